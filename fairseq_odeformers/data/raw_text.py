@@ -20,7 +20,8 @@ from fairseq_odeformers.files import naming_faults, reading
 
 from .word_pieces import load_tokenizer
 
-LONG_WORD = re.compile(r"\S{250}(?=\S)")
+LONGEST_WORD = 250  # letters of a word of BPE, whose time grows with their square
+LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD}}}(?=\S)")
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
 CHARACTERS = [f"##{character}" for character in ascii_lowercase + digits]  # pieces within words
@@ -63,7 +64,7 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
 
 
 def cut_words(text: str) -> str:
-    """A text whose words have at most 250 letters, because BPE's time grows with their square."""
+    """A text whose words have at most :data:`LONGEST_WORD` letters."""
     return LONG_WORD.sub(r"\g<0> ", text)
 
 

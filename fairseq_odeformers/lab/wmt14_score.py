@@ -25,7 +25,6 @@ from fairseq_odeformers.parser import Parser
 
 from .corpora.common.command import existing_path
 from .corpora.common.pairs import read_published, replace_apostrophes
-from .corpora.common.source import File
 from .corpora.wmt14 import TRAIN, reference_name
 
 HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
@@ -99,7 +98,7 @@ def main(arguments: Sequence[str]) -> None:
     path = args.reference or Path(default.format(pair=args.pair), reference_name(lang))
     if not path.exists():
         parser.error(f"{path}: no such file; prepare wmt14 writes it, or give --reference")
-    references = list(read_published(File(str(path), path)))
+    references = list(read_published(path))
     scores = score(read_hypotheses(args.output, len(references)), references, lang)
     for name, result in scores.items():
         print(f"{name + ':':<15} {result}")

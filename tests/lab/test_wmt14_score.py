@@ -7,7 +7,6 @@ import odeformers
 from fairseq_odeformers.lab import wmt14_score
 from fairseq_odeformers.lab.corpora import wmt14
 from fairseq_odeformers.lab.corpora.common.pairs import read_published
-from fairseq_odeformers.lab.corpora.common.source import File
 from fairseq_odeformers.lab.wmt14_score import read_hypotheses, score
 
 
@@ -79,7 +78,7 @@ def test_references_are_segments_or_lines(tmp_path):
     sgm.write_text('<refset>\n<seg id="1">It’s so.</seg>\n<seg id="2"> &amp; </seg>\n</refset>\n')
     (tmp_path / "text.de").write_text("It’s so.\n&amp;\n")
     for path in (sgm, tmp_path / "text.de"):
-        assert list(read_published(File(str(path), path))) == ["It’s so.", "&amp;"]
+        assert list(read_published(path)) == ["It’s so.", "&amp;"]
 
 
 @pytest.mark.parametrize(

@@ -152,10 +152,10 @@ def read_runs(out: Path) -> dict[str, bool]:
     if not (out / RESULTS).is_file():
         return {}
     comparison = read_comparison(out)
-    chosen = [row.run for runs in comparison.runs.values() for row in runs]
+    chosen = [row.run for runs in comparison.rows.values() for _, row in sorted(runs.items())]
     return {
         **dict.fromkeys(chosen, True),
-        **{row.run: row.run in chosen for row in comparison.rows},
+        **{row.run: row.run in chosen for row in comparison.all_rows},
     }
 
 

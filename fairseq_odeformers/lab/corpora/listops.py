@@ -15,7 +15,7 @@ number of tokens. Of the expressions with ``min_length < length < max_length`` e
 """
 
 import hashlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -27,11 +27,10 @@ import numpy as np
 
 from fairseq_odeformers.options import flag, integer
 
-from .common.command import add_number, make_parser, parse_options, preparing
+from .common.command import add_number, make_parser, parse_options, preparing, step
 from .common.labels import Labels
-from .common.log import step
-from .common.processes import map_in_processes
-from .common.source import File
+from .common.tables import split_lines
+from .common.tokens import map_rows
 
 DIGITS = {str(digit): digit for digit in range(10)}
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
@@ -43,29 +42,28 @@ OPERATORS: dict[str, Callable[[list[int]], int]] = {
 OPERATOR_NAMES = list(OPERATORS)
 END = "]"
 VOCABULARY = [*DIGITS, *OPERATORS, END]
+WRITER = Labels([*DIGITS], symbols=VOCABULARY)
 
 OPERATOR_PROBABILITY = 0.25
 TREES = 4096  # drawn at a time; the result of a seed depends on it
 PATIENCE = 200  # draws in a row without a new expression
 
 
-def read(file: File) -> Iterator[tuple[list[str], str]]:
+def read(path: Path) -> Iterator[tuple[list[str], str]]:
     """Tokens and class of each example in a file of the Long Range Arena.
 
     A line is ``tree<TAB>class``; the first one is ``Source<TAB>Target``.
     """
-    lines = (line.rstrip("\r") for line in file.lines())
-    if (header := next(lines, "")) != "Source\tTarget":
-        raise ValueError(f"{file.name}, line 1 is {header[:80]!r}, expected Source<TAB>Target")
-    for number, line in enumerate(lines, start=2):
-        tree, _, label = line.partition("\t")
+    rows = split_lines(path)
+    if (header := next(rows, (1, []))[1]) != ["Source", "Target"]:
+        raise ValueError(f"{path}, line 1 is {header!r}, expected Source<TAB>Target")
+    for number, (tree, *labels) in rows:
         tokens = [token for token in tree.split() if token not in ("(", ")")]
         paired = sum(token in OPERATORS for token in tokens) == tokens.count(END)
-        if not ({*tokens} <= {*VOCABULARY} and tokens and paired and label in DIGITS):
-            raise ValueError(
-                f"{file.name}, line {number} is {line[:80]!r}, expected tree<TAB>class"
-            )
-        yield tokens, label
+        known = tokens and {*tokens} <= {*VOCABULARY} and {*labels} <= {*DIGITS}
+        if not (paired and known and len(labels) == 1):
+            raise ValueError(f"{path}, line {number} is {tree[:80]!r}, expected tree<TAB>class")
+        yield tokens, labels[0]
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ def generate(shape: Shape, seed: int, workers: int) -> Generator[tuple[list[str]
     """
     seen = set()
     misses = 0
-    for examples in map_in_processes(_make_draw, (shape, seed), count(), workers, chunk_size=1):
+    for examples in map_rows(_make_draw, (shape, seed), count(), workers, "drawing", chunk_size=1):
         before = len(seen)
         for tokens, label in examples:
             digest = hashlib.blake2b(" ".join(tokens).encode(), digest_size=16).digest()
@@ -150,19 +148,6 @@ def grow(shape: Shape, rng: np.random.Generator) -> tuple[list[tuple[np.ndarray,
     return levels, length
 
 
-def prepare(out: Path, sizes: Mapping[str, int], shape: Shape, seed: int, workers: int) -> None:
-    """Generate a data set, ``data-bin`` in *out*, with so many examples of each split."""
-
-    def make(folder: Path) -> None:
-        with closing(generate(shape, seed, workers)) as drawn:
-            examples = (([[*map(VOCABULARY.index, tokens)]], label) for tokens, label in drawn)
-            splits = {split: islice(examples, size) for split, size in sizes.items()}
-            Labels([*DIGITS], symbols=VOCABULARY).write_numbers(splits, folder)
-
-    inputs = {"sizes": sizes, "shape": asdict(shape), "seed": seed}
-    step("drawing expressions", out / "data-bin", inputs, make)
-
-
 def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "listops", "Generate ListOps with the Long Range Arena's lengths by default."
@@ -180,5 +165,13 @@ def main(arguments: Sequence[str]) -> None:
     args = parse_options(parser, arguments)
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)
     sizes = {split: getattr(args, split) for split in sizes}
+
+    def make(folder: Path) -> None:
+        with closing(generate(shape, args.seed, args.workers)) as drawn:
+            examples = (([[*map(VOCABULARY.index, tokens)]], label) for tokens, label in drawn)
+            splits = {split: islice(examples, size) for split, size in sizes.items()}
+            WRITER.write_numbers(splits, folder)
+
     with preparing(args):
-        prepare(args.out, sizes, shape, args.seed, args.workers)
+        inputs = {"sizes": sizes, "shape": asdict(shape), "seed": args.seed}
+        step("drawing expressions", args.out / "data-bin", inputs, make)

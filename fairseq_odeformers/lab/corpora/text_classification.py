@@ -14,56 +14,55 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_odeformers.data.classification import is_class_name
+from fairseq_odeformers.files import read_lines
 
-from .common.corpus import Corpus
+from .common.corpus import Corpus, Download, strip_compression
 from .common.labels import Labels
-from .common.source import Download, File, Source
 from .common.tables import read_rows
 from .common.texts import Text, by_split, prepare_texts
 
 
-def read_imdb(file: File) -> Iterator[Text]:
+def read_imdb(path: Path) -> Iterator[Text]:
     """A review is a file in a folder with the name of its class; ``<br />`` is a line break."""
-    text = "\n".join(file.lines()).replace("<br />", "\n")
-    yield Text(Path(file.name).parent.name, text, file)
+    text = "\n".join(read_lines(path)).replace("<br />", "\n")
+    yield Text(path.parent.name, text, str(path))
 
 
 AG_NEWS = {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"}
 
 
-def read_agnews(file: File) -> Iterator[Text]:
+def read_agnews(path: Path) -> Iterator[Text]:
     """A quoted table of class, title and description."""
-    table = csv.reader((line + "\n" for line in file.lines()), strict=True)
+    table = csv.reader((line + "\n" for line in read_lines(path)), strict=True)
     try:
         for row in table:
             if len(row) != 3 or row[0] not in AG_NEWS:
                 raise csv.Error("expected class (1 to 4), title and description")
-            yield Text(AG_NEWS[row[0]], " ".join(row[1:]), file, table.line_num)
+            yield Text(AG_NEWS[row[0]], " ".join(row[1:]), f"{path}, line {table.line_num}")
     except csv.Error as error:
-        raise ValueError(f"{file.name}, line {table.line_num}: {error}") from error
+        raise ValueError(f"{path}, line {table.line_num}: {error}") from error
 
 
-def read_tsv(file: File) -> Iterator[Text]:
+def read_tsv(path: Path) -> Iterator[Text]:
     """A table of class and text; what follows the first tab is text.
 
     If no line of ``test.tsv`` has a tab, its texts have no class.
     """
-    rows = list(read_rows(file))
-    is_test = Path(file.name).name == "test.tsv"
+    rows = list(read_rows(path))
+    is_test = strip_compression(path.name) == "test.tsv"
     unlabelled = is_test and all(len(fields) == 1 for _, fields in rows)
     for number, (label, *parts) in rows:
+        place = f"{path}, line {number}"
         if unlabelled:
-            yield Text(None, label, file, number)
+            yield Text(None, label, place)
             continue
         label = label.strip()
         if not (label and parts):
             line = "\t".join([label, *parts])
-            raise ValueError(
-                f"{file.name}, line {number}: {line[:40]!r} is not a class, a tab and text"
-            )
+            raise ValueError(f"{place}: {line[:40]!r} is not a class, a tab and text")
         if not is_class_name(label):
-            raise ValueError(f"{file.name}, line {number}: no class can be called {label!r}")
-        yield Text(label, "\t".join(parts), file, number)
+            raise ValueError(f"{place}: no class can be called {label!r}")
+        yield Text(label, "\t".join(parts), place)
 
 
 IMDB = Download(
@@ -86,13 +85,14 @@ AG_NEWS_FILES = [
 ]
 TABLES = Download("", ["train.tsv", "valid.tsv", "test.tsv"])
 CORPORA = {
-    "imdb": Corpus(Source([IMDB]), partial(by_split, read_imdb), Labels(("neg", "pos"))),
+    "imdb": Corpus([IMDB], partial(by_split, read_imdb), Labels(("neg", "pos"))),
     "agnews": Corpus(
-        Source(AG_NEWS_FILES, optional=["valid.csv"]),
+        AG_NEWS_FILES,
         partial(by_split, read_agnews),
         Labels(tuple(AG_NEWS.values())),
+        optional=["valid.csv"],
     ),
-    "tsv": Corpus(Source([TABLES], ["valid.tsv"]), partial(by_split, read_tsv), Labels(())),
+    "tsv": Corpus([TABLES], partial(by_split, read_tsv), Labels(()), optional=["valid.tsv"]),
 }
 SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "

@@ -11,7 +11,6 @@ test set is one over 245,569 tokens, 241,211 words and 4,358 ends.
 from collections.abc import Sequence
 
 from .common.lines import Lines, prepare_lines, text_corpus
-from .common.source import Download
 
 URL = "https://wikitext.smerity.com/wikitext-103-v1.zip"
 SHA256 = "242ba0f20b329cfdf1ccc61e9e9e5b59becf189db7f7a81cd2a0e2fc31539590"
@@ -21,11 +20,10 @@ SOURCE = (
     "such as wikitext-103-v1.zip, or folder with that archive (default: download it)"
 )
 
-CORPUS = text_corpus(
-    Lines("WikiText-103", SIZES),
-    {split: Download(URL, [f"wiki.{split}.tokens"], SHA256) for split in SIZES},
-)
+CORPORA = [
+    text_corpus(Lines("WikiText-103", SIZES), "wiki.{}.tokens", URL, dict.fromkeys(SIZES, SHA256))
+]
 
 
 def main(arguments: Sequence[str]) -> None:
-    prepare_lines("wikitext103", "WikiText-103", SOURCE, [CORPUS], arguments)
+    prepare_lines("wikitext103", "WikiText-103", SOURCE, CORPORA, arguments)

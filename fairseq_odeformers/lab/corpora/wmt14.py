@@ -8,10 +8,10 @@ fairseq's script for this pair, which learns 40,000 merges.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
-from .common.corpus import Corpus
-from .common.pairs import Documents, Pairs, prepare_pairs
-from .common.source import Download, Source
+from .common.corpus import Corpus, Download
+from .common.pairs import Pairs, prepare_pairs, read_documents
 
 EUROPARL = "http://statmt.org/wmt13/training-parallel-europarl-v7.tgz"
 COMMON_CRAWL = "http://statmt.org/wmt13/training-parallel-commoncrawl.tgz"
@@ -57,8 +57,8 @@ def make_corpus(lang: str) -> Corpus[Pairs]:
         max_tokens=max_tokens,
         max_ratio=max_ratio,
     )
-    documents = Documents({"train": train, "valid": [valid], "test": [test]})
-    return Corpus(Source(downloads), documents.read, writer, extracted=True)
+    documents = {"train": train, "valid": [valid], "test": [test]}
+    return Corpus(downloads, partial(read_documents, documents), writer)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -40,7 +40,10 @@ CORPORA = {  # options, the files of a source, and a word of them
 
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_a_result_is_made_once_of_the_same_files(corpus, prepare, tmp_path):
-    """Whether they are packed or not, and by however many workers; others are another result."""
+    """Whether they are packed or not, and by however many workers; others are another result.
+
+    Warnings are about what is made.
+    """
     options, packed, word = CORPORA[corpus]
 
     def run(source, workers):
@@ -49,11 +52,13 @@ def test_a_result_is_made_once_of_the_same_files(corpus, prepare, tmp_path):
         return log, data, times(data)
 
     folder = write_folder(tmp_path / "folder", packed)
-    _, data, made = run(folder, 1)
+    first, data, made = run(folder, 1)
     before = contents(data)
+    assert "checking the data" in first
     archive = write_archive(tmp_path / "packed.tgz", packed)
     said, *again = run(folder if corpus == "parallel" else archive, 2)
     assert again == [data, made]
+    assert "checking the data" not in said and "too few" not in said
     assert f"{data} is up to date" in said and f"{data} is ready for fairseq-train" in said
     write_folder(folder, {name: text.replace(word, b"other") for name, text in packed.items()})
     run(folder, 2)

@@ -237,23 +237,7 @@ def test_a_given_vocabulary_is_used(prepare, published, out):
     vocabulary = ["--bpe-codes", expected / "code", "--dict", expected / "input0" / "dict.txt"]
     prepare("glue RTE", published / "RTE.zip", *vocabulary, workers=2)
     assert contents(prepare.out / "RTE-bin") == contents(expected)
-    assert {path.name for path in prepare.out.glob("[!.]*/")} == {"RTE-bin", "tokenized"}
-
-
-def mrpc(**others):
-    """A prepared split, as older tools make it."""
-    table = "#2 String\t#1 String\tQuality\nit is {0}\tthis is {0}\t1\nno {0}\ta {0}\t0\n"
-    files = {name: table.format(name).encode() for name in ("train", "dev", "test")}
-    return {f"MRPC/{name}.tsv": text for name, text in {**files, **others}.items()}
-
-
-def test_tables_of_mrpc_are_preferred(prepare, tmp_path):
-    """A prepared split is taken as it is."""
-    source = write_folder(tmp_path / "from", mrpc())
-    prepare(f"glue MRPC --bpe-operations {OPERATIONS}", source)
-    tokenized = prepare.out / "tokenized" / "MRPC"
-    assert lines(tokenized / "valid.input0") == ["this is dev", "a dev"]
-    assert lines(tokenized / "test.input1") == ["it is test", "no test"]
+    assert {path.name for path in prepare.out.glob("[!.]*/")} == {"RTE-bin", "raw", "tokenized"}
 
 
 def test_a_bad_vocabulary_is_refused_before_work_starts(prepare, published, tmp_path):

@@ -9,7 +9,6 @@ import pytest
 from script_helpers import labelled_texts
 
 from fairseq_odeformers.lab.corpora import listops
-from fairseq_odeformers.lab.corpora.common.source import File
 from fairseq_odeformers.lab.corpora.listops import Shape, generate, read
 
 SHAPE = Shape(min_length=20, max_length=60, max_depth=5, max_args=4)
@@ -117,7 +116,7 @@ def test_published_files_are_read(tmp_path):
     tree = "( ( ( [MAX 2 ) ( ( ( [MIN 4 ) 7 ) ] ) ) ] )"
     (tmp_path / "train.tsv").write_bytes(f"Source\tTarget\r\n{tree}\t4\r\n5\t5\r\n".encode())
     expected = [("[MAX 2 [MIN 4 7 ] ]".split(), "4"), (["5"], "5")]
-    assert list(read(File("train", tmp_path / "train.tsv"))) == expected
+    assert list(read(tmp_path / "train.tsv")) == expected
 
 
 HEADER = "Source\tTarget"
@@ -143,7 +142,7 @@ def test_a_bad_line_is_named(lines, number, tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(ValueError, match=f"^{path}, line {number} is "):
-        list(read(File(str(path), path)))
+        list(read(path))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from published import LRA, pathfinder, picture, png, retrieval, write_archive, w
 from script_helpers import contents, sentence_prediction
 
 import odeformers
-from fairseq_odeformers.lab.corpora.common.source import Source
 from fairseq_odeformers.lab.corpora.lra import (
     CORPORA,
     PATHFINDER,
@@ -35,10 +34,10 @@ def prepared(tmp_path_factory):
     log = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(log):
         for task, corpus in CORPORA.items():
-            [download] = corpus.source.downloads
+            [download] = corpus.downloads
             url = (server / Path(download.url).name).as_uri()
-            source = Source([download._replace(url=url, sha256="")])
-            patch.setitem(CORPORA, task, replace(corpus, source=source))
+            local = replace(corpus, downloads=[download._replace(url=url, sha256="")])
+            patch.setitem(CORPORA, task, local)
         odeformers.main(["prepare", "lra", "--out", str(out), "--workers", "1"])
     assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in CORPORA}
     for name in LRA:
@@ -127,7 +126,7 @@ def test_the_last_reviews_of_each_class_are_held_out(prepare, tmp_path):
 
 @pytest.mark.parametrize(
     "task, share, message",
-    [("text", "0.1", "of 7 training reviews .* none"), ("image", "0.1", "only the task text")],
+    [("text", "0.1", "of 7 training texts .* none"), ("image", "0.1", "only the task text")],
 )
 def test_a_share_that_holds_nothing_out_is_refused(task, share, message, prepare, tmp_path):
     source = write_folder(tmp_path, LRA["aclImdb_v1.tar.gz"]())
@@ -156,7 +155,7 @@ def results(out):
     ],
 )
 def test_the_folder_of_a_task_may_be_given(task, folder, prepared, prepare, tmp_path):
-    write_folder(tmp_path, LRA[Path(CORPORA[task].source.downloads[0].url).name]())
+    write_folder(tmp_path, LRA[Path(CORPORA[task].downloads[0].url).name]())
     prepare(f"lra {task}", tmp_path / folder)
     expected = {path: data for path, data in results(prepared).items() if task in path.parts[0]}
     assert results(prepare.out) == expected
@@ -293,4 +292,4 @@ def test_a_file_with_a_bad_record_is_named(content, prepare, tmp_path):
 def test_a_split_without_examples_is_an_error(prepare, tmp_path):
     files = {**retrieval(), "lra_release/lra_release/tsv_data/new_aan_pairs.eval.tsv": b""}
     source = write_folder(tmp_path / "source", files)
-    prepare.refuses("pairs.eval.tsv has no examples", "lra retrieval", source)
+    prepare.refuses("no examples for valid", "lra retrieval", source)

@@ -71,12 +71,11 @@ def test_the_published_texts_are_downloaded(prepare, tmp_path, monkeypatch, expe
     folder = write(tmp_path / "published", TEXTS)
     downloads = [
         one._replace(url=(folder / one.files[0]).as_uri(), sha256=sha256(folder / one.files[0]))
-        for one in corpus.PUBLISHED.source.downloads
+        for one in corpus.CORPORA[0].downloads
     ]
-    source = replace(corpus.PUBLISHED.source, downloads=downloads)
     writer = Lines("Penn Treebank", {"train": (2, 5), "valid": (1, 3), "test": (1, 2)})
-    published = replace(corpus.PUBLISHED, source=source, writer=writer)
-    monkeypatch.setattr(corpus, "PUBLISHED", published)
+    published = replace(corpus.CORPORA[0], downloads=downloads, writer=writer)
+    monkeypatch.setattr(corpus, "CORPORA", [published, *corpus.CORPORA[1:]])
     log = prepare("ptb")
     assert contents(prepare.out / "data-bin") == expected
     assert "the published" not in log
@@ -108,8 +107,8 @@ def test_the_test_set_may_be_missing_and_come_later(prepare, tmp_path, expected,
     [
         ({"ptb.test.txt": "a\n"}, "source has no train.txt, valid.txt; give a"),
         ({"train.txt": "a\n", "test.txt": "a\n"}, "source has no valid.txt; give a"),
-        ({**PLAIN, "valid.txt": " \n"}, "raw/valid.txt is empty"),
-        ({**PLAIN, "valid.txt": "a\n\udce4\n"}, "raw/valid.txt, line 2: not UTF-8"),
+        ({**PLAIN, "valid.txt": " \n"}, "source/valid.txt is empty"),
+        ({**PLAIN, "valid.txt": "a\n\udce4\n"}, "source/valid.txt, line 2: not UTF-8"),
     ],
 )
 def test_bad_texts_are_named(texts, named, prepare, tmp_path):

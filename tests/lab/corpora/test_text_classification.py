@@ -20,7 +20,6 @@ TABLE = {
     ],
     "test.tsv": ["no\tText 7!", "a b\t", "no\tTabs\tare  text", "a b\tÜber [SEP] 中\u200b"],
 }
-SWAPPED = [f"{n % 10}{'x' * 99}\tno" for n in range(17)]
 NEWS = {
     "train.csv": ['"4","A ""b"", c","d\ne"', '"1","f","g"', '"2","h","i"', '"3","j","k"'],
     "test.csv": ['"3","Text","a\\b"', '"1","",""'],
@@ -89,10 +88,9 @@ def test_agnews_has_titles_and_descriptions(prepare, tmp_path, monkeypatch, voca
     corpora = text_classification.CORPORA
     downloads = [
         one._replace(url=(folder / one.files[0]).as_uri(), sha256="")
-        for one in corpora["agnews"].source.downloads
+        for one in corpora["agnews"].downloads
     ]
-    source = replace(corpora["agnews"].source, downloads=downloads)
-    monkeypatch.setitem(corpora, "agnews", replace(corpora["agnews"], source=source))
+    monkeypatch.setitem(corpora, "agnews", replace(corpora["agnews"], downloads=downloads))
     prepare(f"{LINE} agnews --valid-fraction 0", None, "--vocab", vocab)
     data_bin = prepare.out / "data-bin"
     assert load(data_bin, "train") == [
@@ -163,11 +161,6 @@ def test_a_given_validation_set_is_used(prepare, tmp_path, vocab):
     [
         ("postive", 1, 0, "class postive has 1 text in train and none in test; {}positive?"),
         ("postive", 1, 1, "class postive has 1 text in train; {}positive?"),
-        ("postive", 2, 0, "class postive has 2 texts in train and none in test; {}positive?"),
-        ("Positive", 1, 0, "classes that look alike: 'Positive', 'positive'"),
-        ("Positive", 2, 0, "classes that look alike: 'Positive', 'positive'"),
-        ("postive", 4, 1, "class postive has 4 texts in train; {}positive?"),
-        ("neutral", 1, 1, "class neutral has 1 text in train"),
         ("neutral", 2, 1, "class neutral has 2 texts in train"),
         ("neutral", 9, 0, "class neutral has 9 texts in train and none in test"),
         ("neutral", 3, 1, None),
@@ -176,24 +169,19 @@ def test_a_given_validation_set_is_used(prepare, tmp_path, vocab):
 def test_a_class_that_is_rare_or_misspelt_has_one_warning(
     label, count, tested, fault, prepare, tmp_path, vocab, warnings
 ):
-    """It stays a class; the warning names its first line and the class that is like it.
-
-    A class has none if it has three texts or more, the test set has it, and no name is like its
-    own.
-    """
+    """It stays a class. It has none if it has three texts or more, and the test set has it."""
     train = [*["positive\tx"] * 30, *[f"{label}\ty"] * count, *["negative\tz"] * 30]
     test = ["positive\tp", "negative\tn", *[f"{label}\tq"] * tested]
     folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": test})
     log = prepare(f"{LINE} tsv --valid-fraction 0", folder, "--vocab", vocab)
-    said = [line for line in warnings(log) if ": class" in line]
-    place = f"{folder}/train.tsv, line 31: "
-    assert said == [place + (fault or "").format("did you mean ")] * bool(fault)
+    said = [line for line in warnings(log) if line.startswith("class")]
+    assert said == [(fault or "").format("did you mean ")] * bool(fault)
 
 
 @pytest.mark.parametrize("lines, named", [(["a\tx", "a\ty"], "one class, a"), (["a\tx"], "one")])
 def test_a_single_class_is_refused(lines, named, prepare, tmp_path, vocab):
     folder = write(tmp_path / "table", {"train.tsv": lines * 20, "test.tsv": ["a\tz"]})
-    prepare.refuses(f"train.tsv has {named}.*; give", f"{LINE} tsv", folder, "--vocab", vocab)
+    prepare.refuses(f"set has {named}.*; give", f"{LINE} tsv", folder, "--vocab", vocab)
 
 
 QUOTED = ['"calm"\t"a ""quiet"" day"', '"wild"\t"the wind, the sea"', '"calm"\t"still\there"']
@@ -263,7 +251,7 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(prepare, t
 
 def test_a_file_in_place_of_its_folder(prepare, tmp_path):
     folder = write(tmp_path / "table", TABLE)
-    named = "train.tsv: give the folder with train.tsv, test.tsv"
+    named = "train.tsv .*; give the folder with train.tsv, test.tsv"
     prepare.refuses(named, f"{LINE} tsv", folder / "train.tsv")
 
 
@@ -273,17 +261,12 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         (
             "tsv",
             {"test.tsv": ["no\tx", "yes\ty"]},
-            "table/test.tsv, line 2: yes is not one of .* add .* to train.tsv",
+            "table/test.tsv, line 2: yes is not one of a b, no; correct the line",
         ),
         (
             "tsv",
             {"test.tsv": [f"{'x' * 99}\ty"]},
             "line 1: x{40} is not one of a b, no; .*CLASS<tab>",
-        ),
-        (
-            "tsv",
-            {"train.tsv": SWAPPED},
-            "has 10 classes in 17 lines: (0x{39}, )(.x{39}, ){4}...; .*swap .*prepare parallel",
         ),
         ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: 'no x'"),
         ("tsv", {"test.tsv": ["no\tx", ""]}, "test.tsv, line 2: ''"),
@@ -293,7 +276,7 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
             {"test.tsv": ["no\tx", "no\t\udce4"]},
             "test.tsv, line 2: not UTF-8 .* with iconv -f latin1",
         ),
-        ("tsv", {"train.tsv": []}, "train.tsv: there are no lines for train"),
+        ("tsv", {"train.tsv": []}, "train.tsv, test.tsv: there are no lines for train"),
         ("tsv", {"train.tsv": ["no\tx", "<s>\ty"]}, "train.tsv, line 2: .* '<s>'"),
         ("tsv", {"train.tsv": ["<unk>\tx"]}, "train.tsv, line 1: .* '<unk>'"),
         ("tsv", {"train.tsv": ["n\ro\tx"]}, r"train.tsv, line 1: .* 'n\\ro'"),
@@ -340,24 +323,20 @@ def test_words_that_differ_by_a_mark(strip, prepare, tmp_path, warnings):
     tokenizer = load_tokenizer(prepare.out / "data-bin" / "vocab.txt")
     first, second = (tokenizer.encode(word).tokens for word in WORDS.values())
     assert (first == second) == strip
-    once_split = "test: 20 texts have several classes once split"
-    assert any(line.startswith(once_split) for line in said) == strip
-    assert "test: 1 texts occur with several classes" in said
+    count = 21 if strip else 1
+    assert any(line.startswith(f"test: {count} texts have several classes") for line in said)
 
 
 WORDS = {"should": "müsste", "must": "musste"}
 
 
-def test_labels_that_look_alike(prepare, tmp_path, vocab, warnings):
-    """The same letters in another form are one class; invisible differences are warned of."""
-    composed, decomposed, hidden = "caf\u00e9", "cafe\u0301", "b\u200bad"
-    train = [f"{label}\tx" for label in (composed, decomposed, "bad", hidden) for _ in range(5)]
+def test_letters_in_another_form_are_one_class(prepare, tmp_path, vocab):
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    train = [f"{label}\tx" for label in (composed, decomposed, "bad") for _ in range(5)]
     folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": ["bad\tx"]})
-    log = prepare(f"{LINE} tsv", folder, "--vocab", vocab)
-    dictionary = Dictionary.load(str(prepare.out / "data-bin" / "label" / "dict.txt"))
-    assert dictionary.symbols[dictionary.nspecial :][:3] == sorted(["bad", hidden, composed])
-    alike = "classes that look alike: 'bad', 'b\\u200bad'"
-    assert any(line.endswith(alike) for line in warnings(log))
+    prepare(f"{LINE} tsv", folder, "--vocab", vocab)
+    classes = prepare.out / "data-bin" / "label" / "dict.txt"
+    assert classes.read_text() == f"bad 1\n{composed} 1\n"
 
 
 def test_a_word_without_end_teaches_no_pieces(prepare, tmp_path):

@@ -21,11 +21,11 @@ def test_wikitext103_is_downloaded(prepare, tmp_path, monkeypatch, warnings):
     """From an archive of its layout; the same files in a folder give the same data."""
     archive = write_archive(tmp_path / "server" / "wikitext-103-v1.zip", wikitext103())
     url, checksum = archive.as_uri(), sha256(archive)
-    downloads = [one._replace(url=url, sha256=checksum) for one in corpus.CORPUS.source.downloads]
-    source = replace(corpus.CORPUS.source, downloads=downloads)
+    [published] = corpus.CORPORA
+    downloads = [one._replace(url=url, sha256=checksum) for one in published.downloads]
     writer = Lines("WikiText-103", {"train": (4, 10), "valid": (3, 6), "test": (1, 3)})
-    published = replace(corpus.CORPUS, source=source, writer=writer)
-    monkeypatch.setattr(corpus, "CORPUS", published)
+    published = replace(published, downloads=downloads, writer=writer)
+    monkeypatch.setattr(corpus, "CORPORA", [published])
     prepare("wikitext103")
     data_bin = prepare.out / "data-bin"
     (first, heading, blank, paragraph, end) = sentences(data_bin, "train")

@@ -41,7 +41,7 @@ def test_wmt14_text(lang, prepare, tmp_path):
 def test_punctuation_and_non_printing_characters_are_normalised(prepare, tmp_path):
     """But in the test set."""
     sentence, files = "„Ja“ — sagt\x85er…\u00adnein’s", {}
-    for download in wmt14.make_corpus("de").source.downloads:
+    for download in wmt14.make_corpus("de").downloads:
         for name in download.files:
             text = f'<seg id="1">{sentence}</seg>' if name.endswith(".sgm") else sentence
             files[name] = f"{text}\n".encode()

@@ -1,11 +1,11 @@
-"""What finished data are warned of: what makes a score better, or worse, than the model is.
+"""What new data are warned of: what makes a score better, or worse, than the model is.
 
 Pairs, labelled examples and lines are looked at in the same way, as ``fairseq-train`` reads them.
 """
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,6 @@ LEAK = 0.01  # of a split's texts that the training set has, too: a warning from
 MANY_UNKNOWN = 0.1  # of the tokens: a warning from here on
 SOME_UNKNOWN = 0.01  # or from here on, if it is more than twice the training text's share
 SHOWN = 5  # lines that a warning names
-BLOCK = 1 << 22  # tokens that are looked at at a time
 UNK = Dictionary().unk()
 
 
@@ -33,14 +32,14 @@ class Column(NamedTuple):
     sizes: np.ndarray  # tokens of each text, its end included
     tokens: np.ndarray  # of all texts, one after the other
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The sizes and tokens of a part of the texts at a time."""
+    def texts(self) -> Iterator[bytes]:
         ends = np.cumsum(self.sizes, dtype=np.int64)
-        first = begin = 0
-        while first < len(ends):
-            last = max(first + 1, int(np.searchsorted(ends, begin + BLOCK, side="right")))
-            yield self.sizes[first:last], np.asarray(self.tokens[begin : ends[last - 1]])
-            first, begin = last, int(ends[last - 1])
+        for start, end in zip((ends - self.sizes).tolist(), ends.tolist()):
+            yield self.tokens[start:end].tobytes()
+
+    def unknown(self) -> float:
+        """The share of ``<unk>`` in the tokens but the ends of the texts."""
+        return np.count_nonzero(self.tokens == UNK) / max(1, len(self.tokens) - len(self.sizes))
 
 
 def check_data(data_bin: Path, positions: int | None = None) -> None:
@@ -49,21 +48,30 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
     Args:
         positions: how many tokens of a text its models take by default; None for any number.
     """
+    logger.info("checking the data ...")
     splits = read_splits(data_bin)
     train = splits.get("train", [])
     trained = hash_texts(train)
+    long = []
     for split, columns in splits.items():
         if split != "train":
             warn_of_training_texts(split, trained, columns)
-            warn_of_unknown_tokens(split, train, columns)
-            warn_of_empty_texts(split, columns)
-    if positions:
-        warn_of_long_texts(splits, positions)
-    sizes = [len(columns[0].sizes) for split, columns in splits.items() if split[:4] == "test"]
-    if (size := min(sizes, default=FEW)) < FEW:
+            for column, of_train in zip(columns, train):
+                where = f"{split}, {column.name}" if len(columns) > 1 else split
+                warn_of_column(where, column, of_train)
+        sizes = [column.sizes for column in columns]
+        lengths = np.sum(sizes, axis=0) if is_classified(columns) else np.max(sizes, axis=0)
+        if positions and (lengths > positions).any():
+            long.append(f"{(lengths > positions).sum():,} of {len(lengths):,} in {split}")
+        if split.startswith("test") and len(lengths) < FEW:
+            logger.warning(
+                f"{split} has {len(lengths)} examples, too few to tell models apart; give {FEW} "
+                "or more"
+            )
+    if long:
         logger.warning(
-            f"{data_bin} has a test set of size {size}, too small to tell models apart; give {FEW} "
-            "examples or more"
+            f"more than {positions:,} tokens, which models take by default: {', '.join(long)}; "
+            "longer texts are truncated or refused"
         )
 
 
@@ -72,19 +80,26 @@ def read_splits(data_bin: Path) -> dict[str, list[Column]]:
     langs = [path.name[len("dict.") : -len(".txt")] for path in data_bin.glob("dict.*.txt")]
     sides = {f".{a}-{b}.{side}": side for a, b in permutations(langs, 2) for side in langs}
     splits = defaultdict(list)
-    for index in sorted(data_bin.glob("*.idx")):
+    for index in sorted([*data_bin.glob("*.idx"), *data_bin.glob("input*/*.idx")]):
         ending = next((ending for ending in sides if index.stem.endswith(ending)), "")
-        splits[index.stem.removesuffix(ending)].append(read_column(sides.get(ending, ""), index))
-    for index in sorted(data_bin.glob("input*/*.idx")):
-        splits[index.stem].append(read_column(index.parent.name, index))
+        name = sides.get(ending, index.parent.name if index.parent != data_bin else "")
+        header, data = MMapIndexedDataset.Index(str(index)), index.with_suffix(".bin")
+        tokens = np.memmap(data, header.dtype, "r") if data.stat().st_size else np.empty(0, "u2")
+        column = Column(name, np.array(header.sizes, np.int64), tokens)
+        splits[index.stem.removesuffix(ending)].append(column)
     return splits
 
 
-def read_column(name: str, index: Path) -> Column:
-    found = MMapIndexedDataset.Index(str(index))
-    data = index.with_name(f"{index.stem}.bin")
-    tokens = np.memmap(data, found.dtype, "r") if data.stat().st_size else np.empty(0, np.uint16)
-    return Column(name, np.array(found.sizes, np.int64), tokens)
+def is_classified(columns: Sequence[Column]) -> bool:
+    """Whether the texts of an example are inputs of a classifier, which make one text."""
+    return any(column.name.startswith("input") for column in columns)
+
+
+def hash_texts(columns: Sequence[Column]) -> list[np.ndarray]:
+    """A number for each text (N), which hardly any other text has; for each side of pairs."""
+    texts = [column.texts() for column in columns]
+    parts = [zip(*texts)] if is_classified(columns) else texts
+    return [np.fromiter(map(hash, part), np.int64) for part in parts]
 
 
 def warn_of_training_texts(
@@ -109,77 +124,21 @@ def warn_of_training_texts(
         )
 
 
-def hash_texts(columns: Sequence[Column]) -> list[np.ndarray]:
-    """A number for each text (N), which hardly any other text has.
+def warn_of_column(where: str, column: Column, train: Column) -> None:
+    """Warn of many tokens ``<unk>``, which a language model predicts with ease, and of empty texts.
 
-    The sides of sentence pairs are texts of their own; the inputs of a classifier make one text.
+    Lines of running text may be blank.
     """
-    hashes = [hash_column(column) for column in columns]
-    joined = any(column.name.startswith("input") for column in columns)
-    return [np.sum(hashes, axis=0, dtype=np.uint64)] if joined else hashes
-
-
-def hash_column(column: Column) -> np.ndarray:
-    """The sum of its tokens (N), each times a random number of its place, modulo 2^64."""
-    longest = int(column.sizes.max(initial=0))
-    seed = sum(map(ord, column.name))  # the inputs of a classifier must not be interchangeable
-    factors = 2 * np.random.default_rng(seed).integers(1 << 63, size=longest, dtype=np.uint64) + 1
-    hashes = [np.empty(0, np.uint64)]
-    for sizes, tokens in column.blocks():
-        starts = np.cumsum(sizes) - sizes
-        places = np.arange(len(tokens)) - np.repeat(starts, sizes)
-        terms = (tokens.astype(np.uint64) + np.uint64(1)) * factors[places]
-        sums = np.append(np.zeros(1, np.uint64), np.cumsum(terms))
-        hashes.append(sums[starts + sizes] - sums[starts])
-    return np.concatenate(hashes)
-
-
-def warn_of_unknown_tokens(split: str, train: Sequence[Column], columns: Sequence[Column]) -> None:
-    """Warn of a split with many tokens ``<unk>``, which a language model predicts with ease."""
-    for column, trained in zip(columns, train):
-        share = unknown_share(column)
-        some = share >= SOME_UNKNOWN and share >= 2 * unknown_share(trained)
-        if some or share >= MANY_UNKNOWN:
-            logger.warning(
-                f"{name(split, column, columns)}: {share:.1%} of the tokens are unknown (<unk>); a "
-                "score that counts them is not comparable with one on other text"
-            )
-
-
-def unknown_share(column: Column) -> float:
-    """The share of ``<unk>`` in the tokens but the ends of the texts."""
-    unknown = sum(np.count_nonzero(tokens == UNK) for _, tokens in column.blocks())
-    return unknown / max(1, len(column.tokens) - len(column.sizes))
-
-
-def warn_of_empty_texts(split: str, columns: Sequence[Column]) -> None:
-    """Warn of sentences and inputs without tokens; lines of running text may be blank."""
-    for column in columns:
-        empty, total = np.flatnonzero(column.sizes <= 1), len(column.sizes)
-        if column.name and len(empty):
-            lines = ", ".join(map(str, empty[:SHOWN] + 1)) + ", ..." * (len(empty) > SHOWN)
-            logger.warning(
-                f"{name(split, column, columns)}: {len(empty) / total:.1%} of the texts are empty "
-                f"({len(empty):,} of {total:,}, line {lines}); fill them, or leave these examples "
-                "out"
-            )
-
-
-def warn_of_long_texts(splits: Mapping[str, Sequence[Column]], positions: int) -> None:
-    """Warn of examples with more tokens than models take, over all inputs of a classifier."""
-    found = []
-    for split, columns in splits.items():
-        join = np.sum if columns[0].name.startswith("input") else np.max
-        long = join([column.sizes for column in columns], axis=0) > positions
-        if long.any():
-            found.append(f"{long.sum():,} of {len(long):,} in {split}")
-    if found:
+    share = column.unknown()
+    if share >= MANY_UNKNOWN or share >= SOME_UNKNOWN and share >= 2 * train.unknown():
         logger.warning(
-            f"more than {positions:,} tokens, which models take by default: {', '.join(found)}; "
-            "longer texts are truncated or refused"
+            f"{where}: {share:.1%} of the tokens are unknown (<unk>); a score that counts them is "
+            "not comparable with one on other text"
         )
-
-
-def name(split: str, column: Column, columns: Sequence[Column]) -> str:
-    """Which texts are meant, for a message."""
-    return f"{split}, {column.name}" if len(columns) > 1 else split
+    empty, total = np.flatnonzero(column.sizes <= 1), len(column.sizes)
+    if column.name and len(empty):
+        lines = ", ".join(map(str, empty[:SHOWN] + 1)) + ", ..." * (len(empty) > SHOWN)
+        logger.warning(
+            f"{where}: {len(empty) / total:.1%} of the texts are empty ({len(empty):,} of "
+            f"{total:,}, line {lines}); fill them, or leave these examples out"
+        )

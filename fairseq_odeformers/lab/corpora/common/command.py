@@ -1,27 +1,31 @@
-"""What all commands ``odeformers prepare NAME`` share: their options, log and lock."""
+"""What all commands ``odeformers prepare NAME`` share: options, log, lock, and steps."""
 
 import argparse
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
+from tqdm import tqdm
 
-from fairseq_odeformers.files import check_path, check_regular, reading
+from fairseq_odeformers.files import build, check_path, check_regular, reading
 from fairseq_odeformers.options import flag, name_differences, output_folder, positive_int, workers
-from fairseq_odeformers.parser import Parser, did_you_mean
+from fairseq_odeformers.parser import Parser
 
-from .checks import check_data
-from .log import describe, log_to_output
+logger = logging.getLogger(__name__)
 
 SETTINGS = "settings.json"  # of the last preparation of a folder
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
+
+Item = TypeVar("Item")
 
 
 def make_parser(
@@ -44,23 +48,15 @@ def make_parser(
     parser = Parser(prog=f"odeformers prepare {name}", description=description, allow_abbrev=False)
     parser.set_defaults(default_out=out, source=None)
     if tasks:
+        what = f"{', '.join(tasks)} (default: all)"
+        choices = [*tasks, "all"]
         parser.add_argument(
-            "tasks",
-            metavar="TASK",
-            nargs="*",
-            choices=[*tasks, "all"],
-            default="all",
-            help=f"{', '.join(tasks)} (default: all)",
+            "tasks", metavar="TASK", nargs="*", choices=choices, default="all", help=what
         )
     if source:
         add_path(parser, "--from", source, dest="source", required=required)
-    result = "TASK-bin" if tasks else "data-bin"
-    parser.add_argument(
-        "--out",
-        metavar="PATH",
-        type=output_folder,
-        help=f"folder for the result, PATH/{result} (default: {out})",
-    )
+    what = f"folder for the result, PATH/{'TASK-bin' if tasks else 'data-bin'} (default: {out})"
+    parser.add_argument("--out", metavar="PATH", type=output_folder, help=what)
     what = "processes or threads (default: one per core)"
     parser.add_argument("--workers", metavar="N", type=workers, default=os.cpu_count(), help=what)
     return parser
@@ -87,11 +83,7 @@ def existing_path(text: str) -> Path:
     """The type of an option that names a file or folder, which may be read more than once."""
     path = Path(text)
     if not (path.is_file() or path.is_dir()):
-        # The ending, which files have in common, makes no name similar.
-        names = [other.name for other in path.parent.glob("*")]
-        beside = [name for name in names if did_you_mean(path.stem, [Path(name).stem])]
-        remedy = did_you_mean(path.name, beside) or "give an existing one"
-        raise argparse.ArgumentTypeError(f"{text}: no such file or folder; {remedy}")
+        raise argparse.ArgumentTypeError(f"{text}: no such file or folder; give an existing one")
     return path
 
 
@@ -106,26 +98,28 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
 
 
 @contextmanager
-def preparing(args: argparse.Namespace, positions: int | None = None) -> Iterator[None]:
+def preparing(args: argparse.Namespace) -> Iterator[None]:
     """Log to standard output, in the end what is ready; nothing else prepares ``args.out``.
 
     A second preparation waits until the first has ended. It then finds the work done.
-
-    Args:
-        positions: see :func:`.check_data`.
 
     Raises:
         OSError: a process was killed.
         ValueError: the folder was prepared with other settings. Files may have changed: what
             depends on them is made anew.
     """
-    out = args.out
-    log_to_output()
-    lock = FileLock(out / ".lock")
+    logging.basicConfig(
+        format="%(asctime)s | %(levelname)s | %(message)s",
+        datefmt="%H:%M:%S",
+        level=logging.INFO,
+        stream=sys.stdout,
+        force=True,  # fairseq's import may have set it up
+    )
+    out, lock = args.out, FileLock(args.out / ".lock")
     try:
         acquired = lock.acquire(blocking=False)
     except Timeout:
-        logging.warning(f"another process is writing to {out}; waiting for it")
+        logger.warning(f"another process is writing to {out}; waiting for it")
         acquired = lock.acquire()
     with acquired:
         settings = check_settings(args)
@@ -135,13 +129,9 @@ def preparing(args: argparse.Namespace, positions: int | None = None) -> Iterato
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
         (out / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
-        found = sorted(out.glob("*-bin"))
-        for data_bin in found:
-            logging.info(f"checking {data_bin} ...")
-            check_data(data_bin, positions)
-        ready = f"{', '.join(map(str, found))} {'is' if len(found) == 1 else 'are'} ready"
-        duration = describe(time.monotonic() - start)
-        logging.info(f"{ready} for fairseq-train ({duration})")
+        made = sorted(map(str, out.glob("*-bin")))
+        ready = f"{', '.join(made)} {'is' if len(made) == 1 else 'are'} ready for fairseq-train"
+        logger.info(f"{ready} ({describe(time.monotonic() - start)})")
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -162,3 +152,30 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
                 "or give another --out"
             )
     return settings
+
+
+def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
+    """:func:`.build` a folder, and log the beginning and the duration if there is work to do.
+
+    Args:
+        what: the work, such as "step 2 of 3: splitting words".
+    """
+
+    def make_and_log(temporary: Path) -> None:
+        logger.info(f"{what} ...")
+        start = time.monotonic()
+        make(temporary)
+        if (seconds := time.monotonic() - start) >= 1:
+            logger.info(f"{what}: done in {describe(seconds)}")
+
+    build(folder, inputs, make_and_log)
+
+
+def describe(seconds: float) -> str:
+    """A duration, such as "0:12:05"."""
+    return str(timedelta(seconds=round(seconds)))
+
+
+def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> Iterator[Item]:
+    """The items, with a progress bar in a terminal."""
+    return iter(tqdm(items, label, unit=unit, mininterval=1, disable=None))

@@ -1,37 +1,147 @@
-"""What a corpus is."""
+"""What a corpus is, and its files: downloaded, or found in a folder or an archive."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import hashlib
+import logging
+import re
+import shutil
+import stat
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, NamedTuple, TypeVar
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
-from .source import Files, Source, find
+from tqdm import tqdm
+
+from fairseq_odeformers.files import BROKEN, decompress, fingerprints, naming_faults, sha256
+
+from .command import show_progress, step
+
+logger = logging.getLogger(__name__)
+
+USER_AGENT = "fairseq-odeformers"  # some servers refuse urllib's own name
 
 Writer = TypeVar("Writer")
+Files = Mapping[str, Path]  # by their names in the corpus
+Opener = Callable[[], IO[bytes]]
+
+
+class Download(NamedTuple):
+    """What is at a URL.
+
+    Attributes:
+        url: of a tar or zip archive, or of a single file; "" for the user's own files.
+        files: names of the files to take, or patterns of names, as for ``Path.match``. A name has
+            as many folders as its pattern, such as ``train/pos/*.txt``, and neither ``.gz`` nor
+            ``.xz``.
+        sha256: of what is at the URL, if it is known.
+    """
+
+    url: str
+    files: Sequence[str]
+    sha256: str = ""
 
 
 @dataclass(frozen=True)
 class Corpus(Generic[Writer]):
-    """A corpus, published or of the user's.
+    """A corpus, published or the user's own.
 
     Attributes:
-        source: where its files are.
+        downloads: where its files are published.
         read: returns the examples of each split from the files. Examples are what the writer takes:
             pairs of sentences, inputs with their class, or lines.
         writer: writes these examples as fairseq reads them.
-        extracted: whether the files are copied to a folder first, or read in place, into memory.
+        optional: the names or patterns that the source of ``--from`` may lack.
+        archive: the name of an archive of all files that is published elsewhere.
     """
 
-    source: Source
+    downloads: Sequence[Download]
     read: Callable[[Files], Mapping[str, Iterable[Any]]]
     writer: Writer
-    extracted: bool = False
+    optional: Sequence[str] = ()
+    archive: str = ""
 
     def files(self, given: Path | None, out: Path, folder: str = "raw") -> Files:
-        """The files, taken from *given* or else downloaded; *folder* of *out* is for copies."""
-        if self.extracted:
-            return self.source.extract(given, out, folder)
-        return self.source.read(given, out)
+        """The files in the order of their patterns, and then of the numbers in their names.
+
+        They are in *given*, the path of ``--from``, or else downloaded to *out*. What is in
+        archives is copied to the folder *folder* of *out*.
+
+        Raises:
+            ValueError: a file is missing or twice there, or an archive is damaged.
+        """
+        if given is None:
+            given = out / "download"
+            for url, _, checksum in self.downloads:
+                download(url, given / Path(url).name, checksum)
+        places = self.places(given)
+        archives = {place: places.pop(place) for place in [*places] if place.is_file()}
+        if archives:
+            copy, inputs = partial(self.extract, archives), {"from": fingerprints(archives)}
+            step("copying the corpus", out / folder, inputs, copy)
+            places[out / folder] = sum(archives.values(), [])
+        files = {
+            name: place / path
+            for place, patterns in places.items()
+            for path, name, _ in self.find(place, patterns)
+        }
+        patterns = [pattern for one in self.downloads for pattern in one.files]
+
+        def order(name: str) -> tuple[bool | int | list, ...]:
+            """In the order of the patterns; ``2.txt`` is before ``10.txt``."""
+            parts = re.split("([0-9]+)", name)  # every second part is a number
+            numbers = [int(part) if index % 2 else part for index, part in enumerate(parts)]
+            return *(not Path(name).match(pattern) for pattern in patterns), numbers
+
+        return {name: files[name] for name in sorted(files, key=order)}
+
+    def places(self, source: Path) -> dict[Path, list[str]]:
+        """The names of the files in each archive of the folder *source*, or in *source* itself."""
+        places: dict[Path, list[str]] = {}
+        for url, names, _ in self.downloads:
+            archives = [source / name for name in (self.archive, Path(url).name) if name]
+            # A URL may lead to one of the files instead of an archive.
+            archives = [path for path in archives if strip_compression(path.name) not in names]
+            place = next(filter(Path.is_file, archives), source)
+            places.setdefault(place, []).extend(names)
+        return places
+
+    def extract(self, archives: Mapping[Path, Sequence[str]], folder: Path) -> None:
+        """Copy files from archives; no name in an archive becomes a path outside of *folder*."""
+        for archive, patterns in archives.items():
+            for path, name, open_file in self.find(archive, patterns):
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with naming_faults(f"{strip_compression(path)} in {archive}", BROKEN):
+                    with open_file() as stream, open(target, "wb") as file:
+                        shutil.copyfileobj(decompress(path, stream), file)
+
+    def find(self, place: Path, patterns: Sequence[str]) -> Iterator[tuple[str, str, Opener]]:
+        """Path, name and opener of each of the files in a folder or an archive.
+
+        Raises:
+            ValueError: two files have one name, or none has one that is not optional.
+        """
+        names: set[str] = set()
+        wanted = [pattern for pattern in patterns if pattern not in self.optional]
+        fault = f"is damaged, or no tar or zip archive; give the folder with {', '.join(wanted)}"
+        with naming_faults(place, fault):
+            for path, open_file in show_progress(list_files(place), place.name, " files"):
+                if name := match(path, patterns):
+                    if name in names:
+                        raise ValueError(f"{place} has more than one {name}; keep one")
+                    names.add(name)
+                    yield path, name, open_file
+        if absent := [p for p in wanted if not any(Path(name).match(p) for name in names)]:
+            raise ValueError(
+                f"{place} has no {', '.join(sorted(absent))}; give a folder or archive with all "
+                "files"
+            )
 
 
 def choose(corpora: Sequence[Corpus[Writer]], given: Path | None) -> Corpus[Writer]:
@@ -40,9 +150,113 @@ def choose(corpora: Sequence[Corpus[Writer]], given: Path | None) -> Corpus[Writ
     It is the last one if none is, and the published one if nothing is given.
     """
     if given is None:
-        return next(c for c in corpora if any(download.url for download in c.source.downloads))
-    for corpus in corpora:
-        [(origin, names), *_] = corpus.source.origins(given).items()
-        if any(find(origin, names[:1])):
-            return corpus
+        return next(corpus for corpus in corpora if corpus.downloads[0].url)
+    for corpus in corpora[:-1]:
+        [(place, names), *_] = corpus.places(given).items()
+        with naming_faults(place, BROKEN):
+            if any(match(path, names[:1]) for path, _ in list_files(place)):
+                return corpus
     return corpora[-1]
+
+
+def match(path: str, patterns: Sequence[str]) -> str | None:
+    """The name of a file by the first of the patterns that it matches."""
+    plain = Path(strip_compression(path))
+    pattern = next(filter(plain.match, patterns), None)
+    return pattern and "/".join(plain.parts[-len(Path(pattern).parts) :])
+
+
+def list_files(place: Path) -> Iterator[tuple[str, Opener]]:
+    """The path of each file in a folder or an archive, and a function that opens it.
+
+    Links and devices in archives are skipped.
+    """
+    if place.is_dir():
+        for path in sorted(filter(Path.is_file, place.rglob("*"))):
+            yield str(path.relative_to(place)), partial(open, path, "rb")
+    elif zipfile.is_zipfile(place):
+        with zipfile.ZipFile(place) as archive:
+            for info in archive.infolist():
+                if not (info.is_dir() or stat.S_ISLNK(info.external_attr >> 16)):
+                    yield info.filename, partial(archive.open, info)
+    else:
+        with tarfile.open(place) as archive:
+            while info := archive.next():
+                if info.isfile():
+                    # A regular file's is not None.
+                    yield info.name, partial(archive.extractfile, info)  # pyright: ignore[reportReturnType]
+                # It would keep all of them, maybe millions.
+                archive.members.clear()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@contextmanager
+def open_binary(path: Path) -> Iterator[IO[bytes]]:
+    """The content of a file, decompressed if it is called ``.gz`` or ``.xz``."""
+    with naming_faults(path, BROKEN), open(path, "rb") as file:
+        yield decompress(path.name, file)
+
+
+def strip_compression(name: str) -> str:
+    """The name of a file without ``.gz`` or ``.xz``."""
+    return name.removesuffix(".gz").removesuffix(".xz")
+
+
+def fingerprint(files: Files) -> str:
+    """SHA-256 of the names and contents of files, in any order."""
+    digest = hashlib.sha256()
+    for name, path in sorted(files.items()):
+        with open_binary(path) as file:
+            content = file.read()
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def fingerprint_each(files: Files) -> dict[str, str]:
+    """SHA-256 of the content of each file, by its name."""
+    digests = {name: hashlib.sha256() for name in files}
+    for name, path in files.items():
+        with open_binary(path) as file:
+            while block := file.read(1 << 20):
+                digests[name].update(block)
+    return {name: digest.hexdigest() for name, digest in digests.items()}
+
+
+def download(url: str, path: Path, checksum: str = "") -> None:
+    """Fetch *url* into the file *path*, unless it is there; resume an earlier partial download.
+
+    Raises:
+        ConnectionError: the connection closed early; a new call resumes the download.
+        ValueError: the file's SHA-256 is not *checksum*.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    start = part.stat().st_size if part.exists() else 0
+    headers = {"User-Agent": USER_AGENT, **({"Range": f"bytes={start}-"} if start else {})}
+    logger.info(f"downloading {url}" + (f" from byte {start:,}" if start else ""))
+    try:
+        response = urlopen(Request(url, headers=headers), timeout=60)
+    except HTTPError as error:
+        if error.code != 416:
+            raise OSError(f"{url}: {error}") from error
+        part.unlink()  # nothing follows it: complete, or of another version of the file
+        return download(url, path, checksum)
+    with response:
+        if response.status != 206:  # the server sends the whole file
+            start = 0
+        length = response.headers["Content-Length"]
+        total = start + int(length) if length else None
+        bar = tqdm.wrapattr(response, "read", total, desc=path.name, initial=start, disable=None)
+        with bar as counted, open(part, "ab" if start else "wb") as file:
+            shutil.copyfileobj(counted, file)
+    size = part.stat().st_size
+    if total and size < total:
+        raise ConnectionError(
+            f"{url}: the connection closed after {size:,} of {total:,} bytes; run again to resume"
+        )
+    if checksum and sha256(part) != checksum:
+        part.unlink()
+        raise ValueError(f"{url}: SHA-256 is not {checksum}; run again to fetch it anew")
+    part.rename(path)

@@ -2,26 +2,27 @@
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
-from unicodedata import category, normalize
+from typing import Any, TypeVar
 
 import numpy as np
 from fairseq.data import Dictionary
-from tqdm import tqdm
 
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.parser import did_you_mean
 
+from .checks import check_data
+from .command import show_progress
+
 logger = logging.getLogger(__name__)
 
-RARE = 0.2  # of the mean number of texts per class; a class with fewer may be misspelt
 FEWEST = 2  # training texts of a class: a warning up to here
 SHOWN = 5  # classes that a warning names
 
+Item = TypeVar("Item")
 Encoded = tuple[Sequence[Any], str | None]  # indices of each input's symbols, and the class
 
 
@@ -34,12 +35,14 @@ class Labels:
         inputs: 1, or 2 if the examples are pairs.
         symbols: of the inputs, if their examples are numbers of symbols.
         eos: whether such inputs end with ``</s>``.
+        positions: see :func:`.check_data`.
     """
 
     classes: Sequence[str]
     inputs: int = 1
     symbols: Sequence[str] = ()
     eos: bool = True
+    positions: int | None = None
 
     def write_numbers(self, splits: Mapping[str, Iterable], folder: Path) -> None:
         """Write examples: the numbers (T) of each input's symbols, and the class."""
@@ -55,18 +58,13 @@ class Labels:
         self.write(encoded, dictionary, folder)
 
     def write(
-        self,
-        splits: Mapping[str, Iterable[Encoded]],
-        dictionary: Dictionary,
-        folder: Path,
-        places: Mapping[str, str] | None = None,
+        self, splits: Mapping[str, Iterable[Encoded]], dictionary: Dictionary, folder: Path
     ) -> None:
-        """Write the dictionaries and the splits of a data set.
+        """Write the dictionaries and the splits of a data set, with warnings about these.
 
         Args:
             splits: the examples of each; a split whose first example has no class has none at all.
             dictionary: of the inputs.
-            places: where a class is first used, for messages; such as ``train.tsv, line 3``.
 
         Raises:
             ValueError: a split has no examples, or the training set a single class.
@@ -74,18 +72,23 @@ class Labels:
         write_dictionaries(folder, self.inputs, dictionary, self.classes)
         counts: dict[str, Counter] = {}
         for split, examples in splits.items():
-            examples = iter(tqdm(examples, split, unit=" texts", mininterval=1, disable=None))
+            examples = iter(show_progress(examples, split, " texts"))
             if (first := next(examples, None)) is None:
                 raise ValueError(f"there are no examples for {split}")
-            counts[split] = Counter()
-            counted = count_classes(chain([first], examples), counts[split])
+            count = counts[split] = Counter()
+            counted = count_classes(chain([first], examples), count)
             write_split(folder, split, counted, first[1] is not None)
-            logger.info(f"{split}: {describe(counts[split], self.classes)}")
-            if split == "train" and self.classes:
-                check_number(counts[split], "the training set")
+            each = ", ".join(f"{count[name]:,} {name}" for name in self.classes if count[name])
+            logger.info(f"{split}: {count.total():,} examples ({each or 'without classes'})")
+            if split == "train" and self.classes and len(count) < 2:
+                raise ValueError(
+                    f"the training set has one class, {next(iter(count))}; give examples of two "
+                    "classes or more"
+                )
         labelled = {split: count for split, count in counts.items() if None not in count}
         if self.classes:
-            warn_of_classes(self.classes, labelled, places or {})
+            warn_of_classes(self.classes, labelled)
+        check_data(folder, self.positions)
 
 
 def count_classes(examples: Iterable[Encoded], counts: Counter) -> Iterator[Encoded]:
@@ -94,57 +97,50 @@ def count_classes(examples: Iterable[Encoded], counts: Counter) -> Iterator[Enco
         yield example
 
 
-def describe(counts: Counter, classes: Sequence[str]) -> str:
-    each = ", ".join(f"{counts[name]:,} {name}" for name in classes if counts[name])
-    return f"{sum(counts.values()):,} examples ({each or 'without classes'})"
-
-
-def check_number(classes: Iterable[str], where: object) -> None:
-    """Check that there is something to tell apart.
-
-    Raises:
-        ValueError: there is one class, or none.
-    """
-    if len(names := list(classes)) < 2:
-        found = f"one class, {names[0]}" if names else "no class"
-        raise ValueError(f"{where} has {found}; give examples of two classes or more")
-
-
-def warn_of_classes(
-    classes: Sequence[str], counts: Mapping[str, Counter], places: Mapping[str, str]
-) -> None:
-    """Warn of classes that are hardly learned or tested, or misspelt; each in one line.
-
-    These are classes with one or two training texts, or without a text in another split; rare ones
-    whose name is like another's; and classes that look alike: their names differ in spaces,
-    invisible characters, or the case of letters.
+def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> None:
+    """Warn of classes with one or two training texts, or without a text in another split.
 
     Args:
         counts: of the classes of each split with labels.
-        places: where each is first used, for the message.
     """
-    trained = counts["train"]
-    mean = sum(trained.values()) / len(classes)
-    looks, warned = defaultdict(list), {}
+    warnings = []
     for name in classes:
-        count = trained[name]
+        count = counts["train"][name]
         absent = [split for split, others in counts.items() if not others[name]]
-        rare = count <= RARE * mean
-        meant = did_you_mean(name, {*classes} - {name}) if rare or count <= FEWEST else ""
-        if count <= FEWEST or absent or meant:
+        if count <= FEWEST or absent:
             number = f"{count:,} text{'s' * (count != 1)} in train"
             missing = f" and none in {', '.join(absent)}" if absent and count else ""
-            warned[name] = f"class {name} has {number}{missing}" + (f"; {meant}" if meant else "")
-    for name in classes:
-        seen = "".join(char for char in normalize("NFKC", name) if category(char) != "Cf")
-        looks[" ".join(seen.split()).casefold()].append(name)
-    alike = [names for names in looks.values() if len(names) > 1]
-    for names in alike:
-        rarest = min(names, key=lambda name: trained[name])
-        place = f"{places[rarest]}: " if rarest in places else ""
-        logger.warning(f"{place}classes that look alike: {', '.join(map(ascii, names))}")
-    others = {name: said for name, said in warned.items() if not any(name in a for a in alike)}
-    for name, said in list(others.items())[:SHOWN]:
-        logger.warning(f"{places[name]}: {said}" if name in places else said)
-    if len(others) > SHOWN:
-        logger.warning(f"{len(others) - SHOWN:,} more classes have as few texts")
+            meant = did_you_mean(name, {*classes} - {name}) if count <= FEWEST else ""
+            warnings.append(f"class {name} has {number}{missing}" + f"; {meant}" * bool(meant))
+    for warning in warnings[:SHOWN]:
+        logger.warning(warning)
+    if len(warnings) > SHOWN:
+        logger.warning(f"{len(warnings) - SHOWN:,} more classes have as few texts")
+
+
+def hold_out(
+    examples: Sequence[Item],
+    classes: Iterable[Any],
+    fraction: float,
+    order: Callable[[list[int]], Sequence[int] | np.ndarray],
+) -> tuple[list[Item], list[Item]]:
+    """Split off *fraction* of each class; both parts keep the order.
+
+    Args:
+        classes: of the examples.
+        order: of the places of a class; the first ones are held out.
+
+    Raises:
+        ValueError: that holds nothing out.
+    """
+    places = defaultdict(list)
+    for place, name in enumerate(classes):
+        places[name].append(place)
+    drawn = {p for each in places.values() for p in order(each)[: int(len(each) * fraction)]}
+    if not drawn:
+        raise ValueError(
+            f"--valid-fraction {fraction}: of {len(examples)} training texts this leaves none for "
+            "validation"
+        )
+    kept = [example for place, example in enumerate(examples) if place not in drawn]
+    return kept, [examples[place] for place in sorted(drawn)]

@@ -19,16 +19,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fairseq_odeformers.files import write_lines
+from fairseq_odeformers.files import read_lines, write_lines
 
-from .command import make_parser, parse_options, preparing
-from .corpus import Corpus, choose
-from .log import step
-from .source import Download, File, Files, Source
+from .checks import check_data
+from .command import make_parser, parse_options, preparing, step
+from .corpus import Corpus, Download, Files, choose, fingerprint_each
 from .tokens import fairseq_preprocess
 
 logger = logging.getLogger(__name__)
 
+SPLITS = ("train", "valid", "test")
 RESERVED = {"<s>", "<pad>", "</s>"}  # <unk> is a word of published texts
 
 
@@ -50,34 +50,33 @@ class Lines:
         inputs: dict[str, Any],
         out: Path,
         workers: int,
-    ) -> Path:
+    ) -> None:
         """Binarise the lines of each split that *read* returns to ``out/data-bin``.
 
         Args:
             inputs: all that determines the lines, as JSON values.
         """
-        for split, lines in read().items():
-            self.check_size(split, lines)
 
         def binarize(folder: Path) -> None:
             with TemporaryDirectory(dir=out) as name:
-                texts = {split: Path(name, split) for split in read()}
-                for split, lines in read().items():
-                    write_lines(texts[split], lines)
+                splits = read()
+                for split, lines in splits.items():
+                    write_lines(Path(name, split), self.count(split, lines))
                 fairseq_preprocess(
                     "--only-source",
-                    *(f"--{split}pref={path}" for split, path in texts.items()),
+                    *(f"--{split}pref={Path(name, split)}" for split in splits),
                     *["--destdir", str(folder), "--workers", str(workers)],
                 )
+            check_data(folder)
 
         step("binarising the text (fairseq-preprocess)", out / "data-bin", inputs, binarize)
-        return out / "data-bin"
 
-    def check_size(self, split: str, text: Iterable[str]) -> None:
-        """Log the size of a text, with a warning if the published text has another size."""
+    def count(self, split: str, text: Iterable[str]) -> Iterator[str]:
+        """The text, whose size is logged, with a warning if the published text has another one."""
         lines = words = 0
         for line in text:
             lines, words = lines + 1, words + len(line.split())
+            yield line
         logger.info(f"{split}: {lines:,} lines, {words:,} words")
         if self.sizes and (lines, words) != self.sizes[split]:
             logger.warning(
@@ -86,28 +85,34 @@ class Lines:
             )
 
 
-def text_corpus(writer: Lines, downloads: Mapping[str, Download], archive: str = "") -> Corpus:
-    """A corpus of one file per split; the test set may be missing.
+def text_corpus(
+    writer: Lines,
+    name: str = "{}.txt",
+    url: str = "",
+    sha256: Mapping[str, str] | None = None,
+    archive: str = "",
+) -> Corpus[Lines]:
+    """A corpus of one file per split, the user's own by default; the test set may be missing.
 
     Args:
-        downloads: by the split; one URL may have several.
+        name: of the file of a split, which takes the place of ``{}``.
+        url: the same, or of an archive of all files.
+        sha256: of what is at the URL of each split.
+        archive: see :class:`.Corpus`.
     """
-    files = {split: download.files[0] for split, download in downloads.items()}
-    source = Source([*downloads.values()], [files["test"]], archive)
-    return Corpus(source, partial(read_texts, files), writer, extracted=True)
-
-
-def own_texts(writer: Lines, archive: str = "") -> Corpus:
-    """``train.txt``, ``valid.txt`` and perhaps ``test.txt``."""
-    downloads = {split: Download("", [f"{split}.txt"]) for split in ("train", "valid", "test")}
-    return text_corpus(writer, downloads, archive)
+    names = {split: name.format(split) for split in SPLITS}
+    downloads = [
+        Download(url.format(split), [file], sha256[split] if sha256 else "")
+        for split, file in names.items()
+    ]
+    return Corpus(downloads, partial(read_texts, names), writer, [names["test"]], archive)
 
 
 def read_texts(names: Mapping[str, str], files: Files) -> dict[str, Iterator[str]]:
     return {split: clean_lines(files[name]) for split, name in names.items() if name in files}
 
 
-def clean_lines(file: File) -> Iterator[str]:
+def clean_lines(path: Path) -> Iterator[str]:
     """The lines that fairseq gets, which ends a line at a carriage return as well.
 
     Raises:
@@ -115,21 +120,19 @@ def clean_lines(file: File) -> Iterator[str]:
             words; the message names it.
     """
     empty = True
-    for number, line in enumerate(file.lines(), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         line = line.rstrip("\r")
         if "\r" in line:
-            raise ValueError(
-                f"{file.name}, line {number}: a carriage return within the line; divide it"
-            )
+            raise ValueError(f"{path}, line {number}: a carriage return within the line; divide it")
         if symbols := RESERVED.intersection(line.split()):
             raise ValueError(
-                f"{file.name}, line {number}: {' '.join(sorted(symbols))} is a symbol of "
-                "fairseq's; replace it"
+                f"{path}, line {number}: {' '.join(sorted(symbols))} is a symbol of fairseq's; "
+                "replace it"
             )
         empty = empty and not line.split()
         yield line
     if empty:
-        raise ValueError(f"{file.name} is empty")
+        raise ValueError(f"{path} is empty")
 
 
 def prepare_lines(
@@ -153,9 +156,8 @@ def prepare_lines(
     with preparing(args):
         corpus = choose(corpora, args.source)
         files = corpus.files(args.source, args.out)
-        splits = corpus.read(files)
-        if "test" not in splits:
-            missing = ", ".join(corpus.source.optional)
+        if len(files) < len(SPLITS):
+            missing = ", ".join(corpus.optional)
             logger.warning(f"{args.source} has no {missing}; that split is left out")
-        texts = {split: file.sha256() for split, file in zip(splits, files.values())}
-        corpus.writer.write(partial(corpus.read, files), {"texts": texts}, args.out, args.workers)
+        inputs = {"texts": dict(zip(SPLITS, fingerprint_each(files).values()))}
+        corpus.writer.write(partial(corpus.read, files), inputs, args.out, args.workers)

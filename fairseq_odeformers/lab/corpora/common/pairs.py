@@ -25,16 +25,14 @@ from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.files import read_lines
 
 from . import tokens
-from .command import add_number, make_parser, parse_options, preparing
-from .corpus import Corpus
-from .log import step
-from .source import File, Files
+from .checks import check_data
+from .command import add_number, make_parser, parse_options, preparing, show_progress, step
+from .corpus import Corpus, Files, fingerprint_each
 
 logger = logging.getLogger(__name__)
 
 SPACES = 0.01  # of the texts of a test set: a warning if the spaces of more do not come back
 MUCH = 0.1  # of the training pairs: a warning if more are left out
-KINDS = ("bin", "idx")
 EVALUATION = (".sgm", ".xml")  # endings of evaluation sets of WMT and of IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
 POSITIONS = 1024  # subwords of a sentence that fairseq's models take by default
@@ -43,72 +41,66 @@ Pair = tuple[str, str]
 SplitPair = tuple[str, tokens.Row]  # the name of a split; a sentence of it and its translation
 
 
-def read_published(file: File) -> Iterator[str]:
+def read_published(path: Path) -> Iterator[str]:
     """The lines of a file, or the segments of an evaluation set: one ``<seg id="...">`` per line.
 
     Entities such as ``&amp;`` stay as published.
     """
-    for line in file.lines():
-        if not file.name.endswith(EVALUATION):
+    for line in read_lines(path):
+        if path.suffix not in EVALUATION:
             yield line
         elif "<seg id" in line:
             yield SEGMENT_TAG.sub("", line)
 
 
-def read_sentences(file: File) -> Iterator[str]:
+def read_sentences(path: Path) -> Iterator[str]:
     """The same, with the training text's apostrophe, the typewriter's, in segments."""
-    published = read_published(file)
-    return map(replace_apostrophes, published) if file.name.endswith(EVALUATION) else published
+    published = read_published(path)
+    return map(replace_apostrophes, published) if path.suffix in EVALUATION else published
 
 
 def replace_apostrophes(text: str) -> str:
     return text.replace("’", "'")
 
 
-@dataclass(frozen=True)
-class Documents:
-    """Reads parallel text that is published as pairs of files.
+def read_documents(
+    documents: Mapping[str, Sequence[Sequence[str]]],
+    files: Files,
+    sentences: Callable[[Path], Iterable[str]] = read_sentences,
+) -> dict[str, Iterator[Pair]]:
+    """The pairs of each split, but of those whose files are missing.
 
-    Attributes:
-        files: the documents of each split; a document is the names of two files.
+    Args:
+        documents: of each split; a document is the names of two files.
         sentences: yields the sentences of a file.
     """
+    return {
+        split: chain.from_iterable(pair_up(files[a], files[b], sentences) for a, b in pairs)
+        for split, pairs in documents.items()
+        if files.keys() >= {*chain(*pairs)}
+    }
 
-    files: Mapping[str, Sequence[Sequence[str]]]
-    sentences: Callable[[File], Iterable[str]] = read_sentences
 
-    @property
-    def names(self) -> list[str]:
-        return [name for pairs in self.files.values() for pair in pairs for name in pair]
+def pair_up(
+    first: Path, second: Path, sentences: Callable[[Path], Iterable[str]] = read_lines
+) -> Iterator[Pair]:
+    """The pairs of two files.
 
-    def read(self, files: Files) -> dict[str, Iterator[Pair]]:
-        """The pairs of each split, but of those whose files are missing."""
-        return {
-            split: chain.from_iterable(self.read_document(files[a], files[b]) for a, b in pairs)
-            for split, pairs in self.files.items()
-            if files.keys() >= {name for pair in pairs for name in pair}
-        }
-
-    def read_document(self, first: File, second: File) -> Iterator[Pair]:
-        """The pairs of two files.
-
-        Raises:
-            ValueError: one has more lines than the other, or both are empty.
-        """
-        number = 0
-        pairs = zip_longest(self.sentences(first), self.sentences(second))
-        for number, (source, target) in enumerate(pairs, start=1):
-            if source is None or target is None:
-                shorter, longer = (first, second) if source is None else (second, first)
-                raise ValueError(
-                    f"sentences do not pair up: {shorter.name} has {number - 1:,}, and "
-                    f"{longer.name} has more; line N of one has to translate line N of the other"
-                )
-            yield source, target
-        if not number:
+    Raises:
+        ValueError: one has more lines than the other, or both are empty.
+    """
+    number = 0
+    pairs = zip_longest(sentences(first), sentences(second))
+    for number, (source, target) in enumerate(pairs, start=1):
+        if source is None or target is None:
+            shorter, longer = (first, second) if source is None else (second, first)
             raise ValueError(
-                f"{first.name} and {second.name} are empty; give one sentence per line"
+                f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has more; "
+                "line N of one has to translate line N of the other"
             )
+        yield source, target
+    if not number:
+        raise ValueError(f"{first} and {second} are empty; give one sentence per line")
 
 
 @dataclass(frozen=True)
@@ -164,9 +156,7 @@ class Pairs:
             ``out/data-bin``: the binarised text, the dictionaries, and in ``code`` the byte-pair
             encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
         """
-        tokenized, plain, codes, bpe, data_bin = (
-            out / name for name in ("tokenized", "plain", "codes", "bpe", "data-bin")
-        )
+        tokenized, codes, data_bin = out / "tokenized", out / "codes", out / "data-bin"
         all_inputs = {**inputs, **asdict(self)}
         later = ["bpe_operations"]  # options that the tokenised text does not depend on
         if self.clean_byte_pairs:
@@ -178,15 +168,18 @@ class Pairs:
         merges = self.bpe_operations
         if merges is None:
             merges = all_inputs["bpe_operations"] = tokens.fit_merges(train)
-        references = partial(self.write_references, read)
-        step("writing plain references", plain, {**inputs, "langs": self.langs}, references)
-        warn_of_spaces(tokenized, plain, self.langs[1])
+        references = partial(self.write_references, read, tokenized)
+        plain_inputs = {**inputs, "langs": self.langs}
+        step("writing plain references", out / "plain", plain_inputs, references)
+
+        def learn(folder: Path) -> None:
+            tokens.learn_codes(tokens.count_words(train), merges, folder / "code")
+
         what = f"step 2 of 4: learning subwords (BPE, at most {merges:,} merges)"
-        learn = partial(learn_codes, train, merges)
         step(what, codes, {**text_inputs, "bpe_operations": merges}, learn)
-        encode = partial(self.encode, tokenized, codes, workers)
-        step("step 3 of 4: splitting words into subwords", bpe, all_inputs, encode)
-        binarize = partial(self.binarize, bpe, codes, workers)
+        encode = partial(self.encode, tokenized, codes / "code", workers)
+        step("step 3 of 4: splitting words into subwords", out / "bpe", all_inputs, encode)
+        binarize = partial(self.binarize, out / "bpe", codes / "code", workers)
         step("step 4 of 4: fairseq-preprocess", data_bin, all_inputs, binarize)
         return data_bin
 
@@ -195,7 +188,7 @@ class Pairs:
 
         All pairs are read first: a bad line ends this before the minutes that the tokenising takes.
         """
-        counts = Counter(split for split, _ in tokens.show_progress(flatten(read()), "reading"))
+        counts = Counter(split for split, _ in show_progress(flatten(read()), "reading"))
         logger.info(", ".join(f"{count:,} {split}" for split, count in counts.items()) + " pairs")
         rows = flatten(read())
         pairs = tokens.map_rows(_make_tokenizer, (self,), rows, workers, "tokenising")
@@ -203,26 +196,38 @@ class Pairs:
             pairs = self.clean(pairs)
         tokens.write_rows(pairs, folder, self.langs)
 
-    def write_references(self, read: Callable, folder: Path) -> None:
-        """Write all pairs but those to train with as they come: references of translations."""
+    def write_references(self, read: Callable, tokenized: Path, folder: Path) -> None:
+        """Write all pairs but those to train with as they come: references of translations.
+
+        Test sets whose spaces do not come back from their tokens are warned of.
+        """
         splits = {split: pairs for split, pairs in read().items() if split != "train"}
         tokens.write_rows(flatten(splits), folder, self.langs)
+        lang = self.langs[1]
+        detokenize = make_detokenizer(lang)
+        for path in sorted(folder.glob(f"test*.{lang}")):
+            published, of_tokens = list(read_lines(path)), read_lines(tokenized / path.name)
+            found, changed = choose_references(list(of_tokens), published, detokenize)
+            if changed and changed / len(published) >= SPACES:
+                line = next(n for n, text in enumerate(published) if text != found[n])
+                logger.warning(
+                    f"{path.stem}: {changed / len(published):.0%} of the texts in {lang} have "
+                    f"other spaces once they are detokenised, such as line {line + 1}: "
+                    f"{found[line]!r}; translations are compared with these"
+                )
 
-    def encode(self, tokenized: Path, codes: Path, workers: int, folder: Path) -> None:
+    def encode(self, tokenized: Path, code: Path, workers: int, folder: Path) -> None:
         """Write all splits in subwords, cleaned if lengths are counted in subwords."""
-        rows = self.read_rows(tokenized)
-        pairs = tokens.map_rows(_make_encoder, (codes / "code",), rows, workers, "encoding")
+        source, target = self.langs
+        splits = sorted(path.stem for path in tokenized.glob(f"*.{source}"))
+        sides = {split: [tokenized / f"{split}.{lang}" for lang in self.langs] for split in splits}
+        rows = flatten({split: zip(*map(read_lines, paths)) for split, paths in sides.items()})
+        pairs = tokens.map_rows(_make_encoder, (code,), rows, workers, "encoding")
         if self.clean_byte_pairs:
             pairs = self.clean(pairs)
         tokens.write_rows(pairs, folder, self.langs)
 
-    def read_rows(self, folder: Path) -> Iterator[SplitPair]:
-        """The pairs in a folder of text files."""
-        for split in sorted(path.stem for path in folder.glob(f"*.{self.langs[0]}")):
-            for pair in zip(*(read_lines(folder / f"{split}.{lang}") for lang in self.langs)):
-                yield split, pair
-
-    def binarize(self, bpe: Path, codes: Path, workers: int, folder: Path) -> None:
+    def binarize(self, bpe: Path, code: Path, workers: int, folder: Path) -> None:
         """Run ``fairseq-preprocess``, and give test sets their names; fairseq counts them."""
         source, target = self.langs
         tests = sorted(path.stem for path in bpe.glob(f"test*.{source}"))
@@ -232,12 +237,13 @@ class Pairs:
             f"--testpref={','.join(str(bpe / split) for split in tests)}",
             *["--destdir", str(folder), "--workers", str(workers)],
         )
-        endings = [f".{source}-{target}.{lang}.{kind}" for lang in self.langs for kind in KINDS]
         # From the last set down: the new name of one may be fairseq's name of a later one.
         for number, split in reversed(list(enumerate(tests))):
-            for ending in endings:
-                (folder / f"test{number or ''}{ending}").rename(folder / f"{split}{ending}")
-        shutil.copy(codes / "code", folder)
+            for lang in self.langs:
+                for ending in (f".{source}-{target}.{lang}.{kind}" for kind in ("bin", "idx")):
+                    (folder / f"test{number or ''}{ending}").rename(folder / f"{split}{ending}")
+        shutil.copy(code, folder)
+        check_data(folder, POSITIONS)
 
     def clean(self, rows: Iterable[SplitPair]) -> Iterator[SplitPair]:
         """Leave out training pairs with an empty or long side or of very different lengths.
@@ -245,35 +251,34 @@ class Pairs:
         Of those that are kept, every ``valid_interval``-th goes to ``valid``.
         """
         unit = "subwords" if self.clean_byte_pairs else "tokens"
-        splits = ["train"]
-        if self.valid_interval:
-            splits = ["train"] * (self.valid_interval - 1) + ["valid"]
-        kept = empty = long = uneven = 0
+        reasons = [
+            "with an empty side",
+            f"with more than {self.max_tokens} {unit}",
+            f"with a ratio above {self.max_ratio:g}",
+        ]
+        dropped, kept = Counter(), 0
         for split, pair in rows:
             shorter, longer = sorted(len(sentence.split()) for sentence in pair)
-            if split != "train":
-                yield split, pair
-            elif shorter == 0:
-                empty += 1
-            elif longer > self.max_tokens:
-                long += 1
-            elif longer > self.max_ratio * shorter:
-                uneven += 1
-            else:
-                yield splits[kept % len(splits)], pair
+            faults = shorter == 0, longer > self.max_tokens, longer > self.max_ratio * shorter
+            if split == "train" and any(faults):
+                dropped[reasons[faults.index(True)]] += 1
+                continue
+            if split == "train":
                 kept += 1
-        total = kept + empty + long + uneven
+                if self.valid_interval and kept % self.valid_interval == 0:
+                    split = "valid"
+            yield split, pair
+        total = kept + dropped.total()
+        left_out = "".join(f"; {dropped[reason]:,} {reason}" for reason in reasons)
         logger.log(
             logging.WARNING if kept < (1 - MUCH) * total else logging.INFO,
-            f"cleaning leaves {kept:,} of {total:,} training pairs; left out are {empty:,} with an "
-            f"empty side, {long:,} with more than {self.max_tokens} {unit}, and {uneven:,} with a "
-            f"ratio above {self.max_ratio:g}",
+            f"cleaning leaves {kept:,} of {total:,} training pairs; left out are {left_out[2:]}",
         )
-        if kept < len(splits):
+        if kept < (least := self.valid_interval or 1):
             raise ValueError(
-                f"cleaning leaves {kept} of {total} training pairs; needed are {len(splits)} or "
-                "more. For text without spaces between words, divide it into words first, or give "
-                "a larger --max-ratio"
+                f"cleaning leaves {kept} of {total} training pairs; needed are {least} or more. "
+                "For text without spaces between words, divide it into words first, or give a "
+                "larger --max-ratio"
             )
 
 
@@ -282,26 +287,6 @@ def flatten(splits: Mapping[str, Iterable[Pair]]) -> Iterator[SplitPair]:
     for split, pairs in splits.items():
         for pair in pairs:
             yield split, pair
-
-
-def warn_of_spaces(tokenized: Path, plain: Path, lang: str) -> None:
-    """Warn of references whose spaces do not come back from their tokens."""
-    detokenize = make_detokenizer(lang)
-    for path in sorted(plain.glob(f"test*.{lang}")):
-        published, of_tokens = list(read_lines(path)), list(read_lines(tokenized / path.name))
-        found, changed = choose_references(of_tokens, published, detokenize)
-        if changed and changed / len(published) >= SPACES:
-            line = next(n for n, text in enumerate(published) if text != found[n])
-            logger.warning(
-                f"{path.stem}: {changed / len(published):.0%} of the texts in {lang} have other "
-                f"spaces once they are detokenised, such as line {line + 1}: {found[line]!r}; "
-                "translations are compared with these"
-            )
-
-
-def learn_codes(texts: Sequence[Path], merges: int, folder: Path) -> None:
-    """Learn the joint byte-pair encoding of the training pairs."""
-    tokens.learn_codes(tokens.count_words(texts), merges, folder / "code")
 
 
 def _make_tokenizer(writer: Pairs) -> Callable[[SplitPair], SplitPair]:
@@ -333,12 +318,12 @@ def _make_encoder(code: Path) -> Callable[[SplitPair], SplitPair]:
 
 
 def prepare_pairs(
-    name: str, corpora: Sequence[Corpus[Pairs]], arguments: Sequence[str], **counts: int
+    name: str, corpora: Sequence[Corpus[Pairs]], arguments: Sequence[str], published: int = 0
 ) -> None:
     """The command ``odeformers prepare {name}``; of several corpora, its argument chooses one.
 
     Args:
-        counts: about how many pairs each prepared split has, by the paper that describes it.
+        published: about how many training pairs the paper that describes the corpus has.
     """
     pairs = {"-".join(corpus.writer.langs): corpus for corpus in corpora}
     parser = make_parser(
@@ -348,28 +333,21 @@ def prepare_pairs(
         source="archive (tar, zip) of the corpus, or folder with its files or its archives under "
         "their published names (default: download the corpus)",
     )
+    parser.set_defaults(pair=next(iter(pairs)))
     if len(pairs) > 1:
         parser.add_argument("pair", choices=pairs, help="source and target language")
-    else:
-        parser.set_defaults(pair=next(iter(pairs)))
     merges = corpora[0].writer.bpe_operations
     add_number(parser, "--bpe-operations", merges, "merges of the joint BPE")
     args = parse_options(parser, arguments)
     corpus = pairs[args.pair]
-    with preparing(args, POSITIONS):
+    with preparing(args):
         files = corpus.files(args.source, args.out)
         writer = replace(corpus.writer, bpe_operations=args.bpe_operations)
-        inputs = {"raw": [(name, file.sha256()) for name, file in files.items()]}
+        inputs = {"raw": [*fingerprint_each(files).items()]}
         data_bin = writer.write(partial(corpus.read, files), inputs, args.out, args.workers)
-        check_counts(data_bin, args.pair, counts)
-
-
-def check_counts(data_bin: Path, pair: str, counts: Mapping[str, int]) -> None:
-    """Warn of splits whose number of pairs differs by more than a tenth from the published one."""
-    for split, expected in counts.items():
-        [index, _] = data_bin.glob(f"{split}.{pair}.*.idx")
-        if abs((count := count_examples(index)) - expected) > expected / 10:
+        count = count_examples(next(data_bin.glob("train.*.idx")))
+        if abs(count - published) > published / 10 > 0:
             logger.warning(
-                f"{split} has {count:,} pairs, where the paper has about {expected:,}: another "
+                f"train has {count:,} pairs, where the paper has about {published:,}: another "
                 "release of the corpus, or part of it?"
             )

@@ -2,9 +2,10 @@
 
 import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
-from .source import File
+from fairseq_odeformers.files import read_lines
 
 logger = logging.getLogger(__name__)
 
@@ -17,51 +18,56 @@ NAMES = {
 }
 
 
-def read_rows(file: File, names: Collection[str] = ()) -> Iterator[tuple[int, list[str]]]:
-    """The number and the fields of each line of a table but its header.
+def split_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The number and the fields of each line."""
+    for number, line in enumerate(read_lines(path), start=1):
+        yield number, line.rstrip("\r").split("\t")
+
+
+def read_rows(path: Path, names: Collection[str] = ()) -> Iterator[tuple[int, list[str]]]:
+    """The same of a table, without its quotes and its header.
 
     Args:
-        names: what the header may call a column, in lower case, besides :data:`NAMES`.
+        names: what the header may call a column, besides :data:`NAMES`.
 
     Raises:
         ValueError: some fields are quoted, others have quotation marks that are not.
     """
-    quoted = is_quoted(file)
-    for number, line in enumerate(file.lines(), start=1):
-        fields = line.rstrip("\r").split("\t")
-        if quoted:
-            fields = [unquote(field) for field in fields]
-        if number == 1 and {field.strip().casefold() for field in fields} <= {*NAMES, *names}:
-            logger.info(f"{file.name}, line 1 is a header: {', '.join(fields)}")
-        else:
+    quoted = is_quoted(path)
+    for number, fields in split_lines(path):
+        if quoted:  # all that have a quotation mark
+            fields = [f[1:-1].replace('""', '"') if f[:1] == '"' else f for f in fields]
+        if number > 1 or not is_header(path, fields, names):
             yield number, fields
 
 
-def unquote(field: str) -> str:
-    match = QUOTED.fullmatch(field)
-    return match[1].replace('""', '"') if match else field
+def is_header(path: Path, fields: Sequence[str], names: Collection[str] = ()) -> bool:
+    """Whether the first line of a table names its columns, which differ."""
+    known = {*NAMES, *(name.casefold() for name in names)}
+    found = {field.strip().casefold() for field in fields}
+    if header := found <= known and len(found) == len(fields):
+        logger.info(f"{path}, line 1 is a header: {', '.join(fields)}")
+    return header
 
 
-def is_quoted(file: File) -> bool:
+def is_quoted(path: Path) -> bool:
     """Whether a spreadsheet has written a table, and has thus quoted each field with a quote.
 
     Raises:
         ValueError: it has quoted some, with doubled quotation marks, and others have single ones.
     """
-    quoted = doubled = single = 0  # the first line with such a field
-    for number, line in enumerate(file.lines(), start=1):
-        if '"' in line:
-            for field in line.rstrip("\r").split("\t"):
-                if match := QUOTED.fullmatch(field):
-                    quoted = quoted or number
-                    doubled = doubled or number * ('""' in match[1])
-                elif '"' in field:
-                    single = single or number
-    if doubled and single:
+    first: dict[str, int] = {}  # the number of the first line of each kind
+    for number, fields in split_lines(path):
+        for field in fields:
+            if '"' in field:
+                match = QUOTED.fullmatch(field)
+                kind = "single" if not match else "doubled" if '""' in match[1] else "quoted"
+                first.setdefault(kind, number)
+    if "single" in first and "doubled" in first:
         raise ValueError(
-            f"{file.name}, line {single}: a quotation mark that is not doubled, while line "
-            f"{doubled} is quoted as by a spreadsheet; save the table without quoting"
+            f"{path}, line {first['single']}: a quotation mark that is not doubled, while line "
+            f"{first['doubled']} is quoted as by a spreadsheet; save the table without quoting"
         )
-    if quoted and not single:
-        logger.info(f"{file.name}, line {quoted}: quoted as by a spreadsheet, and read accordingly")
-    return bool(quoted) and not single
+    if first and "single" not in first:
+        logger.info(f"{path}: quoted as by a spreadsheet, and read accordingly")
+    return bool(first) and "single" not in first

@@ -9,31 +9,72 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, nullcontext, redirect_stderr
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any, TypeVar
 
 from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess
-from tqdm import tqdm
 
-from fairseq_odeformers.data.raw_text import cut_words, read_codes
+from fairseq_odeformers.data.raw_text import LONGEST_WORD, cut_words, read_codes
 from fairseq_odeformers.files import read_lines
 
-from .processes import Item, Result, map_in_processes
+from .command import show_progress
 
 logger = logging.getLogger(__name__)
 
+CHUNK_SIZE = 256  # rows that a process works on at a time, if they are small
 MAX_CACHED_WORDS = 200_000
 LEAST_MERGES, MOST_MERGES = 1000, 10000  # that fit a text by default
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Row = Sequence[str]
 
 
+def map_rows(
+    make_function: Callable[..., Callable[[Item], Result]],
+    args: tuple[Any, ...],
+    rows: Iterable[Item],
+    workers: int,
+    label: str,
+    chunk_size: int = CHUNK_SIZE,
+) -> Iterator[Result]:
+    """Apply ``make_function(*args)`` to each row, with a progress bar; the results keep the order.
+
+    The function is made once in each of *workers* processes. A process works on *chunk_size* rows
+    at a time, and only a few chunks per process are read before the caller asks for their results.
+    One worker is this process.
+
+    Raises:
+        BrokenProcessPool: a process was killed, or could not make the function.
+        Exception: reading a row or applying the function to it raised this one.
+    """
+    rows = iter(show_progress(rows, label))
+    if workers == 1:
+        yield from map(make_function(*args), rows)
+        return
+    with ProcessPoolExecutor(workers, None, _make, (make_function, args)) as pool:
+        while block := list(islice(rows, 4 * workers * chunk_size)):
+            yield from pool.map(_apply, block, chunksize=chunk_size)
+
+
+def _make(make_function: Callable[..., Callable], args: tuple[Any, ...]) -> None:
+    global _function
+    _function = make_function(*args)
+
+
+def _apply(row: Any) -> Any:
+    return _function(row)
+
+
 def count_words(texts: Iterable[Path]) -> Counter[str]:
-    """The number of occurrences of each word in *texts*."""
+    """The number of occurrences of each word in *texts*, but of those that are cut for length."""
     lines = chain.from_iterable(map(read_lines, texts))
-    return Counter(word for line in lines for word in cut_words(line).split(" ") if word)
+    words = (word for line in lines for word in line.split(" "))
+    return Counter(word for word in words if 0 < len(word) <= LONGEST_WORD)
 
 
 def fit_merges(texts: Iterable[Path]) -> int:
@@ -60,15 +101,12 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
     """
     from subword_nmt.learn_bpe import learn_bpe
 
+    if not any(len(word) > 1 for word in words):
+        raise ValueError("no BPE merges: each word of the training text is a letter")
     lines = [f"{word} {count}" for word, count in words.items()]
     quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
     with open(path, "w", encoding="utf-8") as file, quiet:
-        try:
-            learn_bpe(lines, file, operations, is_dict=True)
-        except ValueError as error:
-            if "empty" not in str(error):  # max() of nothing
-                raise
-            raise ValueError("no BPE merges: each word of the training text is a letter") from error
+        learn_bpe(lines, file, operations, is_dict=True)
 
 
 def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:
@@ -83,29 +121,13 @@ def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:
     return encode
 
 
-def map_rows(
-    make_function: Callable[..., Callable[[Item], Result]],
-    args: tuple,
-    rows: Iterable[Item],
-    workers: int,
-    label: str,
-) -> Iterator[Result]:
-    """:func:`map_in_processes` with a progress bar."""
-    return show_progress(map_in_processes(make_function, args, rows, workers), label)
-
-
-def show_progress(rows: Iterable[Item], label: str) -> Iterator[Item]:
-    """Rows with a progress bar."""
-    return iter(tqdm(rows, label, unit=" lines", mininterval=1, disable=None))
-
-
 def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:
     """Write rows, each after the name of its split, to the files ``{split}.{column}``."""
     with ExitStack() as stack:
         files = {}
         for split, row in rows:
             if split not in files:
-                paths = (folder / f"{split}.{column}" for column in columns)
+                paths = [folder / f"{split}.{column}" for column in columns]
                 files[split] = [
                     stack.enter_context(open(path, "w", encoding="utf-8")) for path in paths
                 ]
@@ -117,13 +139,12 @@ def fairseq_preprocess(*argv: str) -> None:
     """Run ``fairseq-preprocess``, without its log: a line per file, and one of all options."""
     args = get_preprocessing_parser().parse_args(argv)
     log = preprocess.logger
-    level, handlers = log.level, list(log.handlers)
+    handlers = len(log.handlers)
     log.setLevel(logging.WARNING)
     try:
         preprocess.main(args)
     finally:
-        log.setLevel(level)
-        for handler in {*log.handlers} - {*handlers}:  # which writes preprocess.log
+        for handler in log.handlers[handlers:]:  # which writes preprocess.log
             log.removeHandler(handler)
             handler.close()
     Path(args.destdir, "preprocess.log").unlink()

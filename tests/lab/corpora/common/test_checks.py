@@ -9,8 +9,6 @@ from collections.abc import Sequence
 import pytest
 from published import write_folder
 
-from fairseq_odeformers.lab.corpora.common import checks
-
 WORDS = "alder birch cedar elm fir hazel juniper larch maple oak pine rowan spruce yew".split()
 KINDS = {
     "pairs": "parallel -s de -t en --keep-case --max-ratio 9 --max-tokens 2000",
@@ -42,16 +40,12 @@ def corpus(kind, **splits: Sequence[str]):
 
 
 @pytest.fixture
-def said(prepare, tmp_path, monkeypatch, warnings):
-    """The warnings of a preparation, but that of a small test set; or its whole log.
-
-    Texts are looked at in several blocks.
-    """
-    monkeypatch.setattr(checks, "BLOCK", 50)
+def said(prepare, tmp_path, warnings):
+    """The warnings of a preparation, but that of a small test set; or its whole log."""
 
     def run(kind, log=False, **splits):
         found = prepare(KINDS[kind], write_folder(tmp_path / "raw", corpus(kind, **splits)))
-        return found if log else [line for line in warnings(found) if "too small" not in line]
+        return found if log else [line for line in warnings(found) if "too few" not in line]
 
     return run
 

@@ -93,8 +93,8 @@ def test_only_training_pairs_are_cleaned(prepare, tmp_path):
         assert lines(tokenized / f"{split}.words")[8:] == [s.lower().strip() for s, _ in odd]
         assert lines(tokenized / f"{split}.digits")[8:] == [t.strip() for _, t in odd]
     assert (
-        "cleaning leaves 302 of 307 training pairs; left out are 2 with an empty side, 2 with more "
-        "than 30 subwords, and 1 with a ratio above 1.5" in log
+        "cleaning leaves 302 of 307 training pairs; left out are 2 with an empty side; 2 with more "
+        "than 30 subwords; 1 with a ratio above 1.5" in log
     )
 
 

@@ -1,12 +1,20 @@
-"""Tokens equal the Moses tokenizer's; subwords do not depend on earlier texts."""
+"""Tokens equal the Moses tokenizer's; work in several processes keeps its order and never hangs."""
 
+import operator
+import random
+import signal
 from collections import Counter
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from itertools import islice
 
 import pytest
+from published import write_folder
 
 from fairseq_odeformers.data.moses import make_moses_tokenizer
 from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.lab.corpora.common import tokens
+from fairseq_odeformers.lab.corpora.common.tokens import CHUNK_SIZE, map_rows
 
 # Ends of lines, and their tokens by the Moses tokenizer itself.
 MOSES = {
@@ -73,6 +81,20 @@ def test_words_are_counted_in_all_texts(tmp_path):
     assert tokens.count_words([tmp_path / "a", tmp_path / "b"]) == {"x": 3, "y": 10, "z": 1}
 
 
+def test_a_word_without_end_teaches_no_subwords(prepare, tmp_path):
+    """Learning takes the square of its length; its pieces are as frequent as words."""
+    word = "".join(random.Random(1).choices("abcdefghij", k=5_000))
+    lines, codes = [f"number {n} of {n}" for n in range(40)], []
+    for name, train in (("with", [*lines, f"a {word} {word} one"]), ("without", [*lines, "a one"])):
+        splits = {"train": train, "valid": lines, "test": lines}
+        files = {f"{split}.{lang}": splits[split] for split in splits for lang in ("de", "en")}
+        texts = {file: "".join(f"{row}\n" for row in rows).encode() for file, rows in files.items()}
+        source = write_folder(tmp_path / name, texts)
+        prepare("parallel -s de -t en", source, out=tmp_path / f"{name}-out")
+        codes.append((tmp_path / f"{name}-out" / "codes" / "code").read_bytes())
+    assert codes[0] == codes[1]
+
+
 def test_words_of_one_letter_have_no_byte_pairs(tmp_path):
     with pytest.raises(ValueError, match="^no BPE merges: each word of the training text is a"):
         tokens.learn_codes(Counter("abba"), 10, tmp_path / "code")
@@ -92,3 +114,46 @@ def test_merges_fit_the_number_of_words(words, merges, tmp_path):
     path = tmp_path / "text"
     path.write_text("".join(f"w{n} w{n + 1}\n" for n in range(words - 1)))
     assert tokens.fit_merges([path]) == merges
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_results_have_the_order_of_the_rows(workers):
+    for count in (0, 5, 20 * CHUNK_SIZE + 1):
+        results = map_rows(partial, (operator.add, 10), range(count), workers, "adding")
+        assert list(results) == list(range(10, count + 10))
+
+
+def test_reading_keeps_pace_with_the_caller():
+    """However slowly the results are taken, a few chunks are in memory."""
+    read = []
+
+    def rows():
+        for number in range(20_000):
+            read.append(number)
+            yield number
+
+    results = map_rows(partial, (operator.neg,), rows(), 2, "negating", 10)
+    assert list(islice(results, 300)) == [-number for number in range(300)]
+    assert len(read) < 300 + 10 * 10
+    results.close()
+
+
+def test_a_killed_process_is_an_error():
+    """As when memory runs out; signal 0 does nothing."""
+    signals = [0] * 3 * CHUNK_SIZE + [signal.SIGKILL] + [0] * 20 * CHUNK_SIZE
+    with pytest.raises(BrokenProcessPool):
+        list(map_rows(partial, (signal.raise_signal,), signals, 2, "signalling"))
+
+
+@pytest.mark.parametrize(
+    "make_function, args, rows, error",
+    [
+        (open, ("absent/file",), range(5), BrokenProcessPool),
+        (partial, (float,), ["1", "x"], ValueError),
+        (partial, (abs,), map(float, ["1"] * 2 * CHUNK_SIZE + ["x"]), ValueError),
+    ],
+)
+def test_an_error_is_raised(make_function, args, rows, error):
+    """Of making the function, of the function, and of reading."""
+    with pytest.raises(error):
+        list(map_rows(make_function, args, rows, 2, "failing"))
