@@ -1,8 +1,8 @@
 """The console script ``odeformers``, which imports a command's module only once it is chosen.
 
 Importing the package takes seconds, for fairseq and torch; so this module lies beside it. Each
-command is a function of the package. An error raised for bad input ends the program here, with one
-line; so does a wrong option.
+command is a function of the package. Bad input and wrong options end the program here, with one
+line.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def load_parsing() -> ModuleType:
 def user_dir() -> Path:
     """The folder of the package."""
     spec = find_spec(PACKAGE)
-    assert spec is not None and spec.origin is not None  # it stands beside this module
+    assert spec is not None and spec.origin is not None  # it is beside this module
     return Path(spec.origin).parent
 
 

@@ -1,9 +1,9 @@
 """What MkDocs does with the pages of the repository, which are written to be read on GitHub.
 
 The site has the layout of the repository, so that links between pages hold in both. A file of code
-that a page links to gets a page of its own, a notebook has its outputs, and a command for help
-behind ``$`` is followed by what it prints. A line that is one link to code, "The equations", "Code
-of" or "Reference of", becomes the docstring of a package, the code or its reference. Formulas
+that a page links to gets a page of its own, a notebook has its outputs, and a command for help or
+names behind ``$`` is followed by what it prints. A line that is one link to code, "The equations",
+"Code of" or "Reference of", becomes the docstring of a package, the code or its reference. Formulas
 become MathML.
 """
 
@@ -105,7 +105,7 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
         return f"]({os.path.relpath(path, here.parent)}"
 
     markdown = LINK.sub(to_page, CODE.sub(to_code, markdown))
-    return re.sub(r"^\$ odeformers ((?:.* )?--help)\n", printed, markdown, flags=re.M)
+    return re.sub(r"^\$ odeformers ((?:.* )?--help|list)\n", printed, markdown, flags=re.M)
 
 
 def printed(match) -> str:
@@ -168,7 +168,7 @@ class ReStructuredText(griffe.Extension):
 
 
 def to_markdown(text: str) -> str:
-    """Formulas and references of reStructuredText as those of Markdown."""
+    """Formulas and references of reStructuredText in Markdown."""
     text = re.sub(r"^( *)\.\. math::\s*((?:.+\n?)+)", displayed, text, flags=re.M)
     text = re.sub(r":math:`([^`]+)`", r"$\1$", text)
     return re.sub(r":\w+:`[.~!]*([^`]+)`", r"`\1`", text)

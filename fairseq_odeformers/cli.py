@@ -186,7 +186,7 @@ def hydra_train(arguments: Sequence[str]) -> None:
     def train(cfg):
         try:
             make_absolute(cfg)
-        except ValueError as error:  # of which Hydra would print a traceback
+        except ValueError as error:  # Hydra would print a traceback
             sys.exit(f"odeformers hydra-train: error: {error}")
         return fairseq_hydra._hydra_main(cfg)
 

@@ -64,7 +64,7 @@ def naming_faults(name: str | Path, fault: str = "cannot be read") -> Iterator[N
 def writing(path: str | Path, fault: str = "cannot be written") -> Iterator[None]:
     """Have a failure to write, as on a full disk, be one line that names the file.
 
-    A ValueError passes, as it is about the content; so do errors that name a file already. Torch
+    ValueErrors pass, as they are about the content, and errors that name a file already. Torch
     and others raise errors of their own, which say less than the system's behind them.
 
     Raises:
@@ -318,7 +318,7 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, whose header is the first row."""
+    """A table in Markdown; the first row is its header."""
     header, *others = rows
     lines = [header, ["---"] * len(header), *others]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

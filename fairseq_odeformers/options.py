@@ -198,14 +198,14 @@ def real_number(text: str) -> float:
 
 
 def output_path(text: str) -> Path:
-    """The ``type`` of an argument that names a file or folder to write, whose folder is there."""
+    """The ``type`` of an argument that names a file or folder to write, in an existing folder."""
     if not Path(text).absolute().parent.is_dir():
         raise ArgumentTypeError(f"{text}: there is no folder {Path(text).parent}; make it first")
     return Path(text)
 
 
 def output_file(text: str) -> Path:
-    """The ``type`` of an argument that names a file to write, whose folder is there."""
+    """The ``type`` of an argument that names a file to write, in an existing folder."""
     if Path(text).is_dir():
         raise ArgumentTypeError(f"{text}: is a folder; give a file, such as {Path(text, 'out')}")
     return output_path(text)

@@ -2,7 +2,7 @@
 """Write the diagrams of README and documentation, ``docs/diagrams/*.svg``.
 
 A block has a function that draws its panel from top to bottom, with the numbers of its layout. The
-function's docstring is the description in the file. Colours are those of GitHub's two themes.
+function's docstring is the description in the file. It has the colours of GitHub's two themes.
 Subscripts are characters of their own, because renderers other than browsers misplace shifted text.
 """
 
@@ -45,7 +45,7 @@ LANE, EVOLVING = (MIDDLE, LEFT, 132), (162, 215, 86)  # EVOLVING is beside Trans
 
 
 class Drawing:
-    """The elements of a picture, in the order in which they are drawn."""
+    """The elements of a picture, in drawing order."""
 
     def __init__(self) -> None:
         self.elements: list[str] = []
@@ -274,31 +274,11 @@ def panels(*blocks: Block, columns: int = 2, shown: int = 622) -> str:
     return d.svg(width, height, shown, ", ".join(block[1] for block in blocks), text)
 
 
-def workflow() -> str:
-    """The file with the commands from raw text to a report, and what each does."""
-    steps = (
-        ("prepare", "raw text to tensors"),
-        ("check", "causality, gradients"),
-        ("compare", "equal size, seeds"),
-        ("report", "scores, intervals"),
-    )
-    d = Drawing()
-    d.rectangle("panel", 1, 1, 718, 94)
-    for x, (command, words) in zip((93, 271, 449, 627), steps):
-        d.rectangle("solver", x - 58, 14, 116, 42)
-        d.text(x, 42, command, kind="title")
-        d.text(x, 80, words, kind="muted")
-        if x > 93:
-            d.wire((x - 120, 35), (x - 58, 35))
-    text = " ".join(f"{name}: {words}." for name, words in steps)
-    return d.svg(720, 96, 828, "prepare, check, compare, report", text)
-
-
 def diagrams() -> dict[str, str]:
     """All files, by their names."""
     pairs = {f"{block[0].__name__}.svg": panels(BLOCKS[0], block) for block in BLOCKS[1:]}
     blocks = panels(*BLOCKS, columns=-(-len(BLOCKS) // 2), shown=828)
-    return {"blocks.svg": blocks, "workflow.svg": workflow(), **pairs}
+    return {"blocks.svg": blocks, **pairs}
 
 
 if __name__ == "__main__":

@@ -51,31 +51,36 @@ if ! "$python" -c "$has_wheel"; then
     done
 fi
 
-echo "Making $venv with $version: $takes. Log: $venv/setup.log"
+log=$venv/setup.log
+echo "Making $venv with $version, about 2 GB (with CUDA several more): $takes. Log: $log"
 rm -f "$venv/complete"
 [ -d "$venv" ] || "$python" -m venv "$venv"
 mkdir -p "$venv/wheels"
 sed "${TORCH:+/^torch\(audio\)\?=/d}" constraints/ci.txt > "$venv/constraints.txt"
-log=$venv/setup.log
 : > $log
+clear=""
+[ ! -t 1 ] || clear=$'\r\e[K'
+elapsed() { printf '%d:%02d' $((SECONDS / 60)) $((SECONDS % 60)); }
+step() { echo "$clear$(elapsed)  step $1 ..."; }
 pip() {
     "$venv/bin/python" -m pip "$1" --constraint "$venv/constraints.txt" "${@:2}" >> $log 2>&1 ||
         { echo; tail -n 30 $log >&2; fail "pip failed; all that it said is in $log"; }
 }
-# A dot every ten seconds shows that it is at work.
-(while sleep 10 &> /dev/null; do printf .; done) &
+# What pip is doing: on a terminal in one line, elsewhere in a line every half minute.
+watch() { while sleep "$1" &> /dev/null; do printf "$2" "$(tail -n 1 $log | sed 's/^ *//' | cut -c 1-70)"; done; }
+if [ "$clear" ]; then watch 1 "$clear      %s" & else watch 30 '      %s\n' & fi
 trap "kill $!" EXIT
-printf 'build tools '
+step "1 of 3: build tools"
 pip install pip
 pip install cython numpy setuptools wheel
 # fairseq builds without torch only (its source distribution lacks the files of the extensions that
 # need torch), fairseq-fixed with torch only; pip skips the one that is not for this Python. With
 # build isolation, fairseq-fixed would download and build against another torch.
-printf '\ntorch '
+step "2 of 3: torch"
 pip wheel --no-build-isolation --no-deps --wheel-dir "$venv/wheels" 'fairseq; python_version < "3.11"'
 pip install ${TORCH:-torch}  # several words
-printf '\nfairseq and the project '
+step "3 of 3: fairseq, the project and what its commands and tests need"
 what=(--editable '.[analysis,compare,corpora,docs,export,plots,test]')
 pip install --no-build-isolation --find-links "$venv/wheels" ${WHEEL:-"${what[@]}"}
 touch "$venv/complete"
-printf '\nDone: make demo, make test\n'
+echo "$clear$(elapsed)  done. Next: make demo, or . $venv/bin/activate"

@@ -1,7 +1,7 @@
 """Train TransEvolve on generated German-English sentence pairs, and translate held-out ones.
 
-The steps are those of any experiment with fairseq, and their commands are printed. After an
-interruption, call the demo again: the training resumes.
+Any experiment with fairseq has these steps, and their commands are printed. After an interruption,
+call the demo again: the training resumes.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def prepare(data: Path) -> None:
 
 
 def train(data: Path, checkpoints: Path, updates: int) -> None:
-    """Train, or go on with a training that was interrupted, and print its progress."""
+    """Train, or resume a training that was interrupted, and print its progress."""
     checkpoints.mkdir(exist_ok=True)
     lines = run(
         checkpoints / "train.log",
@@ -88,11 +88,12 @@ def translate(data: Path, checkpoint: Path) -> list[str]:
 def demo(out: Path, updates: int) -> None:
     start = time.monotonic()
     data, checkpoints = out / "data-bin", out / "transevolve"
-    print(f"1. German-English sentence pairs, {PAIRS['train']:,} to train on")
+    print(f"Three steps, about two minutes on two idle cores; results go to {out}")
+    print(f"step 1 of 3: generate German-English sentence pairs, {PAIRS['train']:,} to train on")
     prepare(data)
-    print("2. Training")
+    print(f"step 2 of 3: train for {updates} updates, most of the time")
     train(data, checkpoints, updates)
-    print(f"3. Translation of {PAIRS['test']} held-out sentences")
+    print(f"step 3 of 3: translate {PAIRS['test']} held-out sentences")
     translations = translate(data, checkpoints / "checkpoint_last.pt")
     sources, references = (
         [detokenize(line) for line in read_lines(data / f"test.{language}")]

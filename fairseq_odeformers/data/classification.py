@@ -85,7 +85,7 @@ def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary)
 
     Args:
         path: of the labels, for the message.
-        labels: those of a split, with an end of sentence; None if it has none.
+        labels: the labels of a split, with an end of sentence, or None.
 
     Raises:
         ValueError: one has several; fairseq would take the first as the class.

@@ -9,8 +9,8 @@ def language_pair(folder: Path) -> tuple[str, str] | None:
     """Source and target language of a translation data set, by its dictionaries and its pairs.
 
     The names may have hyphens and dots, as ``pt-br`` has. fairseq's ``infer_language_pair`` takes
-    the parts of any name for languages, such as those of ``dict.pt-br.txt``, of
-    ``test.2017-06.de-en.de.idx`` and of ``notes.2026-01.txt``.
+    the parts of any name for languages, as in ``dict.pt-br.txt``, ``test.2017-06.de-en.de.idx`` and
+    ``notes.2026-01.txt``.
     """
     names = (path.name for path in sorted(folder.glob("dict.*.txt")))
     langs = [name.removeprefix("dict.").removesuffix(".txt") for name in names]

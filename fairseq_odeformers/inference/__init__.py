@@ -1,6 +1,6 @@
 """Uses of a trained model: call it from Python, classify a file with it, export it.
 
 Read ``hub``, which loads models, then what it returns: a ``classifier``, or a ``generator`` of
-translations or of text; both treat ``texts`` alike. ``predict`` and ``translate`` are commands, and
-so is ``export``, which writes safetensors or a ``program`` (``torch.export``).
+translations or of text; both treat ``texts`` alike. ``predict``, ``translate``
+and ``export`` are commands; the last writes safetensors or a ``program`` (``torch.export``).
 """

@@ -37,9 +37,9 @@ class Generator(GeneratorHubInterface):
                 the translator was loaded with ``tokenized=False``.
             beam: number of hypotheses that are kept.
             verbose: log sentences, hypotheses and scores.
-            options: those of ``fairseq-generate``, such as ``max_len_a`` and ``max_len_b`` (the
-                most tokens of a translation are ``max_len_a`` times those of the sentence, and
-                ``max_len_b``), ``min_len``, ``lenpen``, ``unkpen``, ``no_repeat_ngram_size``,
+            options: options of ``fairseq-generate``, such as ``max_len_a`` and ``max_len_b`` (a
+                translation of n tokens has at most ``max_len_a`` n + ``max_len_b``),
+                ``min_len``, ``lenpen``, ``unkpen``, ``no_repeat_ngram_size``,
                 ``sampling`` with ``sampling_topk`` or ``sampling_topp``, ``temperature`` and
                 ``diverse_beam_groups``.
 

@@ -93,7 +93,7 @@ def load_classifier(checkpoint, data=None, **options) -> Classifier:
     """A classifier; its ``classify(texts)`` returns the class of each text, and probabilities.
 
     For arguments and errors see :func:`load_translator`; of several checkpoints the probabilities
-    are averaged. Classes other than those of the data are an error, too.
+    are averaged. Classes that the data lack are an error, too.
     """
     models, task = [], None
     for each in read_each(checkpoint):
@@ -105,7 +105,7 @@ def load_classifier(checkpoint, data=None, **options) -> Classifier:
 
 
 def read_each(checkpoint) -> Iterator[Checkpoint]:
-    """Several checkpoints, whose paths are separated by colons, or the one that is given.
+    """One checkpoint, or several with paths separated by colons.
 
     A file is read when its model is about to be built.
 

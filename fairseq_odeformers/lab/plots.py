@@ -21,7 +21,7 @@ BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY = COLORS 
     *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     *("#882255", "#999933", "#7f7f7f"),
 )
-# An architecture has one colour in all figures: that of the first pattern found in its name.
+# The first pattern found in an architecture's name gives its colour in all figures.
 ARCHITECTURES = {
     "macaron": VERMILLION,
     "transevolve.*random": SKY,
@@ -196,6 +196,6 @@ def legend(figure: Figure, handles: list, **options) -> None:
 
 
 def legend_beside(figure: Figure, lines: list) -> None:
-    """One legend to the right of all panels, in the order in which the lines end."""
+    """One legend to the right of all panels, ordered as the lines end."""
     lines = sorted(lines, key=lambda line: -line.get_ydata()[-1])
     figure.legend(handles=lines, loc="outside right center", fontsize="medium")

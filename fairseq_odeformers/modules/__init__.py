@@ -1,6 +1,6 @@
 """Layers that the models of two papers or more share, and what those need.
 
-``transformer_layer`` has what stands in fairseq's stacks of layers, and ``runge_kutta`` layers that
+``transformer_layer`` has bases of layers for fairseq's stacks, and ``runge_kutta`` layers that
 take a step of a method of ``tableaus``, with the ``coefficients`` of its slopes; ``layer_history``
 combines all layers. ``kept`` is for what evaluation computes once, such as the matrices of
 ``orthogonal``, which stay orthogonal; ``classification_head``, the pooling and scores of

@@ -7,7 +7,7 @@ from torch import nn
 
 
 class Kept(nn.Module):
-    """Base of a module that makes tensors of its parameters, of which ``weight`` is one.
+    """Base of a module that makes tensors, such as ``weight``, of its parameters.
 
     They are made anew in each pass. In evaluation mode, the first pass without gradients keeps them
     for the next ones, until ``train``, ``eval``, ``load_state_dict``, a conversion such as ``half``

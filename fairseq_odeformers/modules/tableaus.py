@@ -23,7 +23,7 @@ EULER = Tableau(matrix=(), weights=(1,))
 # Heun 1900, "improved Euler" in Li et al. 2022. Not the midpoint rule.
 HEUN = Tableau(matrix=((1,),), weights=(1 / 2, 1 / 2))
 
-# Kutta 1901's third-order method. Not Heun's, whose weights are 1/4, 0, 3/4.
+# Kutta 1901's third-order method. Heun's has the weights 1/4, 0, 3/4.
 KUTTA = Tableau(matrix=((1 / 2,), (-1, 2)), weights=(1 / 6, 2 / 3, 1 / 6))
 
 # Kutta 1901, the "classical" method. Not the 3/8 rule of the same paper, which torchdiffeq, and the

@@ -1,4 +1,4 @@
-"""Bases of what stands in fairseq's stacks: fairseq's own layers, and blocks in their place."""
+"""Bases of layers for fairseq's stacks: fairseq's own layers, and blocks in their place."""
 
 import torch
 from fairseq.models.transformer import TransformerConfig
@@ -56,8 +56,8 @@ class RepeatedDecoderLayer(DecoderLayer):
     """A decoder layer whose subclass evaluates it several times to pass it once.
 
     In incremental decoding the evaluations of a token see the keys and values of the same
-    evaluation of the tokens before, and of no other. fairseq's attention would append those of all
-    evaluations to one cache: training would be right, and generation silently wrong.
+    evaluation of the tokens before, and of no other. fairseq's attention would append all
+    keys and values to one cache: training would be right, and generation silently wrong.
     """
 
     def evaluate(

@@ -129,7 +129,7 @@ OPERATORS = {ast.Add: operator.add, ast.Mult: operator.mul}
 def evaluate(text: str):
     """The value of a literal, or of sums and products of literals, as ``[(512, 3)] * 20``.
 
-    What stands in the command line is the user's own, and any expression.
+    The command line is the user's own, and may hold any expression.
 
     Raises:
         ValueError: it is another expression of a checkpoint, which could run code.

@@ -52,8 +52,8 @@ MAX_POSITIONS = {
     "image": 1024,
 }
 
-# Folders of first and second input and of labels: fairseq's, and those of the archive of Mega,
-# whose images are text.
+# Folders of first and second input and of labels: fairseq's, and Mega's archive,
+# where images are text.
 LAYOUTS = (
     ("input0", "input1", "label"),
     ("src-bin", "src1-bin", "label-bin"),

@@ -12,7 +12,7 @@ DRAWN = runpy.run_path(str(ROOT / "scripts" / "diagrams.py"))["diagrams"]()
 
 def test_every_family_has_a_diagram():
     families = {page.stem for page in ROOT.glob("docs/papers/*.md")}
-    assert {*DRAWN} == {f"{name}.svg" for name in families | {"blocks", "workflow"}}
+    assert {*DRAWN} == {f"{name}.svg" for name in families | {"blocks"}}
     assert {*DRAWN} == {path.name for path in FOLDER.iterdir()}
 
 

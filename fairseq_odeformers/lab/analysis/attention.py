@@ -65,7 +65,7 @@ def measure(model, task, samples: Iterable[dict]) -> Tables:
     Returns:
         - ``attention``, a row for each kind and map, in order: ``change``, the total variation
           distance to the map before; ``span``, of self-attention; and ``entropy``. ``block`` is the
-          number of the layer, or of the block of several depths; ``depth`` is that of the map in
+          number of the layer, or of the block of several depths; ``depth`` is the map's in
           the model, and ``fraction`` is ``depth`` over the depth of the model.
         - ``biases``, the rows of :func:`bias_rows`.
     """

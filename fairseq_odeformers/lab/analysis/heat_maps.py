@@ -53,7 +53,7 @@ class Panel(NamedTuple):
 
 
 def draw(table: list[Row], kind: str, model: str) -> Figure:
-    """A picture of the maps of a kind in a model; the scale of the weights is that of all models.
+    """A picture of a model's maps of one kind; all models share the scale of the weights.
 
     Args:
         table: all rows of the table ``sentence``.
@@ -188,7 +188,7 @@ def spread(count: int, most: int) -> Iterator[int]:
 def name_tokens(
     grid: list[Axes], columns: int, queries: Sequence[str], keys: Sequence[str], cell: float
 ) -> None:
-    """Name the tokens of the queries left of each row of panels, and those of the keys below."""
+    """Name the queries' tokens left of each row of panels, and the keys' below."""
     size = min(7.0, 66 * cell)  # points; an inch has 72
     for place, axes in enumerate(grid):
         axes.set_xticks(range(len(keys)), keys, fontsize=size, parse_math=False, rotation=90)

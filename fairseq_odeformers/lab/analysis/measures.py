@@ -47,9 +47,9 @@ def differential_entropy(values: Tensor) -> Tensor:
     For the states of a token these are its C neurons: P of Eq. 6 is their density, and the entropy
     of a text is the mean over its tokens. It is estimated from the spacings of the sorted values,
     x_(i+m) - x_(i-m) with m = round(sqrt(C)), as Vasicek (1976) does, with the correction at the
-    ends of Ebrahimi et al. (1994). Of a Gaussian it is 0.1 too small for 32 values and 0.01 off for
-    256 or more. It is minus infinity if so many values are equal that a spacing is zero, and nan of
-    fewer than five values, which have no such spacings.
+    ends of Ebrahimi et al. (1994). For a Gaussian it is 0.1 too small for 32 values and 0.01
+    off for 256 or more. It is minus infinity if so many values are equal that a spacing is zero,
+    and nan for fewer than five values, which have no such spacings.
     """
     if values.size(-1) < 5:
         return torch.full(values.shape[:-1], math.nan, dtype=torch.double)

@@ -55,7 +55,7 @@ def picture(kind: str, model: str, models: list[str]) -> Callable:
 def encode(path: str, args: argparse.Namespace):
     """A model, its ``net_input`` for ``--text``, the tokens of its maps, and its translation.
 
-    The tokens are by kind those of the queries and those of the keys. A decoder gets the model's
+    The tokens, by kind, are the queries' and the keys'. A decoder gets the model's
     own translation. It reads each token of it one place after the one that predicts it, and
     ``</s>`` first; a query is named by the token that it predicts. The translation of a classifier
     is None.

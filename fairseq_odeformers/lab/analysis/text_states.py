@@ -39,7 +39,7 @@ def text_states(model, tokens: Tensor) -> States:
 
     Args:
         model: a :class:`~fairseq_odeformers.models.common.sequence_classifier.SequenceClassifier`
-            in evaluation mode, whose encoder takes ``return_all_hiddens``.
+            in evaluation mode; its encoder takes ``return_all_hiddens``.
         tokens: a text (T), without padding.
     """
     modules = list(model.encoder.modules())

@@ -1,6 +1,6 @@
 """Peak memory of a training step of the encoder, beyond the model itself.
 
-On a CPU each model runs in another process, whose resident memory Linux counts; on a GPU torch's
+On a CPU each model runs in another process, and Linux counts its resident memory; on a GPU torch's
 allocator counts. Gradients of the parameters are included.
 """
 

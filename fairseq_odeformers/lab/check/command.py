@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
     """What a property has come to."""
 
     name: str
-    shown: str = ""  # the difference, or why there is none
+    shown: str = ""  # the difference, or why it is missing
     fault: str = ""  # "" unless the model lacks the property
     judged: bool = True
 

@@ -35,7 +35,7 @@ class NotFinite(Broken):
 
 @dataclass(frozen=True)
 class Pair:
-    """Two evaluations of a model, or of a copy in the second, whose results must be equal."""
+    """Two evaluations of a model, or of a copy in the second; their results must be equal."""
 
     model: BaseFairseqModel
     first: Callable[[], Iterable[Tensor]]

@@ -31,7 +31,7 @@ class DictionaryDigest(nn.Module):
                 self.register_buffer(f"{side}_dictionary_version", digest(dictionary))
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args) -> None:
-        """torch's method, by which a module loads its own parameters and buffers.
+        """torch's method; a module loads its own parameters and buffers by it.
 
         Raises:
             ValueError: the digest of a dictionary is another.

@@ -108,7 +108,7 @@ class DiffEqCausalBlock(FairseqIncrementalState, DiffEqEncoderBlock):
             encoder_padding_mask: true where a token of the source is padding (B, S).
             self_attn_mask: given if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
-            need_attn, need_head_weights: fairseq asks for attention weights; there are none.
+            need_attn, need_head_weights: fairseq asks for attention weights; none are returned.
 
         Returns:
             output (T, B, C), and None twice, in place of attention weights and saved state.

@@ -5,7 +5,7 @@ layers against them. Matrices multiply rows from the right; a state is one seque
 padding.
 
 The paper's equations have no LayerNorm; its code has one in each sub-layer. A sub-layer here is a
-pair (F, LN). LN stands before F, or with ``pre_norm=False`` after the residual connection.
+pair (F, LN). LN precedes F, or with ``pre_norm=False`` follows the residual connection.
 """
 
 import math

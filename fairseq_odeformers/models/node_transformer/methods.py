@@ -15,8 +15,8 @@ EULER = Tableau(nodes=(), matrix=(), weights=(1,), order=1)
 # Runge 1895. Explicit: not the implicit midpoint rule, which is symplectic.
 MIDPOINT = Tableau(nodes=(1 / 2,), matrix=((1 / 2,),), weights=(0, 1), order=2)
 
-# The 3/8 rule of Kutta 1901, as in torchdiffeq. Not the "classical" method of the same paper, whose
-# weights are 1/6, 1/3, 1/3, 1/6.
+# The 3/8 rule of Kutta 1901, as in torchdiffeq. The same paper's "classical" method
+# has the weights 1/6, 1/3, 1/3, 1/6.
 RK4 = Tableau(
     nodes=(1 / 3, 2 / 3, 1),
     matrix=(

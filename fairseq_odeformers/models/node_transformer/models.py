@@ -151,7 +151,7 @@ class NodeTransformer(CheckedSolver, ParityModel):
 
 @dataclass
 class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, TranslationConfig):
-    """The sizes are those of a Transformer; vector field and normalisation are near to its own."""
+    """A Transformer's sizes; vector field and normalisation are near to its own."""
 
     encoder_embed_dim: int = option(512, "encoder width d")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")

@@ -27,7 +27,7 @@ class Tableau:
     .. math:: k_i = f(t + c_i h, X + h \sum_{j < i} a_{ij} k_j), \quad X + h \sum_i b_i k_i
 
     Attributes:
-        nodes: c of the stages after the first, whose node is 0.
+        nodes: c of the stages after the first (c = 0).
         matrix: the rows of a of these stages.
         weights: b of all stages.
         order: of the solution by b.

@@ -67,7 +67,7 @@ def rk4_block(y: Tensor, f: Function) -> Tensor:
 
 
 def layer(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
-    """A Transformer layer: attention and FFN, each a pair (F, LN), as x + F(LN(x))."""
+    """A Transformer layer: x + F(LN(x)) for attention and FFN, both pairs (F, LN)."""
     for f, norm in (attention, ffn):
         y = y + f(norm(y))
     return y

@@ -67,7 +67,7 @@ class TimeEvolvingAttention(nn.Module):
         """Start as the released code: w^l uniform in +-sqrt(6/d'), the projections by Glorot.
 
         The released code draws W_q with W~q, and W_k with W~k, as one Glorot-uniform matrix of
-        d + d' rows and columns, whose variance is 1/(d + d'). fairseq's queries and keys have the
+        d + d' rows and columns, with variance 1/(d + d'). fairseq's queries and keys have the
         same.
         """
         bound = math.sqrt(3 / self.time_query.size(1))

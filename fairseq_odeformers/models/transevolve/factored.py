@@ -14,7 +14,7 @@ Autograd itself collects N^l and W^l. E returns two slots, tensors of zeros that
 
     forward     E, left_slot, right_slot = Matrix(q, k)
                 out_l = Attend(E, V, left_slot[l], right_slot[l])       for each depth l
-    backward    Attend returns N^l as the gradient of left_slot[l], W^l as that of right_slot[l]
+    backward    Attend returns N^l and W^l as the gradients of left_slot[l] and right_slot[l]
                 Matrix receives N and W of all depths, and computes dE
 
 A list that depths append to would be simpler, but a backward pass that stops early would leave its

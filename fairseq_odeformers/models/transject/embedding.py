@@ -17,7 +17,7 @@ class ConcatenatedPositions(nn.Module):
     """X_0 = Concat(Emb(x), PE), with each half of the width C.
 
     The embedding is scaled so that the entries of a random orthonormal matrix have variance 1. The
-    paper has no scale. But with 30,000 symbols the entries of Emb are about 0.006 and those of PE
+    paper has no scale. But with 30,000 symbols the entries of Emb are about 0.006, PE's
     about 0.7, and a classifier learns many times more slowly.
 
     Args:
