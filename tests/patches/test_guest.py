@@ -11,9 +11,9 @@ import torch
 from fairseq import options
 from fairseq.data import data_utils
 from make_checkpoints import TRAINING, make_dictionary, write_data, write_splits
-from script_helpers import IN_MAIN_THREAD, USER_DIR
+from script_helpers import IN_MAIN_THREAD, USER_DIR, command
 
-# Several of fairseq's commands in one process, for which the plugin is imported or not.
+# Several of fairseq's commands in one process.
 RUN = """
 import sys
 from importlib import import_module
@@ -41,29 +41,35 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """What the commands log and print, without and with the plugin, and the weights they save."""
+    """What the commands log and print, without and with the plugin, and the weights they save.
+
+    Without it in a new Python, with it in forks of this one.
+    """
     folder = tmp_path_factory.mktemp("guest")
     write_data(folder)
     write_splits(folder, train=40, test=6)
-    environment = {**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1", "PYTHONPATH": ""}
-    found = []
-    for name, more in (("alone", ""), ("guest", f" --user-dir {USER_DIR}")):
-        lines = [command.format(name) + more for command in COMMANDS]
-        run = subprocess.run(
-            [sys.executable, "-c", RUN, *lines],
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+        alone = subprocess.run(
+            [sys.executable, "-c", RUN, *(line.format("alone") for line in COMMANDS)],
             cwd=folder,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": ""},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        assert run.returncode == 0, run.stdout
-        weights = [
-            torch.load(folder / name / model / "checkpoint_last.pt", weights_only=False)["model"]
-            for model in ("translator", "classifier")
-        ]
-        found.append((run.stdout, weights))
-    return found
+        assert alone.returncode == 0, alone.stdout
+        lines = (f"{line.format('guest')} --user-dir {USER_DIR}" for line in COMMANDS)
+        guest = "".join(command(*line.split(), cwd=folder) for line in lines)
+    return [
+        (out, weights(folder / name)) for name, out in (("alone", alone.stdout), ("guest", guest))
+    ]
+
+
+def weights(folder):
+    """Of both models."""
+    paths = (folder / model / "checkpoint_last.pt" for model in ("translator", "classifier"))
+    return [torch.load(path, weights_only=False)["model"] for path in paths]
 
 
 def losses(log):
