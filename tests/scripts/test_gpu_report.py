@@ -7,19 +7,26 @@ import sys
 import pytest
 from script_helpers import ROOT, stub_commands
 
-# A measurement writes its name and its precision; "infer" fails.
+# A measurement writes its name and its precision; "infer" fails. The environment is described once.
 PYTHON = """
 case "$*" in
     *" infer "*) echo "no memory left"; exit 1 ;;
     *" fairseq_odeformers benchmark "*) echo "| table of $4 |" ;;
-    -) {python} - || exit 1 ;;
+    -) [ -e {environment} ] || {python} - > {environment} || exit 1; cat {environment} ;;
 esac
 echo "$*" >> calls"""
 
 
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """The stub of Python."""
+    environment = tmp_path_factory.mktemp("described") / "environment"
+    return PYTHON.replace("{python}", sys.executable).replace("{environment}", str(environment))
+
+
 @pytest.fixture
-def report(tmp_path):
-    stub_commands(tmp_path, python=PYTHON.replace("{python}", sys.executable))
+def report(python, tmp_path):
+    stub_commands(tmp_path, python=python)
     (tmp_path / "fairseq_odeformers").symlink_to(ROOT / "fairseq_odeformers")
     (tmp_path / "scripts").symlink_to(ROOT / "scripts")
 

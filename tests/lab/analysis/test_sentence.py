@@ -120,14 +120,16 @@ def test_later_depths_of_a_block_are_differences_from_its_first():
 
 
 SHAPES = [
-    *("transformer", "transevolve_fullff_1", "transevolve_fullff_2"),
-    "transformer --encoder-layers 1 --decoder-layers 1",  # one large panel
-    "node_transformer_mt --encoder-layers 16",  # more blocks than rows
+    ("transformer --encoder-layers 6 --decoder-layers 6", 1),
+    ("transevolve_fullff_1 --encoder-depth 6", 25),
+    ("transevolve_fullff_2 --encoder-depth 3", 80),
+    ("transformer --encoder-layers 1 --decoder-layers 1", 80),  # one large panel
+    ("node_transformer_mt --encoder-layers 16", 1),  # more blocks than rows
+    ("node_transformer_mt --encoder-layers 16", 25),
 ]
 
 
-@pytest.mark.parametrize("line", SHAPES)
-@pytest.mark.parametrize("tokens", [1, 25, 80])
+@pytest.mark.parametrize("line, tokens", SHAPES)
 def test_pictures_are_of_one_size_at_most(line, tokens):
     """Whatever the model and the text; what is left out is said, and the ends are shown."""
     model = make_model(*line.split()).eval()
