@@ -85,7 +85,6 @@ def make(arch, *options):
 @pytest.mark.parametrize(
     "arch, normalize_before",
     [
-        ("transformer_iwslt_de_en_macaron_v2", True),
         ("transformer_iwslt_de_en_macaron_v2", False),
         ("transformer_wmt_en_de_big_t2t_macaron", True),
     ],

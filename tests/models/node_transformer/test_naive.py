@@ -15,7 +15,7 @@ from fairseq_odeformers.models.node_transformer.solver import Adaptive
 from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 
 C, H, INNER = 6, 3, 5
-PRECISE = dict(rtol=1e-10, atol=1e-10)
+PRECISE = dict(rtol=1e-8, atol=1e-8)
 VARIANTS = [
     dict(),
     dict(skip_connection=True),

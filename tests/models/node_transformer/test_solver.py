@@ -48,7 +48,7 @@ def squared(t, x, slope):
 
 def reference(f, x, final=1.0, **options):
     times = torch.tensor([0.0, final])
-    return odeint(f, x, times, **{"rtol": 1e-11, "atol": 1e-11, **options})[-1]
+    return odeint(f, x, times, **{"rtol": 1e-11, "atol": 1e-11, "method": "dopri8", **options})[-1]
 
 
 @pytest.mark.parametrize("method", ADAPTIVE)
@@ -56,7 +56,7 @@ def test_adaptive_errors_are_those_of_torchdiffeq(float64, method):
     """By the steps of the batch, and by those of each sequence."""
     f, x = Nonlinear(), start()
     exact = reference(f, x)
-    for tolerance in (1e-4, 1e-6):
+    for tolerance in (1e-3, 1e-5):
         theirs = reference(f, x, method=method, rtol=tolerance, atol=tolerance)
         for per_sequence in (False, True):
             f.evaluations = 0

@@ -1,6 +1,7 @@
 """The forms of TimeEvolvingAttention against plain softmax; the blocks are against the formula."""
 
 import os
+from functools import cache
 
 import pytest
 import torch
@@ -76,6 +77,7 @@ def test_what_the_factored_form_does_not_do():
 
 
 # What makes a case hard, at random beside the other inputs of that case.
+PRECISIONS = torch.float32, torch.float64
 CASES = int(os.environ.get("ATTENTION_CASES", 200))
 
 
@@ -115,6 +117,23 @@ def hard_case(seed):
     return q, k, bias, uniform(1, 2, keys, 4), uniform(1, 2, queries, 4), causal
 
 
+@cache
+def solved_case(seed):
+    """A hard case, and what a plain softmax makes of it in single and in double precision."""
+    *inputs, weight, causal = hard_case(seed)
+    solutions = (solve(DirectAttention, inputs, weight, causal, dtype) for dtype in PRECISIONS)
+    return inputs, weight, causal, *solutions
+
+
+def solve(attend, inputs, weight, causal, dtype):
+    """The values of all depths, and the gradients of the inputs."""
+    q, k, bias, values = (x.to(dtype).requires_grad_() for x in inputs)
+    attended = attend(q, k, bias, causal)
+    out = torch.stack([attended(depth, values) for depth in range(L)])
+    gradients = torch.autograd.grad((out * weight.to(dtype)).sum(), (q, k, bias, values))
+    return [out.detach(), *gradients]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_no_scores_and_no_biases_are_too_large(backend):
     """Values and gradients are finite, and within 1e-4 of float64 where a plain softmax is.
@@ -124,20 +143,12 @@ def test_no_scores_and_no_biases_are_too_large(backend):
     """
     evolve = form(backend)
     for seed in range(CASES):
-        *inputs, weight, causal = hard_case(seed)
-        results = []
-        for attend, dtype in (
-            (evolve, torch.float32),
-            (DirectAttention, torch.float32),
-            (DirectAttention, torch.float64),
-        ):
-            q, k, bias, values = (x.to(dtype).requires_grad_() for x in inputs)
-            attended = attend(q, k, bias, causal)
-            out = torch.stack([attended(depth, values) for depth in range(L)])
-            loss = (out * weight.to(dtype)).sum()
-            results.append([out, *torch.autograd.grad(loss, (q, k, bias, values))])
+        inputs, weight, causal, plain_results, exact_results = solved_case(seed)
+        results = solve(evolve, inputs, weight, causal, torch.float32)
+        q, k, *_ = inputs
         factors = {"q": k.abs().max(), "k": q.abs().max()}
-        for name, ours, plain, exact in zip(("out", "q", "k", "bias", "values"), *results):
+        names = ("out", "q", "k", "bias", "values")
+        for name, ours, plain, exact in zip(names, results, plain_results, exact_results):
             assert ours.isfinite().all(), (seed, name)
             error, rounding = (ours - exact).abs().max(), (plain - exact).abs().max()
             size = max(1, exact.abs().max(), factors.get(name, 1))
