@@ -23,14 +23,13 @@ from omegaconf import OmegaConf
 from fairseq_odeformers.lab.dataless import make_parts
 from fairseq_odeformers.models.common.kinds import kind_of
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
+from fairseq_odeformers.models.common.sizes import default_options, size_options
+from fairseq_odeformers.options import flag
 
-SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2".split()
-SIZES = {  # by the beginning of an architecture
-    "transject": "--encoder-embed-dim 16 --encoder-experts 2".split(),
-    "node_transformer_lm": SMALL,
-    "node_transformer_mt": [*SMALL, "--ode-method", "rk4", "--ode-steps", "2"],
-    "node_transformer": [*SMALL, "--adaptivity", "sequence"],
-    "": SMALL,
+SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2}
+SOLVERS = {  # that make no step depend on the rest of a batch
+    "node_transformer": "--adaptivity sequence",
+    "node_transformer_mt": "--ode-method rk4 --ode-steps 2",
 }
 PAD, EOS = 1, 2
 OLD = fairseq.__version__ == "0.12.2"  # the one of Python 3.10, which has fewer options
@@ -92,6 +91,18 @@ def resolved(arch, args=None):
     return OmegaConf.create({"model": {**vars(config), **vars(args)}}).model
 
 
+@cache
+def small(arch):
+    """The options of a small model: two layers, steps or depths."""
+    sizes, known = size_options(arch, SIZES), default_options(arch)
+    for side in ("encoder", "decoder"):
+        for name in ("layers", "depth", "steps", "experts"):
+            follows = str(known.get(f"{side}_{name}", "${model")).startswith("${model")
+            if not follows:
+                sizes[f"{side}_{name}"] = 2
+    return [word for name, size in sizes.items() for word in (flag(name), str(size))]
+
+
 def task_of(arch):
     """The name of the task that trains models of an architecture by default."""
     return kind_of(ARCH_MODEL_REGISTRY[arch]).tasks[0]
@@ -102,11 +113,10 @@ def make_model(arch, *extra, task=None, sizes=None):
     torch.manual_seed(0)
     kind = task_of(arch)
     if sizes is None:
-        sizes = next(sizes for start, sizes in SIZES.items() if arch.startswith(start))
+        sizes = [*small(arch), *SOLVERS.get(arch, "").split()]
     if kind == "sentence_prediction":
         extra = ("--criterion", kind, *extra)
     elif kind == "language_modeling":
-        sizes = [word.replace("encoder", "decoder") for word in sizes]
         task = task or LanguageModelling()
     return build_model(model_config(arch, *sizes, *extra, task=kind), task or Task())
 

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from helpers import CLASSIFIERS, SMALL, make_classifier, make_model, scores, source_batch
+from helpers import CLASSIFIERS, make_classifier, make_model, scores, small, source_batch
 
 pytestmark = [
     pytest.mark.gpu,
@@ -15,7 +15,7 @@ TRANSLATION = (
     *("diffeq_transformer", "pcformer"),
 )
 # Adaptive steps depend on the last digits, and with them what a block returns.
-FIXED_GRID = {"sizes": SMALL}, ["--ode-method", "rk4", "--ode-steps", "2"]
+FIXED_GRID = {"sizes": small("node_transformer")}, ["--ode-method", "rk4", "--ode-steps", "2"]
 
 
 def classifier(arch):

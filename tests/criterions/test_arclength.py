@@ -19,7 +19,7 @@ from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 
 LAYERED = [
     *(arch for arch in MODELS if not arch.startswith("node_transformer")),
-    *("transevolve_randomff_1", "transevolve_fullff_2_prenorm", "transject_lra"),
+    *("transevolve_randomff_1", "transevolve_fullff_2_prenorm"),
     *("transformer", "transformer_lm", "roberta_prenorm"),
 ]
 
@@ -84,7 +84,8 @@ def test_formula(arch):
     with torch.no_grad():
         found = hidden_states(model, source, target)
         expected = sum(formula(states, tokens) for states, tokens in found)
-    depths = 2 if arch == "vanilla_transformer" or "_lra" in arch else 12 if "bert" in arch else 6
+    in_two_blocks = "transevolve" in arch and not arch.endswith("_1")
+    depths = 4 if in_two_blocks else 2
     assert [len(states) - 1 for states, _ in found] == [depths] * len(found)
     assert torch.allclose(value.double(), expected, rtol=1e-4)
     for row in range(2):

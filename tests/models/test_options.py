@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import SMALL, Task, make_any, make_classifier, make_model, model_config, source_batch
+from helpers import Task, make_any, make_classifier, make_model, model_config, small, source_batch
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.models.node_transformer.solver import Adaptive, FixedGrid
@@ -93,9 +93,8 @@ REFUSED = {
 )
 def test_bad_options(arch, line, capsys):
     """By the parser or as the model is built."""
-    sizes = {"sizes": SMALL} if arch.startswith("node") else {}
     with pytest.raises((ValueError, SystemExit)) as refused:
-        make_any(arch, *line.split(), **sizes)
+        make_any(arch, *line.split(), sizes=small(arch))
     (message,) = capsys.readouterr().err.splitlines()[-1:] or [str(refused.value)]
     assert all(word in message for word in line[line.rindex("--") :].split())
 

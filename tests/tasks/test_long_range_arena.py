@@ -7,12 +7,13 @@ import pytest
 import torch
 from fairseq.data import Dictionary, data_utils
 from fairseq.tasks import setup_task
-from helpers import SMALL, configs, scores
+from helpers import configs, scores, small
 
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 from fairseq_odeformers.tasks.long_range_arena import find_layout
 
+ARCH = "transformer_classifier"
 SPLITS = {"train": 12, "valid": 6, "test": 6}
 
 
@@ -40,7 +41,7 @@ def data(tmp_path):
 
 def make_task(data, *args, name="long_range_arena", split="train"):
     """The task, set up as fairseq-train does, with a split loaded; and the model's config."""
-    line = [str(data), "--task", name, "--arch", "transformer_classifier", *SMALL, *args]
+    line = [str(data), "--task", name, "--arch", ARCH, *small(ARCH), *args]
     line += ["--criterion", "sentence_prediction"]
     cfg = configs(line)
     task = setup_task(cfg.task)

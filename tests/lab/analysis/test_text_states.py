@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
-from helpers import CLASSIFIERS, SMALL, make_classifier
+from helpers import CLASSIFIERS, make_classifier
 
 from fairseq_odeformers.lab.analysis.text_states import residual_weights, text_states
 from fairseq_odeformers.models.common.recording import first_calls, record_calls
@@ -24,7 +24,7 @@ WITH_HEADS = [arch for arch in CLASSIFIERS if arch not in (*WITHOUT_HEADS, STEPS
 @cache
 def make(arch, *extra):
     """A classifier whose residual weights are not zero; tests leave it as it is."""
-    model = make_classifier(arch, *extra, sizes=SMALL[:2] if arch in TRANSJECT else None).eval()
+    model = make_classifier(arch, *extra).eval()
     for name, parameter in model.named_parameters():
         if name.endswith("residual_weight"):
             torch.nn.init.normal_(parameter)

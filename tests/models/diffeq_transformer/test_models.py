@@ -32,7 +32,7 @@ def test_steps_after_training(arch):
     """Parameters do not depend on them; as many as before compute the same."""
     model, tokens = make_any(arch).eval(), source_batch()[0]
     out = model(**call(model, tokens, tokens))[0]
-    for steps, same in (("6", True), ("12", False)):
+    for steps, same in (("2", True), ("4", False)):
         other = make_any(arch, "--eval-steps", steps).eval()
         other.load_state_dict(model.state_dict())
         assert torch.equal(other(**call(other, tokens, tokens))[0], out) == same

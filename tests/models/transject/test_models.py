@@ -62,7 +62,7 @@ def test_state_of_transject_has_one_size(arch):
         step, _ = model(tokens[:, :length], incremental_state=state)
         assert step.shape == (3, 1, 20)
         sizes.add(sum(v.numel() for saved in state.values() for v in saved.values()))
-    maxima = 3 * 6 * 2 * 16
+    maxima = 3 * 2 * 2 * 16
     assert sizes == {maxima + (3 * 16 if arch == "transject_lm" else 0)}
 
 
