@@ -22,10 +22,8 @@ The splits of ``pathfinder`` and ``pathx`` (80, 10 and 10%) and of the training 
 Here the order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
 """
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +31,6 @@ import torch
 from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
 
 from fairseq_odeformers.data.classification import INTENSITIES
-from fairseq_odeformers.files import naming_faults
 
 from . import listops
 from .common.command import add_number, make_parser, parse_options, preparing, step
@@ -56,6 +53,7 @@ RECORD = 1 + 3 * PIXELS
 
 RELEASE = "https://storage.googleapis.com/long-range-arena/lra_release.gz"
 LISTOPS_FILES = ("basic_train.tsv", "basic_val.tsv", "basic_test.tsv")
+SPLITS = ("train", "valid", "test")
 AAN_FILES = tuple(f"new_aan_pairs.{split}.tsv" for split in ("train", "eval", "test"))
 CIFAR10 = Download(
     "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
@@ -69,7 +67,7 @@ Examples = Mapping[str, Iterable[Example]]  # of each split
 
 def read_each(read: Callable[[Path], Iterable[Example]], files: Files) -> Examples:
     """The examples of ``train``, ``valid`` and ``test``, one file each."""
-    return dict(zip(("train", "valid", "test"), map(read, files.values())))
+    return dict(zip(SPLITS, map(read, files.values())))
 
 
 def read_listops(path: Path) -> Iterator[Example]:
@@ -137,6 +135,8 @@ def read_pathfinder(files: Files, folder: str = PATHFINDER, width: int = 32) -> 
         folder: of the images and the metadata, in the names of *files*.
         width: of the images, which are as high.
     """
+    from PIL import Image
+
     images = {name.removeprefix(f"{folder}/") for name in files if name.endswith(".png")}
     labels: dict[str, str] = {}
     for path in (path for name, path in files.items() if not name.endswith(".png")):
@@ -156,26 +156,19 @@ def read_pathfinder(files: Files, folder: str = PATHFINDER, width: int = 32) -> 
         )
 
     def decode(image: tuple[str, str]) -> Example:
-        return [_decode_png(files[f"{folder}/{image[0]}"], width)], image[1]
+        path = files[f"{folder}/{image[0]}"]
+        with open_binary(path) as file, Image.open(file, formats=["PNG"]) as png:
+            if png.size != (width, width):
+                raise ValueError(f"{png.width}x{png.height} pixels, expected {width}x{width}")
+            return [np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)], image[1]
 
     splits = split_randomly([*labels.items()], 3)
-    return {split: map(decode, part) for split, part in zip(("train", "valid", "test"), splits)}
-
-
-def _decode_png(path: Path, width: int) -> np.ndarray:
-    from PIL import Image
-
-    content = io.BytesIO(read_bytes(path))
-    with naming_faults(path), Image.open(content, formats=["PNG"]) as png:
-        if png.size != (width, width):
-            raise ValueError(f"{png.width}x{png.height} pixels, expected {width}x{width}")
-        return np.frombuffer(png.convert("L").tobytes(), dtype=np.uint8)
+    return {split: map(decode, part) for split, part in zip(SPLITS, splits)}
 
 
 def read_cifar10(files: Files) -> Examples:
     *train, test = (list(read_images(files[name])) for name in CIFAR10.files)
-    train, valid = split_randomly(sum(train, []), 2)
-    return {"train": train, "valid": valid, "test": test}
+    return dict(zip(SPLITS, [*split_randomly(sum(train, []), 2), test]))
 
 
 def read_images(path: Path) -> Iterator[Example]:
@@ -202,15 +195,12 @@ def convert_to_grey(rgb: np.ndarray) -> np.ndarray:
 
 
 def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
-    """Draw a tenth of *examples* for each part but the first, which has the rest.
-
-    The parts equal torch's ``random_split``.
-    """
+    """Draw a tenth of *examples* for each part but the first, as torch's ``random_split``."""
     tenth = len(examples) // 10
     sizes = [len(examples) - tenth * (parts - 1)] + [tenth] * (parts - 1)
     generator = torch.Generator().manual_seed(SEED)
-    drawn = map(examples.__getitem__, torch.randperm(len(examples), generator=generator).tolist())
-    return [list(islice(drawn, size)) for size in sizes]
+    order = torch.randperm(len(examples), generator=generator).split(sizes)
+    return [[examples[number] for number in part.tolist()] for part in order]
 
 
 def pathfinder_corpus(folder: str, width: int) -> Corpus[Labels]:
