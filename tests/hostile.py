@@ -165,7 +165,7 @@ def score():
 
 def reporting(kind: str):
     """A reader that makes the tables of a report, and writes none of its figures."""
-    return lambda: [section.tables for section in make_sections(read_comparison(Path(kind)))]
+    return lambda: [section.table for section in make_sections(read_comparison(Path(kind)))]
 
 
 def set_up(arch, task, options):

@@ -118,8 +118,6 @@ def test_the_notes_of_a_report_have_their_thresholds():
         ("... of the words of test are unknown", f"above {notes.UNKNOWN:.0%}"),
         ("Too few texts", f"{notes.FEW} test texts"),
         ("Unequal effort", f"{notes.UNEQUAL:.0%}"),
-        ("The budget was missed", f"{notes.UNEQUAL:.0%}"),
-        ("The budget is for equal time", f"{notes.UNEQUAL:.0%}"),
         ("Still improving at the end", f"{notes.SLIGHT:.0%}"),
     ):
         (row,) = re.findall(rf"^\| `{note}.*", page, re.M)

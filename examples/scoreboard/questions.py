@@ -16,8 +16,8 @@ import numpy as np
 from scipy.stats import ttest_ind
 
 from fairseq_odeformers.files import markdown_table
-from fairseq_odeformers.lab.compare.notes import correct_by_holm
 from fairseq_odeformers.lab.compare.results import read_comparison
+from fairseq_odeformers.lab.compare.statistics import correct_by_holm
 
 DRAWS, BLOCK, SEED = 100_000, 100, 1
 read_answers = runpy.run_path(str(Path(__file__).with_name("publish.py")))["read_answers"]
@@ -47,8 +47,8 @@ def main() -> None:
     answers = read_answers(args.folder)
     accuracies, shares = {}, {}
     for name, runs in table.main.items():
-        accuracies[name] = [row.value for row in runs.values()]
-        shares[name] = np.mean([answers[row.run] for row in runs.values()], axis=0)
+        accuracies[name] = [row.value for row in runs]
+        shares[name] = np.mean([answers[row.run] for row in runs], axis=0)
     others = args.others or [name for name in table.main if name != args.model]
     tests = [ttest_ind(accuracies[args.model], accuracies[o], equal_var=False) for o in others]
     over_seeds = correct_by_holm([float(test.pvalue) for test in tests])

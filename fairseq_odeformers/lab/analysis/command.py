@@ -152,10 +152,10 @@ def read_runs(out: Path) -> dict[str, bool]:
     if not (out / RESULTS).is_file():
         return {}
     comparison = read_comparison(out)
-    chosen = [row.run for runs in comparison.rows.values() for _, row in sorted(runs.items())]
+    chosen = [row.run for runs in comparison.runs.values() for row in runs]
     return {
         **dict.fromkeys(chosen, True),
-        **{row.run: row.run in chosen for row in comparison.all_rows},
+        **{row.run: row.run in chosen for row in comparison.rows},
     }
 
 

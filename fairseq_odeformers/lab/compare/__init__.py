@@ -12,7 +12,7 @@ A report is made of these rows alone. In this order, a file has one of them:
 - ``trial.py``: what one build and a few updates tell; ``fairness.py``: equal size and effort;
 - ``runs.py``: runs, and how they are continued; ``launch.py``: where they are executed;
 - ``scores.py``: what logs and outputs come to; ``results.py``: the rows;
-- ``notes.py``: statistics, and what they do not bear;
+- ``statistics.py``: intervals and tests; ``notes.py``: what the figures do not bear;
 - ``report.py``, ``figures.py``: the page and its pictures; ``scoreboard.py``: several comparisons.
 
 An error in an option, a recipe or a file is a ValueError whose one line names it.

@@ -8,40 +8,33 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
 from jinja2 import Environment
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
-from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_odeformers.files import markdown_table, replacing
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .figures import Quality, draw_learning_curves, draw_quality
+from .figures import draw_learning_curves, draw_quality
 from .notes import (
-    ENOUGH,
-    EQUAL,
     RULES_OUT,
     Note,
-    Statistics,
-    compute_statistics,
-    count_decimals,
     different_defaults,
     find_majority,
-    find_notes,
-    half_interval,
-    over_seeds,
+    judge,
+    judge_trainings,
     parse_tuned,
 )
-from .results import Comparison, Predictions, Row, Table, clock, to_words
+from .results import Comparison, Curve, Table, clock, to_words
 from .scores import score_outputs
+from .statistics import EQUAL, Statistics, count_decimals, over_seeds
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
@@ -50,24 +43,15 @@ UNITS = {
     Kind.LANGUAGE_MODEL: "bits per token",
     Kind.MASKED_LM: "bits per token",
 }
-SPREAD = (
-    "± gives the standard deviation over seeds, brackets the 95% interval of the mean, with three "
-    "seeds or more, unless all are equal."
-)
 TESTS = {  # of significance, by the kind of models
     Kind.TRANSLATION: "a paired bootstrap over the texts",
     Kind.CLASSIFICATION: "McNemar's exact test",
 }
 BEST = "best checkpoint"  # whose scores count
-SHOWN = 5  # texts on which models differ
 
 
 class Number(str):
     """A cell with a figure, whose interval follows in brackets."""
-
-
-class Verbatim(str):
-    """A cell with a text of the data, which is shown as it is."""
 
 
 @dataclass
@@ -90,11 +74,11 @@ class Picture:
 
 @dataclass
 class Section:
-    """A part of the report: notes above, tables, lines of Markdown below, and a picture."""
+    """A part of the report: warnings above, a table, lines of Markdown below, and a picture."""
 
     title: str
-    tables: Sequence[list[list[str]]] = ()  # the header of each first
-    above: Sequence[Note] = ()
+    table: Sequence[Sequence[str]] = ()  # the header first
+    above: Sequence[str] = ()
     below: Sequence[str] = field(default_factory=list)
     picture: Picture | None = None
 
@@ -120,22 +104,13 @@ def to_markdown(section: Section) -> str:
     """A section as Markdown; its picture is a file beside the page."""
     parts = [f"## {section.title}\n" if section.title else ""]
     if section.above:
-        parts.append(f"**{' '.join(note.sentence for note in section.above)}**\n")
-    parts += [
-        markdown_table([list(map(escape_cell, row)) for row in table]) for table in section.tables
-    ]
+        parts.append(f"**{' '.join(section.above)}**\n")
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in section.table]
+    parts += [markdown_table(escaped)] if escaped else []
     parts.append("  \n".join(section.below))
     if section.picture:
         parts.append(f"![{section.title}]({section.picture.name})")
     return "\n".join(filter(None, parts)) + "\n"
-
-
-def escape_cell(cell: str) -> str:
-    """A cell of a table in Markdown."""
-    if isinstance(cell, Verbatim):
-        text = re.sub(r"([\\`*_\[\]#|])", r"\\\1", cell).replace("<", "&lt;")
-        return " ".join(text.splitlines())
-    return cell.replace("|", "\\|")
 
 
 def to_html(sections: Sequence[Section]) -> str:
@@ -154,11 +129,8 @@ def mark_code(line: str) -> Markup:
 
 
 def let_break(text: str) -> Markup:
-    """A name that may break after its parts; a text of the data breaks at its spaces alone."""
-    escaped = str(escape(text))
-    if isinstance(text, Verbatim) or " " in text:
-        return Markup(escaped)
-    return Markup(re.sub("([_-])", r"\1<wbr>", escaped))
+    """A name that may break after its parts."""
+    return Markup(re.sub("([_-])", r"\1<wbr>", str(escape(text))))
 
 
 # --- sections --------------------------------------------------------------------------
@@ -166,40 +138,35 @@ def let_break(text: str) -> Markup:
 
 def make_sections(comparison: Comparison) -> Iterator[Section]:
     """All parts of the report."""
-    yield describe_comparison(comparison)
-    yield describe_trainings(comparison)
-    yield from describe_tuning(comparison)
-    on_trainings = find_notes(comparison)
-    before: list[Note] = []
+    kind = kind_of(comparison)
+    yield describe_comparison(comparison, kind)
+    yield describe_trainings(comparison, UNITS[kind])
+    if comparison.candidates:
+        yield describe_tuning(comparison)
     for table in comparison.tables:
-        notes = [*on_trainings, *find_notes(comparison, table)]
-        statistics = compute_statistics(table, notes)
-        section = compare_scores(comparison, table, statistics, notes)
-        repeats = bool(section.above) and section.above == before
-        before = list(section.above)
-        yield replace(section, above=[Note(RULES_OUT, (), "As above.")]) if repeats else section
-        yield from show_printed(comparison, table)
+        notes, statistics = judge(comparison, table)
+        yield compare_scores(comparison, table, statistics, notes)
+        if printed := [row for row in comparison.printed if row.place == table.first.place]:
+            rows = [[f"{row.architecture}, seed {row.seed}", row.printed] for row in printed]
+            yield Section("", [["run", printed[0].metric], *rows])
         if table.checkpoint == BEST:
-            yield from tabulate_confusion(table)
-            yield from picture_quality(comparison, table, statistics, notes)
-            if not section.above:
-                yield from show_differences(table)
-    if comparison.curves:
-        kind, rows = kind_of(comparison), [*comparison.trained.values()]
-        metric = next(iter(rows[0].values())).validated
-        curves = {name: list(of_seeds.values()) for name, of_seeds in comparison.curves.items()}
-        figure = draw_learning_curves(curves, UNITS[kind], metric)
+            figure = draw_quality(table.main, statistics.errors)
+            picture = Picture(f"quality-{table.split}.png", figure)
+            yield Section(f"{table.metric} against cost", picture=picture)
+    curves: dict[str, list[Curve]] = {}
+    for row in chain(*comparison.trained.values()):
+        if row.learning:
+            curves.setdefault(row.architecture, []).append(row.learning)
+    if curves:
+        validated = next(iter(comparison.trained.values()))[0].validated
+        figure = draw_learning_curves(curves, UNITS[kind], validated)
         yield Section("Learning curves", picture=Picture("curves.png", figure))
     yield describe_options(comparison)
 
 
 def kind_of(comparison: Comparison) -> Kind:
     """The kind of models that are compared."""
-    return Kind.of_task(first_row(comparison).task) or Kind.TRANSLATION
-
-
-def first_row(comparison: Comparison) -> Row:
-    return next(row for runs in comparison.rows.values() for row in runs.values())
+    return Kind.of_task(comparison.rows[0].task) or Kind.TRANSLATION
 
 
 def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
@@ -212,76 +179,61 @@ def figures_over(values: Sequence[float], digits: int) -> Number:
     return Number(over_seeds(values, digits))
 
 
-def describe_comparison(comparison: Comparison) -> Section:
+def describe_comparison(comparison: Comparison, kind: Kind) -> Section:
     """What is compared, and on which machine."""
-    models, row = len(comparison.rows), first_row(comparison)
+    models, row = len(comparison.runs), comparison.rows[0]
     count = "1 model" if models == 1 else f"{models} models"
-    lines = [f"{count} for {kind_of(comparison).purpose}, data `{row.data}`."]
+    lines = [f"{count} for {kind.purpose}, data `{row.data}`."]
     if row.environment:
         lines.append(f"Environment: {row.environment}.")
     return Section("", below=lines)
 
 
-def describe_trainings(comparison: Comparison) -> Section:
+def describe_trainings(comparison: Comparison, unit: str) -> Section:
     """Sizes, costs and validations, and what to keep in mind when they are compared."""
-    unit, rows = UNITS[kind_of(comparison)], []
-    validations: list[Row] = []
-    for name, of_seeds in comparison.rows.items():
-        runs = list(comparison.trained.get(name, {}).values())
-        validations += runs
-        one = next(iter(of_seeds.values()))
+    rows = []
+    for name, (one, *others) in comparison.runs.items():
+        runs = comparison.trained.get(name, [])
         row: dict[str, str] = {
             "architecture": name,
             "parameters": Number(f"{one.parameters:,}"),
             "seeds": Number(len(runs)),
-            "unfinished": "; ".join(
-                f"seed {seed}: {each.state}" for seed, each in of_seeds.items() if each.state
-            ),
+            "unfinished": "; ".join(f"seed {r.seed}: {r.state}" for r in (one, *others) if r.state),
             "budget": Number(clock(60 * one.budget)) if one.budget else "",
         }
         if runs:
-            row |= describe_costs(runs)
-            curves = [curve for curve in comparison.curves.get(name, {}).values()]
-            loss = f"validation loss ({unit})"
-            if curves:
-                row[loss] = figures_over([curve.loss[curve.best] for curve in curves], 3)
-                row["training loss, last full epoch"] = figures_over(
-                    [curve.train_loss[-1] for curve in curves], 3
-                )
-            metric = runs[0].validated
-            if metric != "loss":
-                digits = count_decimals(metric)
-                row[f"validation {metric}"] = figures_over(
-                    [r.validation or 0 for r in runs], digits
-                )
+            cpu = [run.cpu_seconds for run in runs if run.cpu_seconds is not None]
+            row["updates"] = Number(f"{fmean(run.updates or 0 for run in runs):,.0f}")
+            row["time"] = Number(clock(fmean(run.seconds or 0 for run in runs)))
+            row["CPU time"] = Number(clock(fmean(cpu))) if len(cpu) == len(runs) else ""
+            speed = fmean(run.tokens_per_second or 0 for run in runs)
+            row["tokens per second"] = Number(f"{speed:,.0f}")
+            if curves := [run.learning for run in runs if run.learning]:
+                losses = {
+                    f"validation loss ({unit})": [curve.loss[curve.best] for curve in curves],
+                    "training loss, last full epoch": [curve.train_loss[-1] for curve in curves],
+                }
+                row |= {column: figures_over(values, 3) for column, values in losses.items()}
+            if (metric := runs[0].validated) != "loss":
+                values = [run.validation or 0 for run in runs]
+                row[f"validation {metric}"] = figures_over(values, count_decimals(metric))
         rows.append(row)
-    notes = [SPREAD] if any(len(runs) > 1 for runs in comparison.rows.values()) else []
-    if validations and (texts := validations[0].validation_texts):
-        metric = validations[0].validated
-        notes.append(f"Best checkpoints are chosen by the {metric} on {texts:,} validation texts.")
-    notes += [note.sentence for note in find_notes(comparison) if note.kind != RULES_OUT]
-    return Section("Trainings", [table_of(rows)], below=notes)
+    below = [
+        "± gives the standard deviation over seeds, brackets the 95% interval of the mean, with "
+        "three seeds or more, unless all are equal."
+    ]
+    first = next((runs[0] for runs in comparison.trained.values()), None)
+    if first and first.validation_texts:
+        below.append(
+            f"Best checkpoints are chosen by the {first.validated} on "
+            f"{first.validation_texts:,} validation texts."
+        )
+    below += [note.sentence for note in judge_trainings(comparison) if note.kind != RULES_OUT]
+    return Section("Trainings", table_of(rows), below=below)
 
 
-def describe_costs(runs: Sequence[Row]) -> dict[str, str]:
-    """The updates and times of the seeds of an architecture."""
-    updates, seconds = ([getattr(run, k) or 0 for run in runs] for k in ("updates", "seconds"))
-    cpu = [run.cpu_seconds for run in runs if run.cpu_seconds is not None]
-    costs = [clock(run.cost) for run in runs]
-    return {
-        "updates": Number(f"{fmean(updates):,.0f}"),
-        "time": Number(clock(fmean(seconds))),
-        "CPU time": Number(clock(fmean(cpu))) if len(cpu) == len(runs) else "",
-        f"{'CPU ' * bool(cpu)}time, seed by seed": ", ".join(costs) if len(costs) > 1 else "",
-        "tokens per second": Number(f"{fmean(run.tokens_per_second or 0 for run in runs):,.0f}"),
-    }
-
-
-def describe_tuning(comparison: Comparison) -> Iterator[Section]:
+def describe_tuning(comparison: Comparison) -> Section:
     """What was tried with the first seed, and what was chosen."""
-    if not comparison.candidates:
-        return
-    chosen = {name: next(iter(runs.values())).tuned for name, runs in comparison.rows.items()}
     rows = []
     for row in comparison.candidates:
         cells = {"architecture": row.architecture, **parse_tuned(row.tuned)}
@@ -289,12 +241,11 @@ def describe_tuning(comparison: Comparison) -> Iterator[Section]:
         if row.validation is not None:
             digits = count_decimals(row.validated)
             cells[f"best validation {row.validated}"] = figures_over([row.validation], digits)
-            cells[""] = "chosen" if chosen[row.architecture] == row.tuned else ""
+            chosen = comparison.runs[row.architecture][0].tuned
+            cells[""] = "chosen" if chosen == row.tuned else ""
         rows.append(cells)
-    seed = comparison.candidates[0].seed
-    yield Section(
-        "Tuning", [table_of(rows)], below=[f"All candidates were trained with seed {seed}."]
-    )
+    told = f"All candidates were trained with seed {comparison.candidates[0].seed}."
+    return Section("Tuning", table_of(rows), below=[told])
 
 
 def compare_scores(
@@ -303,174 +254,59 @@ def compare_scores(
     """The scores on a split, with tests against the baseline, seed by seed.
 
     Args:
-        notes: on the trainings and on the scores.
+        notes: all that concern them.
     """
-    main = table.metrics[0]
-    digits, rows = count_decimals(main, table.first.texts), []
-    for name, scores in table.scores.items():
-        runs = table.main[name]
+    digits, rows = count_decimals(table.metric, table.first.texts), []
+    for name, runs in table.main.items():
         row: dict[str, str] = {"architecture": name, "seeds": Number(len(runs))}
-        for metric, of_seeds in scores.items():
-            row[metric] = figures_over([each.value for each in of_seeds.values()], digits)
-        row["seed by seed"] = ", ".join(over_seeds([each.value], digits) for each in runs.values())
+        for metric, scores in table.scores.items():
+            if name in scores:
+                row[metric] = figures_over([each.value for each in scores[name]], digits)
+        row["seed by seed"] = ", ".join(over_seeds([each.value], digits) for each in runs)
         if error := statistics.errors.get(name):
             row["± over texts"] = Number(f"{error:.{digits}f}")
-        row[f"{main} against {table.baseline}"] = Number(statistics.differences.get(name, ""))
+        difference = statistics.differences.get(name, "")
+        row[f"{table.metric} against {table.baseline}"] = Number(difference)
         p_values = statistics.p_values.get(name, ())
         row[f"p against {table.baseline}"] = ", ".join(f"{p:.3f}" for p in p_values)
-        paper = json.loads(next(iter(runs.values())).paper or "{}")
+        paper = json.loads(runs[0].paper or "{}")
         rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper.items()})
-    rows += measure_majority(table, digits)
-    below = [
-        f"{metric}: `{next(iter(of_seeds.values())).signature}`"
-        for metric, of_seeds in next(iter(table.scores.values())).items()
-        if next(iter(of_seeds.values())).signature
-    ]
-    below += explain_statistics(table, statistics)
-    others = [*find_notes(comparison, table), *find_notes(comparison, table, statistics)]
-    below += [note.sentence for note in others if note.kind != RULES_OUT]
-    above = [note for note in notes if note.kind == RULES_OUT]
-    title = f"{table.split}, {table.checkpoint}"
-    return Section(title, [table_of(rows)], above, below)
-
-
-def measure_majority(table: Table, digits: int) -> Iterator[dict[str, str]]:
-    """A row with the scores of predicting the most frequent class for all texts."""
-    if table.metrics[0] == Kind.CLASSIFICATION.score and table.first.predictions:
-        predictions = next(iter(next(iter(table.predictions.values())).values()))
-        name, _ = find_majority(predictions)
-        scores = score_outputs(predictions.reference, [name] * len(predictions.reference))
-        yield {
-            "architecture": f"always {name}",
-            **{metric: figures_over([score], digits) for metric, score in scores.items()},
-        }
-
-
-def explain_statistics(table: Table, statistics: Statistics) -> Iterator[str]:
-    """What differences, p-values and intervals over the texts mean."""
-    row = table.first
+    if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:
+        targets = table.first.outputs.reference
+        name, _ = find_majority(table.first.outputs)
+        always = score_outputs(targets, [name] * len(targets))
+        always = {m: figures_over([always[m]], digits) for m in always if m in table.scores}
+        rows.append({"architecture": f"always {name}", **always})
+    firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
+    below = [f"{row.metric}: `{row.signature}`" for row in firsts if row.signature]
     if statistics.errors:
-        yield (
-            f"± over texts gives the 95% interval of a score over the {row.texts:,} texts, beside "
-            "the variation between seeds."
+        below.append(
+            f"± over texts: the 95% interval of a score over the {table.first.texts:,} texts."
         )
     if statistics.differences:
-        yield "Of differences, positive is better."
-    if any(difference.interval for difference in statistics.differences.values()):
-        yield (
-            "Their brackets give Welch's 95% interval over the seeds, not corrected for several "
-            f"comparisons; there is none where {EQUAL}."
+        below.append(
+            "Of differences, positive is better; brackets: Welch's 95% interval over the seeds, "
+            f"not corrected for several comparisons; none where {EQUAL}."
         )
-    if tested := sum(map(len, statistics.p_values.values())):
-        test = TESTS[Kind.of_task(row.task) or Kind.TRANSLATION]
-        yield f"p-values test the difference in {row.metric} for each seed ({test})."
-        if tested > 1:
-            yield f"They are corrected by Holm's method for {tested} comparisons."
-
-
-def show_printed(comparison: Comparison, table: Table) -> Iterator[Section]:
-    """What a recipe's own commands have printed."""
-    place = table.split, table.checkpoint
-    printed = [row for row in comparison.printed if (row.split, row.checkpoint) == place]
-    if printed:
-        rows = [["run", printed[0].metric]]
-        rows += [[f"{row.architecture}, seed {row.seed}", row.printed] for row in printed]
-        yield Section("", [rows])
-
-
-def tabulate_confusion(table: Table) -> Iterator[Section]:
-    """How often each class is predicted as each, in percent of its texts, over all seeds."""
-    if table.metrics[0] != Kind.CLASSIFICATION.score or not table.first.predictions:
-        return
-    some = next(iter(next(iter(table.predictions.values())).values()))
-    classes = sorted({*some.reference})
-    rows = [["architecture", "class", "texts", *(f"as {name}" for name in classes)]]
-    for name, runs in table.predictions.items():
-        targets, outputs = (
-            np.array([text for each in runs.values() for text in getattr(each, kind)])
-            for kind in ("reference", "output")
-        )
-        for true in classes:
-            of_class = outputs[targets == true]
-            shares = [figures_over([100 * (of_class == each).mean()], 0) for each in classes]
-            rows.append([name, true, Number(f"{some.reference.count(true):,}"), *shares])
-    text = "Percent of the texts of each class, over all seeds."
-    yield Section(f"Classes, {table.split}", [rows], below=[text])
-
-
-def picture_quality(
-    comparison: Comparison, table: Table, statistics: Statistics, notes: Sequence[Note]
-) -> Iterator[Section]:
-    """A picture of the first score against the cost of a training and the size of the model.
-
-    Its bars are intervals over the seeds, or over the texts where there are too few seeds.
-    """
-    main, metric = table.main, table.metrics[0]
-    fewest, most = (choose(map(len, main.values())) for choose in (min, max))
-    kind, points = "seeds" if fewest >= ENOUGH else "texts", {}
-    for name in filter(comparison.trained.__contains__, main):
-        trained = list(comparison.trained[name].values())
-        scores = [row.value for row in main[name].values()]
-        error = half_interval(scores) if kind == "seeds" else statistics.errors.get(name, 0.0)
-        cost = fmean(row.cost for row in trained)
-        points[name] = Quality(cost, trained[0].parameters, scores, error)
-    if points:
-        seeds = count_seeds(most) if fewest == most else f"{fewest} to {most} seeds"
-        headline = f"{metric} on {table.split}, {table.checkpoint}, {seeds}"
-        unequal = [n.sentence for n in notes if n.sentence.startswith("Unequal effort")]
-        caveat = unequal[0].partition(";")[0] if unequal else ""
-        cpu = all(row.cpu_seconds for runs in comparison.trained.values() for row in runs.values())
-        clock_of = "CPU" if cpu else "training"
-        figure = draw_quality(points, metric, headline, kind, caveat, clock_of)
-        picture = Picture(f"quality-{table.split}.png", figure)
-        yield Section(f"{metric} against cost", picture=picture)
-
-
-def count_seeds(number: int) -> str:
-    return "one seed" if number == 1 else f"{number} seeds"
-
-
-def show_differences(table: Table) -> Iterator[Section]:
-    """Texts on which the models of the first seeds differ most in quality."""
-    firsts = {name: next(iter(r.values())) for name, r in table.predictions.items() if r}
-    if len(firsts) < 2:
-        return
-    some = next(iter(firsts.values()))
-    spread = np.ptp([rate_outputs(each) for each in firsts.values()], axis=0)
-
-    def outputs(index: int) -> dict[str, str]:
-        return {name: each.output[index] for name, each in firsts.items()}
-
-    differ = (index for index in np.argsort(spread)[::-1] if len({*outputs(index).values()}) > 1)
-    tables = []
-    for number, index in enumerate(islice(differ, SHOWN), start=1):
-        texts = {"source": some.source[index], "reference": some.reference[index], **outputs(index)}
-        rows = [["", f"{table.split}, text {number}"]]
-        tables.append([*rows, *([name, Verbatim(text)] for name, text in texts.items())])
-    none = [] if tables else ["Nowhere: on each text their outputs are the same."]
-    yield Section(f"Where they differ most: {table.split}, {BEST}, first seed", tables, below=none)
-
-
-def rate_outputs(predictions: Predictions) -> Sequence[float]:
-    """How good each output is: the probability of the right class, or chrF of the sentence."""
-    if predictions.probability:
-        return predictions.probability
-    lowercase = not any(text != text.lower() for text in predictions.output)
-    score = CHRF(lowercase=lowercase).sentence_score
-    pairs = zip(predictions.output, predictions.reference)
-    return [score(text, [right]).score for text, right in pairs]
+    if tests := sum(map(len, statistics.p_values.values())):
+        test = TESTS[kind_of(comparison)]
+        below.append(f"p: {test}, seed by seed, corrected by Holm's method for {tests} tests.")
+    told = judge_trainings(comparison)
+    below += [n.sentence for n in notes if n.kind != RULES_OUT and n not in told]
+    above = [note.sentence for note in notes if note.kind == RULES_OUT]
+    return Section(f"{table.split}, {table.checkpoint}", table_of(rows), above, below)
 
 
 def describe_options(comparison: Comparison) -> Section:
     """The options of all trainings and evaluations, and the others for each architecture."""
-    rows = {name: next(iter(runs.values())) for name, runs in comparison.rows.items()}
+    rows = {name: runs[0] for name, runs in comparison.runs.items()}
     given = {name: json.loads(row.options or "{}") for name, row in rows.items()}
     first, *others = given.values()
     shared = {k: v for k, v in first.items() if all(other.get(k) == v for other in others)}
     cells = []
     for name, row in rows.items():
         own = {k: v for k, v in given[name].items() if k not in shared}
-        defaults = different_defaults(comparison, name)
+        defaults = different_defaults(row, rows[comparison.baseline])
         cells.append(
             {
                 "architecture": name,
@@ -479,8 +315,8 @@ def describe_options(comparison: Comparison) -> Section:
                 "size": row.size,
             }
         )
-    row = first_row(comparison)
-    text = [f"All trainings: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
+    row = rows[comparison.baseline]
+    below = [f"All trainings: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
     if row.evaluation not in ("", "{}"):
-        text.append(f"All evaluations: `{shlex.join(to_words(json.loads(row.evaluation)))}`")
-    return Section("Options", [table_of(cells)], below=text)
+        below.append(f"All evaluations: `{shlex.join(to_words(json.loads(row.evaluation)))}`")
+    return Section("Options", table_of(cells), below=below)

@@ -9,11 +9,12 @@ predictions and learning curves that it names.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from filelock import FileLock
@@ -107,6 +108,8 @@ class Row:
     unknown: float | None = None  # the share of unknown words
     predictions: str = ""  # the path of a table of references and outputs
     notes: str = ""  # of the report, where predictions and curves are not kept
+    # No column.
+    folder: Path = field(default=Path(), compare=False)  # of the file
 
     @property
     def value(self) -> float:
@@ -122,13 +125,38 @@ class Row:
         """
         return self.cpu_seconds or self.seconds or 0.0
 
+    @property
+    def validated_well(self) -> float:
+        """How well the best checkpoint has validated, the higher the better."""
+        if self.validation is None or math.isnan(self.validation):
+            return -math.inf
+        return self.validation if self.maximized else -self.validation
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What was scored."""
+        return self.split, self.checkpoint
+
+    @cached_property
+    def learning(self) -> Curve | None:
+        """The learning curve, if it is there."""
+        return read_curve(self.folder / self.curve) if self.curve else None
+
+    @cached_property
+    def outputs(self) -> Predictions | None:
+        """The predictions that have the score, if they are there."""
+        path = self.folder / self.predictions
+        return read_predictions(path, self.texts) if self.predictions else None
+
 
 # --- files -------------------------------------------------------------------------------------
+
+COLUMNS = {name: kind for name, kind in get_type_hints(Row).items() if name != "folder"}
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Write rows as :func:`read_rows` reads them."""
-    write_csv(path, [asdict(row) for row in rows])
+    write_csv(path, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -138,17 +166,16 @@ def read_rows(path: Path) -> list[Row]:
         ValueError: a line is damaged, or of another schema; the message has its number.
     """
     path = path / RESULTS if path.is_dir() else path
-    types = get_type_hints(Row)
     with reading(path), open(path, encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        if reader.fieldnames != list(types):
+        reader, rows = csv.DictReader(file), []
+        if reader.fieldnames != list(COLUMNS):
             raise ValueError(
-                f"{path}, line 1: no results of this version; its columns are {', '.join(types)}"
+                f"{path}, line 1: no results of this version; its columns are {', '.join(COLUMNS)}"
             )
-        rows = []
         for cells in reader:
             with naming_faults(f"{path}, line {reader.line_num}"):
-                row = Row(**{name: parse(cells[name], types[name]) for name in types})
+                values = {name: parse(cells[name], kind) for name, kind in COLUMNS.items()}
+                row = Row(**values, folder=path.parent)
                 if row.schema != SCHEMA:
                     raise ValueError(f"schema {row.schema}; this version reads {SCHEMA}")
                 for part in map(PurePath, (row.curve, row.predictions)):
@@ -158,28 +185,26 @@ def read_rows(path: Path) -> list[Row]:
     return rows
 
 
+def parse(cell: str, kind: Any) -> Any:
+    """The value of a cell, of the type of its column; an empty one has no number."""
+    if kind is str:
+        return cell
+    if kind is bool:
+        return {"True": True, "False": False}[cell]
+    if kind in (int, int | None):
+        return int(cell) if cell or kind is int else None
+    return float(cell) if cell else None
+
+
 def collect_rows(out: Path) -> None:
     """Make the file of a comparison of the rows that its runs have written."""
     with FileLock(out / LOCK):  # other runs may end at the same time
         files = [path.with_name(RESULTS) for path in out.glob(f"*/{RUN}")]
         rows = [row for path in files if path.exists() for row in read_rows(path)]
-        begun: dict[str, str] = {}  # by architecture
-        for row in rows:
-            begun[row.architecture] = min(row.begun, begun.get(row.architecture, row.begun))
+        begun = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}
         rows.sort(key=lambda row: (begun[row.architecture], row.begun))
         if rows:
             write_rows(out / RESULTS, rows)
-
-
-def parse(cell: str, kind: Any) -> Any:
-    """The value of a cell, of the type of its column."""
-    if kind is str:
-        return cell
-    if kind is bool:
-        return {"True": True, "False": False}[cell]
-    if kind is int:
-        return int(cell)
-    return None if cell == "" else (int if kind == int | None else float)(cell)
 
 
 # --- learning curves and predictions -------------------------------------------------------------
@@ -197,35 +222,29 @@ class Curve:
     best: int = 0  # the number of the validation whose checkpoint is scored
 
     @property
-    def improving(self) -> bool:
-        """Whether the last validation was better than all before it."""
-        return len(self.loss) > 1 and self.loss[-1] < min(self.loss[:-1])
-
-    @property
     def late_gain(self) -> float:
-        """By how much the last quarter of the updates has lowered the loss.
+        """By how much the last quarter of the updates has lowered the loss; 0 if it was lower.
 
         It is a share of the first loss, since a classifier's last one may be near zero.
         """
+        if self.loss[-1] >= min(self.loss[:-1], default=-np.inf):
+            return 0.0
         before = float(np.interp(0.75 * self.updates[-1], self.updates, self.loss))
         return (before - self.loss[-1]) / self.loss[0]
 
 
-COLUMNS = {"updates": int, "seconds": float, "loss": float, "metric": float, "train_loss": float}
-
-
 def write_curve(path: Path, curve: Curve) -> None:
-    values = [getattr(curve, name) for name in COLUMNS]
-    rows = [dict(zip(COLUMNS, row)) for row in zip(*values)]
-    write_csv(path, [{**row, "best": n == curve.best} for n, row in enumerate(rows)])
+    best = [number == curve.best for number in range(len(curve.updates))]
+    write_columns(path, {**asdict(curve), "best": best})
 
 
 def read_curve(path: Path) -> Curve:
     """A curve that :func:`write_curve` has written."""
-    with reading(path), open(path, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-        columns = {name: [kind(row[name]) for row in rows] for name, kind in COLUMNS.items()}
-        return Curve(**columns, best=[row["best"] for row in rows].index("True"))
+    with reading(path):
+        columns = read_columns(path)
+        best, updates = columns.pop("best").index("True"), [*map(int, columns.pop("updates"))]
+        values = {name: [*map(float, cells)] for name, cells in columns.items()}
+        return Curve(updates, **values, best=best)
 
 
 @dataclass(frozen=True)
@@ -239,70 +258,64 @@ class Predictions:
 
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
-    shares = predictions.probability or [""] * len(predictions.output)
-    columns = predictions.source, predictions.reference, predictions.output, shares
-    names = ("id", *(each.name for each in fields(Predictions)))
-    write_csv(path, [dict(zip(names, (n, *row))) for n, row in enumerate(zip(*columns))])
+    numbers = range(len(predictions.output))
+    shares = predictions.probability or [""] * len(numbers)
+    write_columns(path, {"id": numbers, **asdict(predictions), "probability": shares})
 
 
 def read_predictions(path: Path, count: int | None = None) -> Predictions:
     """Predictions that :func:`write_predictions` has written, of so many texts."""
-    with reading(path), open(path, encoding="utf-8", newline="") as file:
-        csv.field_size_limit(1 << 30)  # a text may be long
-        rows = list(csv.DictReader(file))
-        if len(rows) != (count or len(rows)) or any(None in row.values() for row in rows):
+    with reading(path):
+        columns = read_columns(path)
+        texts = [columns[name] for name in ("source", "reference", "output")]
+        shares = [float(cell) for cell in columns["probability"] if cell]
+        if len(texts[0]) != (count or len(texts[0])) or len(shares) not in (0, len(texts[0])):
             raise ValueError(f"{path} has no predictions of {count} texts; it is damaged")
-        source, reference, output = (
-            [row[name] for row in rows] for name in ("source", "reference", "output")
-        )
-        shares = [float(row["probability"]) for row in rows if row["probability"]]
-        if len(shares) not in (0, len(rows)):
-            raise ValueError(f"{path} has no probability of each text; it is damaged")
-        return Predictions(source, reference, output, shares)
+        return Predictions(*texts, probability=shares)
+
+
+def write_columns(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    write_csv(path, [dict(zip(columns, row)) for row in zip(*columns.values())])
+
+
+def read_columns(path: Path) -> dict[str, list[str]]:
+    """The cells of a table with a header, by column."""
+    csv.field_size_limit(1 << 30)  # a text may be long
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if any(None in row or None in row.values() for row in rows):
+        raise ValueError(f"{path} has lines of other lengths than its header; it is damaged")
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 # --- comparisons ---------------------------------------------------------------------------------
 
+Runs = dict[str, list[Row]]  # rows of each architecture, one per seed, in the order of the seeds
 
-Runs = dict[int, Row]  # by seed
+
+def group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
+    """The rows that have each value of a column, in their order."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(getattr(row, column), []).append(row)
+    return groups
 
 
-@dataclass(frozen=True)
 class Table:
-    """The scores of a checkpoint on a split."""
+    """The scores of a checkpoint on a split.
 
-    split: str
-    checkpoint: str
-    scores: dict[str, dict[str, Runs]]  # by architecture and metric, the one that counts first
-    baseline: str
-    folder: Path
+    Attributes:
+        scores: by metric, the one that counts first.
+        main: of the one that counts.
+        first: one of its rows.
+    """
 
-    @property
-    def metrics(self) -> list[str]:
-        return list(dict.fromkeys(metric for each in self.scores.values() for metric in each))
-
-    @property
-    def main(self) -> dict[str, Runs]:
-        """The rows of the score that counts, by architecture and seed."""
-        metric = self.metrics[0]
-        return {name: each[metric] for name, each in self.scores.items() if metric in each}
-
-    @property
-    def first(self) -> Row:
-        """One of its rows."""
-        return next(row for runs in self.main.values() for row in runs.values())
-
-    @cached_property
-    def predictions(self) -> dict[str, dict[int, Predictions]]:
-        """By architecture and seed, as far as there are any."""
-        return {
-            name: {
-                seed: read_predictions(self.folder / row.predictions, row.texts)
-                for seed, row in runs.items()
-                if row.predictions
-            }
-            for name, runs in self.main.items()
-        }
+    def __init__(self, rows: Sequence[Row], baseline: str):
+        self.baseline, self.first = baseline, rows[0]
+        self.split, self.checkpoint = self.first.split, self.first.checkpoint
+        metrics = group(rows, "metric")
+        self.scores: dict[str, Runs] = {m: group(of, "architecture") for m, of in metrics.items()}
+        self.metric, self.main = next(iter(self.scores.items()))
 
 
 class Comparison:
@@ -310,61 +323,34 @@ class Comparison:
 
     Attributes:
         baseline: the architecture that the others are compared with; it comes first.
-        rows: of trainings at the chosen settings, by architecture and seed.
-        candidates: of trainings at all tried settings, with the seed that chooses.
-        tables: scores, by split and checkpoint.
-        all_rows: of all settings.
+        rows: all of the comparison.
+        runs: rows of trainings at the chosen settings.
+        trained: those of them that have been validated.
+        candidates: rows of trainings at all tried settings, with the seed that chooses.
+        tables: scores of each split and checkpoint.
         printed: rows of what a recipe's own commands have printed.
     """
 
-    def __init__(self, rows: Sequence[Row], folder: Path, baseline: str = ""):
+    def __init__(self, rows: Sequence[Row], baseline: str = ""):
         names = list(dict.fromkeys(row.architecture for row in rows))
-        self.baseline = baseline or rows[0].baseline
-        if self.baseline not in names:
-            if baseline:
-                raise ValueError(f"--baseline {baseline}: give one of {', '.join(names)}")
-            self.baseline = names[0]
+        if baseline and baseline not in names:
+            raise ValueError(f"--baseline {baseline}: give one of {', '.join(names)}")
+        baseline = baseline or rows[0].baseline
+        self.rows, self.baseline = rows, baseline if baseline in names else names[0]
         names.sort(key=lambda name: name != self.baseline)
-        self.folder, self.all_rows = folder, rows
-        trainings = [row for row in rows if not row.metric]
-        chosen = choose_settings(trainings)
-        self.candidates = [row for row in trainings if row.tuned and row.seed == chosen.seed]
-        self.candidates.sort(key=lambda row: names.index(row.architecture))
-        rows = [row for row in rows if chosen.settings.get(row.architecture) == row.tuned]
-        self.rows: dict[str, Runs] = {name: {} for name in names}
-        self.tables: list[Table] = []
+        seed, settings = choose_settings([row for row in rows if not row.metric])
+        rows = sorted(rows, key=lambda row: (names.index(row.architecture), row.seed))
+        self.candidates = [r for r in rows if r.tuned and r.seed == seed and not r.metric]
+        rows = [row for row in rows if row.tuned == settings.get(row.architecture)]
+        self.runs: Runs = group((row for row in rows if not row.metric), "architecture")
+        trained = (row for row in rows if not row.metric and row.validation is not None)
+        self.trained: Runs = group(trained, "architecture")
         self.printed = [row for row in rows if row.printed]
-        for row in rows:
-            if not row.metric:
-                self.rows[row.architecture][row.seed] = row
-        scored = [row for row in rows if row.score is not None]
-        for split, checkpoint in dict.fromkeys((row.split, row.checkpoint) for row in scored):
-            scores: dict[str, dict[str, Runs]] = {}
-            of_table = [row for row in scored if (row.split, row.checkpoint) == (split, checkpoint)]
-            for row in sorted(of_table, key=lambda row: (names.index(row.architecture), row.seed)):
-                scores.setdefault(row.architecture, {}).setdefault(row.metric, {})[row.seed] = row
-            self.tables.append(Table(split, checkpoint, scores, self.baseline, folder))
-
-    @cached_property
-    def trained(self) -> dict[str, Runs]:
-        """The trainings that have been validated, by architecture and seed."""
-        trained = {
-            name: {seed: row for seed, row in sorted(runs.items()) if row.validation is not None}
-            for name, runs in self.rows.items()
-        }
-        return {name: runs for name, runs in trained.items() if runs}
-
-    @cached_property
-    def curves(self) -> dict[str, dict[int, Curve]]:
-        """The learning curves of these, as far as there are any."""
-        return {
-            name: {s: read_curve(self.folder / row.curve) for s, row in runs.items() if row.curve}
-            for name, runs in self.trained.items()
-        }
+        scored = group((row for row in rows if row.score is not None), "place")
+        self.tables = [Table(of_place, self.baseline) for of_place in scored.values()]
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """What tuning has chosen: a setting of each architecture, with one seed."""
 
     seed: int
@@ -378,16 +364,12 @@ def choose_settings(trainings: Sequence[Row]) -> Choice:
     setting is chosen.
     """
     seeds = [row.seed for row in trainings]
-    seed = max(dict.fromkeys(seeds), key=seeds.count) if seeds else 1
-    best: dict[str, Row] = {}
-    for row in trainings:
-        before = best.setdefault(row.architecture, row)
-        if row.seed == seed and row.validation is not None and row.validation == row.validation:
-            sign = 1 if row.maximized else -1
-            worse = before.validation is None or sign * row.validation > sign * before.validation
-            if before.seed != seed or worse:
-                best[row.architecture] = row
-    return Choice(seed, {name: row.tuned for name, row in best.items()})
+    seed = max(dict.fromkeys(seeds), key=seeds.count, default=1)
+    settings = {}
+    for name, rows in group(trainings, "architecture").items():
+        tried = (row for row in rows if row.seed == seed)
+        settings[name] = max(tried, key=lambda row: row.validated_well, default=rows[0]).tuned
+    return Choice(seed, settings)
 
 
 def check_version(out: Path) -> None:
@@ -407,13 +389,10 @@ def read_comparison(out: Path, baseline: str = "") -> Comparison:
     """
     check_regular(out)
     check_version(out)
-    if not (out / RESULTS).is_file():  # a run, or the folder of a recipe with parts
+    rows = read_rows(out) if (out / RESULTS).is_file() else []
+    if not rows:  # a run, the folder of a recipe with parts, or no run has begun
         paths = (out.parent, *sorted(out.glob("*")))
-        near = [path for path in paths if (path / RESULTS).is_file()]
-        if near:
-            raise ValueError(f"{out}: no comparison; give {' or '.join(map(str, near))}")
-        raise ValueError(f"{out}: it has no {RESULTS}; give a folder that was --out of compare")
-    rows = read_rows(out)
-    if not rows:
-        raise ValueError(f"{out / RESULTS}: it has no rows; no run has begun")
-    return Comparison([replace(row, comparison="") for row in rows], out, baseline)
+        near = " or ".join(str(path) for path in paths if (path / RESULTS).is_file())
+        fault = "no comparison" if near else f"no {RESULTS} with a row"
+        raise ValueError(f"{out}: {fault}; give {near or 'a folder that was --out of compare'}")
+    return Comparison(rows, baseline)

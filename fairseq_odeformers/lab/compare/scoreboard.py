@@ -4,30 +4,25 @@ A comparison is a column, and a family of architectures a row.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import inf
+from itertools import cycle
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import NamedTuple
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from fairseq_odeformers.lab.plots import panels, save, title
+from fairseq_odeformers.lab.plots import legend, panels, save, shades
 
-from .notes import (
-    ENOUGH,
-    EQUAL,
-    RULES_OUT,
-    Note,
-    add_decimals,
-    compare_seeds,
-    compute_statistics,
-    find_notes,
-)
-from .report import BEST, count_seeds
-from .results import Comparison, Row, Table, read_comparison, read_rows, write_rows
+from .notes import RULES_OUT, Note, judge
+from .report import BEST
+from .results import Comparison, Row, Table, group, read_comparison, read_rows, write_rows
+from .statistics import ENOUGH, add_decimals, compare_seeds
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
 
@@ -51,15 +46,24 @@ class Cell:
     obstacles: str  # notes that rule its comparison out
     reservations: str  # other notes on the column
 
-    def __str__(self) -> str:
-        if self.obstacles:
-            return f"not compared{self.mark}"
-        spread = f"{self.low:+.1f} to {self.high:+.1f}" if self.low is not None else ""
-        return f"{self.difference:+.1f} ({spread or count_seeds(self.seeds)}){self.mark}"
-
     @property
     def mark(self) -> str:
         return " †" if self.obstacles else ""
+
+    @property
+    def runs(self) -> str:
+        return "one seed" if self.seeds == 1 else f"{self.seeds} seeds"
+
+    @property
+    def score(self) -> str:
+        return f"{self.mean:.{add_decimals(self.mean, 1)}f} ({self.runs}){self.mark}"
+
+    @property
+    def advantage(self) -> str:
+        if self.obstacles:
+            return f"not compared{self.mark}"
+        spread = self.runs if self.low is None else f"{self.low:+.1f} to {self.high:+.1f}"
+        return f"{self.difference:+.1f} ({spread})"
 
 
 def write_scoreboard(sources: Sequence[str], out: Path) -> str:
@@ -69,21 +73,20 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
         sources: folders of comparisons or files of rows; ``NAME=`` before a folder names its
             column, which otherwise has the folder's name.
     """
-    cells: list[Cell] = []
-    rows: list[Row] = []
-    for source in sources:
-        for column, comparison in read_columns(source):
-            if any(cell.column == column for cell in cells):
-                raise ValueError(
-                    f"{' '.join(sources)}: the column {column} comes twice; give folders of one "
-                    "name as NAME=RUNS"
-                )
-            notes = read_notes(comparison)
-            cells += make_cells(column, comparison, notes)
-            rows += keep_rows(column, comparison, notes)
+    columns = [column for source in sources for column in read_columns(source)]
+    names = [column.name for column in columns]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(
+            f"{' '.join(sources)}: the column {twice[0]} comes twice; give folders of one name as "
+            "NAME=RUNS"
+        )
+    cells = [cell for column in columns for cell in make_cells(column)]
     out.mkdir(parents=True, exist_ok=True)
-    write_csv(out / CELLS, [round_figures(asdict(cell)) for cell in cells])
-    write_rows(out / RUNS, rows)
+    figures = (
+        {k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(c).items()} for c in cells
+    )
+    write_csv(out / CELLS, list(figures))
+    write_rows(out / RUNS, [row for column in columns for row in keep_rows(column)])
     save(draw, cells, out / PICTURE)
     page = describe(cells)
     with replacing(out / PAGE) as path:
@@ -91,104 +94,93 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
     return page
 
 
-def round_figures(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a table as it is kept."""
-    return {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}
+# --- columns and cells -----------------------------------------------------------------
 
 
-# --- cells -----------------------------------------------------------------------------
+class Column(NamedTuple):
+    """A comparison on a board: its rows, scores on the test set, and notes."""
+
+    name: str
+    rows: Sequence[Row]
+    table: Table
+    notes: Sequence[Note]
 
 
-def read_columns(source: str) -> Iterator[tuple[str, Comparison]]:
-    """The comparisons of a source, by the names of their columns.
+def read_columns(source: str) -> list[Column]:
+    """The comparisons of a source.
 
     Raises:
         ValueError: no run has finished with a test set.
     """
     name, _, path = source.rpartition("=")
     folder = Path(path)
-    if folder.suffix != ".csv":
-        columns = {name or folder.resolve().name: read_comparison(folder)}
+    if folder.suffix == ".csv":
+        rows = group(read_rows(folder), "comparison")
+        comparisons = {name or each: Comparison(of_column) for each, of_column in rows.items()}
     else:
-        rows, columns = read_rows(folder), {}
-        for each in dict.fromkeys(row.comparison for row in rows):
-            of_column = [row for row in rows if row.comparison == each]
-            columns[name or each] = Comparison(of_column, folder.parent)
-    columns = {name: each for name, each in columns.items() if find_table(each)}
+        comparisons = {name or folder.resolve().name: read_comparison(folder)}
+    columns = []
+    for each, comparison in comparisons.items():
+        tables = [table for table in comparison.tables if table.checkpoint == BEST]
+        tables.sort(key=lambda table: table.split != "test")
+        if tables:
+            notes = read_notes(comparison, tables[0])
+            columns.append(Column(each, comparison.rows, tables[0], notes))
     if not columns:
         raise ValueError(f"{source}: no run has finished with a test set; leave it out")
-    yield from columns.items()
+    return columns
 
 
-def find_table(comparison: Comparison) -> Table | None:
-    """The scores of best checkpoints on the test set, or on the first of several."""
-    tables = [table for table in comparison.tables if table.checkpoint == BEST]
-    tests = (table for table in tables if table.split == "test")
-    return next(tests, next(iter(tables), None))
-
-
-def read_notes(comparison: Comparison) -> list[Note]:
+def read_notes(comparison: Comparison, table: Table) -> list[Note]:
     """The notes of a comparison's report, or those that its rows have kept of it."""
-    table = find_table(comparison)
-    assert table is not None  # read_columns has found one
-    if table.first.notes:
-        return [
-            Note(kind, tuple(names), told) for kind, names, told in json.loads(table.first.notes)
-        ]
-    notes = [*find_notes(comparison), *find_notes(comparison, table)]
-    return notes + find_notes(comparison, table, compute_statistics(table, notes))
+    if not table.first.notes:
+        return judge(comparison, table)[0]
+    return [Note(kind, tuple(names), told) for kind, names, told in json.loads(table.first.notes)]
 
 
-def keep_rows(column: str, comparison: Comparison, notes: Sequence[Note]) -> list[Row]:
+def keep_rows(column: Column) -> list[Row]:
     """The rows of a column with its notes, since its predictions and curves stay elsewhere."""
-    kept = json.dumps([[note.kind, note.subjects, note.sentence] for note in notes])
-    changes = {"comparison": column, "notes": kept, "predictions": "", "curve": ""}
-    return [replace(row, **changes) for row in comparison.all_rows]
+    kept = json.dumps([[note.kind, note.subjects, note.sentence] for note in column.notes])
+    changes = {"comparison": column.name, "notes": kept, "predictions": "", "curve": ""}
+    return [replace(row, **changes) for row in column.rows]
 
 
-def make_cells(column: str, comparison: Comparison, notes: Sequence[Note]) -> list[Cell]:
-    """The cells of a column; the first is its baseline."""
-    table = find_table(comparison)
-    assert table is not None  # read_columns has found one
-    obstacles = [note for note in notes if note.kind == RULES_OUT]
-    others = " ".join(note.sentence for note in notes if note.kind != RULES_OUT)
-    chosen: dict[str, str] = {}  # architectures, by family
-    for name, runs in table.main.items():
-        family = next(iter(runs.values())).family
-        best = chosen.setdefault(family, name)
-        if validate(comparison, name) > validate(comparison, best):
-            chosen[family] = name
-    base, cells = next(iter(chosen.values())), []
-    for family, name in chosen.items():
-        runs, excluded = table.main[name], [n for n in obstacles if {name, base} & {*n.subjects}]
-        row, difference = next(iter(runs.values())), compare_seeds(runs, table.main[base])
-        low, high = (difference.interval if name != base else None) or (None, None)
+def make_cells(column: Column) -> list[Cell]:
+    """The cells of a column; the first is its baseline.
+
+    A family's is its architecture that has validated best with its first seed.
+    """
+    obstacles = [note for note in column.notes if note.kind == RULES_OUT]
+    others = " ".join(note.sentence for note in column.notes if note.kind != RULES_OUT)
+    chosen: dict[str, list[Row]] = {}  # by family
+    for runs in column.table.main.values():
+        best = chosen.setdefault(runs[0].family, runs)
+        if runs[0].validated_well > best[0].validated_well:
+            chosen[runs[0].family] = runs
+    base, *_ = chosen.values()
+    cells = []
+    for family, runs in chosen.items():
+        concerned = {runs[0].architecture, base[0].architecture}
+        difference = compare_seeds(runs, base)
+        low, high = (difference.interval if runs is not base else None) or (None, None)
         cells.append(
             Cell(
-                column=column,
+                column=column.name,
                 family=family,
-                architecture=name,
-                tuned=row.tuned,
+                architecture=runs[0].architecture,
+                tuned=runs[0].tuned,
                 seeds=len(runs),
-                parameters=row.parameters,
-                metric=row.metric,
-                mean=fmean(each.value for each in runs.values()),
+                parameters=runs[0].parameters,
+                metric=runs[0].metric,
+                mean=fmean(row.value for row in runs),
                 difference=difference.mean,
                 low=low,
                 high=high,
-                obstacles=" ".join(note.sentence for note in excluded),
+                obstacles=" ".join(n.sentence for n in obstacles if concerned & {*n.subjects}),
                 reservations=others,
             )
         )
     return cells
-
-
-def validate(comparison: Comparison, name: str) -> float:
-    """How well an architecture has validated with its first seed, the higher the better."""
-    row = next(iter(comparison.trained.get(name, {}).values()), None)
-    if row is None or row.validation is None:
-        return -inf
-    return row.validation if row.maximized else -row.validation
 
 
 # --- the page --------------------------------------------------------------------------
@@ -196,99 +188,107 @@ def validate(comparison: Comparison, name: str) -> float:
 
 def describe(cells: Sequence[Cell]) -> str:
     """The page: a table of differences, and how they were made."""
-    columns = list(dict.fromkeys(cell.column for cell in cells))
     families = list(dict.fromkeys(cell.family for cell in cells))
-    baselines = {column: next(c for c in cells if c.column == column) for column in columns}
-    shown = {(cell.family, cell.column): str(cell) for cell in cells}
-    for cell in baselines.values():
-        score = f"{cell.mean:.{add_decimals(cell.mean, 1)}f} ({count_seeds(cell.seeds)}){cell.mark}"
-        shown[cell.family, cell.column] = score
-    rows = [["family"]]
-    for column, cell in baselines.items():
-        rows[0].append(f"{column}, {cell.metric}{' ‡' if cell.reservations else ''}")
-    for family in families:
-        rows.append([family, *(shown.get((family, column), "not run") for column in columns)])
+    bases = {cell.column: cell for cell in reversed(cells)}  # the first of each column
+    bases = {column: bases[column] for column in dict.fromkeys(cell.column for cell in cells)}
+    shown = {(c.family, c.column): c.score if c in bases.values() else c.advantage for c in cells}
+    header = [f"{n}, {c.metric}{' ‡' if c.reservations else ''}" for n, c in bases.items()]
+    rows = [[f, *(shown.get((f, column), "not run") for column in bases)] for f in families]
     return (
-        f"# Scoreboard\n\n{markdown_table(rows)}\n"
+        f"# Scoreboard\n\n{markdown_table([['family', *header], *rows])}\n"
         "The first row gives scores, the others their differences from it; positive is better. "
         "Brackets give the 95%\ninterval (Welch) over three seeds or more, which covers neither "
         "the choice of test texts nor the number of\ncomparisons. Each architecture has the "
         "setting, if several were tried, that validated best with the first seed.\nEach score is "
         f"of the checkpoint that validated best. [`{CELLS}`]({CELLS}) has all figures,\n"
-        f"[`{RUNS}`]({RUNS}) the runs.\n\n{list_caveats(cells, baselines)}"
-        f"![Differences from the baseline]({PICTURE})\n\n"
-        "The diamond is the baseline, and n the number of seeds. Hollow points have no interval: "
-        "fewer than three\nseeds, or all equal. An arrow marks an interval that goes beyond the "
-        "axis,\na number a difference beyond it.\n"
+        f"[`{RUNS}`]({RUNS}) the runs.\n\n{list_caveats(cells)}"
+        f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
 
 
-def list_caveats(cells: Sequence[Cell], baselines: Mapping[str, Cell]) -> str:
-    """What the reports of the columns say against comparing them, with the marks of the table.
-
-    If enough seeds give no interval, they are all equal.
-    """
+def list_caveats(cells: Sequence[Cell]) -> str:
+    """What the reports of the columns say against comparing them, with the marks of the table."""
     columns: dict[str, dict[str, None]] = {}  # by caveat
     for cell in cells:
         for mark, caveat in (("†", cell.obstacles), ("‡", cell.reservations)):
             if caveat:
                 columns.setdefault(f"{mark} {caveat}", {})[cell.column] = None
     lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in columns.items()]
-    for cell in cells:
-        baseline = baselines[cell.column]
-        plain = cell is not baseline and cell.low is None and not cell.obstacles
-        if plain and min(cell.seeds, baseline.seeds) >= ENOUGH:
-            lines.append(f"- {cell.column}, {cell.family}: no interval, since {EQUAL}.\n")
     return "".join([*lines, "\n"]) if lines else ""
 
 
+# --- the picture -----------------------------------------------------------------------
+
+LEGEND = (
+    "A panel is a metric, a row a family, and a marker a task; n is the number of seeds where it\n"
+    "is not three. Hollow points have no interval: fewer than three seeds, or all equal. An arrow\n"
+    "marks an interval that goes beyond the axis; the number beside it is the difference.\n"
+)
+UNITS = {"accuracy": "points of accuracy", "macro-F1": "points of macro-F1"}  # others: themselves
+MARKERS = "osDv^P"  # of tasks
+LINE = 0.26  # the height of a task in a family's row, in inches
+
+
 def draw(cells: Sequence[Cell]) -> Figure:
-    """A forest plot: a panel per column, with a line for each family."""
-    columns = list(dict.fromkeys(cell.column for cell in cells))
-    families = list(dict.fromkeys(cell.family for cell in cells))
-    width, height = 3.2, 0.5 + 0.32 * len(families)
-    figure, grid = panels(len(columns), 3, width, height, sharey=True)
-    for axes, column in zip(grid, columns):
-        of_column = [cell for cell in cells if cell.column == column]
-        edge = reach(of_column)
+    """A forest plot: a panel per metric, a row per family, and in it a line for each task."""
+    bases = {cell.column: cell.family for cell in reversed(cells)}  # the first of each column
+    shown = [cell for cell in cells if cell.family != bases[cell.column]] or cells
+    metrics, families, columns = (
+        list(dict.fromkeys(getattr(cell, name) for cell in shown))
+        for name in ("metric", "family", "column")
+    )
+    colors = shades([*columns, "too light"])
+    looks = {c: {"marker": m, "color": colors[c]} for c, m in zip(columns, cycle(MARKERS))}
+    tasks = {m: list(dict.fromkeys(c.column for c in shown if c.metric == m)) for m in metrics}
+    height = LINE * (0.6 + max(map(len, tasks.values()))) * len(families)
+    figure, grid = panels(len(metrics), 3, 3.2, height, margins=(1.4, 0.9), sharey=True)
+    for axes, metric in zip(grid, metrics):
+        of_metric = [cell for cell in shown if cell.metric == metric]
+        edge = reach(of_metric)
+        for cell in of_metric:
+            line = (tasks[metric].index(cell.column) + 0.5) / len(tasks[metric]) - 0.5
+            draw_cell(
+                axes, cell, families.index(cell.family) + 0.8 * line, edge, looks[cell.column]
+            )
         axes.axvline(0, color="0.6", linewidth=1)
-        axes.plot(0, families.index(of_column[0].family), "D", color="0.2")
-        for cell in of_column:
-            place, look = families.index(cell.family), {"color": "0.2"}
-            if cell.obstacles:
-                if cell is not of_column[0]:
-                    axes.text(0, place, "not compared", ha="center", va="center", color="0.5")
-            elif cell.low is not None and cell.high is not None:
-                ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
-                axes.errorbar(cell.difference, place, xerr=ends, fmt="o", capsize=3, **look)
-                beyond = (-edge, "<", cell.low < -edge), (edge, ">", cell.high > edge)
-                for end, arrow, cut in beyond:
-                    if cut:
-                        axes.plot(end, place, arrow, clip_on=False, zorder=3, **look)
-                if abs(cell.difference) > edge:
-                    look |= {"ha": "center", "va": "bottom", "fontsize": "small"}
-                    axes.text(0, place, f"{cell.difference:+.1f}", **look)
-            elif cell is not of_column[0]:
-                axes.plot(cell.difference, place, "o", markerfacecolor="none", **look)
-            beside = {"transform": axes.get_yaxis_transform(), "va": "center"}
-            axes.text(1.03, place, f"n={cell.seeds}", color="0.4", fontsize="x-small", **beside)
+        axes.hlines(np.arange(1, len(families)) - 0.5, -edge, edge, color="0.85", linewidth=0.8)
+        axes.grid(visible=False, axis="y")
         axes.set_xlim(-edge, edge)
         axes.set_yticks(range(len(families)), families)
         axes.set_ylim(len(families) - 0.5, -0.5)
-        axes.set_xlabel(f"{of_column[0].metric}, better to the right")
-        title(axes, column + of_column[0].mark)
+        axes.set_xlabel(f"{UNITS.get(metric, metric)}, better to the right")
+    names = " or ".join(dict.fromkeys(bases[column] for column in columns))
+    figure.suptitle(f"Difference from the {names}, 95% interval over seeds")
+    legend(figure, [Line2D([], [], linestyle="", label=c, **look) for c, look in looks.items()])
     return figure
 
 
+def draw_cell(axes: Axes, cell: Cell, place: float, edge: float, look: dict) -> None:
+    """The difference of a family on a task, and beside the panel what it cannot show."""
+    notes = []
+    if cell.obstacles:
+        notes.append("not compared")
+    elif cell.low is not None and cell.high is not None:
+        ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
+        axes.errorbar(cell.difference, place, xerr=ends, linestyle="", capsize=3, **look)
+        for end, arrow, beyond in (-edge, "<", cell.low < -edge), (edge, ">", cell.high > edge):
+            if beyond:
+                axes.plot(end, place, clip_on=False, zorder=3, **{**look, "marker": arrow})
+        if abs(cell.difference) > edge:
+            notes.append(f"{cell.difference:+.1f}")
+    else:
+        axes.plot(cell.difference, place, fillstyle="none", **look)
+    if cell.seeds != ENOUGH and not cell.obstacles:
+        notes.append(f"n={cell.seeds}")
+    beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": "small"}
+    axes.text(1.04, place, ", ".join(notes), color="0.4", **beside)
+
+
 def reach(cells: Sequence[Cell]) -> float:
-    """How far the axis of a column goes from 0: twice the usual interval, and to all other points.
+    """How far the axis of a metric goes from 0: twice the usual interval, and to all other points.
 
     If a model diverges with one of its seeds, its interval is many times as wide as the others.
     """
-    ends = [
-        max(-cell.low, cell.high)
-        for cell in cells
-        if cell.low is not None and cell.high is not None
-    ]
+    ends = [max(-c.low, c.high) for c in cells if c.low is not None and c.high is not None]
     points = (abs(cell.difference) for cell in cells if cell.low is None)
     return 1.1 * max(2 * median(ends or [0]), *points, 0) or 1

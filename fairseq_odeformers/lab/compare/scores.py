@@ -1,7 +1,7 @@
 """Scores: what the log and the outputs of a run come to.
 
 fairseq's programs print translations and perplexities, ``odeformers predict`` a table of classes.
-All become :class:`Scores` here, and the log of a training a :class:`Log`.
+All become :class:`Scores` here, and the log of a training a learning curve; then both are rows.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,93 +36,71 @@ from .results import CPU, Curve, Options, Predictions, Row, write_curve, write_p
 TAIL = 20_000  # bytes at the end of a log that tell its progress
 
 
-@dataclass(frozen=True)
-class Log:
-    """What the log of a training tells; where an interrupted one repeats an epoch, the last counts.
+def read_log(
+    path: Path, metric: str = "loss", maximize: bool = False
+) -> tuple[Curve, dict[str, Any]]:
+    """The learning curve of a log, and columns of its row, as far as it has been validated.
 
-    Attributes:
-        seconds: of updates, without validating and saving.
-        cpu_seconds: the same on the CPU; None if the log does not have it.
-        tokens_per_second: the median over the lines of the log, or over the epochs.
-        metric: whether each validation has the metric that chooses; the loss takes its place.
-    """
-
-    parameters: int = 0
-    curve: Curve = field(default_factory=Curve)
-    seconds: float = 0.0
-    cpu_seconds: float | None = None
-    tokens_per_second: float = 0.0
-    metric: bool = True
-
-
-def read_log(path: Path, metric: str = "loss", maximize: bool = False) -> Log:
-    """The training that a log is of, which may still grow, or not be there yet.
+    Where an interrupted training repeats an epoch, the last counts.
 
     Args:
-        metric: of a validation, which chooses the best checkpoint.
+        path: it may still grow, or not be there yet.
+        metric: of a validation, which chooses the best checkpoint; the loss does where a validation
+            lacks it.
     """
-    parameters, valid, ends, speeds = 0, {}, {}, []
+    valid, ends, speeds = {}, {}, []
     for line in read_lines(path) if path.exists() else ():
-        if match := re.search(r"num\. shared model params: .*num\. trained: ([\d,]+)", line):
-            parameters = int(match[1].replace(",", ""))
         if stats := log_stats(line, "valid"):
             valid[int(stats["valid_num_updates"])] = stats
         if stats := log_stats(line, "train"):
             ends[int(stats["train_num_updates"])] = stats
         if (stats := log_stats(line, "train_inner")) and "wps" in stats:
             speeds.append(float(stats["wps"]))
-    # A short training has no lines within its epochs.
-    speeds = speeds or [float(end["train_wps"]) for end in ends.values() if "train_wps" in end]
-    speed = float(np.median(speeds)) if speeds else 0.0
     if not ends or not valid:
-        return Log(parameters, tokens_per_second=speed)
+        return Curve(), {}
     updates, epochs = sorted(valid), sorted(ends)
 
-    def of_valid(name: str) -> list[float]:
-        return [float(valid[update][name]) for update in updates if name in valid[update]]
-
     def of_train(name: str) -> list[float]:
-        return [float(ends[end][name]) for end in epochs if name in ends[end]]
+        return [float(ends[end].get(name, math.nan)) for end in epochs]
 
-    walls, cpu = of_train("train_train_wall"), of_train(f"train_{CPU}")
-    seconds = np.interp(updates, [0, *epochs], [0, *np.cumsum(walls)]).tolist()
-    train_loss = of_train("train_loss")
+    def of_valid(name: str) -> list[float]:
+        return [float(valid[update].get(f"valid_{name}", math.nan)) for update in updates]
+
+    if any(f"valid_{metric}" not in stats for stats in valid.values()):
+        metric, maximize = "loss", False
+    walls, train_loss = of_train("train_train_wall"), of_train("train_loss")
     if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
         train_loss[-1] = train_loss[-2]
+    seconds = np.interp(updates, [0, *epochs], [0, *np.cumsum(walls)]).tolist()
     train_losses = np.interp(updates, epochs, train_loss).tolist()
-    losses, metrics = of_valid("valid_loss"), of_valid(f"valid_{metric}")
-    logged = len(metrics) == len(losses)
-    chosen, maximize = (metrics, maximize) if logged else (losses, False)
-    best = choose_best(chosen, maximize)
-    curve = Curve(updates, seconds, losses, chosen, train_losses, best)
-    return Log(
-        *(parameters, curve, seconds[-1], sum(cpu) if len(cpu) == len(epochs) else None),
-        *(speed, logged),
-    )
-
-
-def choose_best(values: Sequence[float], maximize: bool) -> int:
-    """The number of the best of several values; what is not finite is not."""
-    worst = -math.inf if maximize else math.inf
-    finite = [value if math.isfinite(value) else worst for value in values]
-    return finite.index((max if maximize else min)(finite))
+    values, sign = of_valid(metric), 1 if maximize else -1
+    best = int(np.argmax([sign * v if math.isfinite(v) else -math.inf for v in values]))
+    cpu = sum(of_train(f"train_{CPU}"))
+    return Curve(updates, seconds, of_valid("loss"), values, train_losses, best), {
+        "updates": updates[-1],
+        "seconds": seconds[-1],
+        "cpu_seconds": None if math.isnan(cpu) else cpu,
+        # A short training has no lines within its epochs.
+        "tokens_per_second": float(np.median(speeds or of_train("train_wps"))),
+        "validated": metric,
+        "maximized": maximize,
+        "validation": values[best],
+    }
 
 
 def read_progress(path: Path) -> dict[str, Any]:
     """The newest epoch, updates, validation loss and updates per second at the end of a log."""
     progress: dict[str, Any] = {"updates": 0}
-    if not path.exists():
-        return progress
-    with open(path, "rb") as file:
-        file.seek(max(0, path.stat().st_size - TAIL))
-        lines = file.read().decode(errors="replace").split("\n")
-    for line in lines:
-        for kind, prefix in (("train_inner", ""), ("valid", "valid_")):
-            if stats := log_stats(line, kind):
-                progress["updates"] = int(stats[f"{prefix}num_updates"])
-                progress["epoch"] = str(stats["epoch"])
-                names = {"loss": "valid_loss", "ups": "ups"}
-                progress |= {key: stats[name] for key, name in names.items() if name in stats}
+    if path.exists():
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL))
+            lines = file.read().decode(errors="replace").split("\n")
+        for line in lines:
+            for kind, prefix in (("train_inner", ""), ("valid", "valid_")):
+                if stats := log_stats(line, kind):
+                    shown = {"epoch": "epoch", "loss": "valid_loss", "ups": "ups"}
+                    progress |= {key: str(stats[n]) for key, n in shown.items() if n in stats}
+                    progress["updates"] = int(stats[f"{prefix}num_updates"])
     return progress
 
 
@@ -131,7 +109,8 @@ def read_progress(path: Path) -> dict[str, Any]:
 # sacrebleu's tokenizers, and the modules that they need.
 MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
-LINE = re.compile(r"([STHDP])-(\d+)\t(.*)")
+LINE = re.compile(r"([STH])-(\d+)\t(?:.*\t)?(.*)")  # of a hypothesis, after its probability
+ANEW = "remove it, and compare makes it anew"
 
 
 @dataclass(frozen=True)
@@ -141,7 +120,6 @@ class Scores:
     values: dict[str, float]
     predictions: Predictions | None = None
     signatures: Mapping[str, str] = field(default_factory=dict)  # how scores were computed
-    unknown: float | None = None  # the share of unknown words
 
 
 def bleu_tokenizer(language: str) -> str:
@@ -174,19 +152,14 @@ def score_translations(
     """
     printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
     for line in read_lines(path):
-        if (match := LINE.fullmatch(line)) and match[1] in printed:
-            text = match[3].split("\t", 1)[1] if match[1] == "H" else match[3]
-            printed[match[1]][int(match[2])] = text
-    if not printed["H"] or (printed["T"] and printed["T"].keys() != printed["H"].keys()):
-        raise ValueError(
-            f"{path} has no translations, or not of all sentences; remove it, and compare makes it "
-            "anew"
-        )
-    detokenize = make_detokenizer(language)
+        if match := LINE.fullmatch(line):
+            printed[match[1]][int(match[2])] = match[3]
     order = sorted(printed["H"])
-    sources = [printed["S"].get(index, "") for index in order]
-    texts = [detokenize(printed["H"][index]) for index in order]
-    tokens = [printed["T"].get(index, "") for index in order]
+    if not order or (printed["T"] and sorted(printed["T"]) != order):
+        raise ValueError(f"{path} has no translations, or not of all sentences; {ANEW}")
+    detokenize = make_detokenizer(language)
+    sources, tokens = ([printed[kind].get(n, "") for n in order] for kind in "ST")
+    texts = [detokenize(printed["H"][n]) for n in order]
     of_data = [*map(detokenize, tokens)]
     references = list(references or of_data)
     if len(references) != len(texts):
@@ -198,10 +171,8 @@ def score_translations(
     bleu = BLEU(lowercase=lowercase, tokenize=tokenize or bleu_tokenizer(language))
     metrics = {"BLEU": bleu, "chrF": CHRF(lowercase=lowercase)}
     values = {name: each.corpus_score(texts, [references]).score for name, each in metrics.items()}
-    signatures = {name: metric.get_signature().format() for name, metric in metrics.items()}
-    if restored:
-        share = f"|{RESTORED}:{restored / len(texts):.1%}"
-        signatures = {name: signature + share for name, signature in signatures.items()}
+    share = f"|{RESTORED}:{restored / len(texts):.1%}" if restored else ""
+    signatures = {name: f"{each.get_signature().format()}{share}" for name, each in metrics.items()}
     return Scores(values, Predictions(sources, references, texts, []), signatures)
 
 
@@ -221,12 +192,11 @@ def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
                 "and compare makes it anew"
             )
     if not rows:
-        raise ValueError(f"{path} has no predictions; remove it, and compare makes it anew")
+        raise ValueError(f"{path} has no predictions; {ANEW}")
     targets, outputs = ([row[name] for row in rows] for name in ("target", "prediction"))
     shares = [float(row[f"p({row['target']})"]) for row in rows]
-    texts = list(texts or (f"example {row['id']}" for row in rows))
-    predictions = Predictions(texts, targets, outputs, shares)
-    return Scores(score_outputs(targets, outputs), predictions)
+    sources = list(texts or (f"example {row['id']}" for row in rows))
+    return Scores(score_outputs(targets, outputs), Predictions(sources, targets, outputs, shares))
 
 
 def score_outputs(targets: Sequence[str], outputs: Sequence[str]) -> dict[str, float]:
@@ -243,7 +213,7 @@ def score_language_model(path: Path) -> Scores:
     text = path.read_text(encoding="utf-8")
     match = re.search(r"Perplexity: ([\d.]+)", text)
     if match is None or "Evaluated 0 tokens" in text:
-        raise ValueError(f"{path} has no perplexity; remove it, and compare makes it anew")
+        raise ValueError(f"{path} has no perplexity; {ANEW}")
     return Scores({Kind.LANGUAGE_MODEL.score: float(match[1])})
 
 
@@ -270,12 +240,11 @@ def count_unknown(path: Path) -> float:
     """The share of unknown words in a binarised file of text, named by its index."""
     with naming_faults(path):
         dictionary, dataset = open_binarised(path)
-        counts = np.array([unknown_words(tokens, dictionary.unk()) for tokens in dataset])
-        return float(counts[:, 0].sum() / max(1, counts[:, 1].sum()))
-
-
-def unknown_words(tokens: Any, unknown: int) -> tuple[int, int]:
-    return int((tokens == unknown).sum()), len(tokens)
+        unknown, words = 0, 0
+        for tokens in dataset:
+            unknown += int((tokens == dictionary.unk()).sum())
+            words += len(tokens)
+        return unknown / max(1, words)
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -332,6 +301,14 @@ class Facts:
         return "tsv" if self.kind is Kind.CLASSIFICATION else "out"
 
 
+# The columns of a row that are facts.
+KNOWN = (
+    *("baseline", "task", "data", "environment", "command", "begun", "architecture", "tuned"),
+    *("seed", "size", "parameters", "budget", "validation_texts"),
+)
+CHECKPOINTS = {BEST: "best checkpoint", AVERAGED: "average of the last {} checkpoints"}
+
+
 def make_rows(facts: Facts, folder: Path, state: str = "") -> list[Row]:
     """The rows of a run, with its learning curve and its predictions as files in its folder.
 
@@ -339,91 +316,62 @@ def make_rows(facts: Facts, folder: Path, state: str = "") -> list[Row]:
         state: what the run lacks.
     """
     metric = facts.options.get("best-checkpoint-metric", "loss")
-    maximized = bool(facts.options.get("maximize-best-checkpoint-metric"))
-    log_path = folder / TRAIN_LOG
-    with naming_faults(log_path):
-        log = read_log(log_path, metric, maximized)
-    validated = bool(log.curve.updates)
+    maximize = bool(facts.options.get("maximize-best-checkpoint-metric"))
+    with naming_faults(folder / TRAIN_LOG):
+        curve, trained = read_log(folder / TRAIN_LOG, metric, maximize)
     row = Row(
-        baseline=facts.baseline,
-        task=facts.task,
-        data=facts.data,
-        environment=facts.environment,
-        command=facts.command,
+        **{name: getattr(facts, name) for name in KNOWN},
         run=folder.name,
-        begun=facts.begun,
         state=state,
         family=family_of(facts.options.get("arch", facts.architecture)),
-        architecture=facts.architecture,
-        tuned=facts.tuned,
-        seed=facts.seed,
         options=json.dumps(facts.options),
         defaults=json.dumps(facts.defaults),
-        size=facts.size,
         evaluation=json.dumps(facts.evaluate),
-        parameters=facts.parameters,
-        budget=facts.budget,
-        updates=log.curve.updates[-1] if validated else None,
         epoch_updates=facts.epoch_updates or None,
-        seconds=log.seconds,
-        cpu_seconds=log.cpu_seconds,
-        tokens_per_second=log.tokens_per_second,
-        validated=metric if log.metric else "loss",
-        maximized=maximized and log.metric,
-        validation=log.curve.metric[log.curve.best] if validated else None,
-        validation_texts=facts.validation_texts,
+        **trained,
     )
-    if validated:
-        write_curve(folder / CURVE, log.curve)
+    if trained:
+        write_curve(folder / CURVE, curve)
         row = replace(row, curve=f"{folder.name}/{CURVE}")
     rows = [row]
     for split, texts in facts.test_sets.items():
-        for checkpoint in (BEST, AVERAGED):
-            rows += score_rows(facts, row, folder / f"{checkpoint}.{split}", texts)
+        for checkpoint, name in CHECKPOINTS.items():
+            outputs = folder / f"{checkpoint}.{split}.{facts.output_suffix}"
+            if outputs.exists():
+                place = {"split": split, "checkpoint": name.format(facts.average)}
+                with naming_faults(outputs):
+                    rows += score_rows(facts, replace(row, **place), outputs, texts)
     return rows
 
 
-CHECKPOINTS = {BEST: "best checkpoint", AVERAGED: "average of the last {} checkpoints"}
-
-
-def score_rows(facts: Facts, row: Row, stem: Path, texts: str | None) -> Iterator[Row]:
+def score_rows(facts: Facts, row: Row, outputs: Path, texts: str | None) -> list[Row]:
     """The rows of a checkpoint on a split, for each of its scores.
 
     Args:
-        row: of the training.
-        stem: the path of the outputs, without its suffix.
+        row: of the training, with the checkpoint and the split.
         texts: the file of the references or texts of the split.
     """
-    outputs = stem.with_name(f"{stem.name}.{facts.output_suffix}")
-    if not outputs.exists():
-        return
-    checkpoint, _, split = stem.name.partition(".")
-    row = replace(row, split=split, checkpoint=CHECKPOINTS[checkpoint].format(facts.average))
-    with naming_faults(outputs):
-        scores = score(facts, outputs, texts)
-    if scores.predictions:
-        path = stem.with_name(f"{stem.name}.csv")
-        write_predictions(path, scores.predictions)
-        row = replace(row, predictions=f"{path.parent.name}/{path.name}")
-        row = replace(row, texts=len(scores.predictions.output))
-    row = replace(row, paper=json.dumps(facts.paper) if facts.paper else "")
-    for metric, value in scores.values.items():
-        signature = scores.signatures.get(metric, "")
-        yield replace(row, metric=metric, score=value, signature=signature, unknown=scores.unknown)
-    printed = outputs.with_suffix(SCORE)
-    for line in read_lines(printed) if printed.exists() else ():
-        yield replace(row, metric=facts.score.get(split, ""), printed=line)
-
-
-def score(facts: Facts, outputs: Path, texts: str | None) -> Scores:
-    """The scores of a file of outputs, by the kind of the models."""
     given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None
+    index = Path(facts.data, f"{row.split}.idx")
     if facts.kind is Kind.TRANSLATION:
         language = facts.options["target-lang"]
-        return score_translations(outputs, language, given, facts.bleu_tokenize)
-    if facts.kind is Kind.CLASSIFICATION:
-        return score_classes(outputs, given)
-    scores = score_language_model(outputs)
-    split = outputs.name.split(".", 1)[1].removesuffix(".out")
-    index = Path(facts.data, f"{split}.idx")
-    return replace(scores, unknown=count_unknown(index)) if index.is_file() else scores
+        scores = score_translations(outputs, language, given, facts.bleu_tokenize)
+    elif facts.kind is Kind.CLASSIFICATION:
+        scores = score_classes(outputs, given)
+    else:
+        scores = score_language_model(outputs)
+        row = replace(row, unknown=count_unknown(index) if index.is_file() else None)
+    row = replace(row, paper=json.dumps(facts.paper) if facts.paper else "")
+    if scores.predictions:
+        path = outputs.with_suffix(".csv")
+        write_predictions(path, scores.predictions)
+        place = {"predictions": f"{row.run}/{path.name}"}
+        row = replace(row, texts=len(scores.predictions.output), **place)
+    rows = [
+        replace(row, metric=metric, score=value, signature=scores.signatures.get(metric, ""))
+        for metric, value in scores.values.items()
+    ]
+    printed = outputs.with_suffix(SCORE)
+    for line in read_lines(printed) if printed.exists() else ():
+        rows.append(replace(row, metric=facts.score.get(row.split, ""), printed=line))
+    return rows

@@ -1,15 +1,18 @@
 """Comparisons that nobody has trained: rows, curves and predictions with known statistics."""
 
+import json
 from dataclasses import replace
 
 from fairseq_odeformers.lab.compare.results import (
     Curve,
     Predictions,
     Row,
+    collect_rows,
     write_curve,
     write_predictions,
     write_rows,
 )
+from fairseq_odeformers.lab.compare.scores import Facts, make_rows
 
 CLASSIFICATION = {"task": "sentence_prediction", "metric": "accuracy"}
 TRANSLATION = {"task": "translation", "metric": "BLEU"}
@@ -70,3 +73,61 @@ def write_comparison(out, *runs):
     """Write the rows of runs as the file of a comparison."""
     write_rows(out / "results.csv", [row for rows in runs for row in rows])
     return out
+
+
+# --- runs by what their commands leave ---------------------------------------------------
+
+# By architecture: how many answers of 120 are right after each epoch, the loss there, and how the
+# right answers are spread over the texts. The best answers, the last ones, and those of the
+# smallest loss are of three epochs.
+SCRIPTS = {
+    "base": ((50, 80, 70, 60), (3.0, 2.0, 1.5, 1.8), 7),
+    "good": ((50, 72, 88, 70), (3.0, 1.2, 1.6, 1.4), 11),
+    "poor": ((30, 56, 46, 40), (3.1, 2.1, 1.7, 1.9), 13),
+}
+EPOCH, TEXTS, CLASSES = 20, 120, 3
+
+
+def log_line(kind, **stats):
+    """A line of fairseq-train, with the statistics of an epoch, of some updates or a validation."""
+    stats = {name: str(value) for name, value in stats.items()}
+    return f"2026-11-22 16:38:37 | INFO | {kind} | {json.dumps({'epoch': 1, **stats})}\n"
+
+
+def write_scripted(out, architecture, seed):
+    """The log of a run, and its predictions by the checkpoint that validates best, as rows."""
+    folder = out / f"{architecture}-seed{seed}"
+    folder.mkdir(parents=True)
+    rights, losses, step = SCRIPTS[architecture]
+    rights = [right + seed**2 * step % 17 for right in rights]
+    log = ""
+    for epoch, (right, loss) in enumerate(zip(rights, losses), start=1):
+        updates, speed = EPOCH * epoch, step * (100, 900, 400, 300)[epoch - 1]
+        log += log_line("train_inner", num_updates=updates, wps=speed)
+        more = {"train_train_wall": 2 * seed, "train_cpu": seed, "train_wps": 1}
+        log += log_line("train", train_num_updates=updates, train_loss=loss - 0.1, **more)
+        more = {"valid_loss": loss + seed / 100, "valid_accuracy": 100 * right / TEXTS}
+        log += log_line("valid", valid_num_updates=updates, **more)
+    (folder / "train.log").write_text(log)
+    rows = ["id\ttarget\tprediction\tp(0)\tp(1)\tp(2)\n"]
+    for number in range(TEXTS):
+        wrong = (number * step + 50 * seed) % TEXTS >= max(rights)
+        target, answer = number % CLASSES, (number + wrong) % CLASSES
+        shares = "\t".join("0.8" if answer == each else "0.1" for each in range(CLASSES))
+        rows.append(f"{number}\t{target}\t{answer}\t{shares}\n")
+    (folder / "checkpoint_best.test.tsv").write_text("".join(rows))
+    chosen = {"best-checkpoint-metric": "accuracy", "maximize-best-checkpoint-metric": True}
+    facts = Facts(
+        architecture,
+        seed,
+        "sentence_prediction",
+        "/data",
+        {"arch": architecture, **chosen},
+        test_sets={"test": None},
+        baseline="base",
+        parameters=1000 + step,
+        begun=f"{[*SCRIPTS].index(architecture)}{seed}",
+    )
+    (folder / "run.yaml").touch()
+    write_rows(folder / "results.csv", make_rows(facts, folder))
+    collect_rows(out)

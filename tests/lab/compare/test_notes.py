@@ -1,11 +1,10 @@
-"""Statistics with known values, and notes at both sides of their thresholds."""
+"""Notes at both sides of their thresholds."""
 
-import math
+import json
 from dataclasses import replace
 
 import pytest
 from lab.compare.comparisons import (
-    ENDED,
     LANGUAGE_MODEL,
     SIGNATURE,
     TRANSLATION,
@@ -17,155 +16,22 @@ from fairseq_odeformers.lab.compare.notes import (
     LEAVES_OPEN,
     REMARK,
     RULES_OUT,
-    compare_over_texts,
-    compare_seeds,
-    compute_statistics,
-    correct_by_holm,
-    count_decimals,
-    find_notes,
-    over_seeds,
+    different_defaults,
+    judge,
+    judge_trainings,
 )
-from fairseq_odeformers.lab.compare.results import Curve, Row, read_comparison
+from fairseq_odeformers.lab.compare.results import Curve, read_comparison
 
 CLASSES = ["x", "y"] * 60
-TEXTS = [
-    f"the {noun} sleeps in the old house number {n}" for n, noun in enumerate("abcdefghij" * 12)
-]
 
 
 def notes_of(out, start):
     """The notes of a comparison that begin with a text."""
     comparison = read_comparison(out)
-    notes = find_notes(comparison)
+    notes = judge_trainings(comparison)
     for table in comparison.tables:
-        found = [*notes, *find_notes(comparison, table)]
-        notes = found + find_notes(comparison, table, compute_statistics(table, found))
+        notes, _ = judge(comparison, table)
     return [note for note in notes if note.sentence.startswith(start)]
-
-
-# --- statistics ------------------------------------------------------------------------
-
-
-def test_intervals_need_three_seeds():
-    assert over_seeds([1.0], 1) == "1.0"
-    assert over_seeds([1.0, 2.0], 1) == "1.5 ± 0.7"
-    assert over_seeds([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0 (-0.5 to 4.5)"
-    assert over_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0"
-
-
-def test_a_score_below_100_does_not_read_100():
-    assert over_seeds([99.953], 1) == "99.95" and over_seeds([99.7], 0) == "99.7"
-    assert over_seeds([100.0 - 1e-12], 1) == "100.0" and over_seeds([99.94], 1) == "99.9"
-    assert over_seeds([99.95, 99.97], 1) == "99.96 ± 0.01"
-
-
-@pytest.mark.parametrize(
-    "metric, texts, decimals",
-    [
-        *(("accuracy", 64, 1), ("macro_f1", None, 1), ("BLEU", 9_999, 1), ("BLEU", 10_000, 2)),
-        *(("perplexity", 64, 2), ("loss", None, 3), ("mcc", None, 3)),
-    ],
-)
-def test_few_texts_have_few_decimals(metric, texts, decimals):
-    assert count_decimals(metric, texts) == decimals
-
-
-@pytest.mark.parametrize(
-    "metric, ours, told",
-    [
-        ("accuracy", [84.0, 86.0, 88.0], "+5.0 (+0.8 to +9.2)"),
-        ("perplexity", [84.0, 86.0, 88.0], "-5.00 (-9.16 to -0.84)"),
-        ("accuracy", [84.0, 84.0, 84.0], "+3.0"),
-        ("accuracy", [80.99], "+0.0"),
-    ],
-)
-def test_differences_are_positive_if_better_and_have_welch_s_interval(metric, ours, told):
-    """Of three seeds on both sides that are not all equal.
-
-    Here the half of it is 4.157, by variances over sizes of 4/3 and 1/3.
-    """
-    runs, others = (
-        {seed: Row(metric=metric, score=score) for seed, score in enumerate(scores)}
-        for scores in (ours, [80.0, 81.0, 82.0])
-    )
-    assert str(compare_seeds(runs, others)) == told
-
-
-def test_several_comparisons_are_corrected():
-    """Holm's example: factors of 4 to 1 in the order of the p-values, which stay in that order."""
-    assert correct_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert correct_by_holm([0.9, 0.8]) == [1, 1] and correct_by_holm([0.2]) == [0.2]
-
-
-@pytest.mark.parametrize("better, p", [(0, 1), (1, 1), (3, 0.25), (5, 0.0625), (6, 0.03125)])
-def test_classes_are_compared_by_mcnemars_exact_test(tmp_path, better, p):
-    """One of two models is right on some texts more, of ten, and on no text less: 2 * 0.5**n."""
-    runs = (
-        write_run(tmp_path, name, outputs=["x"] * hits + ["y"] * (10 - hits), references=["x"] * 10)
-        for name, hits in (("a", 4), ("b", 4 + better))
-    )
-    (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
-    tested = compare_over_texts(table)
-    assert tested["b"][1].p_value == pytest.approx(p) and math.isnan(tested["a"][1].p_value)
-    share = 0.4 + better / 10
-    assert tested["b"][1].error == pytest.approx(196 * math.sqrt(share * (1 - share) / 10))
-
-
-def test_p_values_are_of_their_model_and_seed(tmp_path):
-    """In no order, of models and seeds of different sizes; a seed without a baseline has none."""
-    gains = {("b", 1): 4, ("b", 2): 9, ("c", 1): 12, ("c", 2): 2, ("c", 3): 5}
-    references, runs = ["x"] * 120, []
-    for (name, seed), hits in {("a", 1): 0, ("a", 2): 0, **gains}.items():
-        outputs = ["x"] * (60 + hits) + ["y"] * (60 - hits)
-        runs.append(write_run(tmp_path, name, seed, outputs=outputs, references=references))
-    (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
-    raw = {key: 2 * 0.5**gain for key, gain in gains.items() if key != ("c", 3)}
-    holm = {("c", 1): 4, ("b", 2): 3, ("b", 1): 2, ("c", 2): 1}
-    corrected, largest = {}, 0.0
-    for key, factor in holm.items():
-        largest = max(largest, factor * raw[key])
-        corrected[key] = min(1, largest)
-    found = compute_statistics(table, ()).p_values
-    assert found["b"] == pytest.approx([corrected["b", 1], corrected["b", 2]])
-    assert found["c"] == pytest.approx([corrected["c", 1], corrected["c", 2]])
-
-
-def test_translations_are_compared_by_a_paired_bootstrap(tmp_path):
-    """What differs in many sentences is significant, other sentences or the same ones are not."""
-    worse = [text.replace("sleeps in the", "sleep on a") for text in TEXTS]
-    outputs = {"a": TEXTS, "same": TEXTS, "worse": worse, "chance": worse[:4] + TEXTS[4:]}
-    runs = [
-        write_run(tmp_path, name, score=50.0, outputs=texts, references=TEXTS, **TRANSLATION)
-        for name, texts in outputs.items()
-    ]
-    runs += [
-        write_run(
-            tmp_path,
-            "a",
-            2,
-            score=50.0,
-            outputs=TEXTS[:-4] + worse[-4:],
-            references=TEXTS,
-            **TRANSLATION,
-        ),
-        write_run(
-            tmp_path,
-            "chance",
-            2,
-            score=50.0,
-            outputs=worse[:4] + TEXTS[4:],
-            references=TEXTS,
-            **TRANSLATION,
-        ),
-    ]
-    (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
-    tested = compare_over_texts(table)
-    assert tested["same"][1].p_value == 1 and tested["worse"][1].p_value < 0.002
-    assert tested["chance"][2].p_value > 0.3, "as many errors in other sentences"
-    assert tested["chance"][1].error > 0 and tested["a"][1].error == 0
-
-
-# --- notes -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -188,16 +54,9 @@ def test_unequal_effort(a, b, kind, tmp_path):
     write_comparison(tmp_path, *runs)
     found = notes_of(tmp_path, "Unequal effort")
     assert [note.kind for note in found] == [kind] * (kind is not None)
-    (table,) = read_comparison(tmp_path).tables
-    assert bool(compute_statistics(table, found).differences) == (kind != RULES_OUT)
-
-
-@pytest.mark.parametrize("seconds, told", [(75, ""), (76, "27% longer"), (44, "27% less")])
-def test_a_budget_that_was_missed(seconds, told, tmp_path):
-    times = {"seconds": float(seconds), "cpu_seconds": 60.0}
-    runs = (write_run(tmp_path, name, budget=1.0, **times) for name in "ab")
-    found = notes_of(write_comparison(tmp_path, *runs), "The budget was missed")
-    assert [told in note.sentence for note in found] == [True] * bool(told)
+    comparison = read_comparison(tmp_path)
+    _, statistics = judge(comparison, *comparison.tables)
+    assert bool(statistics.differences) == (kind != RULES_OUT)
 
 
 def test_unfinished_trainings_are_not_of_equal_effort(tmp_path):
@@ -206,17 +65,7 @@ def test_unfinished_trainings_are_not_of_equal_effort(tmp_path):
         for name, s, state in (("a", 60, ""), ("b", 10, "1 of 9 updates"))
     )
     write_comparison(tmp_path, *runs)
-    assert not notes_of(tmp_path, "Unequal effort") and not notes_of(tmp_path, "The budget")
-
-
-def test_a_budget_is_for_equal_time(tmp_path):
-    faster = replace(ENDED, updates=[10, 20, 38])
-    runs = (
-        write_run(tmp_path, name, budget=0.1, seconds=6.0, cpu_seconds=6.0, curve=curve)
-        for name, curve in (("a", ENDED), ("b", faster))
-    )
-    (note,) = notes_of(write_comparison(tmp_path, *runs), "The budget is for equal time")
-    assert note.sentence.endswith("not equal updates: 30 to 38 in 0:00:06 to 0:00:06.")
+    assert not notes_of(tmp_path, "Unequal effort")
 
 
 @pytest.mark.parametrize("other, told", [(12.5, False), (12.6, True)])
@@ -305,16 +154,39 @@ def test_values_at_an_edge_are_told(tmp_path):
     assert not notes_of(tmp_path, "b chose")
 
 
-def test_norms_that_differ_by_default_are_told(tmp_path):
-    """And other defaults are in the table of options alone."""
-    defaults = {"a": '{"encoder-normalize-before": true, "fn": "relu"}'}
-    defaults |= {
-        "b": '{"encoder-normalize-before": false}',
-        "c": '{"encoder-normalize-before": true, "fn": "x"}',
-    }
-    runs = (write_run(tmp_path, name, defaults=text) for name, text in defaults.items())
-    (note,) = notes_of(write_comparison(tmp_path, *runs), "Norms or dropout differ")
-    assert note.subjects == ("b",)
+@pytest.mark.parametrize(
+    "base, ours, differ",
+    [
+        ({"encoder-normalize-before": True}, {"encoder-normalize-before": False}, True),
+        ({"encoder-normalize-before": True}, {}, False),
+        ({}, {"pooled-layer-norm": True}, False),
+        ({"dropout": "0.1"}, {"dropout": "0.10"}, False),
+        ({}, {"attention-weights-dropout": "0.0"}, False),
+        ({}, {"retain-dropout": "False"}, False),
+        ({}, {"attention-weights-dropout": "0.1"}, True),
+        ({"dropout": "0.0"}, {}, False),
+        ({"activation-fn": "relu"}, {"activation-fn": "gelu"}, False),
+    ],
+)
+def test_norms_and_dropouts_that_differ_by_default_are_told(base, ours, differ, tmp_path):
+    """A dropout that is missing is one of 0; norms of one model alone belong to it."""
+    defaults = {"a": base, "b": ours}
+    runs = (write_run(tmp_path, name, defaults=json.dumps(d)) for name, d in defaults.items())
+    found = notes_of(write_comparison(tmp_path, *runs), "Norms or dropout differ")
+    assert [note.subjects for note in found] == [("b",)] * differ
+
+
+def test_defaults_are_compared_with_what_is_set_for_the_baseline(tmp_path):
+    """And what is set for a model is no default of its own."""
+    runs = [
+        write_run(tmp_path, "a", options='{"dropout": 0.3}', defaults='{"activation-dropout": 0}'),
+        write_run(tmp_path, "b", options='{"dropout": 0.1}'),
+        write_run(tmp_path, "c", defaults='{"dropout": "0.1", "lr": "1"}'),
+    ]
+    comparison = read_comparison(write_comparison(tmp_path, *runs))
+    base, ours, default = (rows[0] for rows in comparison.runs.values())
+    assert different_defaults(ours, base) == {}
+    assert different_defaults(default, base) == {"dropout": "0.1"}
 
 
 def test_less_than_an_epoch_is_too_little(tmp_path):
@@ -415,17 +287,8 @@ def test_one_seed_leaves_the_order_open(tmp_path):
 def test_a_model_with_too_little_training_withholds_its_own_statistics(early, compared, tmp_path):
     """All if it is the baseline."""
     runs = (
-        write_run(
-            tmp_path,
-            name,
-            epoch_updates=31 if name == early else 30,
-            outputs=CLASSES,
-            references=CLASSES,
-        )
-        for name in "abc"
+        write_run(tmp_path, n, score=70.0, epoch_updates=31 if n == early else 30) for n in "abc"
     )
     comparison = read_comparison(write_comparison(tmp_path, *runs))
-    (table,) = comparison.tables
-    statistics = compute_statistics(table, find_notes(comparison, table))
-    assert list(statistics.differences) == list(statistics.p_values) == compared
-    assert list(statistics.errors) == ["a", "b", "c"], "each score has its own"
+    _, statistics = judge(comparison, *comparison.tables)
+    assert list(statistics.differences) == compared

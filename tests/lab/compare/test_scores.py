@@ -70,10 +70,8 @@ def print_translations(path, texts, of_data=PERFECT):
 def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
     """Seconds are of training alone; the speed is the median."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
-    found = read_log(log, "mcc", maximize=True)
-    assert (found.parameters, found.tokens_per_second) == (1234, 8)
-    assert (found.seconds, found.cpu_seconds) == (20, 10)
-    curve = found.curve
+    curve, found = read_log(log, "mcc", maximize=True)
+    assert (found["seconds"], found["cpu_seconds"], found["tokens_per_second"]) == (20, 10, 8)
     assert (curve.updates, curve.seconds) == ([10, 20, 30], [7, 16, 20])
     assert (curve.loss, curve.metric, curve.best) == ([5.0, 4.0, 4.2], [5.0, 6.0, 5.8], 1)
 
@@ -81,10 +79,10 @@ def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
 def test_the_best_the_last_and_the_smallest_loss_are_told_apart(tmp_path):
     """The metric chooses, and its checkpoint's loss is reported; without the metric, the loss."""
     log = write_log(tmp_path / "log", (10, 3.0, 1), (20, 1.0, 1), (30, 2.0, 1), (40, 2.5, 1))
-    assert read_log(log, "mcc", maximize=False).curve.best == 0
-    assert read_log(log, "loss").curve.best == 1
-    found = read_log(log, "accuracy", maximize=True)
-    assert (found.curve.best, found.metric) == (1, False)
+    assert read_log(log, "mcc", maximize=False)[0].best == 0
+    assert read_log(log, "loss")[0].best == 1
+    curve, found = read_log(log, "accuracy", maximize=True)
+    assert (curve.best, found["validated"], found["maximized"]) == (1, "loss", False)
 
 
 def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
@@ -95,7 +93,7 @@ def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
         stats = json.dumps({"valid_loss": "3", "valid_num_updates": str(update)})
         text += f"2026-11-22 16:38:37 | INFO | valid | {stats}\n"
     log.write_text(text)
-    curve = read_log(log).curve
+    curve, _ = read_log(log)
     assert curve.updates == [5, 10, 15, 20]
     assert curve.seconds == pytest.approx([3.5, 7, 11.5, 16])
     assert curve.train_loss == pytest.approx([5, 5, 4.5, 4])
@@ -104,7 +102,7 @@ def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
 def test_a_training_loss_is_of_a_full_epoch(tmp_path):
     """The last epoch may end after a batch, whose loss says little."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.0, 9), (21, 0.5, 1))
-    assert read_log(log).curve.train_loss == [5.0, 4.0, 4.0]
+    assert read_log(log)[0].train_loss == [5.0, 4.0, 4.0]
 
 
 def test_the_updates_are_those_of_the_last_line(tmp_path):

@@ -1,7 +1,6 @@
 """Commands of ``odeformers`` in processes of their own, and what they leave."""
 
 import os
-import re
 import signal
 import tempfile
 import time
@@ -10,6 +9,7 @@ from types import SimpleNamespace
 
 import script_helpers  # noqa: F401  as forks of this process would, each of them
 import warm
+from lab.compare.pages import cell, numbers, table, tables  # noqa: F401  for its tests
 from make_checkpoints import make_dictionary, write_rows
 
 import fairseq_odeformers.checkpoints.average
@@ -103,42 +103,10 @@ def alive(mark):
         return False
 
 
-def tables(page):
-    """The tables of a page in Markdown: each a list of rows, dictionaries by the column."""
-    found, rows = [], []
-    for line in [*page.splitlines(), ""]:
-        if line.startswith("|"):
-            rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
-        elif rows:
-            header, _, *body = rows
-            found.append([dict(zip(header, row)) for row in body])
-            rows = []
-    return found
-
-
-def table(page, column):
-    """The first table that has a column whose name contains a text, by the first cell of a row."""
-    for rows in tables(page):
-        if rows and any(column in name for name in rows[0]):
-            return {next(iter(row.values())): row for row in rows}
-    raise AssertionError(f"no column {column}:\n{page}")
-
-
-def cell(row, column):
-    """The cell of a column whose name begins with a text."""
-    (name,) = (name for name in row if name.startswith(column))
-    return row[name]
-
-
 def scores(out):
     """The accuracies in a report, by architecture."""
     rows = table((out / "report.md").read_text("utf-8"), "macro-F1")
     return {name: row["accuracy"] for name, row in rows.items()}
-
-
-def numbers(text):
-    """The numbers in a text; a minus is one only before the first digit."""
-    return [float(found.replace(",", "")) for found in re.findall(r"[+-]?\d[\d,]*\.?\d*", text)]
 
 
 def write_labelled(folder, **sizes):

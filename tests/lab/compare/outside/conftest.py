@@ -40,15 +40,6 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def board(data, tmp_path_factory):
-    """The runs of three models with three seeds, whose best, last and smallest loss differ."""
-    out = tmp_path_factory.mktemp("board") / "runs"
-    archs = ["scripted_base", "scripted_good", "scripted_poor"]
-    compare(data, out, "--archs", *archs, "--epochs", 4, "--seeds", 1, 2, 3)
-    return out
-
-
-@pytest.fixture(scope="session")
 def finished(data, tmp_path_factory):
     """Data, plugin and runs of two models with one seed."""
     folder = tmp_path_factory.mktemp("finished")

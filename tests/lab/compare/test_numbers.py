@@ -7,15 +7,14 @@ import re
 from statistics import fmean, median, stdev
 
 import pytest
-import torch
-from lab.compare.outside.commands import cell, numbers, table
+from lab.compare.pages import cell, numbers, table
 from scipy.stats import binomtest, ttest_ind
 from scipy.stats import t as student
 from sklearn.metrics import accuracy_score, f1_score
 
-ARCHS = ["scripted_base", "scripted_good", "scripted_poor"]
-BEST = {"scripted_base": 40, "scripted_good": 60, "scripted_poor": 40}  # updates
-SMALLEST = {"scripted_base": 60, "scripted_good": 40, "scripted_poor": 60}
+ARCHS = ["base", "good", "poor"]
+BEST = {"base": 40, "good": 60, "poor": 40}  # updates
+SMALLEST = {"base": 60, "good": 40, "poor": 60}
 SEEDS = 1, 2, 3
 
 
@@ -47,7 +46,7 @@ def logs(board):
             found[arch, seed] = {
                 kind: [json.loads(stats) for stats in re.findall(rf"\| {kind} \| (\{{.*\}})", text)]
                 for kind in ("valid", "train_inner")
-            } | {"parameters": re.search(r"num\. trained: ([\d,]+)", text)[1]}
+            }
     return found
 
 
@@ -76,12 +75,6 @@ def test_the_fixture_can_tell(logs, accuracies):
         speeds = [float(stats["wps"]) for stats in log["train_inner"]]
         assert len(speeds) == 4 and median(speeds) != speeds[-1]
     assert len({value for values in accuracies.values() for value in values}) == 9
-
-
-def test_the_scored_checkpoint_is_the_best_by_the_metric(board):
-    for arch, updates in BEST.items():
-        path = board / f"{arch}-seed2/checkpoint_best.pt"
-        assert torch.load(path, weights_only=False)["model"]["updates"] == updates
 
 
 def test_scores_are_means_with_student_s_interval(report, accuracies, predictions):
@@ -144,28 +137,11 @@ def test_trainings_are_described_by_their_logs(report, logs):
         shares = [float(log["valid"][best]["valid_accuracy"]) for log in of_arch]
         speeds = [median(float(line["wps"]) for line in log["train_inner"]) for log in of_arch]
         row = rows[arch]
-        assert cell(row, "parameters") == of_arch[0]["parameters"]
         assert cell(row, "updates") == "80" and cell(row, "seeds") == "3"
         assert numbers(cell(row, "validation loss"))[0] == pytest.approx(fmean(losses), abs=6e-4)
         found = numbers(cell(row, "validation accuracy"))[0]
         assert found == pytest.approx(fmean(shares), abs=0.051)
         assert numbers(cell(row, "tokens per second"))[0] == pytest.approx(fmean(speeds), abs=1)
-
-
-def test_a_confusion_is_in_percent_of_each_class(report, predictions):
-    rows = [
-        line.strip("| ").split(" | ")
-        for line in report.splitlines()
-        if line.startswith("| scripted_good | ")
-    ]
-    targets, found = (
-        [one for seed in SEEDS for one in predictions["scripted_good", seed][kind]]
-        for kind in (0, 1)
-    )
-    of_class = [answer for target, answer in zip(targets, found) if target == "1"]
-    shares = [100 * of_class.count(name) / len(of_class) for name in "012"]
-    (row,) = (row for row in rows if row[1:3] == ["1", "40"])
-    assert [float(share) for share in row[3:6]] == pytest.approx(shares, abs=0.51)
 
 
 def test_pages_have_their_pictures_and_the_same_tables(board, report):
