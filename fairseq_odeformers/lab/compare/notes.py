@@ -148,8 +148,8 @@ def different_defaults(row: Row, base: Row) -> dict[str, str]:
         json.loads(text or "{}")
         for text in (row.defaults, base.defaults, row.options, base.options)
     )
-    others |= {name: value for name, value in set_there.items() if name in ours}
-    dropouts = {name: "0" for name in (*ours, *others) if name.endswith(("dropout", "layerdrop"))}
+    others |= set_there
+    dropouts = {n: "0" for n in (*ours, *others) if n.endswith(("dropout", "layerdrop"))}
     ours, others = {**dropouts, **ours}, {**dropouts, **others}
     return {
         name: value

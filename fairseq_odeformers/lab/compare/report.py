@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import io
 import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -34,7 +32,7 @@ from .notes import (
 )
 from .results import Comparison, Curve, Table, clock, to_words
 from .scores import score_outputs
-from .statistics import EQUAL, Statistics, count_decimals, over_seeds
+from .statistics import Statistics, count_decimals, over_seeds
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
@@ -50,48 +48,27 @@ TESTS = {  # of significance, by the kind of models
 BEST = "best checkpoint"  # whose scores count
 
 
-class Number(str):
-    """A cell with a figure, whose interval follows in brackets."""
-
-
-@dataclass
-class Picture:
-    """A picture, and the name of its file."""
-
-    name: str
-    figure: Figure
-
-    @cached_property
-    def png(self) -> bytes:
-        buffer = io.BytesIO()
-        self.figure.savefig(buffer, format="png", dpi=110)
-        return buffer.getvalue()
-
-    @property
-    def base64(self) -> str:
-        return base64.b64encode(self.png).decode()
-
-
-@dataclass
+@dataclass(frozen=True)
 class Section:
-    """A part of the report: warnings above, a table, lines of Markdown below, and a picture."""
+    """A part of the report: warnings, a table, lines of Markdown, and a picture in a file."""
 
-    title: str
+    title: str = ""
+    warnings: Sequence[str] = ()
     table: Sequence[Sequence[str]] = ()  # the header first
-    above: Sequence[str] = ()
-    below: Sequence[str] = field(default_factory=list)
-    picture: Picture | None = None
+    lines: Sequence[str] = ()
+    figure: Figure | None = None
+    picture: str = ""  # its file
 
 
 def write_report(comparison: Comparison, out: Path) -> str:
     """Write ``report.md`` with its pictures, and ``report.html``; returns the former."""
     sections = list(make_sections(comparison))
     for section in sections:
-        if section.picture:
-            with replacing(out / section.picture.name) as path:
-                path.write_bytes(section.picture.png)
+        if section.figure:
+            with replacing(out / section.picture) as path:
+                section.figure.savefig(path, format="png", dpi=110)
     page = "\n".join(["# Comparison\n", *map(to_markdown, sections)])
-    for name, text in ((PAGE, page), (DOCUMENT, to_html(sections))):
+    for name, text in ((PAGE, page), (DOCUMENT, to_html(sections, out))):
         with replacing(out / name) as path:
             path.write_text(text, encoding="utf-8")
     return page
@@ -102,22 +79,28 @@ def write_report(comparison: Comparison, out: Path) -> str:
 
 def to_markdown(section: Section) -> str:
     """A section as Markdown; its picture is a file beside the page."""
-    parts = [f"## {section.title}\n" if section.title else ""]
-    if section.above:
-        parts.append(f"**{' '.join(section.above)}**\n")
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in section.table]
-    parts += [markdown_table(escaped)] if escaped else []
-    parts.append("  \n".join(section.below))
-    if section.picture:
-        parts.append(f"![{section.title}]({section.picture.name})")
-    return "\n".join(filter(None, parts)) + "\n"
+    parts = [f"## {section.title}\n"] if section.title else []
+    if section.warnings:
+        parts.append(f"**{' '.join(section.warnings)}**\n")
+    if section.table:
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in section.table]
+        parts.append(markdown_table(cells))
+    if section.lines:
+        parts.append("  \n".join(section.lines))
+    if section.figure:
+        parts.append(f"![{section.title}]({section.picture})")
+    return "\n".join(parts) + "\n"
 
 
-def to_html(sections: Sequence[Section]) -> str:
-    """The report as one HTML file, with its pictures in it."""
+def to_html(sections: Sequence[Section], out: Path) -> str:
+    """The report as one HTML file, with the pictures of a folder in it."""
     environment = Environment(autoescape=True)
-    environment.tests["figure"] = lambda cell: isinstance(cell, Number)
-    environment.filters |= {"inline": mark_code, "breakable": let_break}
+    environment.tests["figure"] = re.compile(r"[+-]?\d").match
+    environment.filters |= {
+        "inline": mark_code,
+        "breakable": let_break,
+        "embedded": lambda name: base64.b64encode((out / name).read_bytes()).decode(),
+    }
     text = files("fairseq_odeformers.lab.compare").joinpath(TEMPLATE).read_text(encoding="utf-8")
     return environment.from_string(text).render(sections=sections)
 
@@ -138,8 +121,11 @@ def let_break(text: str) -> Markup:
 
 def make_sections(comparison: Comparison) -> Iterator[Section]:
     """All parts of the report."""
-    kind = kind_of(comparison)
-    yield describe_comparison(comparison, kind)
+    kind, row = kind_of(comparison), comparison.rows[0]
+    count = len(comparison.runs)
+    models = "1 model" if count == 1 else f"{count} models"
+    environment = [f"Environment: {row.environment}."] if row.environment else []
+    yield Section(lines=[f"{models} for {kind.purpose}, data `{row.data}`.", *environment])
     yield describe_trainings(comparison, UNITS[kind])
     if comparison.candidates:
         yield describe_tuning(comparison)
@@ -148,19 +134,19 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
         yield compare_scores(comparison, table, statistics, notes)
         if printed := [row for row in comparison.printed if row.place == table.first.place]:
             rows = [[f"{row.architecture}, seed {row.seed}", row.printed] for row in printed]
-            yield Section("", [["run", printed[0].metric], *rows])
+            yield Section(table=[["run", printed[0].metric], *rows])
         if table.checkpoint == BEST:
             figure = draw_quality(table.main, statistics.errors)
-            picture = Picture(f"quality-{table.split}.png", figure)
-            yield Section(f"{table.metric} against cost", picture=picture)
+            title, picture = f"{table.metric} against cost", f"quality-{table.split}.png"
+            yield Section(title, figure=figure, picture=picture)
     curves: dict[str, list[Curve]] = {}
     for row in chain(*comparison.trained.values()):
         if row.learning:
             curves.setdefault(row.architecture, []).append(row.learning)
     if curves:
-        validated = next(iter(comparison.trained.values()))[0].validated
-        figure = draw_learning_curves(curves, UNITS[kind], validated)
-        yield Section("Learning curves", picture=Picture("curves.png", figure))
+        metric = next(iter(comparison.trained.values()))[0].validated
+        figure = draw_learning_curves(curves, UNITS[kind], metric)
+        yield Section("Learning curves", figure=figure, picture="curves.png")
     yield describe_options(comparison)
 
 
@@ -175,20 +161,6 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
     return [[*columns], *([row.get(name, "") for name in columns] for row in rows)]
 
 
-def figures_over(values: Sequence[float], digits: int) -> Number:
-    return Number(over_seeds(values, digits))
-
-
-def describe_comparison(comparison: Comparison, kind: Kind) -> Section:
-    """What is compared, and on which machine."""
-    models, row = len(comparison.runs), comparison.rows[0]
-    count = "1 model" if models == 1 else f"{models} models"
-    lines = [f"{count} for {kind.purpose}, data `{row.data}`."]
-    if row.environment:
-        lines.append(f"Environment: {row.environment}.")
-    return Section("", below=lines)
-
-
 def describe_trainings(comparison: Comparison, unit: str) -> Section:
     """Sizes, costs and validations, and what to keep in mind when they are compared."""
     rows = []
@@ -196,40 +168,40 @@ def describe_trainings(comparison: Comparison, unit: str) -> Section:
         runs = comparison.trained.get(name, [])
         row: dict[str, str] = {
             "architecture": name,
-            "parameters": Number(f"{one.parameters:,}"),
-            "seeds": Number(len(runs)),
+            "parameters": f"{one.parameters:,}",
+            "seeds": str(len(runs)),
             "unfinished": "; ".join(f"seed {r.seed}: {r.state}" for r in (one, *others) if r.state),
-            "budget": Number(clock(60 * one.budget)) if one.budget else "",
+            "budget": clock(60 * one.budget) if one.budget else "",
         }
         if runs:
             cpu = [run.cpu_seconds for run in runs if run.cpu_seconds is not None]
-            row["updates"] = Number(f"{fmean(run.updates or 0 for run in runs):,.0f}")
-            row["time"] = Number(clock(fmean(run.seconds or 0 for run in runs)))
-            row["CPU time"] = Number(clock(fmean(cpu))) if len(cpu) == len(runs) else ""
+            row["updates"] = f"{fmean(run.updates or 0 for run in runs):,.0f}"
+            row["time"] = clock(fmean(run.seconds or 0 for run in runs))
+            row["CPU time"] = clock(fmean(cpu)) if len(cpu) == len(runs) else ""
             speed = fmean(run.tokens_per_second or 0 for run in runs)
-            row["tokens per second"] = Number(f"{speed:,.0f}")
+            row["tokens per second"] = f"{speed:,.0f}"
             if curves := [run.learning for run in runs if run.learning]:
                 losses = {
                     f"validation loss ({unit})": [curve.loss[curve.best] for curve in curves],
                     "training loss, last full epoch": [curve.train_loss[-1] for curve in curves],
                 }
-                row |= {column: figures_over(values, 3) for column, values in losses.items()}
+                row |= {column: over_seeds(values, 3) for column, values in losses.items()}
             if (metric := runs[0].validated) != "loss":
                 values = [run.validation or 0 for run in runs]
-                row[f"validation {metric}"] = figures_over(values, count_decimals(metric))
+                row[f"validation {metric}"] = over_seeds(values, count_decimals(metric))
         rows.append(row)
-    below = [
+    lines = [
         "± gives the standard deviation over seeds, brackets the 95% interval of the mean, with "
         "three seeds or more, unless all are equal."
     ]
     first = next((runs[0] for runs in comparison.trained.values()), None)
     if first and first.validation_texts:
-        below.append(
+        lines.append(
             f"Best checkpoints are chosen by the {first.validated} on "
             f"{first.validation_texts:,} validation texts."
         )
-    below += [note.sentence for note in judge_trainings(comparison) if note.kind != RULES_OUT]
-    return Section("Trainings", table_of(rows), below=below)
+    lines += [note.sentence for note in judge_trainings(comparison) if note.kind != RULES_OUT]
+    return Section("Trainings", table=table_of(rows), lines=lines)
 
 
 def describe_tuning(comparison: Comparison) -> Section:
@@ -237,15 +209,15 @@ def describe_tuning(comparison: Comparison) -> Section:
     rows = []
     for row in comparison.candidates:
         cells = {"architecture": row.architecture, **parse_tuned(row.tuned)}
-        cells["updates"] = Number(f"{row.updates or 0:,}")
+        cells["updates"] = f"{row.updates or 0:,}"
         if row.validation is not None:
             digits = count_decimals(row.validated)
-            cells[f"best validation {row.validated}"] = figures_over([row.validation], digits)
+            cells[f"best validation {row.validated}"] = over_seeds([row.validation], digits)
             chosen = comparison.runs[row.architecture][0].tuned
             cells[""] = "chosen" if chosen == row.tuned else ""
         rows.append(cells)
     told = f"All candidates were trained with seed {comparison.candidates[0].seed}."
-    return Section("Tuning", table_of(rows), below=[told])
+    return Section("Tuning", table=table_of(rows), lines=[told])
 
 
 def compare_scores(
@@ -258,15 +230,15 @@ def compare_scores(
     """
     digits, rows = count_decimals(table.metric, table.first.texts), []
     for name, runs in table.main.items():
-        row: dict[str, str] = {"architecture": name, "seeds": Number(len(runs))}
+        row: dict[str, str] = {"architecture": name, "seeds": str(len(runs))}
         for metric, scores in table.scores.items():
             if name in scores:
-                row[metric] = figures_over([each.value for each in scores[name]], digits)
+                row[metric] = over_seeds([each.value for each in scores[name]], digits)
         row["seed by seed"] = ", ".join(over_seeds([each.value], digits) for each in runs)
         if error := statistics.errors.get(name):
-            row["± over texts"] = Number(f"{error:.{digits}f}")
+            row["± over texts"] = f"{error:.{digits}f}"
         difference = statistics.differences.get(name, "")
-        row[f"{table.metric} against {table.baseline}"] = Number(difference)
+        row[f"{table.metric} against {table.baseline}"] = str(difference)
         p_values = statistics.p_values.get(name, ())
         row[f"p against {table.baseline}"] = ", ".join(f"{p:.3f}" for p in p_values)
         paper = json.loads(runs[0].paper or "{}")
@@ -275,26 +247,28 @@ def compare_scores(
         targets = table.first.outputs.reference
         name, _ = find_majority(table.first.outputs)
         always = score_outputs(targets, [name] * len(targets))
-        always = {m: figures_over([always[m]], digits) for m in always if m in table.scores}
+        always = {m: over_seeds([always[m]], digits) for m in always if m in table.scores}
         rows.append({"architecture": f"always {name}", **always})
     firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
-    below = [f"{row.metric}: `{row.signature}`" for row in firsts if row.signature]
+    lines = [f"{row.metric}: `{row.signature}`" for row in firsts if row.signature]
     if statistics.errors:
-        below.append(
+        lines.append(
             f"± over texts: the 95% interval of a score over the {table.first.texts:,} texts."
         )
     if statistics.differences:
-        below.append(
-            "Of differences, positive is better; brackets: Welch's 95% interval over the seeds, "
-            f"not corrected for several comparisons; none where {EQUAL}."
+        lines.append(
+            "Differences: positive is better. Brackets: Welch's 95% interval over the seeds, from "
+            "three on unless one side's are all equal; not corrected for several comparisons."
         )
     if tests := sum(map(len, statistics.p_values.values())):
         test = TESTS[kind_of(comparison)]
-        below.append(f"p: {test}, seed by seed, corrected by Holm's method for {tests} tests.")
+        lines.append(
+            f"p-values: {test}, seed by seed, corrected by Holm's method for {tests} tests."
+        )
     told = judge_trainings(comparison)
-    below += [n.sentence for n in notes if n.kind != RULES_OUT and n not in told]
-    above = [note.sentence for note in notes if note.kind == RULES_OUT]
-    return Section(f"{table.split}, {table.checkpoint}", table_of(rows), above, below)
+    lines += [n.sentence for n in notes if n.kind != RULES_OUT and n not in told]
+    warnings = [note.sentence for note in notes if note.kind == RULES_OUT]
+    return Section(f"{table.split}, {table.checkpoint}", warnings, table_of(rows), lines)
 
 
 def describe_options(comparison: Comparison) -> Section:
@@ -316,7 +290,7 @@ def describe_options(comparison: Comparison) -> Section:
             }
         )
     row = rows[comparison.baseline]
-    below = [f"All trainings: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
+    lines = [f"All trainings: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
     if row.evaluation not in ("", "{}"):
-        below.append(f"All evaluations: `{shlex.join(to_words(json.loads(row.evaluation)))}`")
-    return Section("Options", table_of(cells), below=below)
+        lines.append(f"All evaluations: `{shlex.join(to_words(json.loads(row.evaluation)))}`")
+    return Section("Options", table=table_of(cells), lines=lines)

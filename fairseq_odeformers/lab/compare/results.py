@@ -126,7 +126,7 @@ class Row:
         return self.cpu_seconds or self.seconds or 0.0
 
     @property
-    def validated_well(self) -> float:
+    def quality(self) -> float:
         """How well the best checkpoint has validated, the higher the better."""
         if self.validation is None or math.isnan(self.validation):
             return -math.inf
@@ -368,7 +368,7 @@ def choose_settings(trainings: Sequence[Row]) -> Choice:
     settings = {}
     for name, rows in group(trainings, "architecture").items():
         tried = (row for row in rows if row.seed == seed)
-        settings[name] = max(tried, key=lambda row: row.validated_well, default=rows[0]).tuned
+        settings[name] = max(tried, key=lambda row: row.quality, default=rows[0]).tuned
     return Choice(seed, settings)
 
 

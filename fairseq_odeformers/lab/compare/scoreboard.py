@@ -155,7 +155,7 @@ def make_cells(column: Column) -> list[Cell]:
     chosen: dict[str, list[Row]] = {}  # by family
     for runs in column.table.main.values():
         best = chosen.setdefault(runs[0].family, runs)
-        if runs[0].validated_well > best[0].validated_well:
+        if runs[0].quality > best[0].quality:
             chosen[runs[0].family] = runs
     base, *_ = chosen.values()
     cells = []

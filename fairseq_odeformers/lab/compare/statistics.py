@@ -20,7 +20,6 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .results import Predictions, Row, Table, group
 
 ENOUGH = 3  # seeds for an interval
-EQUAL = "one side's seeds are all equal"  # why a difference of enough seeds has no interval
 SAMPLES = 1000  # of a bootstrap
 MANY = 10_000  # texts: one is 0.01%
 

@@ -181,12 +181,14 @@ def test_defaults_are_compared_with_what_is_set_for_the_baseline(tmp_path):
     runs = [
         write_run(tmp_path, "a", options='{"dropout": 0.3}', defaults='{"activation-dropout": 0}'),
         write_run(tmp_path, "b", options='{"dropout": 0.1}'),
-        write_run(tmp_path, "c", defaults='{"dropout": "0.1", "lr": "1"}'),
+        write_run(tmp_path, "c", defaults='{"dropout": "0.1", "width": "1"}'),
+        write_run(tmp_path, "d"),
     ]
     comparison = read_comparison(write_comparison(tmp_path, *runs))
-    base, ours, default = (rows[0] for rows in comparison.runs.values())
+    base, ours, default, none = (rows[0] for rows in comparison.runs.values())
     assert different_defaults(ours, base) == {}
     assert different_defaults(default, base) == {"dropout": "0.1"}
+    assert different_defaults(none, base) == {"dropout": "0"}
 
 
 def test_less_than_an_epoch_is_too_little(tmp_path):

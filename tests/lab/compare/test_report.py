@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from lab.compare.comparisons import (
@@ -14,7 +15,7 @@ from lab.compare.comparisons import (
 from lab.compare.pages import cell, numbers, table
 
 import odeformers
-from fairseq_odeformers.lab.compare.report import Number, Section, to_html, to_markdown
+from fairseq_odeformers.lab.compare.report import Section, to_html, to_markdown
 
 CLASSES = ["x", "y", "x"] * 40
 
@@ -174,9 +175,9 @@ def test_what_is_no_report_is_told_in_a_line(line, told, tmp_path, capsys):
 
 def test_a_page_in_html_shows_figures_and_texts_as_they_are():
     """An interval is below its mean, names may break, and only backticks mark code."""
-    table = [["loss", "of_all"], [Number("0.7 ± 0.1 (-0.6 to +0.8)"), "<b> | c"]]
-    section = Section("Trainings", table, below=["give `--tune <x>` & more"])
-    page = to_html([section])
+    table = [["loss", "of_all"], ["0.7 ± 0.1 (-0.6 to +0.8)", "<b> | c"]]
+    section = Section("Trainings", table=table, lines=["give `--tune <x>` & more"])
+    page = to_html([section], Path())
     assert '<td class="number">0.7 ± 0.1<br>(-0.6 to +0.8)</td>' in page
     assert "<td>&lt;b&gt; | c</td>" in page and "<th>of_<wbr>all</th>" in page
     assert "give <code>--tune &lt;x&gt;</code> &amp; more" in page
