@@ -23,6 +23,7 @@ import warm
 from make_checkpoints import parsed
 
 import fairseq_odeformers
+from fairseq_odeformers.lab.commands import RUN_MODULE
 
 PYTHON = os.path.realpath(sys.executable)  # before a test puts one of these programs in its place
 
@@ -148,7 +149,8 @@ def hold_averaging(words):
 def run(words):
     options = iter(words)
     for option in options:
-        if option == "-m":
+        code = next(options) if option == "-c" else ""
+        if option == "-m" or code == RUN_MODULE:
             name = next(options)
             sys.argv[:] = [name, *options]
             if name.startswith("fairseq_cli."):
@@ -157,7 +159,6 @@ def run(words):
                 fairseq_odeformers.__path__.append(os.path.abspath("fairseq_odeformers"))
             runpy.run_module(name, run_name="__main__", alter_sys=True)
         elif option == "-c":
-            code = next(options)
             sys.argv[:] = ["-c", *options]
             exec(code, {"__name__": "__main__"})
         elif option == "-W":

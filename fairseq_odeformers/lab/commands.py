@@ -20,8 +20,13 @@ MODULES = {
     "fairseq-eval-lm": "fairseq_cli.eval_lm",
     "odeformers": "fairseq_odeformers",
 }
-# Modules of the current folder stay out, which may be a clone beside the installed package.
-ISOLATED = ["-P"] if sys.version_info >= (3, 11) else []
+# Runs a module without those of the current folder, which may be a clone beside the installed
+# package; from Python 3.11 on, the option -P does so.
+RUN_MODULE = (
+    "import runpy, sys; del sys.path[0], sys.argv[0]; "
+    "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+)
+START = ["-P", "-m"] if sys.version_info >= (3, 11) else ["-c", RUN_MODULE]
 
 
 def python_command(words: Sequence[str]) -> list[str]:
@@ -32,7 +37,7 @@ def python_command(words: Sequence[str]) -> list[str]:
     name, *arguments = words
     if name not in MODULES:
         return [name, *arguments]
-    return [sys.executable, "-u", *ISOLATED, "-m", MODULES[name], *arguments]
+    return [sys.executable, "-u", *START, MODULES[name], *arguments]
 
 
 def check_program(line: str, key: str) -> None:

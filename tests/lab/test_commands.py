@@ -9,6 +9,7 @@ import pytest
 
 from fairseq_odeformers import lab
 from fairseq_odeformers.lab.commands import (
+    RUN_MODULE,
     CommandFailed,
     fairseq_command,
     python_command,
@@ -27,7 +28,6 @@ def test_a_command_is_that_of_this_python_with_the_plugin():
     assert options == ["data", "--lr", "0.5", "--user-dir"]
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no option -P")
 def test_another_copy_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
     """As in a clone, where the package is installed as a copy."""
     (tmp_path / "fairseq_odeformers").mkdir()
@@ -36,6 +36,19 @@ def test_another_copy_in_the_current_folder_is_not_imported(tmp_path, monkeypatc
     monkeypatch.setenv("PYTHONPATH", str(Path(lab.__file__).parents[2]))
     (version,) = stream(python_command(["odeformers", "--version"]), io.StringIO())
     assert version[0].isdigit()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no option -P")
+@pytest.mark.parametrize("start", [["-P", "-m"], ["-c", RUN_MODULE]])
+def test_both_ways_to_run_a_module_do_the_same(start, tmp_path, monkeypatch):
+    for folder, text in (("here", "the other copy"), ("there", "installed")):
+        (tmp_path / folder).mkdir()
+        program = f"import sys; print({text!r}, sys.argv[1:], __name__)"
+        (tmp_path / folder / "copied.py").write_text(program)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "there"))
+    command = [sys.executable, "-u", *start, "copied", "-c", "--lr=1"]
+    assert [*stream(command, io.StringIO())] == ["installed ['-c', '--lr=1'] __main__\n"]
 
 
 def test_output_is_yielded_and_logged():

@@ -1,56 +1,47 @@
 """The commands ``odeformers compare`` and ``odeformers report``."""
 
 import argparse
-import json
 import os
 import re
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import torch
 from sacrebleu.metrics.bleu import BLEU
 
-from fairseq_odeformers.blame import blaming
-from fairseq_odeformers.files import markdown_table, naming_faults, replacing, sha256
-from fairseq_odeformers.lab.benchmark.timing import Stopwatch, describe_environment
+from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.lab.parsers import find_owners, training_parser
-from fairseq_odeformers.models.common.sizes import NEUTRAL, SIZES
+from fairseq_odeformers.models.common.sizes import SIZES
 from fairseq_odeformers.options import add_user_dir, integer, output_folder, positive_int
 from fairseq_odeformers.parser import Parser
 
 from .experiment import Experiment, parse_words, read_experiments
-from .fairness import Planned, fit_effort, match_parameters
-from .launch import Launcher, call_in_child, choose_launcher, launch
+from .fairness import plan
+from .launch import call_in_child, choose_launcher, launch
 from .report import DOCUMENT, PAGE, write_report
 from .results import RESULTS, clock, read_comparison
 from .runs import (
     Run,
-    Shared,
     check_begun,
-    check_shared,
     choose_facts,
-    make_facts,
+    label_of,
     make_runs,
+    share,
     write_shared,
 )
 from .scoreboard import write_scoreboard
 from .scores import Facts
-from .trial import STEPS, Trial, digest_trial, try_variant
-from .variant import Variant, make_variants
+from .trial import Trials, read_trials, write_trials
 
 MOST_SEED = 2**32 - 1  # of NumPy
-TRIALS = "trials.json"  # what has been measured for the runs in a folder
-PLANNING = 20  # a model's updates are timed for a budget divided by this, at most
-IMPORTS = 6.0  # seconds until a command of a run has begun
 GONE = {  # options of earlier versions, and of other programs: what to do instead
+    "--arch": "there is no such option here; did you mean --archs?",
     "--redo": "delete the folders of its runs in --out; the same command trains them anew",
     "--gpus": "choose GPUs by CUDA_VISIBLE_DEVICES=0,1 before the command, and how many of them a "
     "run takes by --gpus-per-run",
@@ -63,17 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line of ``odeformers compare``."""
     parser = make_parser()
     args, others = parser.parse_known_args(arguments)
-    check_options(others, parser, bool(args.user_dir))
+    check_options(others, parser)
     check_plugin(args.user_dir)
     # A shell that starts this in the background has SIGINT ignored.
     before = {
         number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        options = parse_words(others)
-        options |= {name: getattr(args, name) for name in (*NEUTRAL, "size") if vars(args)[name]}
         runs: list[Run] = []
-        for name, experiment in read_experiments(args, options).items():
+        for name, experiment in read_experiments(args, parse_words(others)).items():
             runs += compare(args, experiment, args.out / name if name else args.out)
     except Interrupted as interrupted:
         again = "nothing was trained" if args.dry_run else "the same command resumes its runs"
@@ -163,7 +152,7 @@ def make_parser() -> Parser:
     add("--cluster", choices=("local", "slurm"), default="local", help="(default: this machine)")
     add("--slurm-partition", metavar="NAME", help="partition for the jobs")
     add("--gpus-per-run", type=integer, metavar="N", help="(default: 1 on this machine, if there)")
-    add("--time", type=minutes, metavar="TIME", help="time limit of a run, such as 24h")
+    add("--time", type=minutes, metavar="TIME", help="limit of a job, such as 24h")
     add_user_dir(parser)
     parser.add_argument(
         "--no-check",
@@ -177,200 +166,100 @@ def make_parser() -> Parser:
 
 
 def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list[Run]:
-    """Plan, run and report an experiment; returns its runs, none of a dry run."""
-    command = datetime.now().isoformat(timespec="seconds")
+    """Plan, run and report an experiment.
+
+    Returns:
+        The runs that should have finished, none of a dry run: runs of the best candidates, and all
+        tuning runs of an architecture if none of them has finished.
+    """
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     launcher = None if args.dry_run else choose_launcher(args, out)
-    shared = check_shared(experiment, Shared.of(experiment, sha256(Path(experiment.data))), out)
-    planned, measured, environment = call_in_child(
-        partial(plan, experiment, shared, read_trials(out))
-    )
-    of_baseline = (p.trial.parameters for p in planned if p.variant.name == shared.baseline)
-    shared = replace(shared, parameters=shared.parameters or next(of_baseline, 0))
-    every = [make_facts(each, shared, command, environment) for each in planned]
+    shared = share(experiment, out)
+    trials = Trials(shared.data_digest, read_trials(out))
+    every, seconds, trials = call_in_child(partial(plan, experiment, shared, trials))
     check_begun(every, out)
-    tuning = make_runs([facts for facts in every if facts.tried], out, [shared.seed], planned)
+    of_baseline = (facts.parameters for facts in every if facts.architecture == shared.baseline)
+    shared = replace(shared, parameters=shared.parameters or next(of_baseline, 0))
+
+    tuning = make_runs([facts for facts in every if facts.tried], out, [shared.seed])
     for run in tuning:
         run.tuning = True
-    chosen = make_runs(choose_facts(every, out), out, experiment.seeds, planned)
-    print(overview(experiment, planned, [*tuning, *chosen], args.jobs), flush=True)
+    runs = make_runs(choose_facts(every, out), out, experiment.seeds)
+    print(overview(every, seconds, [*tuning, *runs], args.jobs), flush=True)
     if launcher is None:
-        print_commands(tuning)
-        if tuning:
-            print("\n# Then with the best candidate of each architecture, as far as it is known:")
-        print_commands(chosen)
+        print_commands(tuning, runs)
         return []
     write_shared(out, shared)
-    write_trials(out, measured)
-    runs = execute(experiment, every, planned, tuning, launcher, out)
-    write_report(read_comparison(out), out)
-    print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    return runs
-
-
-def plan(
-    experiment: Experiment, shared: Shared, measured: Mapping[str, Any]
-) -> tuple[list[Planned], dict[str, Any], str]:
-    """Try all variants, and make them equal in size and effort.
-
-    Args:
-        measured: what has been measured for this folder, which is not measured again.
-
-    Returns:
-        The variants, all that is measured now, and the date, the machine and the versions.
-    """
-    measured, watch = dict(measured), Stopwatch()
-
-    def digest(variant: Variant) -> str:
-        return digest_trial(variant, shared.data_digest)
-
-    def count(variant: Variant) -> int:
-        key = f"parameters {digest(variant)}"
-        if key not in measured:
-            measured[key] = variant.build().parameters
-        return measured[key]
-
-    def measure(variant: Variant) -> Trial:
-        key = f"trial {digest(variant)}"
-        with naming_faults(variant.label, "cannot be trained"), blaming():
-            if key not in measured:
-                measured[key] = asdict(try_variant(variant, seconds))
-            elif variant.tried:
-                variant.build()  # a value that hardly costs time may still be wrong
-        return Trial(**measured[key])
-
-    seconds = 60 * experiment.budget / PLANNING if experiment.budget else None
-    variants, target = make_variants(experiment), shared.parameters
-    variants.sort(key=lambda variant: variant.name != shared.baseline)
-    planned = []
-    for number, variant in enumerate(variants, start=1):
-        report_progress(f"trying {variant.label} ({number} of {len(variants)})")
-        if experiment.match and target:
-            variant = match_parameters(variant, target, count)
-        trial = measure(variant)
-        target = target or trial.parameters
-        planned.append(fit_effort(variant, trial))
-    order = list(experiment.architectures)
-    planned.sort(key=lambda each: order.index(each.variant.name))
-    if watch.disturbed:
-        print(
-            f"Other processes were busy on this machine's {os.cpu_count()} cores. If they go on, "
-            "training may be faster with OMP_NUM_THREADS=1 before the command",
-            flush=True,
-        )
-    environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    environment["planning time spent waiting for a core"] = f"{watch.waited:.0%}"
-    told = ", ".join(f"{name} {value}" for name, value in environment.items())
-    return planned, measured, told
-
-
-def read_trials(out: Path) -> dict[str, Any]:
-    """What has been measured for the runs in a folder."""
-    path = out / TRIALS
-    with naming_faults(path, "is damaged; remove it"):
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def write_trials(out: Path, measured: Mapping[str, Any]) -> None:
-    with replacing(out / TRIALS) as path:
-        path.write_text(json.dumps({**read_trials(out), **measured}, indent=1), encoding="utf-8")
-
-
-def execute(
-    experiment: Experiment,
-    every: Sequence[Facts],
-    planned: Sequence[Planned],
-    tuning: Sequence[Run],
-    launcher: Launcher,
-    out: Path,
-) -> list[Run]:
-    """Tune, if options are tuned, then train and evaluate the best candidates.
-
-    Returns:
-        The runs that should have finished: runs of the best candidates, and all tuning runs of an
-        architecture if none of them has finished.
-    """
+    write_trials(out, trials.measured)
     launch(tuning, launcher)
     names = {run.facts.architecture for run in tuning}
     untrained = names - {run.facts.architecture for run in tuning if run.finished}
-    chosen = choose_facts(every, out)
-    chosen = [facts for facts in chosen if facts.architecture not in untrained]
-    runs = make_runs(chosen, out, experiment.seeds, planned)
+    chosen = [facts for facts in choose_facts(every, out) if facts.architecture not in untrained]
+    runs = make_runs(chosen, out, experiment.seeds)
     launch(runs, launcher)
     evaluated = {run.folder: run for run in runs}
     for run in tuning:
         if evaluated.get(run.folder, run).finished:
             run.remove_checkpoints()
+    write_report(read_comparison(out), out)
+    print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return [*runs, *(run for run in tuning if run.facts.architecture in untrained)]
 
 
-# --- what a command prints ---------------------------------------------------------------------
-
-
 def overview(
-    experiment: Experiment, planned: Sequence[Planned], runs: Sequence[Run], jobs: int
+    every: Sequence[Facts], seconds: Sequence[float], runs: Iterable[Run], jobs: int
 ) -> str:
-    """The models as a table, and the time that the unfinished runs of a command take.
+    """The models as a table, and the time that the unfinished trainings of a command take.
 
     Args:
+        seconds: of a training of each.
         runs: the candidates' trainings, then the runs of the best ones so far.
     """
-    rows = [["architecture", "parameters", "updates", "time with evaluation", "size"]]
-    few = []
-    for each in planned:
-        variant, trial = each.variant, each.trial
-        seconds = clock(each.training_seconds + each.evaluation_seconds)
-        numbers = [f"{trial.parameters:,}", f"{each.updates:,}", seconds]
-        rows.append([variant.label, *numbers, variant.size])
-        few += [variant.label] if experiment.budget and trial.timed < STEPS else []
-    lines = [markdown_table(rows).rstrip("\n"), ""]
-    if few:
-        lines.append(f"Timed by fewer than {STEPS} updates, for lack of time: {', '.join(few)}.")
+    rows, times = [["architecture", "parameters", "updates", "time", "size"]], {}
+    for facts, time in zip(every, seconds):
+        label = label_of(facts)
+        times[label] = time
+        numbers = [f"{facts.parameters:,}", f"{facts.updates:,}", clock(time)]
+        rows.append([label, *numbers, facts.size])
     by_folder = {run.folder: run for run in runs}  # a candidate that is chosen is evaluated, too
     left = [run for run in by_folder.values() if not run.finished]
-    if not left:
-        return "\n".join([*lines, f"All {len(by_folder)} runs have finished."])
-    total = sum(len(run.steps) for run in left) * IMPORTS
-    for run in left:
-        total += (1 - run.trained_share) * run.training_seconds + run.evaluation_seconds
-    lines.append(
-        f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
-        f"{clock(total / jobs)}, by timed updates, predictions and imports."
-    )
-    return "\n".join(lines)
+    told = f"All {len(by_folder)} runs have finished."
+    if left:
+        shares = (1 - run.updates / run.facts.updates for run in left)
+        total = sum(part * times.get(label_of(run.facts), 0) for part, run in zip(shares, left))
+        told = (
+            f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
+            f"{clock(total / jobs)} of training, by timed updates, without evaluations."
+        )
+    return f"{markdown_table(rows)}\n{told}"
 
 
-def print_commands(runs: Sequence[Run]) -> None:
+def print_commands(tuning: Sequence[Run], runs: Sequence[Run]) -> None:
     """Print all commands of the runs, for a shell."""
-    for run in runs:
-        print(f"\n# {run.folder.name}")
-        for step in run.steps:
-            sign = {"": "", "stdout": " > ", "stderr": " 2> "}[step.printed]
-            output = sign and sign + shlex.quote(str(run.folder / step.product))
-            print(shlex.join(step.words) + output)
-
-
-def report_progress(text: str) -> None:
-    """Print what begins now, beside the output of a command."""
-    print(f"{text} ...", file=sys.stderr, flush=True)
+    for part in (tuning, runs):
+        for run in part:
+            print(f"\n# {run.folder.name}")
+            for step in run.steps:
+                sign = {"": "", "stdout": " > ", "all": " &> "}[step.printed]
+                output = sign and sign + shlex.quote(str(run.folder / step.product))
+                print(shlex.join(step.words) + output)
+        if part is tuning and tuning:
+            print("\n# Then with the best candidate of each architecture, as far as it is known:")
 
 
 # --- options -----------------------------------------------------------------------------------
 
 
-def check_options(words: Sequence[str], parser: Parser, plugin: bool) -> None:
+def check_options(words: Sequence[str], parser: Parser) -> None:
     """Refuse what is no option any more, or a misspelt one, which fairseq-train would get."""
     own = [name for name in parser._option_string_actions if name[2:]]
-    for word in words:
-        option = word.partition("=")[0]
+    for option in (word.partition("=")[0] for word in words):
         if option in GONE:
             raise ValueError(f"{option}: {GONE[option]}")
-        near = option[:2] == "--" and get_close_matches(option, own, 1, 0.8)
-        if plugin or not near:  # a plugin's options are not known yet
-            continue
-        if option == "--arch" or option not in training_parser()._option_string_actions:
-            if not find_owners(option):
-                raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
+        near = get_close_matches(option, own, 1, 0.8) if option.startswith("--") else []
+        known = near and option in training_parser()._option_string_actions
+        if near and not known and not find_owners(option):
+            raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
 
 
 def check_plugin(folders: Sequence[str]) -> None:
@@ -438,8 +327,8 @@ def report(arguments: Sequence[str] | None = None) -> None:
         "--baseline", metavar="ARCH", help="compare the others with this (default: as compare did)"
     )
     args, others = parser.parse_known_args(arguments)
-    for word in others:
-        if (option := word.partition("=")[0]) in GONE:
+    for option in (word.partition("=")[0] for word in others):
+        if option in GONE:
             raise ValueError(f"{option}: {args.runs[0]}/{GONE[option]}")
     if others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")

@@ -14,6 +14,8 @@ from fairseq_odeformers.models.common.kinds import Kind
 from .results import Options
 
 RECIPES = Path(__file__).with_suffix(".yaml")
+UPDATES = 1000  # of a training, if that is neither less than 3 epochs nor more than 50
+LARGE = 2_000_000  # tokens, from which on less dropout is needed
 
 
 class Batches(NamedTuple):
@@ -36,43 +38,35 @@ BATCHES = {
     Kind.LANGUAGE_MODEL: Batches("max-tokens", 20, 512, 2048),
     Kind.MASKED_LM: Batches("max-tokens", 20, 512, 2048),
 }
-UPDATES = 1000  # of a training, if that is neither less than 3 epochs nor more than 50
-LARGE = 2_000_000  # tokens, from which on less dropout is needed
 
 
 def describe_data(
-    data: Path,
-    architectures: dict[str, Options],
-    task: str | None = None,
-    epochs: int | None = None,
+    data: Path, architectures: dict[str, Options], task: str | None, epochs: int | None
 ) -> dict:
     """The content of a recipe whose schedule fits the size of a data set.
 
     Args:
-        data: folder of binarised data.
         task: of fairseq; by default the one that the data are for.
-        epochs: by default as many as make about a thousand updates, and at least three.
+        epochs: by default as many as make about :data:`UPDATES`.
     """
-    from .experiment import merge, read_parts  # which imports this module
-
     task = task or find_task(data)
-    if task not in DESCRIPTIONS:
-        tasks = ", ".join(DESCRIPTIONS)
+    kind = Kind.of_task(task)
+    if kind is None:
+        tasks = ", ".join(name for kind in Kind for name in kind.tasks)
         raise ValueError(f"--task {task}: there is a default recipe for {tasks} alone")
     with reading(data):
-        size, task_options = DESCRIPTIONS[task](data, task)
-    kind = Kind.of_task(task) or Kind.TRANSLATION
+        size, options = DESCRIPTIONS[kind](data, task)
     batch = BATCHES[kind].choose(size)
     epochs = epochs or choose_epochs(size // batch)
-    train = {"criterion": kind.criterion, "task": task, **task_options}
+    train = {"criterion": kind.criterion, "task": task, **options}
     train |= {BATCHES[kind].option: batch, "max-epoch": epochs}
-    changes: dict = {"data": str(data), "train": train, "architectures": architectures}
+    content: dict = {"base": str(RECIPES), "part": kind.name.lower()}
+    content |= {"data": str(data), "train": train, "architectures": architectures}
     if kind is not Kind.CLASSIFICATION and size >= LARGE:
-        changes["shared"] = {"dropout": 0.1}
+        content["shared"] = {"dropout": 0.1}
     if kind is Kind.MASKED_LM:  # which fairseq-eval-lm cannot evaluate
-        changes["splits"] = []
-    part = kind.name.lower()
-    return merge(read_parts(RECIPES, part)[part], changes)
+        content["splits"] = []
+    return content
 
 
 def choose_epochs(per_epoch: int) -> int:
@@ -95,28 +89,28 @@ def find_task(data: Path) -> str:
     )
 
 
+# --- the size of the data, and the options that depend on them ---------------------------------
+
+
 def describe_pairs(data: Path, task: str) -> tuple[int, Options]:
     """The number of tokens of the target language, and the options for these languages."""
     pair = language_pair(data)
     if pair is None:
         raise FileNotFoundError(f"{data} has no file such as train.de-en.de.idx")
     source, target = pair
-    dictionaries = [Dictionary.load(str(data / f"dict.{side}.txt")) for side in pair]
-    return sum(read_lengths(data / f"train.{source}-{target}.{target}")), {
-        "source-lang": source,
-        "target-lang": target,
-        "share-all-embeddings": dictionaries[0] == dictionaries[1],
-    }
+    ours, theirs = (Dictionary.load(str(data / f"dict.{side}.txt")) for side in pair)
+    options = {"source-lang": source, "target-lang": target, "share-all-embeddings": ours == theirs}
+    return sum(read_lengths(data / f"train.{source}-{target}.{target}")), options
 
 
 def describe_classes(data: Path, task: str) -> tuple[int, Options]:
     """The number of texts, and the options for their classes."""
     size = len(read_lengths(data / "label" / "train"))
-    if task == "long_range_arena":
-        kind = "retrieval" if (data / "input1").is_dir() else "text"
-        return size, {"lra-task": kind, "num-batch-buckets": 8}
-    names = class_names(Dictionary.load(str(data / "label" / "dict.txt")))
-    return size, {"num-classes": len(names), "shorten-method": "truncate"}
+    if task == "sentence_prediction":
+        names = class_names(Dictionary.load(str(data / "label" / "dict.txt")))
+        return size, {"num-classes": len(names), "shorten-method": "truncate"}
+    kind = "retrieval" if (data / "input1").is_dir() else "text"
+    return size, {"lra-task": kind, "num-batch-buckets": 8}
 
 
 def describe_text(data: Path, task: str) -> tuple[int, Options]:
@@ -133,11 +127,9 @@ def read_lengths(path: Path) -> list[int]:
     return dataset.sizes.tolist()
 
 
-DESCRIPTIONS = {  # by task, what measures the data and chooses the options for them
-    "translation": describe_pairs,
-    "long_range_arena": describe_classes,
-    "sentence_prediction": describe_classes,
-    "language_modeling": describe_text,
-    "masked_lm": describe_text,
-    "bert_pretraining": describe_text,
+DESCRIPTIONS = {
+    Kind.TRANSLATION: describe_pairs,
+    Kind.CLASSIFICATION: describe_classes,
+    Kind.LANGUAGE_MODEL: describe_text,
+    Kind.MASKED_LM: describe_text,
 }

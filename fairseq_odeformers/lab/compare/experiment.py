@@ -18,19 +18,17 @@ from difflib import get_close_matches
 from glob import escape
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 import yaml
 from fairseq.data.data_utils import infer_language_pair
-from fairseq.data.indexed_dataset import infer_dataset_impl
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from fairseq_odeformers.data.binarised import count_examples
 from fairseq_odeformers.files import check_path, check_regular, reading
 from fairseq_odeformers.lab.commands import check_program, python_command
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
-from fairseq_odeformers.models.common.papers import BASELINES, OWN, family_of, paper_of
+from fairseq_odeformers.models.common.papers import family_of
 from fairseq_odeformers.models.common.sizes import NEUTRAL
 from fairseq_odeformers.options import underscore
 from fairseq_odeformers.parser import explain_missing
@@ -38,60 +36,68 @@ from fairseq_odeformers.parser import explain_missing
 from .defaults import describe_data
 from .results import Options
 
-# Options that each run has a value of its own for, and those that --budget takes the place of.
-PER_RUN = {"seed": "--seeds", "save-dir": "--out"}
-LENGTHS = ("epochs", "max-epoch", "max-update")
-WIDTHS = ("ffn_embed_dim", "embed_dim")  # that are chosen for equal numbers of parameters
-KEYS: dict[str, Any] = {  # of a recipe, with their types
-    "data": str,  # the folder, as given to fairseq-train
-    "train": Options,  # of all architectures; a value such as 10% is a share of the updates
-    # Options by the name of the architecture, or by any name if the option arch has the
-    # architecture. The first one is the baseline.
-    "architectures": dict[str, Options],
-    "shared": Options,  # for those architectures that have them
-    # embed-dim, ffn-embed-dim, attention-heads and layers, for the encoder and the decoder of each
-    # architecture. The layers of TransEvolve are the depths of its blocks.
-    "sizes": dict[str, int],
-    "seeds": list[int],  # one training per seed
-    # Values of options, by name. Each architecture trains with all combinations and the first seed;
-    # its best one continues with all seeds.
-    "tune": dict[str, list[Any]],
-    "bleu_tokenize": str,  # sacrebleu's tokenizer (default: by the target language)
-    "average": int,  # how many of the last checkpoints are averaged; 0 for none
-    # Options of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.
-    "evaluate": Options,
-    "splits": list[str],  # to evaluate on; by default all test sets, or else valid
-    # For a split, a command that prints scores of a file of predictions, {output}.
-    "score": dict[str, str],
-    "prepare": str,  # the command that makes the data, if they are not there
-    # Figures of the paper, by architecture and column of the report.
-    "paper": dict[str, dict[str, float]],
+REFUSED = {  # options of fairseq-train, and what to do instead
+    "seed": "give --seeds; each run has its own",
+    "save-dir": "give --out; each run has its own",
+    **dict.fromkeys(
+        ("disable-validation", "no-save", "checkpoint-suffix"),
+        "the best checkpoint is evaluated; leave the option out",
+    ),
 }
+LENGTHS = ("epochs", "max-epoch", "max-update")  # that --budget takes the place of
+WIDTHS = ("ffn_embed_dim", "embed_dim")  # that are chosen for equal numbers of parameters
+
+
+def kind_of_task(train: Options) -> Kind:
+    """The kind of models that fairseq's task trains; translators if nothing names one."""
+    return Kind.of_task(train.get("task", "translation")) or Kind.TRANSLATION
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """What is compared, by which trainings and evaluations.
+class Recipe:
+    """The keys of a recipe, but for two.
 
     If several of these set an option, the last one wins: ``sizes``, ``shared``, ``train``,
     ``architectures``, ``tune``. In the value of an option, ``{arch}`` is replaced by the
     architecture.
     """
 
-    data: str  # an absolute path
-    train: Options
+    data: str  # the folder, as given to fairseq-train
+    train: Options  # of all architectures; a value such as 10% is a share of the updates
+    # Options by the name of the architecture, or by any name if the option arch has the
+    # architecture. The first one is the baseline.
     architectures: dict[str, Options]
-    shared: Options = field(default_factory=dict)
+    shared: Options = field(default_factory=dict)  # for those architectures that have them
+    # embed-dim, ffn-embed-dim, attention-heads and layers, for the encoder and the decoder of each
+    # architecture. The layers of TransEvolve are the depths of its blocks.
     sizes: dict[str, int] = field(default_factory=dict)
-    seeds: tuple[int, ...] = (1,)
+    seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
+    # Values of options, by name. Each architecture trains with all combinations and the first seed;
+    # its best one continues with all seeds.
     tune: dict[str, list[Any]] = field(default_factory=dict)
-    bleu_tokenize: str | None = None
-    average: int = 0
+    bleu_tokenize: str = ""  # sacrebleu's tokenizer (default: by the target language)
+    average: int = 0  # how many of the last checkpoints are averaged
+    # Options of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.
     evaluate: Options = field(default_factory=dict)
+    # For a split, a command that prints scores of a file of predictions, {output}.
+    score: dict[str, str] = field(default_factory=dict)
+    # Figures of the paper, by architecture and column of the report.
+    paper: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+KEYS: dict[str, Any] = {  # of a recipe, with their types
+    **get_type_hints(Recipe),
+    "splits": list[str],  # to evaluate on; by default all test sets, or else valid
+    "prepare": str,  # the command that makes the data, if they are not there
+}
+
+
+@dataclass(frozen=True)
+class Experiment(Recipe):
+    """What is compared, by which trainings and evaluations."""
+
     # The splits to evaluate on, each with the file of its texts as published, None if not kept.
     test_sets: dict[str, str | None] = field(default_factory=dict)
-    score: dict[str, str] = field(default_factory=dict)
-    paper: dict[str, dict[str, float]] = field(default_factory=dict)
     match: bool = False  # whether widths are chosen for equal numbers of parameters
     budget: float | None = None  # minutes of each training
     baseline: str | None = None  # the architecture that others are compared with
@@ -100,25 +106,11 @@ class Experiment:
 
     @property
     def task(self) -> str:
-        """fairseq's task; translation if nothing names one."""
         return self.train.get("task", "translation")
 
     @property
     def kind(self) -> Kind:
-        """The kind of models that the task trains."""
-        return Kind.of_task(self.task) or Kind.TRANSLATION
-
-    @property
-    def validation_texts(self) -> int | None:
-        """How many texts choose the best checkpoints; None if it is not known."""
-        source, target = (self.train.get(f"{side}-lang") for side in ("source", "target"))
-        files = {
-            Kind.CLASSIFICATION: "input0/valid",
-            Kind.TRANSLATION: f"valid.{source}-{target}.{target}",
-        }
-        path = f"{self.data}/{files.get(self.kind, '')}"
-        known = "valid-subset" not in self.train and infer_dataset_impl(path) == "mmap"
-        return count_examples(Path(f"{path}.idx")) if known else None
+        return kind_of_task(self.train)
 
 
 # --- from a command line -----------------------------------------------------------------------
@@ -133,10 +125,11 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         options: of fairseq-train, for all architectures. They replace a recipe's, but not options
             in brackets.
     """
-    architectures = parse_architectures(args.archs or [])
+    architectures, is_data = parse_architectures(args.archs or []), args.what.is_dir()
+    sizes = {name: getattr(args, name) for name in (*NEUTRAL, "size")}
+    options = {**options, **{name: size for name, size in sizes.items() if size}}
     if not args.what.exists():
         raise ValueError(explain_missing("compare", args.what))
-    is_data = args.what.is_dir()
     if not is_data and args.what.suffix not in (".yaml", ".yml"):
         raise ValueError(
             f"{args.what}: no recipe, whose name ends in .yaml; for text, give the folder that "
@@ -147,166 +140,163 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
             raise ValueError(f"--{name} {value}: for {'a RECIPE' if is_data else 'DATA'} alone")
     if is_data and not architectures:
         raise ValueError(f"--archs: name the architectures to train on {args.what}")
-    typed = {"epochs": args.epochs, **options}
-    for own in architectures.values():
-        typed |= own
-    typed = {name: value for name, value in typed.items() if value is not None}
-    for name in filter(typed.__contains__, LENGTHS if args.budget else ()):
-        raise ValueError(
-            f"--{name} {typed[name]}: --budget sets the updates; leave one of them out"
-        )
+    match = (args.match or ("parameters" if is_data else "none")) == "parameters"
     if is_data:
-        contents = {"": describe_data(args.what, architectures, args.task, args.epochs)}
+        content = describe_data(args.what, architectures, args.task, args.epochs)
+        contents = {"": add_base(content, args.what)}
     else:
         contents = read_parts(args.what, args.part)
     for name, content in contents.items():
-        where = f"{args.what}, part {name}" if name else str(args.what)
-        contents[name] = content = change_content(content, where, args, architectures, options)
-        check_content(content, args, typed)
-    return {name: make_experiment(content, args) for name, content in contents.items()}
+        check_keys(content, f"{args.what}, part {name}" if name else str(args.what))
+        contents[name] = content = change_content(content, args, architectures, options)
+        typed = dict(chain(options.items(), *(own.items() for own in architectures.values())))
+        check_content(content, args, match, {"epochs": args.epochs, **typed})
+    return {name: make_experiment(content, args, match) for name, content in contents.items()}
 
 
-def change_content(
-    content: dict,
-    where: str,
-    args: argparse.Namespace,
-    architectures: Mapping[str, Options],
-    options: Options,
-) -> dict:
-    """The content of a recipe with the data, architectures and options of a command line.
-
-    Raises:
-        ValueError: a key is unknown or missing, or its value has another type.
-    """
+def check_keys(content: dict, where: str) -> None:
+    """Check that a recipe has the keys that are needed and no unknown ones, and their types."""
     for key in ("data", "train", "architectures"):
         if not content.get(key):
             raise ValueError(f"{where}: the key {key} is missing")
-    described = {name: own or {} for name, own in dict(content["architectures"]).items()}
-    content = {**content, "architectures": described}
+    if isinstance(described := content["architectures"], Mapping):
+        content["architectures"] = {name: own or {} for name, own in described.items()}
     for key, value in content.items():
         if key not in KEYS:
             raise ValueError(f"{where}: there is no key {key}; choose from {', '.join(KEYS)}")
         if value is not None and not fits(value, KEYS[key]):
-            raise ValueError(f"{where}: {key} is of another type than {show_type(KEYS[key])}")
-    if args.data:
-        content |= {"data": args.data, "prepare": ""}
+            name = re.sub(r"typing\.|<class '|'>", "", str(KEYS[key]))
+            raise ValueError(f"{where}: {key} is of another type than {name}")
+
+
+def fits(value: object, kind: Any) -> bool:
+    """Whether a value is of a type such as ``dict[str, list[int]]``; Any has no dictionaries."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any:
+        parts = value if isinstance(value, list) else [value]
+        return not any(isinstance(part, (Mapping, list)) for part in parts)
+    if origin is dict:
+        items = value.items() if isinstance(value, Mapping) else [(None, None)]
+        return all(fits(key, inner[0]) and fits(item, inner[1]) for key, item in items)
+    if origin is list:
+        return isinstance(value, list) and all(fits(item, inner[0]) for item in value)
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def change_content(
+    content: dict, args: argparse.Namespace, chosen: dict[str, Options], options: Options
+) -> dict:
+    """The content of a recipe with what a command line changes.
+
+    Args:
+        chosen: the architectures of the command line, named as in the recipe, or new ones.
+        options: for all architectures.
+    """
     described = {
         name: {**own, **{key: options[key] for key in own.keys() & options.keys()}}
-        for name, own in described.items()
+        for name, own in content["architectures"].items()
     }
-    if architectures:  # named as in the recipe, where an option arch may name another, or new ones
+    if chosen:  # where an option arch of the recipe may name another architecture
+        bases = {name: described.get(own["arch"], {}) for name, own in chosen.items()}
         described = {
-            name: {**described.get(own["arch"], {}), **own}
-            | {"arch": described.get(own["arch"], {}).get("arch", own["arch"])}
-            for name, own in architectures.items()
+            name: {**bases[name], **own, "arch": bases[name].get("arch", own["arch"])}
+            for name, own in chosen.items()
         }
-    content |= {"architectures": described, "train": merge(content["train"], options)}
-    if args.tune:
-        content["tune"] = parse_tuning(args.tune)
-    given = {"average": args.average, "bleu_tokenize": args.bleu_tokenize}
-    given["seeds"] = [*chain.from_iterable(args.seeds or ())] or None
-    return content | {name: value for name, value in given.items() if value is not None}
+    changes = {
+        "data": args.data,
+        "prepare": "" if args.data else None,
+        "average": args.average,
+        "bleu_tokenize": args.bleu_tokenize,
+        "seeds": [*chain.from_iterable(args.seeds or ())] or None,
+        "tune": parse_tuning(args.tune) if args.tune else None,
+        "architectures": described,
+        "train": merge(content["train"], options),
+    }
+    return {**content, **{key: value for key, value in changes.items() if value is not None}}
 
 
-def check_content(content: dict, args: argparse.Namespace, typed: Options) -> None:
+def check_content(content: dict, args: argparse.Namespace, match: bool, typed: Options) -> None:
     """Refuse what needs no data to be found wrong.
 
     Args:
         typed: the options of the command line.
     """
-    described, seeds = content["architectures"], content.get("seeds", [1])
-    kind = Kind.of_task(content["train"].get("task", "translation")) or Kind.TRANSLATION
-    for name, own in described.items():
-        arch = own.get("arch", name)
-        if arch not in ARCH_MODEL_REGISTRY:
-            source = "--archs" if args.archs else f"{args.what}:"
+    described, seeds = content["architectures"], content.get("seeds") or [1]
+    for name in LENGTHS:
+        if args.budget and typed.get(name) is not None:
             raise ValueError(
-                f"{source} {explain_unknown_architecture(arch, find_architectures(kind))}"
+                f"--{name} {typed[name]}: --budget sets the updates; leave one of them out"
             )
-        if args.what.is_dir() and args.task is None:
-            check_kind(arch, kind, content["data"])
+    for name, own in described.items():
+        check_path(args.out / name)
+        check_architecture(own.get("arch", name), content, args)
     for name in content.get("tune") or ():
-        if name in typed:
+        if typed.get(name) is not None:
             raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
         width = name == "size" or NEUTRAL.get(name, underscore(name)).endswith(WIDTHS)
-        if width and len(described) > 1 and wants_match(args):
+        if width and len(described) > 1 and match:
             raise ValueError(f"--tune {name}: equal parameters set widths; add --match none")
     for options in (content["train"], content.get("shared") or {}, *described.values()):
-        for name in PER_RUN.keys() & options.keys():
-            raise ValueError(
-                f"--{name} {options[name]}: give {PER_RUN[name]}; each run has its own"
-            )
+        for name in REFUSED.keys() & options.keys():
+            raise ValueError(f"--{name} {options[name]}: {REFUSED[name]}")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"--seeds {' '.join(map(str, seeds))}: give each once")
     if args.baseline and args.baseline not in described:
         raise ValueError(f"--baseline {args.baseline}: give one of {', '.join(described)}")
-    for name in described:
-        check_path(args.out / name)
 
 
-def wants_match(args: argparse.Namespace) -> bool:
-    """Whether widths are to be chosen: on DATA unless it is declined, with a RECIPE if asked."""
-    return (args.match or ("parameters" if args.what.is_dir() else "none")) == "parameters"
-
-
-def check_kind(arch: str, kind: Kind, data: str) -> None:
-    """Check that an architecture is for the data, which have determined the task.
-
-    Raises:
-        ValueError: it is for other data; the message has its kin for these data, or else the
-            pre-norm Transformer.
-    """
-    kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
-    if not kinds or kind in kinds:
-        return
+def check_architecture(arch: str, content: dict, args: argparse.Namespace) -> None:
+    """Check that an architecture is registered, and is for data that have determined the task."""
+    kind = kind_of_task(content["train"])
     fit = find_architectures(kind)
-    kin = [name for name in fit if kin_of(name) == kin_of(arch)]
-    baselines = [name for name in fit if kin_of(name) == BASELINES["_prenorm"]]
-    (near,) = get_close_matches(arch, kin or baselines, 1, 0)
-    purpose = " and ".join(each.purpose for each in kinds)
-    masked = kind is Kind.LANGUAGE_MODEL and Kind.MASKED_LM in kinds
-    task = "--task masked_lm, or " if masked else ""
-    raise ValueError(
-        f"--archs {arch}: it is for {purpose}, and {data} is for {kind.purpose}; give {task}one "
-        f"such as {near} (odeformers list names all)"
-    )
+    if arch not in ARCH_MODEL_REGISTRY:
+        source = "--archs" if args.archs else f"{args.what}:"
+        raise ValueError(f"{source} {explain_unknown_architecture(arch, fit)}")
+    kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
+    if kinds and kind not in kinds and args.what.is_dir() and args.task is None:
+        masked = kind is Kind.LANGUAGE_MODEL and Kind.MASKED_LM in kinds
+        task = "--task masked_lm, or " if masked else ""
+        kin = [name for name in fit if family_of(name) == family_of(arch)]
+        (near,) = get_close_matches(arch, kin or fit, 1, 0)
+        raise ValueError(
+            f"--archs {arch}: it is for {' and '.join(each.purpose for each in kinds)}, and "
+            f"{content['data']} is for {kind.purpose}; give {task}one such as {near} (odeformers "
+            "list names all)"
+        )
 
 
-def kin_of(arch: str) -> str:
-    """The family of an architecture; the module if a plugin or fairseq has it."""
-    own = paper_of(arch) == OWN
-    return ARCH_MODEL_REGISTRY[arch].__module__ if own else family_of(arch)
-
-
-def make_experiment(content: dict, args: argparse.Namespace) -> Experiment:
+def make_experiment(content: dict, args: argparse.Namespace, match: bool) -> Experiment:
     """The experiment of a checked content, whose data are made if they are not there."""
     content = {key: value for key, value in content.items() if value is not None}
-    splits, paper = content.pop("splits", None), content.pop("paper", {})
     prepare_data(content["data"], content.pop("prepare", ""), args.dry_run)
     data = os.path.abspath(content["data"])  # runs have other working folders
     check_path(data)
-    train = content["train"]
-    if Kind.of_task(train.get("task", "translation")) is Kind.TRANSLATION:
-        names = ("source-lang", "target-lang")
-        if not all(train.get(name) for name in names):
-            train = {**dict(zip(names, infer_language_pair(data))), **train}
-    plugin = os.path.abspath(args.user_dir[0]) if args.user_dir else None
-    kind = Kind.of_task(train.get("task", "translation")) or Kind.TRANSLATION
-    experiment = Experiment(
-        **{**content, "data": data, "train": train, "seeds": tuple(content.get("seeds", [1]))},
-        test_sets=find_test_sets(kind, Path(data), train, splits),
-        paper={name: paper[name] for name in content["architectures"] if name in paper},
-        match=wants_match(args),
+    train, kind = content["train"], kind_of_task(content["train"])
+    names = ("source-lang", "target-lang")
+    if kind is Kind.TRANSLATION and not all(train.get(name) for name in names):
+        train = {**dict(zip(names, infer_language_pair(data))), **train}
+    test_sets = find_test_sets(kind, Path(data), train, content.pop("splits", None))
+    for split, line in content.get("score", {}).items():
+        if split not in test_sets:
+            raise ValueError(
+                f"score {split}: models are evaluated on {', '.join(test_sets) or 'no split'}; add "
+                f"{split} to the key splits, or remove this score"
+            )
+        check_program(line, "score")
+    paper, architectures = content.pop("paper", {}), content["architectures"]
+    return Experiment(
+        **{**content, "data": data, "train": train},
+        test_sets=test_sets,
+        paper={name: paper[name] for name in architectures if name in paper},
+        match=match,
         budget=args.budget,
         baseline=args.baseline,
-        plugin=plugin,
+        plugin=os.path.abspath(args.user_dir[0]) if args.user_dir else None,
         check=not args.no_check,
     )
-    check_scores(experiment)
-    return experiment
 
 
-def prepare_data(data: str, command: str, dry_run: bool = False) -> None:
+def prepare_data(data: str, command: str, dry_run: bool) -> None:
     """Make the data of a recipe, if they are not there."""
     if Path(data).exists():
         return
@@ -338,18 +328,6 @@ def find_test_sets(
     }
     texts = {split: Path(str(paths.get(kind, "")).format(split)) for split in splits}
     return {split: str(path) if path.is_file() else None for split, path in texts.items()}
-
-
-def check_scores(experiment: Experiment) -> None:
-    """Check that the recipe's own scores are of test sets, and that their programs are there."""
-    for split, line in experiment.score.items():
-        if split not in experiment.test_sets:
-            evaluated = ", ".join(experiment.test_sets) or "no split"
-            raise ValueError(
-                f"score {split}: models are evaluated on {evaluated}; add {split} to the key "
-                "splits, or remove this score"
-            )
-        check_program(line, "score")
 
 
 # --- YAML --------------------------------------------------------------------------------------
@@ -420,24 +398,6 @@ def merge(base: Mapping, changes: Mapping) -> dict:
         else:
             result[key] = copy.deepcopy(value)
     return result
-
-
-def fits(value: object, kind: Any) -> bool:
-    """Whether a value is of a type such as ``dict[str, list[int]]``; Any has no dictionaries."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if kind is Any:
-        parts = value if isinstance(value, list) else [value]
-        return not any(isinstance(part, (Mapping, list)) for part in parts)
-    if origin is dict:
-        items = value.items() if isinstance(value, Mapping) else [(None, None)]
-        return all(fits(key, inner[0]) and fits(item, inner[1]) for key, item in items)
-    if origin is list:
-        return isinstance(value, list) and all(fits(item, inner[0]) for item in value)
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def show_type(kind: Any) -> str:
-    return re.sub(r"typing\.", "", str(kind) if get_args(kind) else kind.__name__)
 
 
 # --- words -------------------------------------------------------------------------------------

@@ -1,92 +1,178 @@
 """Fairness: equal numbers of parameters, and equal effort.
 
-:func:`match_parameters` chooses widths, :func:`fit_effort` numbers of updates.
+:func:`plan` tries the variants of an experiment: :func:`match_parameters` chooses their widths, and
+:func:`fit_effort` numbers of updates.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import sys
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import datetime
+from typing import NamedTuple
+
+import torch
 
 from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming_faults
+from fairseq_odeformers.lab.benchmark.timing import Stopwatch, describe_environment
 from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import SIDES
 
-from .experiment import WIDTHS
-from .trial import Trial, count_checkpoints, count_updates
-from .variant import Variant, resolve_shares
+from .experiment import WIDTHS, Experiment
+from .results import Options, clock
+from .runs import Shared
+from .scores import Facts
+from .trial import Trial, Trials
+from .variant import Variant, make_variants, resolve_shares
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
+PLANNING = 0.1  # of its budget, the most that planning a model may take
 
 
-@dataclass(frozen=True)
-class Planned:
-    """A variant with all of its options, and what its training takes."""
+class Plan(NamedTuple):
+    """What is known of the runs of each variant before they begin.
 
-    variant: Variant
-    trial: Trial
-    updates: int
+    Attributes:
+        seconds: of each training.
+        trials: all that is measured now.
+    """
 
-    @property
-    def checkpoints(self) -> int:
-        """The number of checkpoints that can be averaged."""
-        return count_checkpoints(self.variant.options, self.updates, self.trial.epoch_updates)
+    every: list[Facts]
+    seconds: list[float]
+    trials: Trials
 
-    @property
-    def training_seconds(self) -> float:
-        """The time that a training may take."""
-        budget = self.variant.experiment.budget
-        return 60 * budget if budget else self.updates * self.trial.seconds
 
-    @property
-    def evaluation_seconds(self) -> float:
-        """The time that validations and predictions may take."""
-        experiment, trial = self.variant.experiment, self.trial
-        validations = max(self.checkpoints, self.updates // trial.epoch_updates) + 1
-        predictions = len(experiment.test_sets) * (2 if experiment.average else 1)
-        return validations * trial.validation_seconds + predictions * trial.prediction_seconds
+def plan(experiment: Experiment, shared: Shared, trials: Trials) -> Plan:
+    """Try all variants, and make them equal in size and effort.
+
+    Args:
+        trials: what has been measured for this folder, which is not measured again.
+    """
+    watch, target, planned = Stopwatch(), shared.parameters, []
+    begun = datetime.now().isoformat(timespec="seconds")
+    most = 60 * experiment.budget * PLANNING if experiment.budget else math.inf
+    variants = make_variants(experiment)
+    order = sorted(variants, key=lambda variant: variant.name != shared.baseline)
+    for number, variant in enumerate(order, start=1):
+        label, begin = variant.label, time.perf_counter()
+        told = f"trying {label} ({number} of {len(variants)}) ..."
+        print(told, file=sys.stderr, flush=True)  # beside the output of a command
+        with naming_faults(label, "cannot be trained"), blaming():
+            if experiment.match and target:
+                variant = match_parameters(variant, target, trials.count, begin + most)
+            trial = trials.measure(variant, begin + most)
+            planned.append(fit_effort(variant, trial))
+        target = target or trial.parameters
+        if (taken := time.perf_counter() - begin) > most:
+            print(
+                f"Planning {label} has taken {clock(taken)}, more than a tenth of its budget; "
+                f"{trial.timed} updates were timed",
+                flush=True,
+            )
+    if watch.disturbed:
+        print(
+            f"Other processes were busy on this machine's {os.cpu_count()} cores. If they go on, "
+            "training may be faster with OMP_NUM_THREADS=1 before the command",
+            flush=True,
+        )
+    environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
+    environment["planning time spent waiting for a core"] = f"{watch.waited:.0%}"
+    told = ", ".join(f"{name} {value}" for name, value in environment.items())
+    labels = [variant.label for variant in variants]
+    planned.sort(key=lambda each: labels.index(each[0].label))
+    every = [
+        make_facts(variant, trial, updates, shared, begun, told)
+        for variant, trial, updates in planned
+    ]
+    budget = 60 * (experiment.budget or 0)
+    seconds = [budget or updates * trial.seconds for _, trial, updates in planned]
+    return Plan(every, seconds, trials)
+
+
+def make_facts(
+    variant: Variant, trial: Trial, updates: int, shared: Shared, command: str, environment: str
+) -> Facts:
+    """What is known of the runs of a variant before they begin."""
+    experiment = variant.experiment
+    return Facts(
+        architecture=variant.name,
+        seed=shared.seed,
+        task=experiment.task,
+        data=experiment.data,
+        data_digest=shared.data_digest,
+        code=variant.code,
+        options=variant.options,
+        tried=variant.tried,
+        evaluate=experiment.evaluate,
+        average=experiment.average,
+        test_sets=experiment.test_sets,
+        score=experiment.score,
+        budget=experiment.budget,
+        bleu_tokenize=experiment.bleu_tokenize or None,
+        paper=experiment.paper.get(variant.name, {}),
+        parameters=trial.parameters,
+        updates=updates,
+        epoch_updates=trial.epoch_updates,
+        size=variant.size,
+        defaults=variant.defaults,
+        baseline=shared.baseline,
+        validation_texts=trial.validation_texts,
+        command=command,
+        environment=environment,
+    )
 
 
 # --- effort ------------------------------------------------------------------------------------
 
 
-def fit_effort(variant: Variant, trial: Trial) -> Planned:
-    """A variant whose schedule ends with its training: after its epochs, or in a budget of time.
+def fit_effort(variant: Variant, trial: Trial) -> tuple[Variant, Trial, int]:
+    """A variant whose schedule ends with its training, and the number of its updates.
+
+    The training ends after its epochs, or in a budget of time.
 
     Raises:
         ValueError: fewer checkpoints are saved than are to be averaged.
     """
-    with naming_faults(variant.label, "cannot be trained"):
-        experiment, optimization = variant.experiment, variant.cfg.optimization
-        if not experiment.budget:
-            updates = count_updates(optimization, trial.epoch_updates)
-        else:
-            updates = int(60 * experiment.budget / trial.seconds)
-            if updates < 1:
-                raise ValueError(
-                    f"--budget: an update takes {trial.seconds:.1f} seconds; give more time"
-                )
-            variant = stretch_schedule(variant, trial, updates)
-        variant = replace(variant, options=resolve_shares(variant.options, updates))
-        planned = Planned(variant, trial, updates)
-    if not 0 <= experiment.average <= planned.checkpoints:
+    experiment, epoch = variant.experiment, trial.epoch_updates
+    before = updates = count_updates(variant.cfg.optimization, epoch)
+    if experiment.budget:
+        updates = int(60 * experiment.budget / trial.seconds)
+        if updates < 1:
+            raise ValueError(
+                f"--budget: an update takes {trial.seconds:.1f} seconds; give more time"
+            )
+        variant = stretch_schedule(variant, before, updates)
+    variant = replace(variant, options=resolve_shares(variant.options, updates))
+    saved = count_checkpoints(variant.options, updates, epoch)
+    if not 0 <= experiment.average <= saved:
         raise ValueError(
-            f"--average {experiment.average}: {updates} updates of {variant.label} leave "
-            f"{planned.checkpoints} checkpoints; give from 0 to as many, or more updates"
+            f"--average {experiment.average}: {updates} updates of {variant.label} leave {saved} "
+            "checkpoints; give from 0 to as many, or more updates"
         )
-    return planned
+    return variant, trial, updates
 
 
-def stretch_schedule(variant: Variant, trial: Trial, updates: int) -> Variant:
-    """A variant whose schedule ends after so many updates, and rises in the same share of them."""
+def count_updates(optimization, per_epoch: int) -> int:
+    """The updates of a training: to ``--max-epoch`` or ``--max-update``, whichever comes first."""
+    limits = (optimization.max_epoch * per_epoch, optimization.max_update)
+    updates = min((limit for limit in limits if limit > 0), default=0)
+    if not updates:
+        raise ValueError("the training has no end; give --max-epoch or --max-update")
+    return updates
+
+
+def stretch_schedule(variant: Variant, before: int, updates: int) -> Variant:
+    """A variant whose schedule ends after other updates than before, and rises in a like share."""
     if variant.options.get("lr-scheduler") != "polynomial_decay":
         raise ValueError(
             "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
             "--total-num-update 100% --warmup-updates 10%"
         )
-    before = count_updates(variant.cfg.optimization, trial.epoch_updates)
     options = resolve_shares(variant.options, before)
     warmup, total = (
         max(1, round(int(options.get(name, 0)) * updates / before))
@@ -97,55 +183,58 @@ def stretch_schedule(variant: Variant, trial: Trial, updates: int) -> Variant:
     )
 
 
+def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int:
+    """The number of checkpoints that fairseq saves in a training and that can be averaged.
+
+    At the end of an epoch it saves none that is named by updates.
+    """
+    if interval := int(options.get("save-interval-updates") or 0):
+        saved = range(interval, updates + 1, interval)
+        return sum(number % epoch_updates > 0 for number in saved)
+    if options.get("no-epoch-checkpoints"):
+        return 0
+    return updates // epoch_updates // int(options.get("save-interval") or 1)
+
+
 # --- parameters --------------------------------------------------------------------------------
 
 
-def match_parameters(variant: Variant, target: int, count: Callable[[Variant], int]) -> Variant:
+def match_parameters(
+    variant: Variant, target: int, count: Callable[[Variant], int], end: float = math.inf
+) -> Variant:
     """A variant at the inner width, or else the width, that makes a number of parameters.
 
     Args:
         count: counts the parameters of a variant.
+        end: on the clock; see :func:`search_width`.
 
     Raises:
         ValueError: at the nearest width the number differs by more than :data:`LIMIT`.
     """
-    with naming_faults(variant.label, "cannot be trained"), blaming():
-        variant, parameters = choose_width(variant, target, count)
-        difference = parameters / target - 1
-        if abs(difference) <= TOLERANCE:
-            return variant
-        more = "more" if difference > 0 else "fewer"
-        told = f"{abs(difference):.0%} {more} parameters than the baseline"
-        if abs(difference) > LIMIT:
-            tried = f" ({variant.size})" if variant.size else ""
-            raise ValueError(
-                f"--match parameters: {told}{tried}; give other sizes such as --layers, or --match "
-                "none"
-            )
-        return replace(variant, size=", ".join(filter(None, [variant.size, told])))
-
-
-def choose_width(
-    variant: Variant, target: int, count: Callable[[Variant], int]
-) -> tuple[Variant, int]:
-    """The same without a limit; returns the number of parameters as well."""
     parameters = count(variant)
-    if abs(parameters - target) <= TOLERANCE * target:
-        return variant, parameters
-    names, step = width_options(variant.arch, variant.cfg.model)
-    if not names:
-        return replace(variant, size="has no width to choose"), parameters
-    start = int(getattr(variant.cfg.model, names[0]))
+    if abs(parameters / target - 1) > TOLERANCE:
+        names, step = width_options(variant.arch, variant.cfg.model)
+        start = int(getattr(variant.cfg.model, names[0])) if names else 0
 
-    def at_width(width: int) -> Variant:
-        changed = variant.change(**dict.fromkeys(names, width))
-        return replace(changed, size=f"{names[0].replace('_', '-')} {start} -> {width}")
+        def at_width(width: int) -> Variant:
+            changed = variant.change(**dict.fromkeys(names, width))
+            return replace(changed, size=f"{names[0].replace('_', '-')} {start} -> {width}")
 
-    counts = {start: parameters}
-    width = search_width(lambda width: count(at_width(width)), counts, target, step)
-    if width is None:
-        return replace(variant, size=f"{names[0]} does not change its size"), parameters
-    return variant if width == start else at_width(width), counts[width]
+        counts = {start: parameters}
+        if names:
+            search_width(lambda width: count(at_width(width)), counts, target, step, end)
+        width = min(counts, key=lambda width: abs(counts[width] - target))
+        variant, parameters = (variant if width == start else at_width(width)), counts[width]
+    difference = parameters / target - 1
+    if abs(difference) <= TOLERANCE:
+        return variant
+    more = "more" if difference > 0 else "fewer"
+    told = f"{abs(difference):.0%} {more} parameters than the baseline"
+    told = f"{variant.size or 'no width changes its size'}, {told}"
+    if abs(difference) > LIMIT:
+        remedy = "give other sizes such as --layers, or --match none"
+        raise ValueError(f"--match parameters: {told}; {remedy}")
+    return replace(variant, size=told)
 
 
 def width_options(arch: str, model_config) -> tuple[list[str], int]:
@@ -165,32 +254,35 @@ def width_options(arch: str, model_config) -> tuple[list[str], int]:
 
 
 def search_width(
-    count: Callable[[int], int], counts: dict[int, int], target: int, step: int
-) -> int | None:
-    """The width whose number of parameters is nearest to a target; None if that does not grow.
+    count: Callable[[int], int],
+    counts: dict[int, int],
+    target: int,
+    step: int,
+    end: float = math.inf,
+) -> None:
+    """Count parameters at widths up to the one whose number is nearest to a target.
 
     By the secant method. Where that stops, the next width towards the target is tried as well.
 
     Args:
-        count: the number of parameters at a width, which grows with it.
+        count: the number of parameters at a width, which grows with it, or else the search ends.
         counts: the numbers that are counted already, at first one; this adds others.
         step: all other widths are multiples of it.
+        end: on the clock; none is counted after it where one is within :data:`LIMIT`.
     """
     (width,) = counts
     guess = (width // step + 1) * step
-    while True:
+    while guess and (time.perf_counter() < end or abs(counts[width] / target - 1) > LIMIT):
         counts[guess] = count(guess)
         slope = (counts[guess] - counts[width]) / (guess - width)
         if slope <= 0:
-            return None
+            return
         width = min(counts, key=lambda width: abs(counts[width] - target))
-        larger = counts[width] < target
         secant = round((width + (target - counts[width]) / slope) / step) * step
+        larger = counts[width] < target
         guesses = (
             # One that is far too large may not fit into memory.
             max(step, min(secant, 2 * max(counts) // step * step)),
             (width // step + 1) * step if larger else (-(-width // step) - 1) * step,
         )
-        guess = next((guess for guess in guesses if guess >= step and guess not in counts), None)
-        if guess is None:
-            return width
+        guess = next((guess for guess in guesses if guess >= step and guess not in counts), 0)

@@ -1,4 +1,4 @@
-"""Launchers: where runs are executed, on this machine or by Slurm, and the table of their progress.
+"""Launchers: where runs are executed, on this machine or by Slurm, and their progress.
 
 A launcher has ``jobs``, how many runs it takes at a time (None for all), and ``submit``, which
 starts runs and returns a job for each: something that is ``done``, may have an ``exception``, and
@@ -21,13 +21,12 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import submitit
 import torch
 from rich.console import Console
 from rich.live import Live
-from rich.table import Column, Table
 from rich.text import Text
 from submitit.core.utils import FailedJobError
 
@@ -42,33 +41,15 @@ FORK = multiprocessing.get_context("fork")  # a fork need not import torch and f
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
 
 
-class Job(Protocol):
-    """A run that has been submitted."""
-
-    def done(self) -> bool: ...
-
-    def exception(self) -> BaseException | None: ...
-
-    def cancel(self) -> Any: ...
-
-
-class Launcher(Protocol):
-    """A place where runs are executed."""
-
-    @property
-    def jobs(self) -> int | None: ...
-
-    def submit(self, runs: Sequence[Run]) -> dict[Run, Job]: ...
-
-
 def choose_launcher(args: argparse.Namespace, out: Path) -> Launcher:
     """The place where the command line wants the runs."""
     if args.cluster == "slurm":
         return Slurm(args, out)
     if args.slurm_partition:
         raise ValueError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
-    gpus = 1 if args.gpus_per_run is None else args.gpus_per_run
-    return Machine(args.jobs, gpus, 60 * args.time if args.time else math.inf)
+    if args.time:
+        raise ValueError("--time: give --cluster slurm as well; here, write timeout 24h odeformers")
+    return Machine(args.jobs, 1 if args.gpus_per_run is None else args.gpus_per_run)
 
 
 # --- this machine ------------------------------------------------------------------------------
@@ -78,26 +59,18 @@ class LocalJob:
     """A run in a fork of this process, which leads a process group of its own.
 
     Ctrl-C at a terminal does not reach this group. The job ends when this process ends, even if
-    that is killed, or after so many seconds. CUDA shows the given GPUs to it.
+    that is killed. CUDA shows the given GPUs to it.
     """
 
-    def __init__(self, run: Run, gpus: Sequence[str], seconds: float):
+    def __init__(self, run: Run, gpus: Sequence[str]):
         self.gpus = gpus
-        self.end = time.monotonic() + seconds
-        self.expired = False
         self.process = FORK.Process(target=_start, args=(run, gpus))
         self.process.start()
 
     def done(self) -> bool:
-        """Whether the job has ended; it is ended now if its time is over."""
-        if time.monotonic() > self.end and self.process.is_alive():
-            self.expired = True
-            self.cancel()
         return not self.process.is_alive()
 
     def exception(self) -> Exception | None:
-        if self.expired:
-            return TimeoutError("its --time is over; the same command resumes it")
         status = self.process.exitcode
         return RuntimeError(f"it has ended with status {status}") if status else None
 
@@ -121,18 +94,18 @@ def _start(run: Run, gpus: Sequence[str]) -> None:
 class Machine:
     """This machine, which runs so many jobs at a time; they share its GPUs evenly."""
 
-    def __init__(self, jobs: int, gpus_per_run: int, seconds: float = math.inf):
-        self.jobs, self.gpus_per_run, self.seconds = jobs, gpus_per_run, seconds
+    def __init__(self, jobs: int, gpus_per_run: int):
+        self.jobs, self.gpus_per_run = jobs, gpus_per_run
         self.active: list[LocalJob] = []
 
-    def submit(self, runs: Sequence[Run]) -> dict[Run, Job]:
+    def submit(self, runs: Sequence[Run]) -> dict[Run, LocalJob]:
         """Start a job for each run, on the GPUs that the fewest jobs use."""
-        jobs: dict[Run, Job] = {}
+        jobs = {}
         for run in runs:
             self.active = [job for job in self.active if not job.done()]
             in_use = Counter(gpu for job in self.active for gpu in job.gpus)
             gpus = sorted(visible_gpus(), key=in_use.__getitem__)[: self.gpus_per_run]
-            jobs[run] = job = LocalJob(run, gpus, self.seconds)
+            jobs[run] = job = LocalJob(run, gpus)
             self.active.append(job)
         return jobs
 
@@ -173,20 +146,21 @@ class Slurm:
         self.executor = submitit.AutoExecutor(out / "jobs", cluster="slurm")
         self.executor.update_parameters(name="odeformers", **settings)
 
-    def submit(self, runs: Sequence[Run]) -> dict[Run, Job]:
+    def submit(self, runs: Sequence[Run]) -> dict[Run, submitit.Job]:
         # At Ctrl-C in the middle, nobody would cancel what has been submitted.
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        for number in handlers:
-            signal.signal(number, signal.SIG_IGN)
+        signals = {signal.SIGINT, signal.SIGTERM}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         try:
             with self.executor.batch():  # one array of jobs
                 jobs = [self.executor.submit(run) for run in runs]
         except FailedJobError as error:  # sbatch's
             raise ValueError(f"--cluster slurm: {reason(error)}") from error
         finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return dict(zip(runs, jobs))
+
+
+Launcher = Machine | Slurm
 
 
 # --- progress ----------------------------------------------------------------------------------
@@ -204,9 +178,8 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
         run.begin()
     waiting = [run for run in runs if not run.finished]
     at_once = launcher.jobs or len(waiting)
-    active: dict[Run, Job] = {}
-    console = Console()
-    last = -LINE
+    active: dict[Run, LocalJob | submitit.Job] = {}
+    console, last = Console(), -LINE
     try:
         with Live(console=console, auto_refresh=False) as live:
             while True:
@@ -217,17 +190,16 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
                 free = (run for run in waiting if run not in active and not run.busy)
                 if submitted := list(itertools.islice(free, at_once - len(active))):
                     active |= launcher.submit(submitted)
+                ended = not waiting and not active
+                lines = progress(runs, active)
                 if console.is_terminal:
-                    live.update(progress(runs, active), refresh=True)
-                elif time.monotonic() - last >= LINE:
+                    live.update(Text("\n".join(lines)), refresh=True)
+                elif ended or time.monotonic() - last >= LINE:
                     last = time.monotonic()
-                    print(summary(runs, active), flush=True)
-                if not waiting and not active:
+                    print("; ".join(lines), flush=True)
+                if ended:
                     break
                 time.sleep(LOOK)
-            live.update(progress(runs, active), refresh=True)
-        if not console.is_terminal:
-            print()  # which rich leaves out there
     finally:
         for job in active.values():  # at Ctrl-C, or an error
             job.cancel()
@@ -235,48 +207,25 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
             run.note_unfinished()
 
 
-def progress(runs: Sequence[Run], active: Collection[Run]) -> Table:
-    """One row per run; names are not cut in a terminal of 80 columns."""
-    table = Table(Column("run", no_wrap=True, overflow="fold"), "progress")
-    for run in runs:
-        table.add_row(run.folder.name, Text(describe(run, run in active)))
-    return table
-
-
-def describe(run: Run, active: bool) -> str:
-    """The present step of a run, or why it failed, and how far its training is."""
-    stats = read_progress(run.folder / TRAIN_LOG)
-    total, done, speed = run.facts.updates, stats["updates"], float(stats.get("ups", 0))
-    parts = [state(run, active)]
-    if done:
-        parts.append(f"epoch {stats['epoch']}, {done:,} of {total:,} updates")
-    if "loss" in stats:
-        parts.append(f"validation loss {stats['loss']}")
-    if active and speed and done < total:
-        parts.append(f"{speed:.2f} updates/s, {clock((total - done) / speed)} left")
-    return ", ".join(parts)
-
-
-def state(run: Run, active: bool) -> str:
-    """The present step of a run in a word, or why it failed."""
-    step = run.next_step
-    if step is None:
-        return "finished"
-    if active:
-        count = step.count_printed(run.folder)
-        return f"{step.name}, {count:,} sentences" if count else step.name
-    return f"failed: {run.failure}" if run.failure else "waiting"
-
-
-def summary(runs: Sequence[Run], active: Collection[Run]) -> str:
-    """One line about all runs, for a log."""
+def progress(runs: Sequence[Run], active: Collection[Run]) -> list[str]:
+    """How many runs have finished, and how far those are that are executed."""
     what = "tuning runs" if all(run.tuning for run in runs) else "runs"
-    parts = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
-    parts += [f"{run.folder.name}: {describe(run, True)}" for run in active]
-    return "; ".join(parts)
+    lines = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
+    for run in active:
+        step, stats = run.next_step, read_progress(run.folder / TRAIN_LOG)
+        total, done, speed = run.facts.updates, stats["updates"], float(stats.get("ups", 0))
+        parts = [step.name if step else "finished"]
+        if done:
+            parts.append(f"epoch {stats['epoch']}, {done:,} of {total:,} updates")
+        if "loss" in stats:
+            parts.append(f"validation loss {stats['loss']}")
+        if speed and done < total:
+            parts.append(f"{speed:.2f} updates/s, {clock((total - done) / speed)} left")
+        lines.append(f"{run.folder.name}: {', '.join(parts)}")
+    return lines
 
 
-# --- the trial ---------------------------------------------------------------------------------
+# --- the trials --------------------------------------------------------------------------------
 
 
 def call_in_child(function: Callable):

@@ -10,18 +10,17 @@ checkpoint. A lock keeps a second command from the same run.
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import submitit
 import yaml
@@ -33,7 +32,6 @@ from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.options import name_differences
 
 from .experiment import Experiment, name_options
-from .fairness import Planned
 from .results import (
     RESULTS,
     RUN,
@@ -50,10 +48,15 @@ from .scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, Facts, make_rows,
 from .variant import evaluation_words, training_words
 
 LOCK, FAILURE, COMPARISON = ".lock", "failed.txt", "comparison.yaml"
-# By kind, where predictions are printed; fairseq-eval-lm logs its score, and logs go to stderr.
-PRINTED = {Kind.TRANSLATION: "stdout", Kind.LANGUAGE_MODEL: "stderr"}
+# By kind, what a product is of what an evaluation prints; fairseq-eval-lm logs its score.
+PRINTED = {Kind.TRANSLATION: "stdout", Kind.LANGUAGE_MODEL: "all"}
 # Options of an evaluation that change no prediction, only the memory that it needs.
 BATCHING = ("batch-size", "max-sentences", "max-tokens")
+
+
+def label_of(facts: Facts) -> str:
+    """The name of a variant, with which the folders of its runs begin."""
+    return facts.architecture + name_options(facts.tried)
 
 
 # --- steps -------------------------------------------------------------------------------------
@@ -66,46 +69,40 @@ class Step:
     name: str  # in the table of progress
     words: tuple[str, ...]  # the command line, as a user types it
     product: str  # the file, in the folder of the run, that says that the step is done
-    # The stream that is the product, "stdout" or "stderr"; "" if the command writes it itself.
+    # What is printed and is the product: "stdout", or "all" that is printed or logged; "" if the
+    # command writes the product itself.
     printed: str = ""
 
     def make_product(self, folder: Path) -> None:
-        """Call the command. What it prints goes to the log, but for the stream that is the product.
+        """Call the command. What it prints goes to the log, but for what is the product.
 
         Raises:
             ValueError: it failed, or has printed nothing where that is the product.
         """
         product, log = folder / self.product, folder / TRAIN_LOG
-        with replacing(product) if self.printed else nullcontext(os.devnull) as output:
+        with replacing(product) if self.printed else nullcontext(Path(os.devnull)) as output:
             with open(output, "wb") as file, open(log, "ab") as rest:
-                start, command = rest.tell(), python_command(self.words)
-                streams = {"stdout": rest, "stderr": rest, self.printed: file}
+                start = rest.tell()
                 status = subprocess.run(
-                    command,
-                    stdout=streams["stdout"],
-                    stderr=streams["stderr"],
+                    python_command(self.words),
+                    stdout=file if self.printed else rest,
+                    stderr=subprocess.STDOUT if self.printed == "all" else rest,
                     env={**os.environ, "LOGLEVEL": "INFO"},  # fairseq logs its progress and scores
                     preexec_fn=end_with_parent,
                 ).returncode
-            logged, printed = log.read_bytes()[start:], Path(output).read_bytes()
-            if status and self.printed == "stderr":
+            told = log.read_bytes()[start:] or output.read_bytes()
+            if status and self.printed:
                 with open(log, "ab") as rest:  # since a product of a failure does not stay
-                    rest.write(printed)
-                logged = printed
+                    rest.write(output.read_bytes())
             if status:
-                why = explain_failure((logged or printed).decode(errors="replace"))
+                why = explain_failure(told.decode(errors="replace"))
                 raise ValueError(f"{self.words[0]}: {why} (status {status}); its log is {log}")
-            if self.printed and not printed.strip():
+            if self.printed and not output.read_bytes().strip():
                 raise ValueError(
-                    f"{self.words[0]}: it has printed nothing to {self.printed}, where its score "
-                    f"is read; what else it printed is in {log}"
+                    f"{self.words[0]}: it has printed nothing, where its score is read; its log is "
+                    f"{log}"
                 )
         product.touch()
-
-    def count_printed(self, folder: Path) -> int:
-        """The number of sentences that fairseq-generate has printed so far."""
-        begun = folder.glob(f"{glob.escape(self.product)}.*") if self.printed else ()
-        return sum(path.read_bytes().count(b"\nH-") for path in begun)
 
 
 def explain_failure(output: str) -> str:
@@ -155,9 +152,8 @@ def make_steps(facts: Facts, folder: Path) -> Iterator[Step]:
             words = evaluation_words(facts.kind, facts.data, facts.options, split, evaluate)
             yield Step("predicting", tuple(words), output.name, PRINTED.get(facts.kind, ""))
             if split in facts.score:
-                words = [
-                    w.replace("{output}", str(output)) for w in shlex.split(facts.score[split])
-                ]
+                line = shlex.split(facts.score[split])
+                words = [word.replace("{output}", str(output)) for word in line]
                 yield Step("scoring", tuple(words), output.with_suffix(SCORE).name, "stdout")
 
 
@@ -171,8 +167,6 @@ class Run:
     folder: Path
     facts: Facts
     tuning: bool = False  # it only trains, until the best candidate is known
-    training_seconds: float = 0.0  # that it may take
-    evaluation_seconds: float = 0.0
 
     def __call__(self) -> None:
         """Make all products that are missing; a launcher calls this in another process."""
@@ -199,9 +193,28 @@ class Run:
         steps = tuple(make_steps(self.facts, self.folder))
         return steps[:1] if self.tuning else steps
 
+    @property
+    def next_step(self) -> Step | None:
+        """The first step that is not done; None if all are."""
+        left = (step for step in self.steps if not (self.folder / step.product).exists())
+        return next(left, None)
+
+    @property
+    def finished(self) -> bool:
+        return self.next_step is None
+
     def lock(self) -> FileLock:
         """The lock of whoever executes it; to enter it raises a Timeout if another process has."""
         return FileLock(self.folder / LOCK, timeout=0)
+
+    @property
+    def busy(self) -> bool:
+        """Whether another process is executing it."""
+        try:
+            with self.lock():
+                return False
+        except Timeout:
+            return True
 
     def check_data(self) -> None:
         """Check before a training that nobody has replaced the data."""
@@ -220,21 +233,7 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / FAILURE).unlink(missing_ok=True)
         if not (self.folder / RUN).exists():
-            facts = replace(self.facts, begun=datetime.now().isoformat())
-            with replacing(self.folder / RUN) as path:
-                path.write_text(yaml.safe_dump(asdict(facts), sort_keys=False), encoding="utf-8")
-
-    def write_results(self) -> None:
-        """Write the rows of what there is of the run, and the file of the comparison."""
-        rows = make_rows(read_facts(self.folder), self.folder, self.unfinished)
-        write_rows(self.folder / RESULTS, rows)
-        collect_rows(self.folder.parent)
-
-    def note_unfinished(self) -> None:
-        """Write what a run that has ended early lacks, unless another process is executing it."""
-        if (self.folder / RUN).exists() and self.unfinished:
-            with suppress(Timeout), self.lock():
-                self.write_results()
+            write_yaml(self.folder / RUN, replace(self.facts, begun=datetime.now().isoformat()))
 
     def fail(self, reason: str) -> None:
         """Keep why the run has ended; it is not tried again by this command."""
@@ -246,102 +245,38 @@ class Run:
         return path.read_text(encoding="utf-8").strip() if path.exists() else None
 
     @property
-    def busy(self) -> bool:
-        """Whether another process is executing it."""
-        try:
-            with self.lock():
-                return False
-        except Timeout:
-            return True
+    def updates(self) -> int:
+        """How many updates are made, by its log."""
+        return read_progress(self.folder / TRAIN_LOG)["updates"]
 
-    @property
-    def next_step(self) -> Step | None:
-        """The first step that is not done; None if all are."""
-        left = (step for step in self.steps if not (self.folder / step.product).exists())
-        return next(left, None)
+    def write_results(self) -> None:
+        """Write the rows of what there is of the run, and the file of the comparison."""
+        state = ""  # what it lacks
+        if not self.finished:
+            state = f"{self.updates:,} of {self.facts.updates:,} updates"
+            state = "not evaluated" if (self.folder / TRAINED).exists() else state
+            state = f"failed: {self.failure}" if self.failure else state
+        rows = make_rows(read_yaml(self.folder / RUN, Facts), self.folder, state)
+        write_rows(self.folder / RESULTS, rows)
+        collect_rows(self.folder.parent)
 
-    @property
-    def finished(self) -> bool:
-        return self.next_step is None
-
-    @property
-    def trained_share(self) -> float:
-        """The share of its updates that are made, by its log."""
-        if (self.folder / TRAINED).exists():
-            return 1.0
-        return read_progress(self.folder / TRAIN_LOG)["updates"] / max(1, self.facts.updates)
-
-    @property
-    def unfinished(self) -> str:
-        """What is missing of a run that has been begun; "" if nothing is."""
-        if self.finished or not self.folder.exists():
-            return ""
-        if self.failure:
-            return f"failed: {self.failure}"
-        if not (self.folder / TRAINED).exists():
-            updates = read_progress(self.folder / TRAIN_LOG)["updates"]
-            return f"{updates:,} of {self.facts.updates:,} updates"
-        return "not evaluated"
+    def note_unfinished(self) -> None:
+        """Write what a run that has ended early lacks, unless another process is executing it."""
+        if (self.folder / RUN).exists() and not self.finished:
+            with suppress(Timeout), self.lock():
+                self.write_results()
 
 
-def read_facts(folder: Path) -> Facts:
-    """The facts of a run, of its ``run.yaml``."""
-    path = folder / RUN
-    with reading(path, f"is no {RUN} of this version"):
-        return Facts(**yaml.safe_load(path.read_text(encoding="utf-8")))
+def make_runs(every: Iterable[Facts], out: Path, seeds: Sequence[int]) -> list[Run]:
+    """Runs of all facts with all seeds; those of the first seed come first."""
+    return [
+        Run(out / f"{label_of(facts)}-seed{seed}", replace(facts, seed=seed))
+        for seed in seeds
+        for facts in every
+    ]
 
 
-def make_runs(
-    every: Iterable[Facts], out: Path, seeds: Sequence[int], planned: Iterable[Planned] = ()
-) -> list[Run]:
-    """Runs of all facts with all seeds; those of the first seed come first.
-
-    Args:
-        planned: tells how long their trainings may take.
-    """
-    times = {p.variant.label: (p.training_seconds, p.evaluation_seconds) for p in planned}
-    runs = []
-    for seed in seeds:
-        for facts in every:
-            label = facts.architecture + name_options(facts.tried)
-            run = Run(out / f"{label}-seed{seed}", replace(facts, seed=seed))
-            run.training_seconds, run.evaluation_seconds = times.get(label, (0.0, 0.0))
-            runs.append(run)
-    return runs
-
-
-def make_facts(planned: Planned, shared: Shared, command: str, environment: str) -> Facts:
-    """What is known of the runs of a variant before they begin."""
-    experiment, variant = planned.variant.experiment, planned.variant
-    return Facts(
-        architecture=variant.name,
-        seed=shared.seed,
-        task=experiment.task,
-        data=experiment.data,
-        data_digest=shared.data_digest,
-        code=variant.code,
-        options=variant.options,
-        tried=variant.tried,
-        evaluate=experiment.evaluate,
-        average=experiment.average,
-        test_sets=experiment.test_sets,
-        score=experiment.score,
-        bleu_tokenize=experiment.bleu_tokenize,
-        paper=experiment.paper.get(variant.name, {}),
-        parameters=planned.trial.parameters,
-        budget=experiment.budget,
-        updates=planned.updates,
-        epoch_updates=planned.trial.epoch_updates,
-        size=variant.size,
-        defaults=variant.defaults,
-        baseline=shared.baseline,
-        environment=environment,
-        command=command,
-        validation_texts=experiment.validation_texts,
-    )
-
-
-# --- what runs share ---------------------------------------------------------------------------
+# --- continuing --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -357,83 +292,67 @@ class Shared:
     seed: int  # that options are tuned with
     parameters: int = 0  # of the baseline
 
-    @classmethod
-    def of(cls, experiment: Experiment, data_digest: str) -> Shared:
-        """What the runs of an experiment share, before the baseline has been built."""
-        limits = ("max-epoch", "max-update")
-        effort = {name: experiment.train[name] for name in limits if name in experiment.train}
-        if experiment.budget:
-            effort = {"budget": clock(60 * experiment.budget)}
-        return cls(
-            data=experiment.data,
-            data_digest=data_digest,
-            task=experiment.task,
-            tune=" ".join(sorted(experiment.tune)),
-            effort={name: str(value) for name, value in effort.items()},
-            baseline=experiment.baseline or next(iter(experiment.architectures)),
-            seed=experiment.seeds[0],
-        )
+
+def read_yaml(path: Path, kind: type) -> Any:
+    """The value of a dataclass that :func:`write_yaml` has written."""
+    with reading(path, f"is no {path.name} of this version"):
+        return kind(**yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
-def read_shared(out: Path) -> Shared | None:
-    """What the runs in a folder share; None if none has begun.
+def write_yaml(path: Path, value: Any) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(yaml.safe_dump(asdict(value), sort_keys=False), encoding="utf-8")
+
+
+def read_begun(out: Path) -> dict[Path, Facts]:
+    """The folders of all runs that have been begun, each with its facts."""
+    return {path.parent: read_yaml(path, Facts) for path in sorted(out.glob(f"*/{RUN}"))}
+
+
+def share(experiment: Experiment, out: Path) -> Shared:
+    """What the runs of an experiment share, before its trials.
+
+    Of the first command in a folder, the baseline and the seed stay.
 
     Raises:
-        ValueError: an earlier version has begun it.
+        ValueError: it is not what the runs in the folder share.
     """
+    limits = ("max-epoch", "max-update")
+    effort = {name: experiment.train[name] for name in limits if name in experiment.train}
+    if experiment.budget:
+        effort = {"budget": clock(60 * experiment.budget)}
+    now = Shared(
+        data=experiment.data,
+        data_digest=sha256(Path(experiment.data)),
+        task=experiment.task,
+        tune=" ".join(sorted(experiment.tune)),
+        effort={name: str(value) for name, value in effort.items()},
+        baseline=experiment.baseline or next(iter(experiment.architectures)),
+        seed=experiment.seeds[0],
+    )
     check_version(out)
-    path = out / COMPARISON
-    if not path.exists():
-        return None
-    with reading(path, f"is no {COMPARISON} of this version"):
-        return Shared(**yaml.safe_load(path.read_text(encoding="utf-8")))
-
-
-def write_shared(out: Path, shared: Shared) -> Shared:
-    """Keep what runs share, unless another command has meanwhile; returns what is kept."""
-    out.mkdir(parents=True, exist_ok=True)
-    with FileLock(out / f".{COMPARISON}.lock"):
-        kept = read_shared(out)
-        if kept is None:
-            with replacing(out / COMPARISON) as path:
-                path.write_text(yaml.safe_dump(asdict(shared), sort_keys=False), encoding="utf-8")
-    return kept or shared
-
-
-def check_shared(experiment: Experiment, shared: Shared, out: Path) -> Shared:
-    """Check that an experiment shares what the runs in a folder do, before its trials.
-
-    Returns:
-        what the runs share: of the first command, the baseline and the seed stay.
-    """
-    kept = read_shared(out)
-    if kept is None:
-        return shared
-    if experiment.baseline is None:
-        shared = replace(shared, baseline=kept.baseline)
-    names = ("data", "task", "tune", "baseline")
-    settings = ({k: getattr(each, k) for k in names} | each.effort for each in (kept, shared))
-    then, now = settings
-    begun = list(dict.fromkeys(facts.architecture for _, facts in read_begun(out)))
-    changes = name_differences({k: (then.get(k, ""), now.get(k, "")) for k in {**then, **now}})
-    free = find_free_name(out)
-    if changes:
-        raise ValueError(
-            f"{out} was begun with other settings ({', '.join(begun)}: {', '.join(changes)}); give "
-            f"another folder, such as --out {free}"
-        )
-    if kept.data_digest != shared.data_digest:
+    if not (out / COMPARISON).exists():
+        return now
+    kept = read_yaml(out / COMPARISON, Shared)
+    names = ["data", "task", "tune", *(["baseline"] if experiment.baseline else [])]
+    then, asked = ({k: getattr(each, k) for k in names} | each.effort for each in (kept, now))
+    if kept.data == now.data and kept.data_digest != now.data_digest:
         raise ValueError(
             f"{kept.data} has other files than when {out} was begun; give another folder, such as "
-            f"--out {free}"
+            f"--out {find_free_name(out)}"
         )
+    if changes := find_changes(then, asked):
+        told = ", ".join(dict.fromkeys(facts.architecture for facts in read_begun(out).values()))
+        refuse(out, f"{told}: {', '.join(changes)}")
     return kept
 
 
-def read_begun(out: Path) -> Iterator[tuple[Path, Facts]]:
-    """The folders of all runs that have been begun, each with its facts."""
-    for path in sorted(out.glob(f"*/{RUN}")):
-        yield path.parent, read_facts(path.parent)
+def write_shared(out: Path, shared: Shared) -> None:
+    """Keep what runs share, unless another command has meanwhile."""
+    out.mkdir(parents=True, exist_ok=True)
+    with FileLock(out / f".{COMPARISON}.lock"):
+        if not (out / COMPARISON).exists():
+            write_yaml(out / COMPARISON, shared)
 
 
 def check_begun(every: Iterable[Facts], out: Path) -> None:
@@ -442,41 +361,44 @@ def check_begun(every: Iterable[Facts], out: Path) -> None:
     Raises:
         ValueError: one was not; the message has the folders to delete.
     """
-    asked = {facts.architecture + name_options(facts.tried): facts for facts in every}
-    folders: dict[tuple[str, ...], list[Path]] = {}  # by what has changed
-    names: dict[tuple[str, ...], dict[str, None]] = {}
-    for folder, kept in read_begun(out):
-        now = asked.get(kept.architecture + name_options(kept.tried))
-        if now and (changes := name_changes(kept, now)):
-            folders.setdefault(changes, []).append(folder)
-            names.setdefault(changes, {})[kept.architecture] = None
+    asked, folders = {label_of(facts): facts for facts in every}, []
+    told: dict[str, dict[str, None]] = {}  # architectures, by what has changed
+    for folder, kept in read_begun(out).items():
+        now = asked.get(label_of(kept), kept)
+        changes = find_changes(settings(kept), settings(now))
+        changes = changes if kept.code == now.code else ("the files of its plugin have changed",)
+        if changes:
+            folders.append(str(folder))
+            told.setdefault(", ".join(changes), {})[kept.architecture] = None
     if folders:
-        told = (f"{', '.join(names[changes])}: {', '.join(changes)}" for changes in folders)
-        remove = " ".join(map(str, chain.from_iterable(folders.values())))
-        raise ValueError(
-            f"{out} was begun with other settings ({'; '.join(told)}); delete {remove} to train "
-            f"anew, or give another folder, such as --out {find_free_name(out)}"
-        )
+        differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in told.items())
+        refuse(out, differences, f"delete {' '.join(folders)} to train anew, or ")
 
 
-def name_changes(kept: Facts, asked: Facts) -> tuple[str, ...]:
-    """The settings of a run that a command would change."""
-    if kept.code != asked.code:
-        return ("the files of its plugin have changed",)
-    then, now = (
-        {"average": str(facts.average), **facts.options, "user-dir": ""}
-        | {f"evaluate {k}": v for k, v in facts.evaluate.items() if k not in BATCHING}
-        for facts in (kept, asked)
+def refuse(out: Path, told: str, remedy: str = "") -> None:
+    """Refuse a command that differs from what has begun a folder."""
+    raise ValueError(
+        f"{out} was begun with other settings ({told}); {remedy}give another folder, such as --out "
+        f"{find_free_name(out)}"
     )
+
+
+def settings(facts: Facts) -> Options:
+    """All that the runs of a variant have in common, but where the package is."""
+    evaluate = {f"evaluate {k}": v for k, v in facts.evaluate.items() if k not in BATCHING}
+    return {"average": str(facts.average), **facts.options, "user-dir": "", **evaluate}
+
+
+def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """What has changed of some options, which are compared as they are typed."""
+
+    def show(value: object) -> str:
+        words = to_words({"option": value})
+        return words[-1] if len(words) > 1 else "set" if words else ""
+
     return name_differences(
-        {name: (show(then.get(name)), show(now.get(name))) for name in {**now, **then}}
+        {name: (show(then.get(name)), show(now.get(name))) for name in {**then, **now}}
     )
-
-
-def show(value: object) -> str:
-    """The value of an option as it is typed; "" if the option is left out."""
-    words = to_words({"option": value})
-    return words[-1] if len(words) > 1 else "set" * len(words)
 
 
 # --- tuning ------------------------------------------------------------------------------------
@@ -488,16 +410,13 @@ def choose_facts(every: Sequence[Facts], out: Path) -> list[Facts]:
     The best one has the best validation with the seed that options are tuned with, also among
     candidates of earlier commands.
     """
-    names = dict.fromkeys(facts.architecture for facts in every)
-    begun = [(folder, facts) for folder, facts in read_begun(out) if facts.architecture in names]
-    files = [folder / RESULTS for folder, _ in begun]
+    names, begun = dict.fromkeys(facts.architecture for facts in every), read_begun(out)
+    files = [path / RESULTS for path, facts in begun.items() if facts.architecture in names]
     rows = [r for path in files if path.exists() for r in read_rows(path) if not r.metric]
-    settings = choose_settings(rows).settings
+    tuned = choose_settings(rows).settings
     chosen = []
     for name in names:
-        tuned = settings.get(name)
-        of_name = [
-            facts for facts in (*every, *(f for _, f in begun)) if facts.architecture == name
-        ]
-        chosen.append(next((f for f in of_name if f.tuned == tuned), of_name[0]))
+        known = [facts for facts in (*every, *begun.values()) if facts.architecture == name]
+        best = (facts for facts in known if facts.tuned == tuned.get(name))
+        chosen.append(next(best, known[0]))
     return chosen

@@ -1,7 +1,7 @@
 """Trials: what one build of a model and a few updates tell before the first training begins.
 
-A trial finds what would end a training, an evaluation or the report hours later, and measures what
-a run costs.
+A trial finds what would end a training or an evaluation hours later, and measures what an update
+costs.
 """
 
 from __future__ import annotations
@@ -10,31 +10,30 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
 import torch
 from fairseq import metrics, tasks, utils
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import GroupedIterator
 from fairseq.trainer import Trainer
 
+from fairseq_odeformers.files import naming_faults, replacing
 from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .results import Options
 from .variant import Untrained, Variant
 
+TRIALS = "trials.json"  # what has been measured for the runs in a folder
 STEPS = 4  # updates that are timed at least, unless the time is over
 SECONDS = 2.0  # of updates that are timed at least where they determine the length of a training
-EXAMPLES = 16  # in the batch of the evaluation that is timed
+EXAMPLES = 16  # that are validated on
 # The ends of options that do not change the size of a model, and hardly the time of an update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
-SKIP = "skip-invalid-size-inputs-valid-test"
 LONGER = {  # the options that make room for a longer example
     Kind.TRANSLATION: "--max-source-positions and --max-target-positions",
     Kind.CLASSIFICATION: "--shorten-method truncate, or --max-positions",
@@ -51,35 +50,75 @@ class Trial:
     epoch_updates: int  # of one epoch
     seconds: float  # of an update, on average
     timed: int  # updates
-    validation_seconds: float  # of one validation
-    prediction_seconds: float  # of a test set that is as long as the validation set
+    validation_texts: int | None = None  # that choose the best checkpoints, if they are texts
 
 
-def digest_trial(variant: Variant, data_digest: str) -> str:
-    """A digest of all that a trial depends on; options that hardly cost time are left out."""
-    experiment = variant.experiment
-    costly = {k: v for k, v in variant.options.items() if not k.endswith((*COST_FREE, "user-dir"))}
-    facts = [costly, experiment.evaluate, sorted(experiment.test_sets), variant.code, data_digest]
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+@dataclass(frozen=True)
+class Trials:
+    """Trials of the runs in a folder, and what is measured of them once.
+
+    Attributes:
+        measured: by digests of what it depends on.
+    """
+
+    data_digest: str
+    measured: dict[str, Any]
+
+    def count(self, variant: Variant) -> int:
+        """The parameters of a variant."""
+        key = f"parameters {self.digest(variant)}"
+        if key not in self.measured:
+            self.measured[key] = variant.build().parameters
+        return self.measured[key]
+
+    def measure(self, variant: Variant, end: float = math.inf) -> Trial:
+        """The trial of a variant, which begins nothing that can be left out after *end*."""
+        key = f"trial {self.digest(variant)}"
+        if key not in self.measured:
+            self.measured[key] = asdict(try_variant(variant, end))
+        elif variant.tried:
+            variant.build()  # a value that hardly costs time may still be wrong
+        known = (field.name for field in fields(Trial))  # an earlier version measured more
+        return Trial(**{name: self.measured[key].get(name) for name in known})
+
+    def digest(self, variant: Variant) -> str:
+        """A digest of all that a trial depends on; options that hardly cost time are left out."""
+        experiment, free = variant.experiment, (*COST_FREE, "user-dir")
+        costly = {k: value for k, value in variant.options.items() if not k.endswith(free)}
+        facts = [costly, experiment.evaluate, sorted(experiment.test_sets), variant.code]
+        facts.append(self.data_digest)
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def try_variant(variant: Variant, seconds: float | None = None) -> Trial:
+def read_trials(out: Path) -> dict[str, Any]:
+    """What has been measured for the runs in a folder."""
+    path = out / TRIALS
+    with naming_faults(path, "is damaged; remove it"):
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def write_trials(out: Path, measured: dict[str, Any]) -> None:
+    """Add to what has been measured."""
+    with replacing(out / TRIALS) as path:
+        path.write_text(json.dumps({**read_trials(out), **measured}, indent=1), encoding="utf-8")
+
+
+def try_variant(variant: Variant, end: float = math.inf) -> Trial:
     """Build a model once, check the data with it, and time a few updates.
 
     Args:
-        seconds: that timing them may take, if they determine the length of the training.
+        end: on the clock; what can be left out is not begun after it.
     """
     untrained = variant.build()
-    check_data(variant, untrained)
     trainer, updates = start_training(variant, untrained)
-    epoch_updates = len(updates)
-    check_best(trainer.cfg, epoch_updates)
-    times = time_updates(trainer, updates, seconds)
+    check_data(variant, trainer)
     check_metric(trainer)
-    validation, prediction = time_evaluation(variant, trainer)
-    return Trial(
-        untrained.parameters, epoch_updates, fmean(times), len(times), validation, prediction
-    )
+    epoch_updates, least = len(updates), SECONDS if variant.experiment.budget else 0.0
+    times = time_updates(trainer, updates, least, end)
+    texts = None
+    if variant.experiment.kind in (Kind.TRANSLATION, Kind.CLASSIFICATION):
+        texts = len(validation_set(trainer))
+    return Trial(untrained.parameters, epoch_updates, fmean(times), len(times), texts)
 
 
 # --- a few updates -----------------------------------------------------------------------------
@@ -96,8 +135,7 @@ def start_training(variant: Variant, untrained: Untrained) -> tuple[Trainer, Gro
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
     trainer.save_checkpoint = lambda *_: None  # fairseq saves the state of a failure
     try:
-        epoch = trainer.get_train_iterator(epoch=1)
-        batches = epoch.next_epoch_itr(shuffle=True)
+        batches = trainer.get_train_iterator(epoch=1).next_epoch_itr(shuffle=True)
     except Exception as error:
         if not isinstance(error, IndexError) and "dataset is empty" not in str(error):
             raise  # both are fairseq's, where it leaves all examples out
@@ -105,12 +143,12 @@ def start_training(variant: Variant, untrained: Untrained) -> tuple[Trainer, Gro
             f"{variant.experiment.data}: no training example fits; check --max-tokens and "
             "--max-positions"
         ) from error
-    for subset in cfg.dataset.valid_subset.split(","):
-        task.load_dataset(subset, combine=False, epoch=1)
     return trainer, GroupedIterator(batches, cfg.optimization.update_freq[0])
 
 
-def time_updates(trainer: Trainer, updates: Iterable, seconds: float | None = None) -> list[float]:
+def time_updates(
+    trainer: Trainer, updates: Iterable, least: float = 0.0, end: float = math.inf
+) -> list[float]:
     """The seconds of each of a few updates, in the order of a training.
 
     Each is made twice, and the second one counts: the first one of a size allocates memory. They
@@ -118,11 +156,9 @@ def time_updates(trainer: Trainer, updates: Iterable, seconds: float | None = No
     are tried with the model.
 
     Args:
-        seconds: that this may take; it ends with two updates at least. None for a few updates.
+        least: seconds that are timed, and :data:`STEPS` updates, but for one after *end*.
     """
     times: list[float] = []
-    least = 0.0 if seconds is None else SECONDS
-    end = time.perf_counter() + (math.inf if seconds is None else seconds)
     for samples in updates:
         make_update(trainer, samples)
         start, cpu = time.perf_counter(), time.process_time()
@@ -130,8 +166,7 @@ def time_updates(trainer: Trainer, updates: Iterable, seconds: float | None = No
         elapsed = time.perf_counter() - start
         # Other processes on the machine make the clock's time longer.
         times.append(elapsed if trainer.cuda else min(elapsed, time.process_time() - cpu))
-        over = time.perf_counter() > end and len(times) > 1
-        if over or len(times) >= STEPS and sum(times) >= least:
+        if time.perf_counter() > end or len(times) >= STEPS and sum(times) >= least:
             break
     return times
 
@@ -146,78 +181,18 @@ def make_update(trainer: Trainer, samples: list) -> None:
         torch.cuda.synchronize()
 
 
-def count_updates(optimization, per_epoch: int) -> int:
-    """The updates of a training: to ``--max-epoch`` or ``--max-update``, whichever comes first."""
-    limits = (optimization.max_epoch * per_epoch, optimization.max_update)
-    updates = min((limit for limit in limits if limit > 0), default=0)
-    if not updates:
-        raise ValueError("the training has no end; give --max-epoch or --max-update")
-    return updates
-
-
-def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int:
-    """The number of checkpoints that fairseq saves in a training and that can be averaged.
-
-    At the end of an epoch it saves none that is named by updates.
-    """
-    if interval := int(options.get("save-interval-updates") or 0):
-        saved = range(interval, updates + 1, interval)
-        return sum(number % epoch_updates > 0 for number in saved)
-    if options.get("no-epoch-checkpoints"):
-        return 0
-    return updates // epoch_updates // int(options.get("save-interval") or 1)
-
-
-def check_best(cfg, epoch_updates: int) -> None:
-    """Check that a training saves the best checkpoint, under its name."""
-    for name, value in (
-        ("disable-validation", cfg.dataset.disable_validation),
-        ("no-save", cfg.checkpoint.no_save),
-        ("checkpoint-suffix", cfg.checkpoint.checkpoint_suffix),
-    ):
-        if value:
-            raise ValueError(
-                f"--{name} {value}: the best checkpoint is evaluated; leave the option out"
-            )
-    epochs = count_updates(cfg.optimization, epoch_updates) // epoch_updates
-    intervals = cfg.dataset.validate_interval, cfg.checkpoint.save_interval
-    by_updates = cfg.dataset.validate_interval_updates or cfg.checkpoint.save_interval_updates
-    if not (by_updates or cfg.optimization.max_update) and math.lcm(*intervals) > epochs:
-        raise ValueError(
-            f"--validate-interval {intervals[0]} --save-interval {intervals[1]}: {epochs} epochs "
-            "save no best checkpoint; give less"
-        )
-
-
 def check_metric(trainer: Trainer) -> None:
     """Check that a validation has the metric that chooses the best checkpoint."""
-    name = trainer.cfg.checkpoint.best_checkpoint_metric
+    name, dataset = trainer.cfg.checkpoint.best_checkpoint_metric, validation_set(trainer)
     if name == "bleu" and getattr(trainer.cfg.task, "eval_bleu", False):
         return  # a model that is hardly trained translates some batches to nothing
+    sample = dataset.collater([dataset[n] for n in range(min(EXAMPLES, len(dataset)))])
     with metrics.aggregate(new_root=True) as validation:
-        trainer.valid_step(take_examples(trainer))
-    logged = [key for key in validation.get_smoothed_values() if not key.startswith("_")]
-    if name not in logged:
+        trainer.valid_step(sample)
+    known = [key for key in validation.get_smoothed_values() if not key.startswith("_")]
+    if name not in known:
         remedy = " (--eval-bleu adds bleu)" if name == "bleu" else ""
-        raise ValueError(
-            f"--best-checkpoint-metric {name}: choose from {', '.join(logged)}{remedy}"
-        )
-
-
-def time_evaluation(variant: Variant, trainer: Trainer) -> tuple[float, float]:
-    """The seconds of a validation, and of predicting as many examples.
-
-    An untrained model translates up to the greatest length, so a trained one takes less.
-    """
-    task, model, sample = trainer.task, trainer.get_model(), take_examples(trainer)
-    validation = prediction = seconds_of(lambda: trainer.valid_step(sample))
-    if variant.experiment.kind is Kind.TRANSLATION and variant.experiment.test_sets:
-        cfg = variant.parse_evaluation(next(iter(variant.experiment.test_sets)))
-        generator = task.build_generator([model], cfg.generation)
-        prediction = seconds_of(lambda: task.inference_step(generator, [model], sample))
-    examples = len(validation_set(trainer))
-    batches = examples / min(examples, EXAMPLES)
-    return batches * validation, batches * prediction
+        raise ValueError(f"--best-checkpoint-metric {name}: choose from {', '.join(known)}{remedy}")
 
 
 def validation_set(trainer: Trainer) -> FairseqDataset:
@@ -225,112 +200,37 @@ def validation_set(trainer: Trainer) -> FairseqDataset:
     return trainer.task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
 
 
-def take_examples(trainer: Trainer) -> dict[str, Any]:
-    """A batch of the first examples of the validation set, on the device of the model."""
-    dataset = validation_set(trainer)
-    examples = [dataset[index] for index in range(min(EXAMPLES, len(dataset)))]
-    return utils.apply_to_sample(lambda x: x.to(trainer.device), dataset.collater(examples))
-
-
-@torch.no_grad()
-def seconds_of(function: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    function()
-    return time.perf_counter() - begin
-
-
 # --- the data ----------------------------------------------------------------------------------
 
 
-def check_data(variant: Variant, untrained: Untrained) -> None:
+def check_data(variant: Variant, trainer: Trainer) -> None:
     """Check that a model and its batches have room for all examples that it is evaluated on.
 
-    fairseq leaves examples that are too long out of a training, where they are counted, and of
-    ``fairseq-eval-lm``; it ends a validation or ``fairseq-generate`` at the first one.
+    They are batched as the trainings and evaluations will do it, where fairseq refuses them, but
+    for ``fairseq-eval-lm``, which leaves out longer ones.
     """
-    cfg, task, model = untrained
-    experiment = variant.experiment
-    limits, remedy = (task.max_positions(), model.max_positions()), LONGER[experiment.kind]
-    train = cfg.dataset.train_subset
-    task.load_dataset(train, combine=True, epoch=1)
-    where = f"{experiment.data}, {train}"
-    check_positions(task.dataset(train), (*limits, cfg.dataset.max_tokens), where, "", skips=True)
-    if not cfg.dataset.disable_validation:
-        for subset in cfg.dataset.valid_subset.split(","):
-            task.load_dataset(subset, combine=False, epoch=1)
-            dataset, where = task.dataset(subset), f"{experiment.data}, {subset}"
-            skips = cfg.dataset.skip_invalid_size_inputs_valid_test
-            fitting = check_positions(dataset, limits, where, f"{remedy}; or --{SKIP}", skips)
-            check_batches(
-                dataset, fitting, cfg.dataset.max_tokens_valid, where, "--max-tokens-valid"
-            )
+    experiment, task, model = variant.experiment, trainer.task, trainer.get_model()
+    longer = f"does not fit; give {LONGER[experiment.kind]}, or"
+    for subset in trainer.cfg.dataset.valid_subset.split(","):
+        remedy = "--max-tokens-valid, or --skip-invalid-size-inputs-valid-test"
+        task.load_dataset(subset, combine=False, epoch=1)
+        with naming_faults(f"{experiment.data}, {subset}", f"{longer} {remedy}"):
+            trainer.get_valid_iterator(subset)
     for split in experiment.test_sets:
-        where = f"{experiment.data}, {split}"
-        if experiment.kind is Kind.CLASSIFICATION:  # which odeformers predict reads
-            truncate = variant.parse_evaluation(split).truncate or allows_truncation(task.cfg)
-            task.load_dataset(split)  # refuses labels of several words
-            if not truncate:
-                remedy = f"{LONGER[experiment.kind]}; or truncate: true under evaluate"
-                check_positions(task.dataset(split), limits, where, remedy)
-        else:
-            check_evaluation(variant, model, split, where)
-
-
-def check_evaluation(variant: Variant, model, split: str, where: str) -> None:
-    """Check a test set that ``fairseq-generate`` or ``fairseq-eval-lm`` reads."""
-    generates = variant.experiment.kind is Kind.TRANSLATION
-    cfg = variant.parse_evaluation(split)
-    if not generates:
-        cfg.task.tokens_per_sample -= cfg.eval_lm.context_window
-    task = tasks.setup_task(cfg.task)
-    task.load_dataset(split)
-    limits = [model.max_positions(), *([task.max_positions()] if generates else [])]
-    dataset = task.dataset(split)
-    fitting = check_positions(dataset, limits, where, LONGER[variant.experiment.kind])
-    check_batches(dataset, fitting, cfg.dataset.max_tokens, where, "max-tokens under evaluate")
-
-
-def check_positions(
-    dataset: FairseqDataset, limits: Sequence, where: str, remedy: str, skips: bool = False
-) -> np.ndarray:
-    """Check that no example has more tokens than a model has positions.
-
-    Args:
-        limits: the most tokens of an example, by the task and by the model.
-        where: the data and the split.
-        remedy: the options that make room for more.
-        skips: whether longer examples are left out; they are counted.
-
-    Returns:
-        The numbers of the examples, without those that are left out.
-    """
-    indices, limit = dataset.ordered_indices(), utils.resolve_max_positions(*limits)
-    if limit is None:
-        return indices
-    fitting, longer = dataset.filter_indices_by_size(indices, limit)
-    if len(longer):
-        first = min(longer)
-        most, size = (
-            " and ".join(map(str, np.atleast_1d(numbers)))
-            for numbers in (limit, dataset.size(first))
-        )
-        fault = (
-            f"{where}: {len(longer):,} of {len(indices):,} examples are longer than the model "
-            f"takes, {most} tokens (number {first + 1} has {size})"
-        )
-        if not skips:
-            raise ValueError(f"{fault}; give {remedy}")
-        print(f"{fault}; they are left out", flush=True)
-    return fitting
-
-
-def check_batches(
-    dataset: FairseqDataset, indices: np.ndarray, most: int | None, where: str, option: str
-) -> None:
-    """Check that no example has more tokens than a batch may have, by an option."""
-    sizes = {dataset.num_tokens(index): index for index in indices} if most else {}
-    if most and sizes and max(sizes) > most:
-        raise ValueError(
-            f"{where}: number {sizes[max(sizes)] + 1} has {max(sizes)} tokens, more than a batch "
-            f"of {most}; give {option} {max(sizes)}"
-        )
+        reader, parsed, most = task, variant.parse_evaluation(split), None
+        limits = [model.max_positions(), task.max_positions()]
+        if experiment.kind is not Kind.CLASSIFICATION:
+            most = parsed.dataset.max_tokens
+            if experiment.kind is not Kind.TRANSLATION:
+                limits.pop()
+                parsed.task.tokens_per_sample -= parsed.eval_lm.context_window
+            reader = tasks.setup_task(parsed.task)
+        elif parsed.truncate or allows_truncation(task.cfg):
+            limits = []
+        reader.load_dataset(split)
+        with naming_faults(f"{experiment.data}, {split}", f"{longer} other options of evaluate"):
+            reader.get_batch_iterator(
+                reader.dataset(split),
+                max_tokens=most,
+                max_positions=utils.resolve_max_positions(*limits),
+            )

@@ -94,13 +94,13 @@ class Variant:
     @cached_property
     def cfg(self) -> DictConfig:
         """The configuration that ``fairseq-train`` makes of the options."""
-        options = resolve_shares(self.options, PROVISIONAL_UPDATES)
-        line = training_words(self.experiment.data, {**options, "user-dir": None})
+        options = {**resolve_shares(self.options, PROVISIONAL_UPDATES), "user-dir": None}
+        line = training_words(self.experiment.data, options)
         cfg = convert_namespace_to_omegaconf(parse_args_and_arch(training_parser(), line))
-        rates, adam = cfg.optimization.lr, str(options.get("optimizer", "")).startswith("adam")
+        rates = cfg.optimization.lr
         if min(rates) <= 0:
             raise ValueError(f"--lr {options['lr']}: give a rate above 0")
-        if adam and max(rates) >= LEAST_WRONG_RATE:
+        if str(options.get("optimizer")).startswith("adam") and max(rates) >= LEAST_WRONG_RATE:
             raise ValueError(f"--lr {options['lr']}: give Adam a rate below 1, such as 1e-3")
         return cfg
 
@@ -112,19 +112,13 @@ class Variant:
 
     def parse_evaluation(self, split: str) -> Any:
         """What the program of an evaluation makes of its words: a namespace or a config."""
-        experiment = self.experiment
-        options = {"path": "checkpoint", "user-dir": None}
-        program, *words = evaluation_words(
-            experiment.kind,
-            experiment.data,
-            self.options,
-            split,
-            {**experiment.evaluate, **options},
-        )
+        kind, data = self.experiment.kind, self.experiment.data
+        evaluate = {**self.experiment.evaluate, "path": "checkpoint", "user-dir": None}
+        _, *words = evaluation_words(kind, data, self.options, split, evaluate)
         with naming_faults("evaluate", "is refused"):
-            if program == "odeformers":
+            if kind is Kind.CLASSIFICATION:
                 return raise_errors(make_parser()).parse_args(words[1:])
-            translates = experiment.kind is Kind.TRANSLATION
+            translates = kind is Kind.TRANSLATION
             parser = raise_errors(get_generation_parser() if translates else get_eval_lm_parser())
             args = parse_args_and_arch(parser, words)
         return convert_namespace_to_omegaconf(args)
@@ -153,11 +147,11 @@ def make_variants(experiment: Experiment) -> list[Variant]:
                 variant = Variant(experiment, name, options, tried, code)
                 variant.cfg  # noqa: B018  parses the options
             variants.append(variant)
-    for variant in {variant.name: variant for variant in variants if variant.code}.values():
-        if experiment.check:
-            _, own = split_sizes({**experiment.architectures[variant.name], "arch": None})
-            with naming_faults(variant.name, "cannot be trained"), blaming():
-                require(variant.arch, *to_words(own), task=experiment.task)
+    of_plugin = {variant.name: variant.arch for variant in variants if variant.code}
+    for name, arch in of_plugin.items() if experiment.check else ():
+        _, own = split_sizes({**experiment.architectures[name], "arch": None})
+        with naming_faults(name, "cannot be trained"), blaming():
+            require(arch, *to_words(own), task=experiment.task)
     return variants
 
 
@@ -166,20 +160,19 @@ def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
 
     A shared one is left out where the model does not have it or does not support it.
     """
-    arch, train = own.get("arch", name), experiment.train
-    supported = option_names(experiment, arch)
+    arch, supported = own.get("arch", name), option_names(experiment, own.get("arch", name))
     shared = {key: value for key, value in experiment.shared.items() if key in supported}
-    neutral, chosen = split_sizes({**train, **own})
+    neutral, chosen = split_sizes({**experiment.train, **own})
     sizes, given = (
         {underscore(key): value for key, value in options.items()}
         for options in (experiment.sizes, chosen)
     )
     sizes = size_options(arch, {**sizes, **neutral}, given)
-    sizes = {hyphenate(key): size for key, size in sizes.items()}
-    place = {"user-dir": experiment.plugin or USER_DIR}
+    options = {"arch": arch, **{hyphenate(key): size for key, size in sizes.items()}, **shared}
+    options |= {**chosen, "user-dir": experiment.plugin or USER_DIR}
     return {
         key: value.replace("{arch}", arch) if isinstance(value, str) else value
-        for key, value in {"arch": arch, **sizes, **shared, **chosen, **place}.items()
+        for key, value in options.items()
         if value is not None
     }
 

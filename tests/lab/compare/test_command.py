@@ -25,12 +25,11 @@ def data(tmp_path_factory):
     [
         ("--redo transformer", "--redo: delete the folders of its runs in --out"),
         ("--gpus 1", "--gpus: choose GPUs by CUDA_VISIBLE_DEVICES"),
-        ("--gpus=1", "--gpus: choose GPUs by CUDA_VISIBLE_DEVICES"),
+        ("--time 1h", "--time: give --cluster slurm as well; here, write timeout"),
         ("--budgett 1m", "--budgett: there is no such option; did you mean --budget"),
         ("--user-dir {a} --user-dir {b}", "--user-dir {a} {b}: fairseq takes one folder"),
         ("--user-dir {b}", "--user-dir {b}: it does not import fairseq_odeformers"),
         ("--baseline lstm", "--baseline lstm: give one of transformer"),
-        ("--lr 2", "transformer cannot be trained (--lr 2: give Adam a rate below 1"),
     ],
 )
 def test_what_has_gone_is_told_with_what_to_do_instead(words, told, data, tmp_path, capsys):
@@ -46,8 +45,7 @@ def test_what_has_gone_is_told_with_what_to_do_instead(words, told, data, tmp_pa
     assert f"odeformers compare: error: {told.format(**places)}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_dry_run_speaks_of_no_checkpoint(number, status, data, tmp_path):
+def test_an_interrupted_dry_run_speaks_of_no_checkpoint(data, tmp_path):
     errors = open(tmp_path / "errors", "w+b")
 
     def compare():
@@ -61,10 +59,10 @@ def test_an_interrupted_dry_run_speaks_of_no_checkpoint(number, status, data, tm
     end = time.monotonic() + 120
     while b"trying" not in (tmp_path / "errors").read_bytes() and time.monotonic() < end:
         time.sleep(0.02)
-    os.kill(command.pid, number)
+    os.kill(command.pid, signal.SIGINT)
     command.join(60)
     said = (tmp_path / "errors").read_text()
-    assert command.exitcode == status and "interrupted; nothing was trained" in said
+    assert command.exitcode == 130 and "interrupted; nothing was trained" in said
     assert "Traceback" not in said
 
 
@@ -76,7 +74,7 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkey
     odeformers.main([str(word) for word in line])
     printed = capfd.readouterr().out
     assert not (tmp_path / "runs").exists()
-    assert "\n3 of 3 runs are left, 1 at a time: about 0:00:" in printed
+    assert "\n3 of 3 runs are left, 1 at a time: about 0:00:0" in printed
     tuning, others = printed.split("# Then with the best candidate")
     assert tuning.count("fairseq-train") == 2 and "fairseq-generate" not in tuning
     assert others.count("fairseq-train") == others.count("fairseq-generate") == 2

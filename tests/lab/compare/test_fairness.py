@@ -1,6 +1,5 @@
 """Widths at which architectures have a wanted number of parameters, and schedules that end."""
 
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,18 +7,16 @@ import pytest
 from lab.compare.test_experiment import read
 
 from fairseq_odeformers.lab.compare.fairness import (
-    TOLERANCE,
+    count_checkpoints,
+    count_updates,
     fit_effort,
-    match_parameters,
     search_width,
     width_options,
 )
 from fairseq_odeformers.lab.compare.trial import Trial
 from fairseq_odeformers.lab.compare.variant import make_variants
 
-TRIAL = Trial(
-    1234, epoch_updates=10, seconds=0.5, timed=4, validation_seconds=2.0, prediction_seconds=3.0
-)
+TRIAL = Trial(1234, epoch_updates=10, seconds=0.5, timed=4)
 
 
 @pytest.mark.parametrize("start, step, target", [(96, 24, 9000), (8, 8, 10**6), (256, 2, 20000)])
@@ -32,7 +29,9 @@ def test_no_other_width_is_nearer(start, step, target, square, rest):
     def count(width):
         return round(square * width**2 + 50 * width + rest)
 
-    width = search_width(count, {start: count(start)}, target, step)
+    counts = {start: count(start)}
+    search_width(count, counts, target, step)
+    width = min(counts, key=lambda width: abs(counts[width] - target))
     others = (abs(count(other) - target) for other in [start, *range(step, 10**5, step)])
     assert width == start or width % step == 0
     assert abs(count(width) - target) == min(others)
@@ -40,12 +39,14 @@ def test_no_other_width_is_nearer(start, step, target, square, rest):
 
 def test_a_size_that_is_out_of_reach_takes_few_models():
     counts = {1024: 1100}
-    assert search_width(lambda width: width + 76, counts, 10, 2) == 2
-    assert len(counts) < 5
+    search_width(lambda width: width + 76, counts, 10, 2)
+    assert min(counts) == 2 and len(counts) < 5
 
 
-def test_a_size_without_an_effect_is_no_width():
-    assert search_width(lambda width: 100, {16: 100}, 200, 2) is None
+def test_a_size_without_an_effect_is_tried_once():
+    counts = {16: 100}
+    search_width(lambda width: 100, counts, 200, 2)
+    assert len(counts) == 2
 
 
 def test_a_width_fits_the_heads():
@@ -62,66 +63,59 @@ def variant(data, arch, *words):
     return found
 
 
-@pytest.mark.parametrize(
-    "arch, width, least",
-    [
-        ("node_transformer", "encoder-ffn-embed-dim", 2),  # by default that of the embedding
-        ("transevolve_fullff_2", "encoder-ffn-embed-dim", 2),  # both sides have the width
-        ("transject", "encoder-embed-dim", 8),
-    ],
-)
-def test_the_width_of_a_known_size_is_found(arch, width, least, training_data):
-    """At the least width, the difference from a smaller size is told; a large one is refused."""
-    words = ["--layers", 2] if "fullff" in arch else []
-    data = training_data / "words"
-    if "fullff" in arch:
-        words += ["--task", "translation"]
-    small = variant(data, arch, *words)
-    large = small.change(**dict.fromkeys(width_options(arch, small.cfg.model)[0], 72))
-
-    def count(found):
-        return found.build().parameters
-
-    found = match_parameters(small, count(large), count)
-    assert found.options == large.options and count(found) == count(large)
-    assert re.fullmatch(rf"{width} \d+ -> 72", found.size)
-    parameters = count(small)
-    assert match_parameters(small, round(parameters * (1 + TOLERANCE)), count) is small
-    smallest = count(small.change(**dict.fromkeys(width_options(arch, small.cfg.model)[0], least)))
-    told = rf"{width} \d+ -> {least}, 10% more parameters than the baseline"
-    assert re.fullmatch(told, match_parameters(small, round(smallest / 1.1), count).size)
-    refused = rf"--match parameters: 30% more .*-> {least}\); give .* or"
-    with pytest.raises(ValueError, match=refused):
-        match_parameters(small, round(smallest / 1.3), count)
+def test_no_width_is_tried_after_the_time_is_over():
+    """But for one that is near enough."""
+    counts = {64: 640}
+    search_width(lambda width: 10 * width, counts, 700, 2, end=0)
+    assert counts == {64: 640}
+    search_width(lambda width: 10 * width, counts, 10**5, 2, end=0)
+    assert (
+        abs(counts[min(counts, key=lambda width: abs(counts[width] - 10**5))] - 10**5) < 2 * 10**4
+    )
 
 
 def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
     """It rises in the same share of the updates, and the limit of the epochs goes."""
-    words = ["--epochs", 3, "--warmup-updates", "20%"]
-    found = fit_effort(variant(training_data / "words", "transject", *words), TRIAL)
-    assert found.updates == 30 and found.training_seconds == 15
-    assert found.variant.options["total-num-update"] == 30
-    assert found.variant.options["warmup-updates"] == 6
-    assert found.evaluation_seconds == (3 + 1) * 2.0 + 3.0, "validations, and one test set"
-    words = ["--budget", "1m", "--warmup-updates", "20%"]
-    found = fit_effort(variant(training_data / "words", "transject", *words), TRIAL)
-    given = found.variant.options
-    assert found.updates == given["max-update"] == given["total-num-update"] == 120
+    data, warmup = training_data / "words", ["--warmup-updates", "20%"]
+    found, _, updates = fit_effort(variant(data, "transject", "--epochs", 3, *warmup), TRIAL)
+    assert updates == found.options["total-num-update"] == 30
+    assert found.options["warmup-updates"] == 6
+    planned = variant(data, "transject", "--budget", "1m", *warmup)
+    found, _, updates = fit_effort(planned, TRIAL)
+    given = found.options
+    assert updates == given["max-update"] == given["total-num-update"] == 120
     assert given["warmup-updates"] == 24 and "max-epoch" not in given
-    assert found.training_seconds == 60
+    with pytest.raises(ValueError, match="an update takes 99.0 seconds; give more"):
+        fit_effort(planned, replace(TRIAL, seconds=99.0))
+
+
+def test_as_many_checkpoints_are_saved_as_are_averaged(training_data):
+    found = variant(training_data / "words", "transject", "--epochs", 2, "--average", 3)
+    refused = "--average 3: 20 updates of transject leave 2 checkpoints"
+    with pytest.raises(ValueError, match=refused):
+        fit_effort(found, TRIAL)
+
+
+def test_a_training_ends_at_its_first_limit():
+    """Of epochs or of updates, where 0 is none; without any it would not end."""
+    for max_epoch, max_update, expected in ((3, 0, 30), (3, 20, 20), (3, 40, 30), (0, 40, 40)):
+        limits = SimpleNamespace(max_epoch=max_epoch, max_update=max_update)
+        assert count_updates(limits, 10) == expected
+    with pytest.raises(ValueError, match="give --max-epoch or --max-update"):
+        count_updates(SimpleNamespace(max_epoch=0, max_update=0), 10)
 
 
 @pytest.mark.parametrize(
-    "words, trial, refused",
+    "options, updates, saved",
     [
-        (["--budget", "1s"], replace(TRIAL, seconds=2.0), "an update takes 2.0 seconds; give more"),
-        (
-            ["--epochs", 2, "--average", 3],
-            TRIAL,
-            "--average 3: 20 updates of transject leave 2 checkpoints",
-        ),
+        ({}, 1000, 10),
+        ({"save-interval": "5"}, 1099, 2),
+        ({"no-epoch-checkpoints": True}, 1000, 0),
+        ({"save-interval-updates": "50"}, 1000, 10),
+        ({"save-interval-updates": 30}, 1000, 30),  # 33 but for 300, 600 and 900
+        ({"save-interval-updates": 500}, 2000, 0),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(words, trial, refused, training_data):
-    with pytest.raises(ValueError, match=refused):
-        fit_effort(variant(training_data / "words", "transject", *words), trial)
+def test_checkpoints_are_those_that_fairseq_saves(options, updates, saved):
+    """In epochs of 100 updates; what is saved at their ends is not named by its updates."""
+    assert count_checkpoints(options, updates, 100) == saved

@@ -10,19 +10,19 @@ import yaml
 from filelock import FileLock
 from lab.compare.test_scores import write_log
 
-from fairseq_odeformers.files import TEMPORARY, sha256
+from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare import runs
 from fairseq_odeformers.lab.compare.experiment import Experiment
 from fairseq_odeformers.lab.compare.results import read_rows
 from fairseq_odeformers.lab.compare.runs import (
-    Shared,
     Step,
     check_begun,
-    check_shared,
     choose_facts,
     explain_failure,
     make_runs,
     make_steps,
+    read_yaml,
+    share,
     write_shared,
 )
 from fairseq_odeformers.lab.compare.scores import TRAIN_LOG, TRAINED, Facts
@@ -76,7 +76,7 @@ def test_without_averages_no_epoch_is_kept():
 
 @pytest.mark.parametrize(
     "task, suffix, printed",
-    [("sentence_prediction", "tsv", ""), ("language_modeling", "out", "stderr")],
+    [("sentence_prediction", "tsv", ""), ("language_modeling", "out", "all")],
 )
 def test_predictions_are_a_table_or_what_a_command_logs(task, suffix, printed):
     facts = replace(FACTS, task=task, test_sets={"test.2016": None})
@@ -85,7 +85,7 @@ def test_predictions_are_a_table_or_what_a_command_logs(task, suffix, printed):
     assert ("--output" in line) == (suffix == "tsv")
 
 
-@pytest.mark.parametrize("printed", ["", "stdout", "stderr"])
+@pytest.mark.parametrize("printed", ["", "stdout", "all"])
 def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, tmp_path):
     """And with the log that has its errors."""
     step = Step(
@@ -99,20 +99,25 @@ def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_score_is_the_stream_that_has_it(tmp_path, monkeypatch):
-    """As fairseq-eval-lm logs it, also where LOGLEVEL would hide it; nothing printed is a failure.
-
-    Warnings are in the log.
-    """
+@pytest.mark.parametrize("printed", [">&2", ""])
+def test_a_score_that_is_logged_is_read_from_both_streams(printed, tmp_path, monkeypatch):
+    """As fairseq-eval-lm logs it, also where LOGLEVEL would hide it."""
     monkeypatch.setenv("LOGLEVEL", "ERROR")
-    line = "echo $LOGLEVEL Perplexity: 7.5 >&2; echo hello"
-    Step("predicting", ("sh", "-c", line), "test.out", "stderr").make_product(tmp_path)
-    assert (tmp_path / "test.out").read_text() == "INFO Perplexity: 7.5\n"
-    assert (tmp_path / TRAIN_LOG).read_text() == "hello\n"
-    step = Step("scoring", ("sh", "-c", "echo 27.55 >&2"), "test.score", "stdout")
-    with pytest.raises(ValueError, match="^sh: it has printed nothing to stdout"):
+    line = f"echo hello; echo $LOGLEVEL Perplexity: 7.5 {printed}"
+    Step("predicting", ("sh", "-c", line), "test.out", "all").make_product(tmp_path)
+    assert (tmp_path / "test.out").read_text() == "hello\nINFO Perplexity: 7.5\n"
+
+
+def test_warnings_are_no_score(tmp_path):
+    """They are in the log; nothing printed is a failure."""
+    line = "echo careful >&2; echo 27.55"
+    Step("scoring", ("sh", "-c", line), "test.score", "stdout").make_product(tmp_path)
+    assert (tmp_path / "test.score").read_text() == "27.55\n"
+    assert (tmp_path / TRAIN_LOG).read_text() == "careful\n"
+    step = Step("scoring", ("sh", "-c", "echo 27.55 >&2"), "other.score", "stdout")
+    with pytest.raises(ValueError, match="^sh: it has printed nothing"):
         step.make_product(tmp_path)
-    assert not (tmp_path / "test.score").exists()
+    assert not (tmp_path / "other.score").exists()
 
 
 def test_a_training_that_diverged_says_so_and_where():
@@ -127,14 +132,6 @@ def test_a_training_that_diverged_says_so_and_where():
     assert explain_failure("one\ntwo\n") == "two" and explain_failure(" ") == "no output"
 
 
-def test_a_translation_counts_its_sentences(tmp_path):
-    step = Step("predicting", ("fairseq-generate",), "best.test.out", printed="stdout")
-    assert step.count_printed(tmp_path) == 0
-    output = tmp_path / f"best.test.out.01234567{TEMPORARY}"
-    output.write_text("S-3\ta\nH-3\t-0.1\tb\nS-1\tH-\nH-1\t-0.2\tc\nS-2\td\n")
-    assert step.count_printed(tmp_path) == 2
-
-
 # --- runs ------------------------------------------------------------------------------
 
 
@@ -146,24 +143,26 @@ def begun(out, facts=FACTS):
 
 
 def test_what_is_missing_of_a_run(tmp_path):
-    """From its folder alone; the comparison's file says it, too."""
+    """From its folder alone; the comparison's file says it."""
     (run,) = make_runs([replace(FACTS, test_sets={"test": None})], tmp_path, [3])
-    assert run.unfinished == "" and run.folder == tmp_path / "a-seed3"
+    run.note_unfinished()
+    assert not run.folder.exists() and run.folder == tmp_path / "a-seed3"
+
+    def state():
+        run.note_unfinished()
+        (row,) = read_rows(tmp_path)
+        assert (row.seed, row.validation) == (3, None)
+        return row.state
+
     run.begin()
     stats = '{"epoch": 1, "num_updates": "45"}'
     (run.folder / TRAIN_LOG).write_text(f"a | INFO | train_inner | {stats}\n")
-    assert run.unfinished == "45 of 78 updates" and run.trained_share == pytest.approx(45 / 78)
+    assert state() == "45 of 78 updates"
     run.fail("no memory")
-    assert run.unfinished == "failed: no memory"
-    run.note_unfinished()
-    (row,) = read_rows(tmp_path)
-    assert (row.seed, row.state, row.validation) == (3, "failed: no memory", None)
+    assert state() == "failed: no memory"
     run.begin()  # the next command
     (run.folder / TRAINED).touch()
-    assert run.unfinished == "not evaluated"
-    for step in run.steps:
-        (run.folder / step.product).touch()
-    assert run.unfinished == "" and run.finished
+    assert state() == "not evaluated" and not run.finished
 
 
 def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
@@ -248,52 +247,61 @@ def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, t
     check_begun([replace(kept, **changes)], out)
 
 
-EXPERIMENT = Experiment("/data", {"max-epoch": 3}, {"a": {}, "b": {}}, seeds=(5, 1))
+@pytest.fixture
+def experiment(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/train.bin").write_text("1")
+    data = str(tmp_path / "data")
+    return Experiment(data, {"max-epoch": 3}, {"a": {}, "b": {}}, seeds=[5, 1])
 
 
-def test_the_first_command_says_what_runs_share(tmp_path):
+def test_the_first_command_says_what_runs_share(experiment, tmp_path):
     """The baseline, the seed that tunes and the size to match stay those of the first command."""
-    first = replace(Shared.of(EXPERIMENT, "digest"), parameters=7)
+    out = tmp_path / "runs"
+    first = replace(share(experiment, out), parameters=7)
     assert (first.baseline, first.seed) == ("a", 5)
-    write_shared(tmp_path, first)
-    later = replace(EXPERIMENT, architectures={"c": {}}, seeds=(2,))
-    assert check_shared(later, Shared.of(later, "digest"), tmp_path) == first
-    assert write_shared(tmp_path, Shared.of(later, "digest")) == first
+    write_shared(out, first)
+    later = replace(experiment, architectures={"c": {}}, seeds=[2])
+    assert share(later, out) == first
+    write_shared(out, replace(first, baseline="c"))
+    assert share(later, out) == first
 
 
 @pytest.mark.parametrize(
     "changes, named",
     [
-        ({"data": "/own"}, "data /data → /own"),
+        ({"data": "{own}"}, "data {data} → {own}"),
         ({"tune": {"lr": [1, 2]}}, "tune unset → lr"),
         ({"budget": 2.0}, "max-epoch 3 → unset, budget unset → 0:02:00"),
         ({"train": {"max-epoch": 4}}, "max-epoch 3 → 4"),
         ({"baseline": "b"}, "baseline a → b"),
     ],
 )
-def test_another_comparison_is_told_a_free_folder(changes, named, tmp_path):
-    out = tmp_path / "runs"
-    write_shared(out, Shared.of(EXPERIMENT, "digest"))
+def test_another_comparison_is_told_a_free_folder(changes, named, experiment, tmp_path):
+    own, out = shutil.copytree(experiment.data, tmp_path / "own"), tmp_path / "runs"
+    write_shared(out, share(experiment, out))
     begun(out)
-    other = replace(EXPERIMENT, **changes)
+    changes = {k: v.format(own=own) if k == "data" else v for k, v in changes.items()}
+    other, named = replace(experiment, **changes), named.format(data=experiment.data, own=own)
     for free in ("runs-2", "runs-3"):
-        with pytest.raises(
-            ValueError, match=f"^{out} .*settings .a: {named}.; .* {tmp_path}/{free}$"
-        ):
-            check_shared(other, Shared.of(other, "digest"), out)
+        refused = f"^{out} .*settings .a: {named}.; .* {tmp_path}/{free}$"
+        with pytest.raises(ValueError, match=refused):
+            share(other, out)
         (tmp_path / free).mkdir()
 
 
-def test_replaced_data_are_refused(tmp_path):
-    write_shared(tmp_path, Shared.of(EXPERIMENT, "digest"))
-    with pytest.raises(ValueError, match=f"/data has other files than when {tmp_path} was begun"):
-        check_shared(EXPERIMENT, Shared.of(EXPERIMENT, "another"), tmp_path)
+def test_replaced_data_are_refused(experiment, tmp_path):
+    out = tmp_path / "runs"
+    write_shared(out, share(experiment, out))
+    (tmp_path / "data/train.bin").write_text("2")
+    with pytest.raises(ValueError, match=f"/data has other files than when {out} was begun"):
+        share(experiment, out)
 
 
-def test_a_folder_of_an_earlier_version_is_refused(tmp_path):
+def test_a_folder_of_an_earlier_version_is_refused(experiment, tmp_path):
     (tmp_path / "plan.yaml").touch()
     with pytest.raises(ValueError, match=f"{tmp_path} was begun by an earlier version"):
-        check_shared(EXPERIMENT, Shared.of(EXPERIMENT, "digest"), tmp_path)
+        share(experiment, tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "1", "[]", "a: &a [*a]", "!!python/name:os.system x"])
@@ -306,10 +314,10 @@ def test_a_damaged_file_of_a_run_is_named(text, tmp_path):
 
 def test_the_facts_of_a_run_are_kept_as_they_are(tmp_path):
     run = begun(tmp_path, replace(FACTS, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5))
-    kept = runs.read_facts(run.folder)
+    kept = read_yaml(run.folder / "run.yaml", Facts)
     assert kept.begun and replace(kept, begun="") == run.facts
     again = begun(tmp_path, replace(run.facts, command="later"))
-    assert runs.read_facts(again.folder) == kept, "the first command stays"
+    assert read_yaml(again.folder / "run.yaml", Facts) == kept, "the first command stays"
     assert yaml.safe_load((run.folder / "run.yaml").read_text())["tried"] == {"lr": "no"}
 
 

@@ -1,9 +1,7 @@
 """What variants make of the options of an experiment, and the words of their commands."""
 
-import pytest
 from lab.compare.test_experiment import folders, read, recipe  # noqa: F401  fixtures
 
-from fairseq_odeformers.lab.compare.defaults import DESCRIPTIONS
 from fairseq_odeformers.lab.compare.variant import (
     evaluation_words,
     make_variants,
@@ -47,57 +45,6 @@ def test_what_a_variant_makes_of_the_options_of_a_recipe(recipe):  # noqa: F811
     assert found.cfg.model.encoder_embed_dim == 32
     defaults = found.defaults
     assert defaults["encoder-normalize-before"] == "False" and "dropout" not in defaults
-
-
-def test_all_combinations_of_tuned_values_are_variants(folders):  # noqa: F811
-    data = folders["long_range_arena"]
-    words = ["--archs", "transformer_classifier", *SIZES, "--tune", "lr=1e-3,2e-3", "dropout=0,0.1"]
-    found = variants(data, *words)
-    labels = [each.label.removeprefix("transformer_classifier") for each in found]
-    assert labels == [f"-lr-{lr}-dropout-{p}" for lr in ("1e-3", "2e-3") for p in ("0", "0.1")]
-    assert [(each.options["lr"], each.options["dropout"]) for each in found][1:3] == [
-        ("1e-3", "0.1"),
-        ("2e-3", "0"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "options, refused",
-    [
-        (["--tune", "lr=x,1e-3"], "--tune lr=x cannot be trained .*--lr: give a number, not 'x'"),
-        (["--lr", "-1"], "--lr -1: give a rate above 0"),
-        (["--lr", "2"], "--lr 2: give Adam a rate below 1"),
-        (["--tune", "lr=1e-3,10"], "--tune lr=10 .*--lr 10: give Adam a rate below 1"),
-        (["--encoder-blocks", "2"], "options of this name belong to transevolve"),
-        (["--droput", "0.1"], "--droput 0.1; did you mean --dropout"),
-        (["--criterion", "crossentropy"], "--criterion: .*crossentropy"),
-    ],
-)
-def test_wrong_options_name_the_variant(options, refused, folders):  # noqa: F811
-    with pytest.raises(ValueError, match=refused):
-        variants(folders["long_range_arena"], "--archs", "transformer_classifier", *options)
-
-
-TRAINED = {  # by task: the data, and architectures
-    "translation": ("translation", "macaron_transformer transevolve node_transformer_mt"),
-    "long_range_arena": ("long_range_arena", "transject macaron_classifier"),
-    "sentence_prediction": ("long_range_arena", "transject transevolve_classifier"),
-    "language_modeling": ("language_modeling", "transject_lm transevolve_lm node_transformer_lm"),
-    "masked_lm": ("language_modeling", "macaron_bert"),
-    "bert_pretraining": ("language_modeling", "macaron_bert roberta_prenorm"),
-}
-
-
-@pytest.mark.parametrize("task", DESCRIPTIONS)
-def test_every_architecture_has_the_options_of_a_default_recipe(task, folders):  # noqa: F811
-    """The task is found in the data, unless that is not the only one for them."""
-    folder, archs = TRAINED[task]
-    given = [] if task == folder else ["--task", task]
-    for found in variants(folders[folder], "--archs", *archs.split(), *given, "--epochs", 3):
-        experiment = found.experiment
-        assert (experiment.task, experiment.train["max-epoch"]) == (task, 3)
-        assert (task == "translation") == experiment.evaluate.get("remove-bpe", False)
-        assert found.build().cfg.task._name == task
 
 
 def test_shares_of_a_training_become_updates():

@@ -1,6 +1,7 @@
 """Commands of ``odeformers`` in processes of their own, and what they leave."""
 
 import os
+import shlex
 import signal
 import tempfile
 import time
@@ -107,6 +108,21 @@ def scores(out):
     """The accuracies in a report, by architecture."""
     rows = table((out / "report.md").read_text("utf-8"), "macro-F1")
     return {name: row["accuracy"] for name, row in rows.items()}
+
+
+def commands(printed, program, run=""):
+    """The options of each printed command of a program, or of one run's."""
+    found = []
+    for row in printed.splitlines():
+        words = shlex.split(row) if row.startswith(program) else []
+        options = {
+            word[2:]: None if following.startswith("--") else following
+            for word, following in zip(words, [*words[1:], "--"])
+            if word.startswith("--")
+        }
+        if words and run in str(options):
+            found.append(options)
+    return found
 
 
 def write_labelled(folder, **sizes):

@@ -15,6 +15,7 @@ from lab.compare.outside.commands import (
     held,
     line,
     refuse,
+    run,
     scores,
     table,
     wait_for,
@@ -32,10 +33,9 @@ def again(finished, tmp_path):
     """Runs a command on a copy of these runs; its ``out`` is the copy."""
     out = shutil.copytree(finished / "runs", tmp_path / "runs")
 
-    def command(*words, call=compare):
-        if call is compare:
-            return compare(finished / "data", out, *words, plugin=finished / "plugin")
-        return call(*line(finished / "data", out, *words, plugin=finished / "plugin"))
+    def command(*words, call=run, **environment):
+        words = line(finished / "data", out, *words, plugin=finished / "plugin")
+        return call(*words, **environment)
 
     command.out = out
     return command
@@ -71,26 +71,31 @@ def test_the_same_command_repeats_nothing(again):
 
 
 def test_more_seeds_train_alone(again):
+    """A seed that is not named stays in the report."""
     before = runs(again.out)
-    again(*BOTH, *SHORT, "--seeds", 1, 2)
+    again(*BOTH, *SHORT, "--seeds", 3)
     after = runs(again.out)
     assert after.items() >= before.items()
-    assert after.keys() - before.keys() == {"scripted_base-seed2", "scripted_poor-seed2"}
+    assert after.keys() - before.keys() == {"scripted_base-seed3", "scripted_poor-seed3"}
     rows = table((again.out / "report.md").read_text("utf-8"), " against ")
     assert [rows[name]["seeds"] for name in BOTH[1:]] == ["2", "2"]
 
 
-def test_a_seed_that_is_not_named_stays_in_the_report(again):
-    again(*BOTH, *SHORT, "--seeds", 3)
-    assert [*runs(again.out)] == [f"{name}-seed{seed}" for name in BOTH[1:] for seed in (1, 3)]
-    rows = table((again.out / "report.md").read_text("utf-8"), " against ")
-    assert rows["scripted_base"]["seeds"] == "2"
+def test_more_architectures_train_alone(again, controls):
+    """The first one of the first command stays the baseline, though the next names another.
 
-
-def test_more_architectures_train_alone(again):
-    """The first one of the first command stays the baseline, though the next names another."""
+    A run that fails is told, and tried again.
+    """
     before, told = runs(again.out), scores(again.out)
-    again("--archs", "scripted_good", *SHORT)
+    words = ["--archs", "scripted_good", *SHORT]
+    (controls / "fail-training").touch()
+    ended = again(*words, call=Command, SCRIPTED=str(controls)).end()
+    assert ended.status == 1 and "1 of 1" in ended.errors
+    (failed,) = (row for row in ended.output.splitlines() if "no memory is left" in row)
+    assert "scripted_good-seed1" in failed
+    assert scores(again.out) == told
+    (controls / "fail-training").unlink()
+    again(*words)
     after = runs(again.out)
     assert after.items() >= before.items()
     assert after.keys() - before.keys() == {"scripted_good-seed1"}
@@ -102,7 +107,6 @@ def test_more_architectures_train_alone(again):
     "options, named",
     [
         (["--lr", "7e-3"], ["lr", "7e-3"]),
-        (["--luck", 3], ["luck", "3"]),
         (["--epochs", 3], ["epoch", "3"]),
         (["--average", 1], ["average", "2", "1"]),
     ],
@@ -146,41 +150,40 @@ def test_data_of_another_folder_are_refused(again, finished, tmp_path):
     assert str(other) in said
 
 
-@pytest.mark.parametrize("place", ["training", "averaging", "evaluation"])
-def test_what_was_killed_resumes(place, finished, controls, tmp_path):
+def test_what_was_killed_resumes(finished, controls, tmp_path):
     """By SIGKILL; in the end there is what an uninterrupted command leaves, to the bit.
 
     No process is left behind, and what was finished before is not repeated.
     """
-    out = tmp_path / "runs"
-    words = line(finished / "data", out, *BOTH, *SHORT, "--jobs", 1, plugin=finished / "plugin")
-    hold = controls / f"hold-{place}"
-    hold.touch()
-    command = Command(*words, SCRIPTED=str(controls))
-    (mark,) = wait_for(lambda: held(controls))
-    command.kill()
-    assert command.end().status == -signal.SIGKILL
-    wait_for(lambda: not alive(mark))
-    hold.unlink()
-    begun = runs(out)["scripted_base-seed1"]
-    assert ("checkpoint_best.test.tsv" in begun, "averaged.pt" in begun) == (
-        False,
-        place == "evaluation",
-    )
-    compare(finished / "data", out, *BOTH, *SHORT, plugin=finished / "plugin")
-    assert trainings(out, "scripted_base-seed1") == (1, int(place == "training"))
-    for run in ("scripted_base-seed1", "scripted_poor-seed1"):
-        for name in ("checkpoint_best.test.tsv", "averaged.test.tsv"):
-            expected = (finished / "runs" / run / name).read_bytes()
-            assert (out / run / name).read_bytes() == expected, (run, name)
-        for name in ("checkpoint_best.pt", "averaged.pt"):
-            one, other = (
-                torch.load(folder / run / name, weights_only=False)["model"]
-                for folder in (out, finished / "runs")
-            )
-            assert one.keys() == other.keys()
-            assert all(torch.equal(one[key], other[key]) for key in one), (run, name)
-    assert scores(out) == scores(finished / "runs")
+    out, name = tmp_path / "runs", "scripted_base-seed1"
+    words = ["--archs", "scripted_base", *SHORT]
+    words = line(finished / "data", out, *words, plugin=finished / "plugin")
+    for place in ("training", "averaging", "evaluation"):
+        hold = controls / f"hold-{place}"
+        hold.touch()
+        command = Command(*words, SCRIPTED=str(controls))
+        (mark,) = wait_for(lambda: held(controls))
+        command.kill()
+        assert command.end().status == -signal.SIGKILL
+        wait_for(lambda mark=mark: not alive(mark))
+        hold.unlink()
+        mark.unlink()
+        begun = runs(out)[name]
+        assert "checkpoint_best.test.tsv" not in begun
+        assert ("averaged.pt" in begun) == (place == "evaluation")
+    run(*words)
+    assert trainings(out, name) == (1, 1)
+    expected, found = (runs(folder)[name] for folder in (finished / "runs", out))
+    for product in ("checkpoint_best.test.tsv", "averaged.test.tsv"):
+        assert found[product] == expected[product], product
+    for product in ("checkpoint_best.pt", "averaged.pt"):
+        one, other = (
+            torch.load(folder / name / product, weights_only=False)["model"]
+            for folder in (out, finished / "runs")
+        )
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one), product
+    assert scores(out)["scripted_base"] == scores(finished / "runs")["scripted_base"]
 
 
 def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):

@@ -32,7 +32,6 @@ PLACE = "{plugin}/__init__.py, line 9: NameError: name 'undefined_name' is not d
         (["mistake[--layers 2 --width 32]"], [PLACE]),
         (["mistake", "--no-check"], [PLACE]),
         (["not_a_number"], ["{plugin}/__init__.py, line 12", "NotANumber"]),
-        (["not_a_number", "--no-check"], ["not_a_number", "not finite"]),
     ],
 )
 def test_a_fault_is_told_in_one_line(options, told, data, tmp_path):

@@ -1,29 +1,13 @@
 """What options make of models: their sizes, updates and commands, by a dry run."""
 
 import re
-import shlex
 
 import pytest
 import yaml
-from lab.compare.outside.commands import cell, refuse, run, table
+from lab.compare.outside.commands import cell, commands, refuse, run, table
 
 ARCHS = ["transformer_classifier", "macaron_classifier"]
 SMALL = ["--layers", 1, "--width", 16, "--heads", 2, "--ffn", 48]
-
-
-def commands(printed, program, run=""):
-    """The options of each printed command of a program, or of one run's."""
-    found = []
-    for row in printed.splitlines():
-        words = shlex.split(row) if row.startswith(program) else []
-        options = {
-            word[2:]: None if following.startswith("--") else following
-            for word, following in zip(words, [*words[1:], "--"])
-            if word.startswith("--")
-        }
-        if words and run in str(options):
-            found.append(options)
-    return found
 
 
 def dry_run(data, folder, *words):
