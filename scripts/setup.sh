@@ -66,8 +66,14 @@ pip() {
     "$venv/bin/python" -m pip "$1" --constraint "$venv/constraints.txt" "${@:2}" >> $log 2>&1 ||
         { echo; tail -n 30 $log >&2; fail "pip failed; all that it said is in $log"; }
 }
-# What pip is doing: on a terminal in one line, elsewhere in a line every half minute.
-watch() { while sleep "$1" &> /dev/null; do printf "$2" "$(tail -n 1 $log | sed 's/^ *//' | cut -c 1-70)"; done; }
+# How many packages are installed, and what pip does: on a terminal in one line, elsewhere in a line
+# every half minute.
+progress() {
+    echo "$(ls "$venv"/lib/python3*/site-packages | grep -c dist-info) of about" \
+        "$(grep -c == "$venv/constraints.txt") packages," \
+        "$(grep -oE '(Collecting|Building [a-z]+ for) [^ ]+|Installing' $log | tail -n 1)"
+}
+watch() { while sleep "$1" &> /dev/null; do printf "$2" "$(progress)"; done; }
 if [ "$clear" ]; then watch 1 "$clear      %s" & else watch 30 '      %s\n' & fi
 trap "kill $!" EXIT
 step "1 of 3: build tools"
