@@ -97,7 +97,9 @@ def main(arguments: Sequence[str]) -> None:
     lang = args.pair.partition("-")[2]
     path = args.reference or Path(default.format(pair=args.pair), reference_name(lang))
     if not path.exists():
-        parser.error(f"{path}: no such file; prepare wmt14 writes it, or give --reference")
+        parser.error(
+            f"{path}: no such file; prepare wmt14 copies it from its archive, or give --reference"
+        )
     references = list(read_published(path))
     scores = score(read_hypotheses(args.output, len(references)), references, lang)
     for name, result in scores.items():

@@ -27,9 +27,8 @@ from fairseq_odeformers.files import fingerprints, read_lines, reading
 from .common import tokens
 from .common.command import add_number, add_path, make_parser, parse_options, preparing, step
 from .common.corpus import Corpus, Download, Files, fingerprint
-from .common.labels import Encoded, Labels
+from .common.labels import POSITIONS, Encoded, Labels
 from .common.tables import split_lines
-from .common.texts import POSITIONS
 
 logger = logging.getLogger(__name__)
 
@@ -50,23 +49,17 @@ UNDECIDED = "-"  # MultiNLI's label of pairs on which the annotators do not agre
 # MRPC is published as Microsoft's corpus, and a list of the pairs that are GLUE's development set.
 MSR_TRAIN, MSR_TEST = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt"
 MSR_DEV_IDS = "mrpc_dev_ids.tsv"
-MSR = [
-    Download(
-        f"{URL}/senteval/senteval_data/{MSR_TRAIN}",
-        [MSR_TRAIN],
-        "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89",
+MSR = {
+    f"{URL}/senteval/senteval_data/{MSR_TRAIN}": (
+        "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89"
     ),
-    Download(
-        f"{URL}/senteval/senteval_data/{MSR_TEST}",
-        [MSR_TEST],
-        "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784",
+    f"{URL}/senteval/senteval_data/{MSR_TEST}": (
+        "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784"
     ),
-    Download(
-        f"{URL}/glue/data/{MSR_DEV_IDS}",
-        [MSR_DEV_IDS],
-        "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",
+    f"{URL}/glue/data/{MSR_DEV_IDS}": (
+        "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7"
     ),
-]
+}
 
 
 @dataclass(frozen=True)
@@ -215,42 +208,11 @@ TABLES = {
     ),
 }
 TASKS = {name: tables.corpus(name) for name, tables in TABLES.items()}
-TASKS["MRPC"] = replace(TASKS["MRPC"], downloads=MSR, read=TABLES["MRPC"].read_msr)
-
-
-def prepare(
-    names: Sequence[str],
-    source: Path | None,
-    out: Path,
-    vocabulary: tuple[Path, Path] | None,
-    bpe_operations: int,
-    workers: int,
-) -> None:
-    """The binarised data of each task, with the byte-pair codes in ``code``.
-
-    Args:
-        source: None to download the published files.
-        vocabulary: subword-nmt's codes and fairseq's dictionary; None to learn both on the training
-            sentences of all named tasks.
-    """
-    if vocabulary:
-        read_codes(vocabulary[0])
-        with reading(vocabulary[1], "is no dictionary of fairseq's"):
-            Dictionary.load(str(vocabulary[1]))
-    inputs = {name: {"from": tokenize(name, source, out, workers)} for name in names}
-    texts = {name: out / "tokenized" / name for name in names}
-    if vocabulary is None:
-        learned = out / "vocabulary"
-        train = [path for text in texts.values() for path in sorted(text.glob("train.input?"))]
-        learn = partial(learn_vocabulary, train, bpe_operations)
-        what = f"learning subwords (BPE, at most {bpe_operations:,} merges)"
-        step(what, learned, {"text": inputs, "bpe_operations": bpe_operations}, learn)
-        vocabulary = learned / "code", learned / "dict.txt"
-    codes = fingerprints(vocabulary)
-    for name in names:
-        make = partial(binarize, TASKS[name].writer, texts[name], vocabulary)
-        what = f"{name}: splitting words into subwords"
-        step(what, out / f"{name}-bin", {**inputs[name], "vocabulary": codes}, make)
+TASKS["MRPC"] = replace(
+    TASKS["MRPC"],
+    downloads=[Download(url, [Path(url).name], sha256) for url, sha256 in MSR.items()],
+    read=TABLES["MRPC"].read_msr,
+)
 
 
 def tokenize(name: str, given: Path | None, out: Path, workers: int) -> str:
@@ -301,9 +263,8 @@ def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -
     dictionary.save(str(folder / "dict.txt"))
 
 
-def binarize(labels: Labels, tokenized: Path, vocabulary: tuple[Path, Path], folder: Path) -> None:
+def binarize(labels: Labels, tokenized: Path, codes: Path, dictionary: Path, folder: Path) -> None:
     """Encode and binarise the tokenised sentences of a task, and its labels; scores stay text."""
-    codes, dictionary = vocabulary
     shutil.copy(codes, folder / "code")
     segment = tokens.make_bpe_encoder(codes)
     symbols = Dictionary.load(str(dictionary))
@@ -341,7 +302,25 @@ def main(arguments: Sequence[str]) -> None:
     if bool(args.bpe_codes) != bool(args.dict):
         parser.error("--bpe-codes and --dict belong together; give both or neither")
     names = list(TASKS if "all" in args.tasks else dict.fromkeys(args.tasks))
-    vocabulary = (args.bpe_codes, args.dict) if args.bpe_codes else None
-    options = args.source, args.out, vocabulary, args.bpe_operations, args.workers
     with preparing(args):
-        prepare(names, *options)
+        if args.bpe_codes:
+            read_codes(args.bpe_codes)
+            with reading(args.dict, "is no dictionary of fairseq's"):
+                Dictionary.load(str(args.dict))
+        inputs = {
+            name: {"from": tokenize(name, args.source, args.out, args.workers)} for name in names
+        }
+        texts = {name: args.out / "tokenized" / name for name in names}
+        vocabulary = args.bpe_codes, args.dict
+        if not args.bpe_codes:
+            learned = args.out / "vocabulary"
+            train = [path for text in texts.values() for path in sorted(text.glob("train.input?"))]
+            learn = partial(learn_vocabulary, train, args.bpe_operations)
+            what = f"learning subwords (BPE, at most {args.bpe_operations:,} merges)"
+            step(what, learned, {"text": inputs, "bpe_operations": args.bpe_operations}, learn)
+            vocabulary = learned / "code", learned / "dict.txt"
+        codes = fingerprints(vocabulary)
+        for name in names:
+            make = partial(binarize, TASKS[name].writer, texts[name], *vocabulary)
+            what = f"{name}: splitting words into subwords"
+            step(what, args.out / f"{name}-bin", {**inputs[name], "vocabulary": codes}, make)

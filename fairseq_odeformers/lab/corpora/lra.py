@@ -33,10 +33,9 @@ from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
 from fairseq_odeformers.data.classification import INTENSITIES
 
 from . import listops
-from .common.command import add_number, make_parser, parse_options, preparing, step
+from .common.command import add_number, fraction, make_parser, parse_options, preparing, step
 from .common.corpus import Corpus, Download, Files, fingerprint, fingerprint_each, open_binary
 from .common.labels import Labels, hold_out
-from .common.texts import fraction
 from .text_classification import IMDB
 
 BYTES = [BYTE_TO_BCHAR[byte].replace(SPACE, SPACE_ESCAPE) for byte in range(256)]
@@ -230,20 +229,6 @@ CORPORA = {
 }
 
 
-def prepare(name: str, source: Path | None, out: Path, **settings) -> None:
-    """Prepare a task of the Long Range Arena, ``{name}-bin``; *settings* are for its reader."""
-    corpus = CORPORA[name]
-    files = corpus.files(source, out, f"raw/{name}")
-    by_file = name in ("listops", "retrieval")
-    digest = [*fingerprint_each(files).items()] if by_file else fingerprint(files)
-
-    def make(folder: Path) -> None:
-        corpus.writer.write_numbers(corpus.read(files, **settings), folder)
-
-    inputs = {"task": name, "from": digest, **settings}
-    step(f"{name}: writing the examples", out / f"{name}-bin", inputs, make)
-
-
 def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "lra",
@@ -267,5 +252,15 @@ def main(arguments: Sequence[str]) -> None:
         parser.error(f"--valid-fraction {share}: only the task text needs it")
     with preparing(args):
         for name in tasks:
-            held_out = {"valid_fraction": share} if name == "text" and share is not None else {}
-            prepare(name, args.source, args.out, **held_out)
+            corpus = CORPORA[name]
+            files = corpus.files(args.source, args.out, f"raw/{name}")
+            one_each = name in ("listops", "retrieval")  # files per split
+            digest = [*fingerprint_each(files).items()] if one_each else fingerprint(files)
+            settings = {"valid_fraction": share} if name == "text" and share is not None else {}
+            inputs = {"task": name, "from": digest, **settings}
+            write = partial(write_task, corpus, partial(corpus.read, files, **settings))
+            step(f"{name}: writing the examples", args.out / f"{name}-bin", inputs, write)
+
+
+def write_task(corpus: Corpus[Labels], read: Callable[[], Examples], folder: Path) -> None:
+    corpus.writer.write_numbers(read(), folder)

@@ -17,7 +17,14 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from fairseq_odeformers.files import build, check_path, check_regular, reading
-from fairseq_odeformers.options import flag, name_differences, output_folder, positive_int, workers
+from fairseq_odeformers.options import (
+    flag,
+    name_differences,
+    output_folder,
+    positive_int,
+    real_number,
+    workers,
+)
 from fairseq_odeformers.parser import Parser
 
 logger = logging.getLogger(__name__)
@@ -85,6 +92,14 @@ def existing_path(text: str) -> Path:
     if not (path.is_file() or path.is_dir()):
         raise argparse.ArgumentTypeError(f"{text}: no such file or folder; give an existing one")
     return path
+
+
+def fraction(text: str) -> float:
+    """The type of an option that is a share of the texts."""
+    value = real_number(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: give a number from 0 to below 1")
+    return value
 
 
 def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:

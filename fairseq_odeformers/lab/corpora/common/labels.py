@@ -19,6 +19,7 @@ from .command import show_progress
 
 logger = logging.getLogger(__name__)
 
+POSITIONS = 512  # tokens of a text that sentence_prediction takes by default
 FEWEST = 2  # training texts of a class: a warning up to here
 SHOWN = 5  # classes that a warning names
 
