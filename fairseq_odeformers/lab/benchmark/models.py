@@ -127,4 +127,4 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
             line += [f"--{option}", str(value)]
     if "--share-all-embeddings" in declared:
         line.append("--share-all-embeddings")
-    return dataless.make_config(kind, *line)
+    return dataless.make_config(dataless.parse(kind, *line))

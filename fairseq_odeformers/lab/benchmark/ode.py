@@ -10,10 +10,10 @@ All strings up to a length are one batch; a step is forward pass, cross-entropy 
 
 import torch
 from fairseq import options, utils
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
 from torchdiffeq import odeint
 
+from fairseq_odeformers.lab import dataless
 from fairseq_odeformers.models.node_transformer import naive
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.problem import Solution
@@ -72,7 +72,7 @@ def build(name: str, args) -> Subject:
     line += f" --criterion sequence_classification --encoder-embed-dim {args.embed_dim}"
     line += f" --encoder-layers {args.layers} --parity-max-length {max(args.lengths)}"
     parsed = options.parse_args_and_arch(options.get_training_parser(), line.split())
-    cfg = convert_namespace_to_omegaconf(parsed)
+    cfg = dataless.make_config(parsed)
     task = setup_task(cfg.task)
     torch.manual_seed(1)
     model = task.build_model(cfg.model)

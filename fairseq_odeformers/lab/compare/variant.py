@@ -28,6 +28,7 @@ from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.lab.check.command import require
+from fairseq_odeformers.lab.dataless import make_config
 from fairseq_odeformers.lab.parsers import raise_errors, training_parser
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
@@ -96,7 +97,7 @@ class Variant:
         """The configuration that ``fairseq-train`` makes of the options."""
         options = {**resolve_shares(self.options, PROVISIONAL_UPDATES), "user-dir": None}
         line = training_words(self.experiment.data, options)
-        cfg = convert_namespace_to_omegaconf(parse_args_and_arch(training_parser(), line))
+        cfg = make_config(parse_args_and_arch(training_parser(), line))
         rates = cfg.optimization.lr
         if min(rates) <= 0:
             raise ValueError(f"--lr {options['lr']}: give a rate above 0")

@@ -1,0 +1,27 @@
+"""A configuration of which Hydra has composed the greater part before is the one that it makes."""
+
+import pytest
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from fairseq_odeformers.lab.dataless import make_config
+
+TRANSLATION = "data --optimizer adam --adam-betas (0.9,0.98) --lr 1e-3,5e-4 --max-update 10 --arch"
+CLASSES = "data --task sentence_prediction --num-classes 3 --criterion sequence_classification"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{TRANSLATION} transevolve_randomff_1 --encoder-embed-dim 32 --dropout 0.2",
+        f"{TRANSLATION} macaron_transformer --tpu --max-source-positions 77",  # of other parts, too
+        f"{TRANSLATION} fconv --clip-norm 0.5",  # which has no dataclass
+        f"{CLASSES} --optimizer adam --arch node_transformer --ode-method rk4 --ode-steps 2",
+    ],
+)
+def test_it_is_hydra_s(line):
+    args = options.parse_args_and_arch(options.get_training_parser(), line.split())
+    make_config(options.parse_args_and_arch(options.get_training_parser(), line.split()))
+    found = make_config(args)
+    assert found == convert_namespace_to_omegaconf(args)
+    assert found.model._name == args.arch
