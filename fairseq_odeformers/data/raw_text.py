@@ -20,7 +20,7 @@ from fairseq_odeformers.files import naming_faults, reading
 
 from .word_pieces import load_tokenizer
 
-LONGEST_WORD = 250  # letters of a word of BPE, whose time grows with their square
+LONGEST_WORD = 250  # letters; BPE takes the square of them in time
 LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD}}}(?=\S)")
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text

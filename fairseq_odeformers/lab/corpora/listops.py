@@ -170,7 +170,7 @@ def main(arguments: Sequence[str]) -> None:
         with closing(generate(shape, args.seed, args.workers)) as drawn:
             examples = (([[*map(VOCABULARY.index, tokens)]], label) for tokens, label in drawn)
             splits = {split: islice(examples, size) for split, size in sizes.items()}
-            WRITER.write_numbers(splits, folder)
+            WRITER.write_numbers(lambda: splits, folder)
 
     with preparing(args):
         inputs = {"sizes": sizes, "shape": asdict(shape), "seed": args.seed}

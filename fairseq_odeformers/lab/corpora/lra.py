@@ -258,9 +258,6 @@ def main(arguments: Sequence[str]) -> None:
             digest = [*fingerprint_each(files).items()] if one_each else fingerprint(files)
             settings = {"valid_fraction": share} if name == "text" and share is not None else {}
             inputs = {"task": name, "from": digest, **settings}
-            write = partial(write_task, corpus, partial(corpus.read, files, **settings))
+            read = partial(corpus.read, files, **settings)
+            write = partial(corpus.writer.write_numbers, read)
             step(f"{name}: writing the examples", args.out / f"{name}-bin", inputs, write)
-
-
-def write_task(corpus: Corpus[Labels], read: Callable[[], Examples], folder: Path) -> None:
-    corpus.writer.write_numbers(read(), folder)

@@ -11,12 +11,12 @@ import argparse
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
-from fairseq_odeformers.files import check_path, fingerprints
+from fairseq_odeformers.files import check_path, fingerprints, read_lines
 from fairseq_odeformers.options import real_number
 
 from .common.command import add_number, make_parser, parse_options, preparing
@@ -49,18 +49,17 @@ def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, 
 
 
 def read_folder(
-    documents: Mapping[str, tuple[Path, Path]], langs: Sequence[str]
+    documents: Mapping[str, tuple[Path, Path]], headers: Collection[str]
 ) -> dict[str, Iterator[Pair]]:
-    """The pairs of the two files of each split."""
-    return {split: read_split(*paths, langs) for split, paths in documents.items()}
+    """The pairs of each split, whose two files begin with a header if it is in *headers*."""
+    return {
+        split: islice(pair_up(*paths, read_text), split in headers, None)
+        for split, paths in documents.items()
+    }
 
 
-def read_split(first: Path, second: Path, langs: Sequence[str]) -> Iterator[Pair]:
-    """The pairs of two files, without a header of both."""
-    for number, pair in enumerate(pair_up(first, second), start=1):
-        source, target = (side.rstrip("\r") for side in pair)
-        if number > 1 or not is_header(first, (source, target), langs):
-            yield source, target
+def read_text(path: Path) -> Iterator[str]:
+    return (line.rstrip("\r") for line in read_lines(path))
 
 
 def split_pairs(
@@ -145,7 +144,12 @@ def main(arguments: Sequence[str]) -> None:
     with preparing(args):
         if args.source.is_dir():
             documents = find_documents(args.source, langs)
-            read = partial(read_folder, documents, langs)
+            headers = [
+                split
+                for split, paths in documents.items()
+                if is_header(paths[0], [next(read_text(path), "") for path in paths], langs)
+            ]
+            read = partial(read_folder, documents, headers)
             inputs = {"raw": fingerprints(chain(*documents.values()))}
         else:
             chosen = {"valid": args.valid, "test": args.test}

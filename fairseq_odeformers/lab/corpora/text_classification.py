@@ -163,8 +163,8 @@ def read_splits(corpus: Corpus[Labels], files: Files) -> Splits:
     Empty texts are dropped from the training set alone.
 
     Raises:
-        ValueError: another split has none, or the files begin with the same line, whose class no
-            other line has.
+        ValueError: another split has none, or the files begin with the same line and no other line
+            has its class.
     """
     splits = {}
     for split, texts in corpus.read(files).items():

@@ -45,8 +45,12 @@ class Labels:
     eos: bool = True
     positions: int | None = None
 
-    def write_numbers(self, splits: Mapping[str, Iterable], folder: Path) -> None:
-        """Write examples: the numbers (T) of each input's symbols, and the class."""
+    def write_numbers(self, read: Callable[[], Mapping[str, Iterable]], folder: Path) -> None:
+        """Write the examples of each split: the numbers (T) of each input's symbols, and the class.
+
+        Args:
+            read: returns them.
+        """
         dictionary = make_dictionary(self.symbols)
         end = [dictionary.eos()] if self.eos else []
 
@@ -55,7 +59,7 @@ class Labels:
                 ids = (np.asarray(part).astype(int) + dictionary.nspecial for part in parts)
                 yield [np.append(row, end).astype(int) for row in ids], label
 
-        encoded = {split: encode(examples) for split, examples in splits.items()}
+        encoded = {split: encode(examples) for split, examples in read().items()}
         self.write(encoded, dictionary, folder)
 
     def write(

@@ -72,7 +72,7 @@ class Lines:
         step("binarising the text (fairseq-preprocess)", out / "data-bin", inputs, binarize)
 
     def count(self, split: str, text: Iterable[str]) -> Iterator[str]:
-        """The text, whose size is logged, with a warning if the published text has another one."""
+        """Pass a text on and log its size, with a warning if the published text has another."""
         lines = words = 0
         for line in text:
             lines, words = lines + 1, words + len(line.split())
