@@ -38,7 +38,7 @@ def test_whole_files_are_read(folder):
 
 def test_a_sample_of_hostile_inputs(failures):
     assert len(CASES) >= 600
-    assert not failures(CASES[5::19])
+    assert not failures(CASES[5::37])
 
 
 @pytest.mark.slow

@@ -58,14 +58,15 @@ def test_wheel_holds_the_package_and_nothing_else(wheel):
 
 
 def test_train_accepts_the_architecture(installed):
-    """With the folder that the module prints, and nothing else: no advice of fairseq's."""
-    assert installed("-m", PACKAGE) == installed.folder + "\n"
+    """With its folder, and nothing else: no advice of fairseq's."""
     options = ("--user-dir", installed.folder, "--arch", "transevolve_fullff_2")
     assert "usage:" in installed("-m", "fairseq_cli.train", *options, "--help")
 
 
 WITHOUT_EXTRAS = f"""
-import argparse, logging, sys
+import argparse, logging, runpy, sys
+folder, tests = sys.argv[1:]
+sys.argv[1:] = []
 for name in ("PIL", "sacremoses", "safetensors", "subword_nmt", "tokenizers"):
     sys.modules[name] = None  # to import it is an error
 import {PACKAGE}.cli
@@ -73,18 +74,24 @@ assert "{PACKAGE}.inference.hub" not in sys.modules
 import {PACKAGE}.inference.hub
 assert logging.root.level == logging.WARNING and not logging.root.handlers
 from fairseq import models, utils
-utils.import_user_module(argparse.Namespace(user_dir=sys.argv[1]))
-sys.path.append(sys.argv[2])
+utils.import_user_module(argparse.Namespace(user_dir=folder))
+sys.path.append(tests)
 from helpers import make_classifier, make_model
 for arch in ("macaron_transformer", "node_transformer_mt", "transevolve_fullff_2"):
     make_model(arch)
 model = type(make_classifier("transject"))
 assert model is models.ARCH_MODEL_REGISTRY["transject"]
 print(sys.modules[model.__module__].__file__)
+runpy.run_module("{PACKAGE}")
 """
 
 
 def test_import_by_name_then_user_dir_without_the_libraries_of_extras(installed):
-    """fairseq raises when a name is registered twice. The root logger is left as it is."""
-    printed = installed("-c", WITHOUT_EXTRAS, installed.folder, ROOT / "tests").splitlines()
-    assert printed[-1].startswith(installed.folder)
+    """fairseq raises when a name is registered twice. The root logger is left as it is.
+
+    As a program the module prints its folder.
+    """
+    *_, file, folder = installed(
+        "-c", WITHOUT_EXTRAS, installed.folder, ROOT / "tests"
+    ).splitlines()
+    assert file.startswith(f"{folder}/") and folder == installed.folder

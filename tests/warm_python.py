@@ -1,4 +1,4 @@
-"""A Python that has imported torch and fairseq: a program in place of ``sys.executable``.
+"""A Python that has imported torch, fairseq and compare: a program instead of ``sys.executable``.
 
 What starts it, as a command or on a cluster, gets a fork of the process that runs the tests, with
 its own folder, environment, input and output. A new interpreter would import for five seconds.
@@ -24,6 +24,7 @@ from make_checkpoints import parsed
 
 import fairseq_odeformers
 from fairseq_odeformers.lab.commands import RUN_MODULE
+from fairseq_odeformers.lab.compare import command  # noqa: F401  each comparison would import it
 
 PYTHON = os.path.realpath(sys.executable)  # before a test puts one of these programs in its place
 
