@@ -29,7 +29,7 @@ PARSERS = {
     "fairseq-eval-lm": options.get_eval_lm_parser,
 }
 
-OTHERS = ("echo", "fairseq-preprocess", "for", "shuf", "subword-nmt")  # the shell's and others'
+OTHERS = ("echo", "fairseq-preprocess", "for", "subword-nmt")  # the shell's and others'
 
 
 def name(page):

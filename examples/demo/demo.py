@@ -91,7 +91,7 @@ def demo(out: Path, updates: int) -> None:
     print(f"Three steps, about two minutes on two idle cores; results go to {out}")
     print(f"step 1 of 3: generate German-English sentence pairs, {PAIRS['train']:,} to train on")
     prepare(data)
-    print(f"step 2 of 3: train for {updates} updates, most of the time")
+    print(f"step 2 of 3: train for {updates} updates, which takes most of the time")
     train(data, checkpoints, updates)
     print(f"step 3 of 3: translate {PAIRS['test']} held-out sentences")
     translations = translate(data, checkpoints / "checkpoint_last.pt")
