@@ -81,9 +81,14 @@ def note_effort(comparison: Comparison) -> Iterator[Note]:
     }
     if differ(times.values()):
         kind = RULES_OUT if differ(times.values(), INCOMPARABLE) else REMARK
-        span = f"{clock(min(times.values()))} to {clock(max(times.values()))}"
-        sentence = f"Unequal effort: trainings with one budget took {span}; compare again with a "
-        yield Note(kind, tuple(times), sentence + "longer `--budget`, or on a steadier machine.")
+        least, most = min(times.values()), max(times.values())
+        sentence = (
+            f"Unequal effort: with one budget, trainings took {clock(least)} to {clock(most)} "
+        )
+        sentence += (
+            f"({most / least - 1:.0%} more). Compare again with a longer `--budget`, or on a "
+        )
+        yield Note(kind, tuple(times), sentence + "steadier machine.")
 
 
 def note_times(comparison: Comparison) -> Iterator[Note]:

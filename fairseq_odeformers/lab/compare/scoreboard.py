@@ -115,12 +115,12 @@ def read_columns(source: str) -> list[Column]:
     name, _, path = source.rpartition("=")
     folder = Path(path)
     if folder.suffix == ".csv":
-        rows = group(read_rows(folder), "comparison")
-        comparisons = {name or each: Comparison(of_column) for each, of_column in rows.items()}
+        several = group(read_rows(folder), "comparison")
+        comparisons = [(name or each, Comparison(rows)) for each, rows in several.items()]
     else:
-        comparisons = {name or folder.resolve().name: read_comparison(folder)}
+        comparisons = [(name or folder.resolve().name, read_comparison(folder))]
     columns = []
-    for each, comparison in comparisons.items():
+    for each, comparison in comparisons:
         tables = [table for table in comparison.tables if table.checkpoint == BEST]
         tables.sort(key=lambda table: table.split != "test")
         if tables:
