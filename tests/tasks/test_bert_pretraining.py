@@ -24,7 +24,7 @@ def draw(*sizes, **options):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    folder, splits = tmp_path_factory.mktemp("documents"), {"train": draw(8, 64)}
+    folder, splits = tmp_path_factory.mktemp("documents"), {"train": draw(8, 40)}
     return write_documents(folder, words=WORDS, **splits, valid=draw(8, 8, seed=1))
 
 
@@ -40,7 +40,7 @@ def set_up(data, *extra, line=LINES, arch="macaron_bert"):
 def iterate(task, split, epoch):
     """The batches of an epoch, as fairseq's trainer asks for them."""
     return task.get_batch_iterator(
-        task.dataset(split), max_tokens=800, max_positions=task.max_positions(), epoch=epoch
+        task.dataset(split), max_tokens=500, max_positions=task.max_positions(), epoch=epoch
     ).next_epoch_itr(shuffle=split == "train")
 
 
@@ -60,8 +60,8 @@ def test_documents_with_words_of_their_own_are_told_apart(data):
     torch.manual_seed(1)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
     before = evaluate(task, model, criterion)
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    for epoch in range(1, 13):
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for epoch in range(1, 15):
         for batch in iterate(task, "train", epoch):
             loss, size, _ = criterion(model.train(), batch)
             optimizer.zero_grad()
