@@ -15,7 +15,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import write_csv
-from fairseq_odeformers.lab.compare.results import read_curve, read_rows
+from fairseq_odeformers.lab.compare.results import read_rows
 from fairseq_odeformers.lab.plots import legend, panels, save, styles
 
 HERE = Path(__file__).parent
@@ -41,8 +41,7 @@ def read_runs(out: Path) -> Trainings:
     """The trainings of a comparison."""
     trainings: Trainings = defaultdict(list)
     for run in read_rows(out):
-        if run.curve and not run.metric:
-            curve = read_curve(out / run.curve)
+        if (curve := run.learning) and not run.metric:
             name = run.architecture, run.seed, run.parameters
             for point in zip(curve.updates, curve.loss, map(round, curve.seconds)):
                 trainings[name[:2]].append(dict(zip(COLUMNS, name + point)))

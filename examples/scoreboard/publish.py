@@ -17,13 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_odeformers.files import reading, replacing, write_csv
-from fairseq_odeformers.lab.compare.results import (
-    Row,
-    read_curve,
-    read_predictions,
-    read_rows,
-    write_rows,
-)
+from fairseq_odeformers.lab.compare.results import Curve, Row, read_rows, write_rows
 
 RESULTS, CURVES, ANSWERS = "results.csv", "curves.csv", "answers.npz"
 Runs = dict[str, Row]  # the rows of trainings, by the names of runs
@@ -33,8 +27,12 @@ def publish(folder: Path, out: Path) -> None:
     """Add the complete runs in a folder to the files in another one."""
     rows = [row for row in read_rows(folder) if not row.state]
     names = {row.run for row in rows}
-    validations = [each for row in rows if not row.metric for each in validate(folder, row)]
-    answers = {row.run: answer(folder, row) for row in rows if row.predictions}
+    validations = [each for row in rows if not row.metric for each in validate(row)]
+    answers = {
+        row.run: np.array(row.outputs.output) == row.outputs.reference
+        for row in rows
+        if row.outputs
+    }
     if (out / RESULTS).exists():
         rows = [row for row in read_rows(out) if row.run not in names] + [*map(strip, rows)]
         with open(out / CURVES, encoding="utf-8", newline="") as file:
@@ -56,9 +54,9 @@ def strip(row: Row) -> Row:
     return replace(row, data="", options=json.dumps(options), curve="", predictions="")
 
 
-def validate(folder: Path, row: Row) -> Iterator[dict[str, str | int | float]]:
+def validate(row: Row) -> Iterator[dict[str, str | int | float]]:
     """The validations of a training. CPU seconds are a share of all, as updates cost alike."""
-    curve = read_curve(folder / row.curve)
+    curve = row.learning or Curve()
     for updates, loss, accuracy in zip(curve.updates, curve.loss, curve.metric):
         seconds = (row.cpu_seconds or 0) * updates / curve.updates[-1]
         yield {
@@ -71,12 +69,6 @@ def validate(folder: Path, row: Row) -> Iterator[dict[str, str | int | float]]:
             "valid_loss": loss,
             "valid_accuracy": accuracy,
         }
-
-
-def answer(folder: Path, row: Row) -> np.ndarray:
-    """Which answers of a run are right."""
-    predictions = read_predictions(folder / row.predictions, row.texts)
-    return np.array(predictions.output) == np.array(predictions.reference)
 
 
 def read_answers(out: Path) -> dict[str, np.ndarray]:
