@@ -17,6 +17,7 @@ from .properties import Broken, Differs, NotFinite, Pair
 from .subject import Decoding
 
 Call = tuple[str, int]  # the name of a module, and the number of its call
+Tensors = list[torch.Tensor]
 
 
 class Found(Exception):
@@ -95,7 +96,7 @@ def after_each_call(model: nn.Module, see: Callable[..., None]) -> Iterator[None
             handle.remove()
 
 
-def tensors_in(value: Any) -> list[torch.Tensor]:
+def tensors_in(value: Any) -> Tensors:
     """Copies of the tensors that a call takes or returns, in single precision."""
     if torch.is_tensor(value):
         return [value.detach().float().clone()]
@@ -104,17 +105,14 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [tensor for part in parts for tensor in tensors_in(part)] if nested else []
 
 
-def refuse_not_finite(
-    call: Call, module: nn.Module, inputs: list[torch.Tensor], outputs: list[torch.Tensor]
-) -> None:
+def refuse_not_finite(call: Call, module: nn.Module, inputs: Tensors, outputs: Tensors) -> None:
     """Raise :class:`Found` for a call that returns NaN or infinity which its inputs lack."""
+
+    def severity(tensors: Tensors) -> int:  # 1 with infinity, as masks have it, 2 with NaN
+        return max((2 if t.isnan().any() else int(t.isinf().any()) for t in tensors), default=0)
+
     if severity(outputs) > severity(inputs):
         raise Found(call[0], module)
-
-
-def severity(tensors: list[torch.Tensor]) -> int:
-    """0 for finite tensors, 1 with infinity, as masks have it, 2 with NaN."""
-    return max((2 if t.isnan().any() else int(t.isinf().any()) for t in tensors), default=0)
 
 
 def compare(pair: Pair, bound: float) -> None:
@@ -122,16 +120,19 @@ def compare(pair: Pair, bound: float) -> None:
 
     The calls of the two evaluations correspond by module and number.
     """
-    kept = {}
+    kept: dict[Call, tuple[Tensors, Tensors]] = {}
 
-    def keep(call: Call, module: nn.Module, *tensors: list[torch.Tensor]) -> None:
-        kept[call] = tensors
+    def keep(call: Call, module: nn.Module, inputs: Tensors, outputs: Tensors) -> None:
+        kept[call] = inputs, outputs
 
-    def look(call: Call, module: nn.Module, *tensors: list[torch.Tensor]) -> None:
-        (ours_in, ours_out), (theirs_in, theirs_out) = kept.get(call, tensors), tensors
-        if all_agree(pair, bound, ours_in, theirs_in):
-            if not all_agree(pair, bound, ours_out, theirs_out):
-                raise Found(call[0], module)
+    def look(call: Call, module: nn.Module, inputs: Tensors, outputs: Tensors) -> None:
+        ours_in, ours_out = kept.get(call, (inputs, outputs))
+        same_in, same_out = (
+            all(agree(pair, bound, a, b) for a, b in zip(ours, theirs))
+            for ours, theirs in ((ours_in, inputs), (ours_out, outputs))
+        )
+        if same_in and not same_out:
+            raise Found(call[0], module)
 
     with after_each_call(pair.model, keep):
         pair.first()
@@ -139,15 +140,8 @@ def compare(pair: Pair, bound: float) -> None:
         pair.second()
 
 
-def all_agree(
-    pair: Pair, bound: float, ours: list[torch.Tensor], theirs: list[torch.Tensor]
-) -> bool:
-    """Whether tensors are equal where they must be; also if their sizes do not tell where."""
-    return all(agree(pair, bound, a, b) for a, b in zip(ours, theirs))
-
-
 def agree(pair: Pair, bound: float, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """The same for a tensor of each."""
+    """Whether tensors are equal where they must be; also if their sizes do not tell where."""
     whole, sizes = slice(None), [*zip(ours.shape, theirs.shape)]
     parts = [pair.parts.get(both, whole) for both in sizes]  # of the longer, or of both
     ours = ours[tuple(part if a >= b else whole for part, (a, b) in zip(parts, sizes))]

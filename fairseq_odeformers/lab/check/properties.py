@@ -1,10 +1,15 @@
-"""The properties of an architecture, each with a measure of how far a model is from having it."""
+"""The properties of an architecture, each with a measure of how far a model is from having it.
+
+A property is a function of a :class:`Subject`. Either it returns a difference, or it yields pairs
+of evaluations whose results must be equal, so that a difference can be traced.
+"""
 
 import io
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +19,12 @@ from torch import Tensor
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .subject import Decoding, Subject
+
+DECODERS = (Kind.TRANSLATION, Kind.LANGUAGE_MODEL)
+LENGTHS, TARGETS = (9, 5, 8), (7, 4, 6)  # of random texts, and of what they are translated to
+CAUSAL = "no token sees a later one"
+BATCH = "the other texts of a batch change nothing"
+PADDING = "padding changes nothing"
 
 
 class Broken(Exception):
@@ -35,7 +46,7 @@ class NotFinite(Broken):
 
 @dataclass(frozen=True)
 class Pair:
-    """Two evaluations of a model, or of a copy in the second; their results must be equal."""
+    """Two evaluations of a model, or of a copy in the second, whose results must be equal."""
 
     model: BaseFairseqModel
     first: Callable[[], Iterable[Tensor]]
@@ -54,7 +65,7 @@ class Differs(Broken):
         bound: the largest difference that counts as none.
     """
 
-    def __init__(self, largest: float, pairs: Callable[[], Iterator[Pair]], bound: float):
+    def __init__(self, largest: float, pairs: Callable[[], Any], bound: float):
         super().__init__(f"they differ by {largest:.1e}")
         self.pairs, self.bound = pairs, bound
 
@@ -63,7 +74,7 @@ class Differs(Broken):
 class Property:
     """A property that a model must have."""
 
-    measure: Callable[[Subject], float]  # the difference for a subject
+    function: Callable[[Subject], float | Iterator[Pair]]
     name: str  # what is true of a model that has it
     bound: float  # the largest difference between what must be equal
     advice: str  # what to look for in a model that lacks it
@@ -71,41 +82,33 @@ class Property:
     decisive: bool = False  # the others say nothing of a model that lacks it
     premises: Sequence[str] = ()  # the names of properties without which it cannot be judged
 
+    def measure(self, subject: Subject) -> float:
+        """The difference for a subject.
+
+        Raises:
+            Broken: it lacks the property; a pair is too different, or no number tells.
+        """
+        result, largest = self.function(subject), 0.0
+        if not isinstance(result, Iterator):
+            return result
+        for pair in result:
+            largest = max(largest, difference(pair.first(), pair.second()))
+            if largest > self.bound:
+                raise Differs(largest, partial(self.function, subject), self.bound)
+        return largest
+
 
 PROPERTIES: list[Property] = []
 
 
 def holds(*about, **more):
-    """Add a function that measures a property to the list; the arguments are the other fields."""
+    """Add a function to the list; the arguments are the other fields of :class:`Property`."""
 
-    def add(measure: Callable[[Subject], float]) -> Callable[[Subject], float]:
-        PROPERTIES.append(Property(measure, *about, **more))
-        return measure
-
-    return add
-
-
-def holds_of_pairs(name: str, bound: float, *about, **more):
-    """The same for a function that makes pairs of evaluations: a difference can be traced."""
-
-    def add(pairs: Callable[[Subject], Iterator[Pair]]) -> None:
-        def measure(subject: Subject) -> float:
-            largest = 0.0
-            for pair in pairs(subject):
-                largest = max(largest, difference(pair.first(), pair.second()))
-                if largest > bound:
-                    raise Differs(largest, lambda: pairs(subject), bound)
-            return largest
-
-        holds(name, bound, *about, **more)(measure)
+    def add(function):
+        PROPERTIES.append(Property(function, *about, **more))
+        return function
 
     return add
-
-
-DECODERS = (Kind.TRANSLATION, Kind.LANGUAGE_MODEL)
-LENGTHS = (9, 5, 8)
-CAUSAL = "no token sees a later one"
-BATCH = "the other texts of a batch change nothing"
 
 
 def difference(ours: Iterable[Tensor], theirs: Iterable[Tensor]) -> float:
@@ -115,10 +118,8 @@ def difference(ours: Iterable[Tensor], theirs: Iterable[Tensor]) -> float:
     return float("inf") if largest.isnan() else float(largest)  # Python's max drops NaN
 
 
-def relative_difference(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> float:
-    """The same of tensors by name, over the largest entry of all."""
-    scale = max(float(tensor.abs().max()) for tensor in theirs.values())
-    return difference(ours.values(), theirs.values()) / scale
+def largest_entry(tensors: Iterable[Tensor]) -> float:
+    return max(float(tensor.abs().max()) for tensor in tensors)
 
 
 def check_finite(
@@ -128,6 +129,11 @@ def check_finite(
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise NotFinite(name, model, evaluate)
+
+
+def random_sample(subject: Subject) -> dict:
+    """Three texts of different lengths."""
+    return subject.sample(subject.texts(*LENGTHS), subject.texts(*TARGETS, seed=3))
 
 
 # --- without which the others say nothing --------------------------------------------
@@ -150,7 +156,7 @@ def finite(subject: Subject) -> float:
     return 0.0
 
 
-@holds_of_pairs(
+@holds(
     "earlier batches change nothing",
     0,
     "keep nothing from one batch to the next: no counter, cache, running mean or random generator",
@@ -174,7 +180,7 @@ def stateless(subject: Subject) -> Iterator[Pair]:
     yield Pair(fresh, partial(evaluate, fresh), partial(evaluate, used), used)
 
 
-@holds_of_pairs(
+@holds(
     "two evaluations of a batch give the same numbers",
     0,
     "evaluation is random: pass training=self.training to F.dropout, and draw random numbers in "
@@ -186,59 +192,10 @@ def repeatable(subject: Subject) -> Iterator[Pair]:
     yield Pair(subject.model, evaluate, evaluate)
 
 
-# --- training ------------------------------------------------------------------------
-
-
-@holds(
-    "every parameter gets a gradient",
-    0,
-    "use it in forward, or do not register it; with several processes, unused parameters end "
-    "training",
-)
-def gradient(subject: Subject) -> float:
-    gradients = subject.gradients(subject.build(), random_sample(subject))
-    unused = [name for name, value in gradients.items() if not value.any()]
-    if unused:
-        raise Broken(f"none for {', '.join(unused[:3])}" + " and others" * (len(unused) > 3))
-    return 0.0
-
-
-@holds(
-    "two batches have the gradient of one with their texts",
-    1e-2,  # adaptive solvers have other steps
-    "sum over texts and tokens, and let nothing depend on the size of the batch; --update-freq "
-    "and several devices rely on it",
-)
-def additive(subject: Subject) -> float:
-    model, texts = subject.model, subject.texts(8, 8, 8, 8)
-    halves = [subject.sample(part, part) for part in (texts[:2], texts[2:])]
-    whole = subject.gradients(model, subject.sample(texts, texts))
-    return relative_difference(subject.gradients(model, *halves), whole)
-
-
-@holds(
-    "the same seed gives the same numbers",
-    0,
-    "draw random numbers by torch alone: fairseq seeds it for each update",
-)
-def seeded(subject: Subject) -> float:
-    sample, found = random_sample(subject), []
-    for _ in range(2):
-        model = subject.build()
-        torch.manual_seed(2)
-        found.append([*model.parameters(), *subject.outputs(model, sample)])
-    return difference(*found)
-
-
 # --- what a text may depend on -------------------------------------------------------
 
 
-@holds_of_pairs(
-    CAUSAL,
-    1e-5,
-    "mask attention to later positions, and mix no positions otherwise",
-    DECODERS,
-)
+@holds(CAUSAL, 1e-5, "mask attention to later positions, and mix no positions otherwise", DECODERS)
 def causal(subject: Subject) -> Iterator[Pair]:
     model, (source,) = subject.model, subject.texts(9)
     (target,) = subject.texts(9, seed=3)
@@ -255,31 +212,31 @@ def causal(subject: Subject) -> Iterator[Pair]:
     yield Pair(model, whole, other, parts={(9, 9): seen})
 
 
-@holds_of_pairs(
+@holds(
     BATCH,
     1e-4,
     "normalise over the features of a token, and let no statistic or step size depend on the batch",
 )
 def batch(subject: Subject) -> Iterator[Pair]:
-    return alone_and_together(subject, subject.texts(8, 8, 8), subject.texts(6, 6, 6, seed=3))
+    yield from alone_and_together(subject, (8, 8, 8), (6, 6, 6))
 
 
-@holds_of_pairs(
-    "padding changes nothing",
+@holds(
+    PADDING,
     1e-4,
     "keep padding out of attention, of sums, of means and of the size of steps; the encoder gets "
     "its mask",
     premises=(CAUSAL, BATCH),
 )
 def padding(subject: Subject) -> Iterator[Pair]:
-    texts = subject.texts(*LENGTHS)
-    return alone_and_together(subject, texts, subject.texts(7, 4, 6, seed=3))
+    yield from alone_and_together(subject, LENGTHS, TARGETS)
 
 
 def alone_and_together(
-    subject: Subject, sources: list[Tensor], targets: list[Tensor]
+    subject: Subject, sizes: Sequence[int], target_sizes: Sequence[int]
 ) -> Iterator[Pair]:
-    """Each text alone, and in its place of a batch of all."""
+    """Each of several texts alone, and in its place of a batch of all."""
+    sources, targets = subject.texts(*sizes), subject.texts(*target_sizes, seed=3)
     model, texts = subject.model, [*zip(sources, targets)]
     left_pad = subject.kind is Kind.TRANSLATION  # of sources
 
@@ -290,17 +247,65 @@ def alone_and_together(
         unpadded = slice(-len(source), None) if left_pad else slice(len(source))
         parts = {
             (1, len(texts)): slice(index, index + 1),
-            (len(source), max(map(len, sources))): unpadded,
-            (len(target), max(map(len, targets))): slice(len(target)),
+            (len(source), max(sizes)): unpadded,
+            (len(target), max(target_sizes)): slice(len(target)),
         }
         alone, together = partial(evaluate, 0, texts[index]), partial(evaluate, index, *texts)
         yield Pair(model, alone, together, parts=parts)
 
 
+# --- training ------------------------------------------------------------------------
+
+
+@holds(
+    "every parameter gets a gradient",
+    0,
+    "use it in forward, or do not register it; with several processes, unused parameters end "
+    "training",
+)
+def gradient(subject: Subject) -> float:
+    gradients = subject.gradients(subject.build(), random_sample(subject))
+    unused = [name for name, value in gradients.items() if not value.any()]
+    if unused:
+        others = " and others" if len(unused) > 3 else ""
+        raise Broken(f"none for {', '.join(unused[:3])}{others}")
+    return 0.0
+
+
+@holds(
+    "two batches have the gradient of one with their texts",
+    1e-2,  # adaptive solvers have other steps
+    "sum over texts and tokens, and let nothing depend on the size of the batch; --update-freq "
+    "and several devices rely on it",
+    premises=(CAUSAL, BATCH, PADDING),
+)
+def additive(subject: Subject) -> float:
+    """One of long texts and one of short texts, which are padded beside each other."""
+    model, texts = subject.model, subject.texts(9, 8, 4, 5)
+    halves = [subject.sample(part, part) for part in (texts[:2], texts[2:])]
+    whole = subject.gradients(model, subject.sample(texts, texts)).values()
+    parts = subject.gradients(model, *halves).values()
+    return difference(parts, whole) / largest_entry(whole)
+
+
+@holds(
+    "the same seed gives the same numbers",
+    0,
+    "draw random numbers by torch alone: fairseq seeds it for each update",
+)
+def seeded(subject: Subject) -> float:
+    sample, found = random_sample(subject), []
+    for _ in range(2):
+        model = subject.build()
+        torch.manual_seed(2)
+        found.append([*model.parameters(), *subject.outputs(model, sample)])
+    return difference(*found)
+
+
 # --- decoding ------------------------------------------------------------------------
 
 
-@holds_of_pairs(
+@holds(
     "incremental decoding equals full decoding",
     1e-4,
     "each evaluation of a layer needs a cache of its own (RepeatedDecoderLayer has one), and "
@@ -317,7 +322,7 @@ def incremental(subject: Subject) -> Iterator[Pair]:
         yield Pair(model, full, step, parts={(length, 1): slice(-1, None)})
 
 
-@holds_of_pairs(
+@holds(
     "caches follow their beams",
     1e-4,
     "reorder all that a layer keeps in the incremental state, in reorder_incremental_state",
@@ -371,21 +376,15 @@ def saved(subject: Subject) -> float:
 )
 def half(subject: Subject) -> float:
     sample, largest = random_sample(subject), 0.0
-    with torch.no_grad():
-        single = subject.outputs(subject.model, sample)
-        scale = max(float(out.abs().max()) for out in single)
-        for dtype in (torch.bfloat16, torch.float16):
-            outputs = subject.outputs(subject.build().eval().to(dtype), sample)
-            largest = max(largest, difference(outputs, single) / scale)
-    model = subject.build().to(torch.bfloat16)
-    evaluate = partial(subject.outputs, model, sample)
+    single = subject.outputs(subject.model, sample)
+    for dtype in (torch.float16, torch.bfloat16):
+        model = subject.build().to(dtype)
+        with torch.no_grad():
+            outputs = subject.outputs(model.eval(), sample)
+        largest = max(largest, difference(outputs, single) / largest_entry(single))
+    evaluate = partial(subject.outputs, model.train(), sample)
     gradients = subject.gradients(model, sample).items()
     check_finite(
         {f"in bfloat16, the gradient of {name}": g for name, g in gradients}, model, evaluate
     )
     return largest
-
-
-def random_sample(subject: Subject) -> dict:
-    """Three texts of different lengths."""
-    return subject.sample(subject.texts(*LENGTHS), subject.texts(7, 4, 6, seed=3))

@@ -92,10 +92,10 @@ class SeesFirstText(Fault):
 
 
 class ScalesGradients(Fault):
-    """By the size of the batch."""
+    """By the size of the batch, padding included."""
 
     def change(self, layer, x, kwargs):
-        scaled = self.size * x.size(1) * x
+        scaled = self.size * x.size(0) * x.size(1) / 9 * x
         return x + (scaled - scaled.detach())
 
 
