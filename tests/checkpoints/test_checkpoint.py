@@ -1,6 +1,7 @@
 """What is loaded: known models and tasks alone; no code runs."""
 
 import gzip
+import itertools
 import json
 from argparse import Namespace
 
@@ -59,8 +60,13 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("disguise", DISGUISES)
+@pytest.mark.parametrize(
+    "disguise, use",
+    [
+        *itertools.product(DISGUISES, ["load_translator", "from_pretrained"]),
+        *(("_name", use) for use in ("weights", "program")),  # read as by the first
+    ],
+)
 def test_no_other_model_or_task_of_fairseq_is_built(disguise, use, change, tmp_path):
     if OLD and disguise == "task":
         pytest.skip("the task has no such option there, so that it is left out")
@@ -74,6 +80,7 @@ SENTENCE = Namespace(data="words", text="1 2", device="cpu", tokenized=False)
 TOKENIZED = Namespace(**{**vars(SENTENCE), "tokenized": True})
 READERS = {
     **{name: ("macaron_transformer", use) for name, use in USES.items()},
+    "program": ("vanilla_transformer", USES["program"]),  # which torch exports soonest
     "classifier": ("transject", lambda path: load_classifier(path, "words")),
     "sentence of a classifier": ("transject", lambda path: sentence.encode(path, SENTENCE)),
     "sentence": ("macaron_transformer", lambda path: sentence.encode(path, TOKENIZED)),

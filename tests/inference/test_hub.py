@@ -1,9 +1,10 @@
 """Trained models from Python: every architecture, from the golden checkpoints."""
 
+import gzip
 import math
 import re
 import shutil
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
@@ -28,6 +29,19 @@ def set_of(name):
     """The data set of a checkpoint."""
     kind = name.partition(".")[2]
     return kind if kind in ("pairs", "pixels") else "words"
+
+
+@pytest.fixture(scope="module")
+def loaded(data, tmp_path_factory):
+    """Returns what a loader makes of a checkpoint; it is loaded once."""
+
+    @cache
+    def find(load, name):
+        path = tmp_path_factory.mktemp("loaded") / "checkpoint.pt"
+        path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
+        return load(path, data / set_of(name))
+
+    return find
 
 
 @pytest.mark.parametrize("name", trained_on("translation"))
@@ -154,7 +168,8 @@ def assert_takes_five_words(use):
 def test_an_ensemble_takes_the_texts_that_all_of_its_models_take(order, shorter, data):
     """Whichever model has fewer positions."""
     paths = shorter("macaron_transformer", max_source_positions=6)[::order]
-    assert_takes_five_words(load_translator(":".join(paths), data / "words").translate)
+    translator = load_translator(":".join(paths), data / "words")
+    assert_takes_five_words(partial(translator.translate, max_len_b=5))
     path = shorter("transject")[0]
     both = load_classifier(f"{path}:{path}", data / "words")
     both.models[0].encoder.max_source_positions = 6
@@ -307,9 +322,9 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
         ),
     ],
 )
-def test_refusals(load, name, use, message, checkpoint, data):
+def test_refusals(load, name, use, message, loaded):
     with pytest.raises((ValueError, TypeError), match=message):
-        use(load(checkpoint(name), data / set_of(name)))
+        use(loaded(load, name))
 
 
 @pytest.mark.parametrize(
