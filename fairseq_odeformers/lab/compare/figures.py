@@ -28,7 +28,7 @@ def draw_learning_curves(curves: Mapping[str, Sequence[Curve]], unit: str, metri
     Args:
         curves: by architecture, one per seed.
         unit: of the loss.
-        metric: by which the best validations were chosen.
+        metric: chose the best validations.
     """
     every = [curve for of_seeds in curves.values() for curve in of_seeds]
     seconds, unit_of_time = choose_time_unit(max(curve.seconds[-1] for curve in every))

@@ -23,7 +23,7 @@ from .results import Comparison, Predictions, Row, Table, clock
 from .statistics import Statistics, compute_statistics, error_of_share, metric_of
 
 LEVEL = 0.05  # of significance
-SLIGHT, MARKED = 0.01, 0.03  # shares of the first loss by which a training improves at its end
+SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
 UNEQUAL = 0.25  # the share from which on times are too different to call them equal
 INCOMPARABLE = 0.5  # the share from which on times rule a comparison out
 LEAST_VOCABULARY = 0.1  # of the references' words; a model below repeats phrases

@@ -106,7 +106,7 @@ def to_html(sections: Sequence[Section], out: Path) -> str:
 
 
 def mark_code(line: str) -> Markup:
-    """A line of Markdown whose only marks are those of code."""
+    """A line of Markdown, which has no other marks than backticks."""
     parts = str(escape(line)).split("`")
     return Markup("".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts)))
 

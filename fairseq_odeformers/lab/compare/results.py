@@ -325,7 +325,7 @@ class Comparison:
         baseline: the architecture that the others are compared with; it comes first.
         rows: all of the comparison.
         runs: rows of trainings at the chosen settings.
-        trained: those of them that have been validated.
+        trained: the same, as far as they have been validated.
         candidates: rows of trainings at all tried settings, with the seed that chooses.
         tables: scores of each split and checkpoint.
         printed: rows of what a recipe's own commands have printed.
@@ -385,7 +385,7 @@ def read_comparison(out: Path, baseline: str = "") -> Comparison:
     """The comparison in a folder.
 
     Raises:
-        ValueError: there is none; the message has the folder to give.
+        ValueError: the folder has none; the message says which folder to give.
     """
     check_regular(out)
     check_version(out)

@@ -220,9 +220,10 @@ def list_caveats(cells: Sequence[Cell]) -> str:
 # --- the picture -----------------------------------------------------------------------
 
 LEGEND = (
-    "A panel is a metric, a row a family, and a marker a task; n is the number of seeds where it\n"
-    "is not three. Hollow points have no interval: fewer than three seeds, or all equal. An arrow\n"
-    "marks an interval that goes beyond the axis; the number beside it is the difference.\n"
+    "Each metric has a panel, each family a row, and each task a marker; n is the number of\n"
+    "seeds where it is not three. Hollow points have no interval: fewer than three seeds, or all\n"
+    "equal. An arrow marks an interval that goes beyond the axis; the number beside it is the\n"
+    "difference.\n"
 )
 UNITS = {"accuracy": "points of accuracy", "macro-F1": "points of macro-F1"}  # others: themselves
 MARKERS = "osDv^P"  # of tasks

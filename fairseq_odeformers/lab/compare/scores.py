@@ -1,7 +1,7 @@
 """Scores: what the log and the outputs of a run come to.
 
 fairseq's programs print translations and perplexities, ``odeformers predict`` a table of classes.
-All become :class:`Scores` here, and the log of a training a learning curve; then both are rows.
+Here they become :class:`Scores`, and a training's log becomes a learning curve; rows have both.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def score_translations(
         language: of the translations, which are detokenised.
         references: the test set as published; by default, as the data have it, detokenised. See
             :func:`.choose_references`.
-        tokenize: sacrebleu's tokenizer for BLEU; by default that of :func:`bleu_tokenizer`.
+        tokenize: sacrebleu's tokenizer for BLEU; by default :func:`bleu_tokenizer` chooses it.
     """
     printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
     for line in read_lines(path):
