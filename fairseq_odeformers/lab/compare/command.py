@@ -7,9 +7,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,22 +20,12 @@ from fairseq_odeformers.options import add_user_dir, integer, output_folder, pos
 from fairseq_odeformers.parser import Parser
 
 from .experiment import Experiment, parse_words, read_experiments
-from .fairness import plan
-from .launch import call_in_child, choose_launcher, launch
+from .fairness import Plan, make_plan
+from .launch import choose_launcher, execute, runs_of
 from .report import DOCUMENT, PAGE, write_report
 from .results import RESULTS, clock, read_comparison
-from .runs import (
-    Run,
-    check_begun,
-    choose_facts,
-    label_of,
-    make_runs,
-    share,
-    write_shared,
-)
+from .runs import Run, label_of
 from .scoreboard import write_scoreboard
-from .scores import Facts
-from .trial import Trials, read_trials, write_trials
 
 MOST_SEED = 2**32 - 1  # of NumPy
 GONE = {  # options of earlier versions, and of other programs: what to do instead
@@ -166,57 +154,29 @@ def make_parser() -> Parser:
 
 
 def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list[Run]:
-    """Plan, run and report an experiment.
-
-    Returns:
-        The runs that should have finished, none of a dry run: runs of the best candidates, and all
-        tuning runs of an architecture if none of them has finished.
-    """
+    """Plan, run and report an experiment; returns the runs that should have finished."""
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
     launcher = None if args.dry_run else choose_launcher(args, out)
-    shared = share(experiment, out)
-    trials = Trials(shared.data_digest, read_trials(out))
-    every, seconds, trials = call_in_child(partial(plan, experiment, shared, trials))
-    check_begun(every, out)
-    of_baseline = (facts.parameters for facts in every if facts.architecture == shared.baseline)
-    shared = replace(shared, parameters=shared.parameters or next(of_baseline, 0))
-
-    tuning = make_runs([facts for facts in every if facts.tried], out, [shared.seed])
-    for run in tuning:
-        run.tuning = True
-    runs = make_runs(choose_facts(every, out), out, experiment.seeds)
-    print(overview(every, seconds, [*tuning, *runs], args.jobs), flush=True)
+    plan = make_plan(experiment, out)
+    tuning, runs = runs_of(plan, experiment.seeds, out)
+    print(overview(plan, [*tuning, *runs], args.jobs), flush=True)
     if launcher is None:
         print_commands(tuning, runs)
         return []
-    write_shared(out, shared)
-    write_trials(out, trials.measured)
-    launch(tuning, launcher)
-    names = {run.facts.architecture for run in tuning}
-    untrained = names - {run.facts.architecture for run in tuning if run.finished}
-    chosen = [facts for facts in choose_facts(every, out) if facts.architecture not in untrained]
-    runs = make_runs(chosen, out, experiment.seeds)
-    launch(runs, launcher)
-    evaluated = {run.folder: run for run in runs}
-    for run in tuning:
-        if evaluated.get(run.folder, run).finished:
-            run.remove_checkpoints()
+    runs = execute(plan, experiment.seeds, launcher, out)
     write_report(read_comparison(out), out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    return [*runs, *(run for run in tuning if run.facts.architecture in untrained)]
+    return runs
 
 
-def overview(
-    every: Sequence[Facts], seconds: Sequence[float], runs: Iterable[Run], jobs: int
-) -> str:
+def overview(plan: Plan, runs: Iterable[Run], jobs: int) -> str:
     """The models as a table, and the time that the unfinished trainings of a command take.
 
     Args:
-        seconds: of a training of each.
         runs: the candidates' trainings, then the runs of the best ones so far.
     """
     rows, times = [["architecture", "parameters", "updates", "time", "size"]], {}
-    for facts, time in zip(every, seconds):
+    for facts, time in zip(plan.every, plan.seconds):
         label = label_of(facts)
         times[label] = time
         numbers = [f"{facts.parameters:,}", f"{facts.updates:,}", clock(time)]

@@ -1,7 +1,7 @@
 """Fairness: equal numbers of parameters, and equal effort.
 
-:func:`plan` tries the variants of an experiment: :func:`match_parameters` chooses their widths, and
-:func:`fit_effort` numbers of updates.
+:func:`make_plan` tries the variants of an experiment; :func:`match_parameters` chooses widths,
+and :func:`fit_effort` numbers of updates.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from functools import partial
+from pathlib import Path
 
 import torch
 
@@ -25,16 +26,17 @@ from fairseq_odeformers.options import SIDES
 
 from .experiment import WIDTHS, Experiment
 from .results import Options, clock
-from .runs import Shared
+from .runs import Shared, check_begun, share
 from .scores import Facts
-from .trial import Trial, Trials
+from .trial import Trial, Trials, call_in_child, read_trials
 from .variant import Variant, make_variants, resolve_shares
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
 PLANNING = 0.1  # of its budget, the most that planning a model may take
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True)
+class Plan:
     """What is known of the runs of each variant before they begin.
 
     Attributes:
@@ -45,9 +47,23 @@ class Plan(NamedTuple):
     every: list[Facts]
     seconds: list[float]
     trials: Trials
+    shared: Shared
 
 
-def plan(experiment: Experiment, shared: Shared, trials: Trials) -> Plan:
+def make_plan(experiment: Experiment, out: Path) -> Plan:
+    """Try all variants, and check that what has begun in a folder was begun with the same settings.
+
+    Raises:
+        ValueError: it was not; or a variant cannot be trained or evaluated.
+    """
+    shared = share(experiment, out)
+    trials = Trials(shared.data_digest, read_trials(out))
+    plan = call_in_child(partial(try_all, experiment, shared, trials))
+    check_begun(plan.every, out)
+    return plan
+
+
+def try_all(experiment: Experiment, shared: Shared, trials: Trials) -> Plan:
     """Try all variants, and make them equal in size and effort.
 
     Args:
@@ -67,7 +83,7 @@ def plan(experiment: Experiment, shared: Shared, trials: Trials) -> Plan:
                 variant = match_parameters(variant, target, trials.count, begin + most)
             trial = trials.measure(variant, begin + most)
             planned.append(fit_effort(variant, trial))
-        target = target or trial.parameters
+        target = target or trial.parameters  # of the baseline, if it is tried
         if (taken := time.perf_counter() - begin) > most:
             print(
                 f"Planning {label} has taken {clock(taken)}, more than a tenth of its budget; "
@@ -91,7 +107,7 @@ def plan(experiment: Experiment, shared: Shared, trials: Trials) -> Plan:
     ]
     budget = 60 * (experiment.budget or 0)
     seconds = [budget or updates * trial.seconds for _, trial, updates in planned]
-    return Plan(every, seconds, trials)
+    return Plan(every, seconds, trials, replace(shared, parameters=shared.parameters or target))
 
 
 def make_facts(

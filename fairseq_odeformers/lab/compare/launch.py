@@ -11,17 +11,14 @@ import argparse
 import itertools
 import logging
 import math
-import multiprocessing
 import os
 import signal
 import time
-import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import submitit
 import torch
@@ -34,10 +31,13 @@ from fairseq_odeformers.files import reason
 from fairseq_odeformers.lab.commands import end_with_parent
 
 from .results import clock
-from .runs import Run
+from .runs import Run, choose_facts, make_runs, write_shared
 from .scores import TRAIN_LOG, read_progress
+from .trial import FORK, write_trials
 
-FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
+if TYPE_CHECKING:
+    from .fairness import Plan
+
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
 
 
@@ -163,6 +163,42 @@ class Slurm:
 Launcher = Machine | Slurm
 
 
+# --- a plan ------------------------------------------------------------------------------------
+
+
+def runs_of(plan: Plan, seeds: Sequence[int], out: Path) -> tuple[list[Run], list[Run]]:
+    """The runs of a plan: trainings of candidates, and runs of those that are best so far."""
+    tried = [facts for facts in plan.every if facts.tried]
+    tuning = make_runs(tried, out, [plan.shared.seed])
+    for run in tuning:
+        run.tuning = True
+    return tuning, make_runs(choose_facts(plan.every, out), out, seeds)
+
+
+def execute(plan: Plan, seeds: Sequence[int], launcher: Launcher, out: Path) -> list[Run]:
+    """Train all candidates, then train and evaluate the best ones.
+
+    Returns:
+        The runs that should have finished: runs of the best candidates, and all tuning runs of an
+        architecture if none of them has finished.
+    """
+    write_shared(out, plan.shared)
+    write_trials(out, plan.trials.measured)
+    tuning, _ = runs_of(plan, seeds, out)
+    launch(tuning, launcher)
+    trained = {run.facts.architecture for run in tuning if run.finished}
+    failed = [run for run in tuning if run.facts.architecture not in trained]
+    untrained = {run.facts.architecture for run in failed}
+    _, runs = runs_of(plan, seeds, out)
+    runs = [run for run in runs if run.facts.architecture not in untrained]
+    launch(runs, launcher)
+    evaluated = {run.folder: run for run in runs}
+    for run in tuning:
+        if evaluated.get(run.folder, run).finished:
+            run.remove_checkpoints()
+    return [*runs, *failed]
+
+
 # --- progress ----------------------------------------------------------------------------------
 
 
@@ -223,42 +259,3 @@ def progress(runs: Sequence[Run], active: Collection[Run]) -> list[str]:
             parts.append(f"{speed:.2f} updates/s, {clock((total - done) / speed)} left")
         lines.append(f"{run.folder.name}: {', '.join(parts)}")
     return lines
-
-
-# --- the trials --------------------------------------------------------------------------------
-
-
-def call_in_child(function: Callable):
-    """Call a function in a fork of this process, and return or raise what it does.
-
-    So models that are tried leave no memory and no threads in the process that forks runs.
-    """
-    receiver, sender = FORK.Pipe(duplex=False)
-    child = FORK.Process(target=_answer, args=(sender, function))
-    child.start()
-    sender.close()
-    try:
-        result = receiver.recv()
-    except EOFError:
-        raise ValueError(
-            "the trial of the models was killed, perhaps because memory ran out"
-        ) from None
-    finally:
-        child.kill()
-        child.join()
-    if isinstance(result, Exception):
-        raise result
-    return result
-
-
-def _answer(sender: Connection, function: Callable) -> None:
-    end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    warnings.simplefilter("ignore")  # the trainings' logs have them
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    try:
-        result = function()
-    except Exception as error:
-        result = error
-    sender.send(result)

@@ -13,17 +13,16 @@ from lab.compare.test_runs import FACTS
 from submitit import AutoExecutor
 
 from fairseq_odeformers.lab.compare.launch import (
-    FORK,
     LocalJob,
     Machine,
     Slurm,
-    call_in_child,
     choose_launcher,
     launch,
     progress,
 )
 from fairseq_odeformers.lab.compare.runs import Run
 from fairseq_odeformers.lab.compare.scores import TRAIN_LOG
+from fairseq_odeformers.lab.compare.trial import FORK, call_in_child
 
 # Holds a lock as long as it lives, or as a process lives that it starts.
 HOLD = """
