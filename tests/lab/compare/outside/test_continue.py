@@ -22,6 +22,7 @@ from lab.compare.outside.commands import (
 )
 from script_helpers import contents
 
+ALONE = ["--epochs", 2]  # without averages
 PRODUCTS = [
     *("averaged.pt", "averaged.test.tsv"),
     *("checkpoint_best.pt", "checkpoint_best.test.tsv", "train.log"),
@@ -73,12 +74,12 @@ def test_the_same_command_repeats_nothing(again):
 def test_more_seeds_train_alone(again):
     """A seed that is not named stays in the report."""
     before = runs(again.out)
-    again(*BOTH, *SHORT, "--seeds", 3)
+    again("--archs", "scripted_poor", *SHORT, "--seeds", 3)
     after = runs(again.out)
     assert after.items() >= before.items()
-    assert after.keys() - before.keys() == {"scripted_base-seed3", "scripted_poor-seed3"}
+    assert after.keys() - before.keys() == {"scripted_poor-seed3"}
     rows = table((again.out / "report.md").read_text("utf-8"), " against ")
-    assert [rows[name]["seeds"] for name in BOTH[1:]] == ["2", "2"]
+    assert [rows[name]["seeds"] for name in BOTH[1:]] == ["1", "2"]
 
 
 def test_more_architectures_train_alone(again, controls):
@@ -192,13 +193,13 @@ def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):
     hold = controls / "hold-training"
     hold.touch()
     first = Command(
-        *line(finished / "data", out, "--archs", "scripted_base", *SHORT, plugin=plugin),
+        *line(finished / "data", out, "--archs", "scripted_base", *ALONE, plugin=plugin),
         SCRIPTED=str(controls),
     )
     wait_for(lambda: held(controls))
-    compare(finished / "data", out, "--archs", "scripted_poor", *SHORT, plugin=plugin)
+    compare(finished / "data", out, "--archs", "scripted_poor", *ALONE, plugin=plugin)
     assert trainings(out, "scripted_base-seed1") == (0, 0), "the first command is at it"
-    second = Command(*line(finished / "data", out, *BOTH, *SHORT, plugin=plugin))
+    second = Command(*line(finished / "data", out, *BOTH, *ALONE, plugin=plugin))
     hold.unlink()
     assert first.end().status == second.end().status == 0
     assert {run: trainings(out, run) for run in runs(out)} == {
