@@ -56,6 +56,7 @@ def module(name, *args, cwd=None):
 
     It runs in a fork of this process, which saves the five seconds of importing torch and fairseq.
     """
+    warm.prepare()
     with tempfile.TemporaryFile() as file:
         line = (file, cwd or ".", name, list(map(str, args)))
         child = warm.FORK.Process(target=warm.become, args=line)

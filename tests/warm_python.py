@@ -20,7 +20,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import warm
-from make_checkpoints import parsed
 
 import fairseq_odeformers
 from fairseq_odeformers.lab.commands import RUN_MODULE
@@ -48,7 +47,7 @@ os._exit(status)
 
 def serve(folder):
     """Write the program into a folder, and start the process that it asks; returns both."""
-    parsed(["unused", "--task", "translation", "--arch", "transformer"])  # later ones are faster
+    warm.prepare()
     address, program = str(folder / "socket"), folder / "python"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)

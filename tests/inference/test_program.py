@@ -28,7 +28,6 @@ QUICK = (
     "transject_lra_random",
     "ode_transformer",
     "diffeq_transformer",
-    "pcformer",
 )
 NAMES = [
     pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
