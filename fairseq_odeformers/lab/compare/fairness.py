@@ -25,7 +25,7 @@ from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import SIDES
 
 from .experiment import WIDTHS, Experiment
-from .results import Options, clock
+from .results import Options
 from .runs import Shared, check_begun, share
 from .scores import Facts
 from .trial import Trial, Trials, call_in_child, read_trials
@@ -86,8 +86,8 @@ def try_all(experiment: Experiment, shared: Shared, trials: Trials) -> Plan:
         target = target or trial.parameters  # of the baseline, if it is tried
         if (taken := time.perf_counter() - begin) > most:
             print(
-                f"Planning {label} has taken {clock(taken)}, more than a tenth of its budget; "
-                f"{trial.timed} updates were timed",
+                f"Planning {label} has taken {taken:.1f} seconds, more than a tenth of its budget; "
+                f"updates timed: {trial.timed}",
                 flush=True,
             )
     if watch.disturbed:
