@@ -174,10 +174,11 @@ def parse_number(value: object) -> float:
 
 
 def note_edges(comparison: Comparison) -> Iterator[Note]:
-    """Tuned values that are the smallest or the largest tried."""
+    """Tuned values that are the smallest or the largest tried, also by a training that failed."""
     edges: dict[str, list[str]] = {}  # architectures
+    ended = [r for r in comparison.candidates if r.validation is not None or "failed" in r.state]
     for name, (chosen, *_) in comparison.trained.items():
-        tried = [parse_tuned(r.tuned) for r in comparison.candidates if r.architecture == name]
+        tried = [parse_tuned(row.tuned) for row in ended if row.architecture == name]
         for option, value in parse_tuned(chosen.tuned).items() if tried else ():
             numbers = {parse_number(values.get(option)) for values in tried}
             side = {min(numbers): "smallest", max(numbers): "largest"}.get(parse_number(value))

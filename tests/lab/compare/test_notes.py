@@ -154,6 +154,15 @@ def test_values_at_an_edge_are_told(tmp_path):
     assert not notes_of(tmp_path, "b chose")
 
 
+@pytest.mark.parametrize("state, told", [("0 of 9 updates", False), ("failed: diverged", True)])
+def test_a_value_that_is_not_tried_yet_makes_no_edge(state, told, tmp_path):
+    runs = [
+        write_run(tmp_path, "a", tuned="lr 1e-3", validation=1.0),
+        write_run(tmp_path, "a", tuned="lr 2e-3", validation=None, state=state),
+    ]
+    assert bool(notes_of(write_comparison(tmp_path, *runs), "a chose")) is told
+
+
 @pytest.mark.parametrize(
     "base, ours, differ",
     [
