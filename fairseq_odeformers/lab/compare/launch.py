@@ -30,7 +30,7 @@ from submitit.core.utils import FailedJobError
 from fairseq_odeformers.files import reason
 from fairseq_odeformers.lab.commands import end_with_parent
 
-from .results import clock
+from .results import clock, collect_rows
 from .runs import Run, choose_facts, make_runs, write_shared
 from .scores import TRAIN_LOG, read_progress
 from .trial import FORK, write_trials
@@ -192,6 +192,7 @@ def execute(plan: Plan, seeds: Sequence[int], launcher: Launcher, out: Path) -> 
     _, runs = runs_of(plan, seeds, out)
     runs = [run for run in runs if run.facts.architecture not in untrained]
     launch(runs, launcher)
+    collect_rows(out)  # a command that was killed may have written those of a run alone
     evaluated = {run.folder: run for run in runs}
     for run in tuning:
         if evaluated.get(run.folder, run).finished:

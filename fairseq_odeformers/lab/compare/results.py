@@ -31,6 +31,7 @@ RESULTS, LOCK = "results.csv", ".results.lock"
 RUN = "run.yaml"  # in the folder of each run
 OLD_PLAN = "plan.yaml"  # in folders of earlier versions
 SCHEMA = 1  # of the columns
+NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason may follow
 CPU = "cpu"  # what training.py adds to the statistics of an epoch
 
 
@@ -116,6 +117,11 @@ class Row:
         """The score, which all rows of tables have."""
         assert self.score is not None
         return self.score
+
+    @property
+    def trained(self) -> bool:
+        """Whether the training has ended as it should."""
+        return not self.state or self.state.startswith(NOT_EVALUATED)
 
     @property
     def cost(self) -> float:

@@ -3,7 +3,8 @@
 ``run.yaml`` has all that determines a run. A folder whose ``run.yaml`` says the same as a command
 is done, or resumes; another one is refused. Its steps are training, averaging, evaluation and
 scoring. A step is skipped if its product exists, and an interrupted training resumes from its last
-checkpoint. A lock keeps a second command from the same run.
+checkpoint. Its rows are written last: a run has finished if they say that it lacks nothing. A lock
+keeps a second command from the same run.
 
 ``comparison.yaml`` has what all runs of a comparison share; the first command writes it.
 """
@@ -33,6 +34,7 @@ from fairseq_odeformers.options import name_differences
 
 from .experiment import Experiment, name_options
 from .results import (
+    NOT_EVALUATED,
     RESULTS,
     RUN,
     Options,
@@ -177,7 +179,7 @@ class Run:
                     step.make_product(self.folder)
                 if not self.tuning:
                     self.remove_checkpoints()
-                self.write_results()
+                self.write_results(NOT_EVALUATED if self.tuning else "")
         except Timeout:
             return  # busy
         except Exception as error:
@@ -201,7 +203,11 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        return self.next_step is None
+        """Whether all is done and its rows say so; of a candidate, whether it is trained."""
+        if self.next_step or not (self.folder / RESULTS).exists():
+            return False
+        rows = read_rows(self.folder / RESULTS)
+        return all(row.trained if self.tuning else not row.state for row in rows)
 
     def lock(self) -> FileLock:
         """The lock of whoever executes it; to enter it raises a Timeout if another process has."""
@@ -249,22 +255,30 @@ class Run:
         """How many updates are made, by its log."""
         return read_progress(self.folder / TRAIN_LOG)["updates"]
 
-    def write_results(self) -> None:
-        """Write the rows of what there is of the run, and the file of the comparison."""
-        state = ""  # what it lacks
-        if not self.finished:
-            state = f"{self.updates:,} of {self.facts.updates:,} updates"
-            state = "not evaluated" if (self.folder / TRAINED).exists() else state
-            state = f"failed: {self.failure}" if self.failure else state
-        rows = make_rows(read_yaml(self.folder / RUN, Facts), self.folder, state)
+    def write_results(self, lack: str) -> None:
+        """Write the rows of what there is of the run, and the file of the comparison.
+
+        Args:
+            lack: what the run lacks; "" if it has finished.
+        """
+        rows = make_rows(read_yaml(self.folder / RUN, Facts), self.folder, lack)
         write_rows(self.folder / RESULTS, rows)
         collect_rows(self.folder.parent)
 
     def note_unfinished(self) -> None:
         """Write what a run that has ended early lacks, unless another process is executing it."""
-        if (self.folder / RUN).exists() and not self.finished:
-            with suppress(Timeout), self.lock():
-                self.write_results()
+        if not (self.folder / RUN).exists():
+            return
+        with suppress(Timeout), self.lock():
+            if self.finished:
+                return
+            if (self.folder / TRAINED).exists():
+                lack = f"{NOT_EVALUATED}: {self.failure}" if self.failure else NOT_EVALUATED
+            elif self.failure:
+                lack = f"failed: {self.failure}"
+            else:
+                lack = f"{self.updates:,} of {self.facts.updates:,} updates"
+            self.write_results(lack)
 
 
 def make_runs(every: Iterable[Facts], out: Path, seeds: Sequence[int]) -> list[Run]:

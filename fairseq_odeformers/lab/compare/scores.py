@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -313,7 +314,11 @@ def make_rows(facts: Facts, folder: Path, state: str = "") -> list[Row]:
     """The rows of a run, with its learning curve and its predictions as files in its folder.
 
     Args:
-        state: what the run lacks.
+        state: what the run lacks. If it lacks something, outputs that cannot be scored have no
+            rows.
+
+    Raises:
+        ValueError: an output cannot be scored, or the log cannot be read.
     """
     metric = facts.options.get("best-checkpoint-metric", "loss")
     maximize = bool(facts.options.get("maximize-best-checkpoint-metric"))
@@ -339,7 +344,8 @@ def make_rows(facts: Facts, folder: Path, state: str = "") -> list[Row]:
             outputs = folder / f"{checkpoint}.{split}.{facts.output_suffix}"
             if outputs.exists():
                 place = {"split": split, "checkpoint": name.format(facts.average)}
-                with naming_faults(outputs):
+                faulty = (OSError, ValueError) if state else ()
+                with suppress(*faulty), naming_faults(outputs):
                     rows += score_rows(facts, replace(row, **place), outputs, texts)
     return rows
 

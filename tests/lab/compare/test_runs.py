@@ -171,8 +171,9 @@ def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
     run.begin()
     write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
     (run.folder / TRAINED).touch()
-    assert run.folder.name == "a-lr-1-seed1" and run.finished
-    run.write_results()
+    assert run.folder.name == "a-lr-1-seed1" and not run.finished, "its row is not there"
+    run()
+    assert run.finished and not replace(run, tuning=False).finished
     assert [row.validation for row in read_rows(tmp_path)] == [5.0]
 
 
@@ -337,7 +338,7 @@ def test_the_best_validation_is_chosen_also_of_earlier_candidates(tmp_path):
     for facts, log in zip(every, logs.values()):
         run = begun(tmp_path, facts)
         write_log(run.folder / TRAIN_LOG, *log)
-        run.write_results()
+        run.write_results("not evaluated")
     (chosen,) = choose_facts(every[1:], tmp_path)
     assert chosen.tried == {"lr": "1"}
     other = replace(FACTS, architecture="b")

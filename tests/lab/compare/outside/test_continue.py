@@ -6,6 +6,7 @@ import signal
 
 import pytest
 import torch
+from filelock import FileLock
 from lab.compare.outside.commands import (
     BOTH,
     SHORT,
@@ -69,6 +70,37 @@ def test_the_same_command_repeats_nothing(again):
     before, told = runs(again.out), scores(again.out)
     again(*BOTH, *SHORT)
     assert runs(again.out) == before and scores(again.out) == told
+
+
+def test_rows_that_a_killed_command_has_not_written_are_written(again):
+    """A command that waits for another one has its run in the report as well."""
+    rows, told = again.out / "scripted_poor-seed1/results.csv", scores(again.out)
+    kept = rows.read_bytes()
+    rows.unlink()
+    with FileLock(rows.parent / ".lock"):  # of another command, which is at this run
+        command = again(*BOTH, *SHORT, call=Command)
+        wait_for(lambda: "1 of 2 runs finished" in command.text(command.output))
+        rows.write_bytes(kept)
+    assert command.end().status == 0 and scores(again.out) == told
+    rows.unlink()
+    again(*BOTH, *SHORT)
+    assert rows.read_bytes() == kept and scores(again.out) == told
+
+
+def test_outputs_that_cannot_be_scored_are_a_failure(again):
+    """Of their run alone; the same command scores it as soon as they can be."""
+    folder, told = again.out / "scripted_poor-seed1", scores(again.out)
+    (folder / "results.csv").unlink()
+    outputs = folder / "averaged.test.tsv"
+    outputs.write_text(outputs.read_text("utf-8") + "120\n")
+    ended = again(*BOTH, *SHORT, call=Command).end()
+    assert ended.status == 1 and "1 of 2" in ended.errors
+    assert f"{outputs}, line 122" in ended.output
+    page = (again.out / "report.md").read_text("utf-8")
+    assert table(page, "unfinished")["scripted_poor"]["unfinished"].startswith("seed 1: not eval")
+    outputs.unlink()
+    again(*BOTH, *SHORT)
+    assert scores(again.out) == told
 
 
 def test_more_seeds_train_alone(again):
