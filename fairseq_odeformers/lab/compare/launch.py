@@ -32,7 +32,6 @@ from fairseq_odeformers.lab.commands import end_with_parent
 
 from .results import clock, collect_rows
 from .runs import Run, choose_facts, make_runs, write_shared
-from .scores import TRAIN_LOG, read_progress
 from .trial import FORK, write_trials
 
 if TYPE_CHECKING:
@@ -249,7 +248,7 @@ def progress(runs: Sequence[Run], active: Collection[Run]) -> list[str]:
     what = "tuning runs" if all(run.tuning for run in runs) else "runs"
     lines = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
     for run in active:
-        step, stats = run.next_step, read_progress(run.folder / TRAIN_LOG)
+        step, stats = run.next_step, run.progress
         total, done, speed = run.facts.updates, stats["updates"], float(stats.get("ups", 0))
         parts = [step.name if step else "finished"]
         if done:

@@ -251,9 +251,14 @@ class Run:
         return path.read_text(encoding="utf-8").strip() if path.exists() else None
 
     @property
+    def progress(self) -> dict[str, Any]:
+        """What the end of its log tells; see :func:`.read_progress`."""
+        return read_progress(self.folder / TRAIN_LOG, self.facts.valid_subset)
+
+    @property
     def updates(self) -> int:
         """How many updates are made, by its log."""
-        return read_progress(self.folder / TRAIN_LOG)["updates"]
+        return self.progress["updates"]
 
     def write_results(self, lack: str) -> None:
         """Write the rows of what there is of the run, and the file of the comparison.

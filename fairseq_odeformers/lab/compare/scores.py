@@ -38,7 +38,7 @@ TAIL = 20_000  # bytes at the end of a log that tell its progress
 
 
 def read_log(
-    path: Path, metric: str = "loss", maximize: bool = False
+    path: Path, metric: str = "loss", maximize: bool = False, subset: str = "valid"
 ) -> tuple[Curve, dict[str, Any]]:
     """The learning curve of a log, and columns of its row, as far as it has been validated.
 
@@ -48,11 +48,12 @@ def read_log(
         path: it may still grow, or not be there yet.
         metric: of a validation, which chooses the best checkpoint; the loss does where a validation
             lacks it.
+        subset: the name of the validation set.
     """
     valid, ends, speeds = {}, {}, []
     for line in read_lines(path) if path.exists() else ():
-        if stats := log_stats(line, "valid"):
-            valid[int(stats["valid_num_updates"])] = stats
+        if stats := log_stats(line, subset):
+            valid[int(stats[f"{subset}_num_updates"])] = stats
         if stats := log_stats(line, "train"):
             ends[int(stats["train_num_updates"])] = stats
         if (stats := log_stats(line, "train_inner")) and "wps" in stats:
@@ -65,9 +66,9 @@ def read_log(
         return [float(ends[end].get(name, math.nan)) for end in epochs]
 
     def of_valid(name: str) -> list[float]:
-        return [float(valid[update].get(f"valid_{name}", math.nan)) for update in updates]
+        return [float(valid[update].get(f"{subset}_{name}", math.nan)) for update in updates]
 
-    if any(f"valid_{metric}" not in stats for stats in valid.values()):
+    if any(f"{subset}_{metric}" not in stats for stats in valid.values()):
         metric, maximize = "loss", False
     walls, train_loss = of_train("train_train_wall"), of_train("train_loss")
     if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
@@ -75,7 +76,8 @@ def read_log(
     seconds = np.interp(updates, [0, *epochs], [0, *np.cumsum(walls)]).tolist()
     train_losses = np.interp(updates, epochs, train_loss).tolist()
     values, sign = of_valid(metric), 1 if maximize else -1
-    best = int(np.argmax([sign * v if math.isfinite(v) else -math.inf for v in values]))
+    ranks = [sign * v if math.isfinite(v) else -math.inf for v in values]
+    best = len(ranks) - 1 - int(np.argmax(ranks[::-1]))  # fairseq keeps the last of equal ones
     cpu = sum(of_train(f"train_{CPU}"))
     return Curve(updates, seconds, of_valid("loss"), values, train_losses, best), {
         "updates": updates[-1],
@@ -89,17 +91,21 @@ def read_log(
     }
 
 
-def read_progress(path: Path) -> dict[str, Any]:
-    """The newest epoch, updates, validation loss and updates per second at the end of a log."""
+def read_progress(path: Path, subset: str = "valid") -> dict[str, Any]:
+    """The newest epoch, updates, validation loss and updates per second at the end of a log.
+
+    Args:
+        subset: the name of the validation set.
+    """
     progress: dict[str, Any] = {"updates": 0}
     if path.exists():
         with open(path, "rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL))
             lines = file.read().decode(errors="replace").split("\n")
         for line in lines:
-            for kind, prefix in (("train_inner", ""), ("valid", "valid_")):
+            for kind, prefix in (("train_inner", ""), (subset, f"{subset}_")):
                 if stats := log_stats(line, kind):
-                    shown = {"epoch": "epoch", "loss": "valid_loss", "ups": "ups"}
+                    shown = {"epoch": "epoch", "loss": f"{subset}_loss", "ups": "ups"}
                     progress |= {key: str(stats[n]) for key, n in shown.items() if n in stats}
                     progress["updates"] = int(stats[f"{prefix}num_updates"])
     return progress
@@ -154,7 +160,7 @@ def score_translations(
     printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
     for line in read_lines(path):
         if match := LINE.fullmatch(line):
-            printed[match[1]][int(match[2])] = match[3]
+            printed[match[1]].setdefault(int(match[2]), match[3])  # the best of several is first
     order = sorted(printed["H"])
     if not order or (printed["T"] and sorted(printed["T"]) != order):
         raise ValueError(f"{path} has no translations, or not of all sentences; {ANEW}")
@@ -292,6 +298,11 @@ class Facts:
         return Kind.of_task(self.task) or Kind.TRANSLATION
 
     @property
+    def valid_subset(self) -> str:
+        """The validation set that chooses the best checkpoint: the first one of the training."""
+        return str(self.options.get("valid-subset", "valid")).split(",")[0]
+
+    @property
     def tuned(self) -> str:
         """The values of tuned options in a text."""
         return " ".join(f"{name} {value}" for name, value in self.tried.items())
@@ -323,7 +334,7 @@ def make_rows(facts: Facts, folder: Path, state: str = "") -> list[Row]:
     metric = facts.options.get("best-checkpoint-metric", "loss")
     maximize = bool(facts.options.get("maximize-best-checkpoint-metric"))
     with naming_faults(folder / TRAIN_LOG):
-        curve, trained = read_log(folder / TRAIN_LOG, metric, maximize)
+        curve, trained = read_log(folder / TRAIN_LOG, metric, maximize, facts.valid_subset)
     row = Row(
         **{name: getattr(facts, name) for name in KNOWN},
         run=folder.name,

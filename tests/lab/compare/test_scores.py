@@ -83,6 +83,22 @@ def test_the_best_the_last_and_the_smallest_loss_are_told_apart(tmp_path):
     assert read_log(log, "loss")[0].best == 1
     curve, found = read_log(log, "accuracy", maximize=True)
     assert (curve.best, found["validated"], found["maximized"]) == (1, "loss", False)
+    write_log(log, (10, 3.0, 1), (20, 1.0, 1), (30, 1.0, 1), (40, 2.5, 1))
+    assert read_log(log, "loss")[0].best == 2, "of equal ones, fairseq keeps the last"
+
+
+@pytest.mark.parametrize("subset", ["valid1", "valid1,valid"])
+def test_the_first_validation_set_is_read(subset, tmp_path):
+    """As fairseq chooses the best checkpoint by it, whatever its name."""
+    log = write_log(tmp_path / "train.log", (10, 5.0, 7), (20, 4.0, 9))
+    text = log.read_text()
+    others = [line.replace("4.0", "1.0") for line in text.splitlines(True) if "| valid |" in line]
+    log.write_text(text.replace("valid", "valid1") + "".join(others))
+    options = {"arch": "transformer_classifier", "valid-subset": subset}
+    facts = Facts("a", 1, "sentence_prediction", "/data", options, updates=20)
+    (row,) = make_rows(facts, tmp_path)
+    assert (row.updates, row.validation) == (20, 4.0)
+    assert read_progress(log, facts.valid_subset)["loss"] == "4.0"
 
 
 def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
@@ -168,6 +184,16 @@ def test_a_perfect_translation_scores_100_whatever_the_spaces_of_the_reference(t
     assert found.predictions.reference == ["either this and / or that one.", published[1]]
     exact = score_translations(print_translations(tmp_path / "out", PERFECT), "en", REFERENCES)
     assert "restored" not in exact.signatures["BLEU"]
+
+
+def test_of_several_hypotheses_the_best_is_scored(tmp_path):
+    """That is the first one; with --nbest, worse ones follow."""
+    path = print_translations(tmp_path / "out", PERFECT)
+    lines = path.read_text().splitlines(keepends=True)
+    more = [[line, line.replace("-0.1", "-9")[:-5] + "x\n"] for line in lines if line[0] == "H"]
+    path.write_text("".join([line for line in lines if line[0] != "H"] + sum(more, [])))
+    found = score_translations(path, "en", REFERENCES)
+    assert found.values == pytest.approx({"BLEU": 100, "chrF": 100})
 
 
 def test_a_tokenizer_may_be_chosen(tmp_path):
