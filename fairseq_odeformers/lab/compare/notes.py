@@ -75,9 +75,9 @@ def differ(values: Iterable[float], share: float = UNEQUAL) -> bool:
 def note_effort(comparison: Comparison) -> Iterator[Note]:
     """Trainings with one budget that took longer than others: means over the seeds."""
     times = {
-        name: fmean(row.cost for row in runs)
+        name: fmean(row.seconds or 0 for row in runs)  # of the clock, as the budget
         for name, runs in comparison.trained.items()
-        if all(row.budget and not row.state for row in comparison.runs[name])
+        if all(row.budget for row in runs)
     }
     if differ(times.values()):
         kind = RULES_OUT if differ(times.values(), INCOMPARABLE) else REMARK

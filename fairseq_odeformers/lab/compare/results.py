@@ -133,8 +133,8 @@ class Row:
 
     @property
     def quality(self) -> float:
-        """How well the best checkpoint has validated, the higher the better."""
-        if self.validation is None or math.isnan(self.validation):
+        """How well the best checkpoint of a training that has ended validates: higher is better."""
+        if not self.trained or self.validation is None or math.isnan(self.validation):
             return -math.inf
         return self.validation if self.maximized else -self.validation
 
@@ -331,7 +331,7 @@ class Comparison:
         baseline: the architecture that the others are compared with; it comes first.
         rows: all of the comparison.
         runs: rows of trainings at the chosen settings.
-        trained: the same, as far as they have been validated.
+        trained: the same, of trainings that have ended.
         candidates: rows of trainings at all tried settings, with the seed that chooses.
         tables: scores of each split and checkpoint.
         printed: rows of what a recipe's own commands have printed.
@@ -349,8 +349,8 @@ class Comparison:
         self.candidates = [r for r in rows if r.tuned and r.seed == seed and not r.metric]
         rows = [row for row in rows if row.tuned == settings.get(row.architecture)]
         self.runs: Runs = group((row for row in rows if not row.metric), "architecture")
-        trained = (row for row in rows if not row.metric and row.validation is not None)
-        self.trained: Runs = group(trained, "architecture")
+        ended = (r for r in rows if not r.metric and r.trained and r.validation is not None)
+        self.trained: Runs = group(ended, "architecture")
         self.printed = [row for row in rows if row.printed]
         scored = group((row for row in rows if row.score is not None), "place")
         self.tables = [Table(of_place, self.baseline) for of_place in scored.values()]
@@ -366,7 +366,7 @@ class Choice(NamedTuple):
 def choose_settings(trainings: Sequence[Row]) -> Choice:
     """The setting of each architecture that validates best with the seed that was tuned with.
 
-    It is the seed that most settings were trained with. Before any has been validated, the first
+    It is the seed that most settings were trained with. Before any training has ended, the first
     setting is chosen.
     """
     seeds = [row.seed for row in trainings]

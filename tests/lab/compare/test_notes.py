@@ -45,10 +45,13 @@ def notes_of(out, start):
     ],
 )
 def test_unequal_effort(a, b, kind, tmp_path):
-    """A note from a quarter on; from a half on, scores are not compared."""
+    """A note from a quarter on; from a half on, scores are not compared.
+
+    The budget is of the clock, however many cores are busy.
+    """
     runs = [
-        write_run(tmp_path, name, seed, 70.0, budget=1.0, cpu_seconds=float(time), seconds=60.0)
-        for name, times in (("a", a), ("b", b))
+        write_run(tmp_path, name, seed, 70.0, budget=1.0, cpu_seconds=cpu, seconds=float(time))
+        for name, times, cpu in (("a", a, 60.0), ("b", b, 240.0))
         for seed, time in enumerate(times)
     ]
     write_comparison(tmp_path, *runs)
@@ -61,7 +64,7 @@ def test_unequal_effort(a, b, kind, tmp_path):
 
 def test_unfinished_trainings_are_not_of_equal_effort(tmp_path):
     runs = (
-        write_run(tmp_path, name, budget=1.0, cpu_seconds=float(s), seconds=60.0, state=state)
+        write_run(tmp_path, name, budget=1.0, seconds=float(s), state=state)
         for name, s, state in (("a", 60, ""), ("b", 10, "1 of 9 updates"))
     )
     write_comparison(tmp_path, *runs)
@@ -207,6 +210,28 @@ def test_less_than_an_epoch_is_too_little(tmp_path):
     )
     (note,) = notes_of(write_comparison(tmp_path, *runs), "Too little")
     assert "compare: b (less than an epoch); train" in note.sentence and note.subjects == ("b",)
+
+
+def test_a_training_that_has_not_ended_rules_nothing_out(tmp_path):
+    """Nor does it count in means, or is its candidate chosen."""
+    half = Curve([10], [2.0], [0.5], [0.5], [0.5], 0)
+    runs = [
+        write_run(tmp_path, name, seed, score=70.0, epoch_updates=20)
+        for name in "ab"
+        for seed in (1, 2)
+    ]
+    for state in ("10 of 30 updates", "failed: no memory"):
+        seed = 3 + len(state)
+        runs.append(write_run(tmp_path, "b", seed, curve=half, epoch_updates=20, state=state))
+    assert not notes_of(write_comparison(tmp_path, *runs), "Too little")
+    assert [len(rows) for rows in read_comparison(tmp_path).trained.values()] == [2, 2]
+    other = tmp_path / "tuned"
+    runs = [
+        write_run(other, "a", tuned=f"lr {rate}", validation=loss, state=state)
+        for rate, loss, state in (("1", 0.1, "failed: diverged"), ("2", 2.0, ""), ("3", 3.0, ""))
+    ]
+    (row,) = read_comparison(write_comparison(other, *runs)).runs["a"]
+    assert row.tuned == "lr 2"
 
 
 def test_a_classifier_of_one_class_has_learned_too_little(tmp_path):

@@ -47,7 +47,8 @@ def test_trainings_are_a_row_for_each_architecture(tmp_path):
     """The baseline first; what a training lacks is in a column of its own."""
     more = {"validated": "mcc", "maximized": True, "validation": 0.5}
     runs = [
-        write_run(tmp_path, "b", 1, budget=0.5, state="1 of 9 updates", **more),
+        write_run(tmp_path, "b", 1, budget=0.5, state="not evaluated", **more),
+        write_run(tmp_path, "b", 2, budget=0.5, state="1 of 9 updates", **more),
         *(write_run(tmp_path, "a", s, cpu_seconds=10.0 * s, validation=s / 10) for s in (1, 2)),
     ]
     lines = report(write_comparison(tmp_path, *runs))
@@ -57,7 +58,8 @@ def test_trainings_are_a_row_for_each_architecture(tmp_path):
     assert (a["time"], a["CPU time"]) == ("0:00:06", "0:00:15")
     assert a["validation loss (bits per example)"] == "2.000 ± 0.000", "of the scored checkpoint"
     assert a["training loss, last full epoch"] == "2.000 ± 0.000"
-    assert (b["unfinished"], b["budget"]) == ("seed 1: 1 of 9 updates", "0:00:30")
+    assert b["unfinished"] == "seed 1: not evaluated; seed 2: 1 of 9 updates"
+    assert (b["seeds"], b["budget"]) == ("1", "0:00:30")
     assert b["validation mcc"] == "0.500"
     assert [line[:4] for line in rows if line[:1] == "|"][2:] == ["| a ", "| b "]
 
