@@ -20,7 +20,6 @@ from fairseq_odeformers.files import reading, replacing, write_csv
 from fairseq_odeformers.lab.compare.results import Curve, Row, read_rows, write_rows
 
 RESULTS, CURVES, ANSWERS = "results.csv", "curves.csv", "answers.npz"
-Runs = dict[str, Row]  # the rows of trainings, by the names of runs
 
 
 def publish(folder: Path, out: Path) -> None:
@@ -41,10 +40,11 @@ def publish(folder: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     write_rows(out / RESULTS, map(strip, rows))
     write_csv(out / CURVES, validations)
-    right = np.array(list(answers.values()), dtype=bool)
-    with replacing(out / ANSWERS) as path, open(path, "wb") as file:
-        packed = np.packbits(right, axis=-1)
-        np.savez_compressed(file, runs=list(answers), right=packed, texts=right.shape[-1])
+    if answers:
+        right = np.array(list(answers.values()), dtype=bool)
+        with replacing(out / ANSWERS) as path, open(path, "wb") as file:
+            packed = np.packbits(right, axis=-1)
+            np.savez_compressed(file, runs=list(answers), right=packed, texts=right.shape[-1])
 
 
 def strip(row: Row) -> Row:
@@ -73,6 +73,8 @@ def validate(row: Row) -> Iterator[dict[str, str | int | float]]:
 
 def read_answers(out: Path) -> dict[str, np.ndarray]:
     """Which answers of published runs are right, by their names."""
+    if not (out / ANSWERS).exists():  # candidates alone
+        return {}
     with reading(out / ANSWERS), np.load(out / ANSWERS) as file:
         right = np.unpackbits(file["right"], axis=-1, count=int(file["texts"]))
         return dict(zip(file["runs"].tolist(), right.astype(bool)))
