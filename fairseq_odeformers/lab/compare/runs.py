@@ -405,6 +405,8 @@ def refuse(out: Path, told: str, remedy: str = "") -> None:
 def settings(facts: Facts) -> Options:
     """All that the runs of a variant have in common, but where the package is."""
     evaluate = {f"evaluate {k}": v for k, v in facts.evaluate.items() if k not in BATCHING}
+    evaluate |= {f"score {split}": line for split, line in facts.score.items()}
+    evaluate |= {"splits": " ".join(sorted(facts.test_sets)), "bleu-tokenize": facts.bleu_tokenize}
     return {"average": str(facts.average), **facts.options, "user-dir": "", **evaluate}
 
 

@@ -230,13 +230,16 @@ def test_the_same_settings_continue_a_folder(tmp_path):
         ({"options": {**OPTIONS, "fp16": True}}, "a: fp16 unset → set"),
         ({"average": 2}, "a: average 0 → 2"),
         ({"evaluate": {"beam": 4}}, "a: evaluate beam 5 → 4"),
+        ({"bleu_tokenize": "char"}, "a: bleu-tokenize unset → char"),
+        ({"test_sets": {"test": None, "valid": None}}, "a: splits test → test valid"),
+        ({"score": {"test": "wc"}}, "a: score test unset → wc"),
         ({"code": "x"}, "a: the files of its plugin have changed"),
     ],
 )
 def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, tmp_path):
     """Which are all of the architecture, whatever their seeds."""
     out = tmp_path / "runs"
-    kept = replace(FACTS, evaluate={"beam": 5})
+    kept = replace(FACTS, evaluate={"beam": 5}, test_sets={"test": None})
     for facts in (kept, replace(kept, seed=2), replace(kept, architecture="b")):
         begun(out, facts)
     folders = f"{out}/a-seed1 {out}/a-seed2"
