@@ -33,9 +33,8 @@ GONE = {  # options of earlier versions, and of other programs: what to do inste
     "--redo": "delete the folders of its runs in --out; the same command trains them anew",
     "--gpus": "choose GPUs by CUDA_VISIBLE_DEVICES=0,1 before the command, and how many of them a "
     "run takes by --gpus-per-run",
-    "--csv": f"{RESULTS} has all figures",
-    "--latex": f"{RESULTS} has all figures",
 }
+FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} has all figures")  # of old reports
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -214,8 +213,8 @@ def check_options(words: Sequence[str], parser: Parser) -> None:
     """Refuse what is no option any more, or a misspelt one, which fairseq-train would get."""
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
-        if option in GONE:
-            raise ValueError(f"{option}: {GONE[option]}")
+        if told := (GONE | FORMATS).get(option):
+            raise ValueError(f"{option}: {told}")
         near = get_close_matches(option, own, 1, 0.8) if option.startswith("--") else []
         known = near and option in training_parser()._option_string_actions
         if near and not known and not find_owners(option):
@@ -288,8 +287,8 @@ def report(arguments: Sequence[str] | None = None) -> None:
     )
     args, others = parser.parse_known_args(arguments)
     for option in (word.partition("=")[0] for word in others):
-        if option in GONE:
-            raise ValueError(f"{option}: {args.runs[0]}/{GONE[option]}")
+        if option in FORMATS:
+            raise ValueError(f"{option}: {args.runs[0]}/{FORMATS[option]}")
     if others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     if args.out:

@@ -191,7 +191,7 @@ def stretch_schedule(variant: Variant, before: int, updates: int) -> Variant:
         )
     options = resolve_shares(variant.options, before)
     warmup, total = (
-        max(1, round(int(options.get(name, 0)) * updates / before))
+        max(1, round(float(options.get(name, 0)) * updates / before))
         for name in ("warmup-updates", "total-num-update")
     )
     return variant.change(

@@ -269,7 +269,7 @@ def note_texts(table: Table) -> Iterator[Note]:
 def note_statistics(table: Table, statistics: Statistics) -> Iterator[Note]:
     """Differences that hold for other seeds, perhaps not for other texts; and single seeds."""
     for name, p_values in statistics.p_values.items():
-        unsure = sum(p > LEVEL for p in p_values)
+        unsure = sum(p > LEVEL for p in p_values.values())
         if 2 * unsure > len(p_values) and statistics.differences[name].excludes_zero:
             sentence = f"{name}: other seeds would probably agree, other texts may not, since p is "
             sentence += f"above {LEVEL} with {unsure} of {len(p_values)} seeds."

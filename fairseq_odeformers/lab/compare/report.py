@@ -239,8 +239,10 @@ def compare_scores(
             row["± over texts"] = f"{error:.{digits}f}"
         difference = statistics.differences.get(name, "")
         row[f"{table.metric} against {table.baseline}"] = str(difference)
-        p_values = statistics.p_values.get(name, ())
-        row[f"p against {table.baseline}"] = ", ".join(f"{p:.3f}" for p in p_values)
+        tested = statistics.p_values.get(name, {})
+        all_seeds = [*tested] == [each.seed for each in runs]
+        p_values = (f"{p:.3f}" if all_seeds else f"seed {s}: {p:.3f}" for s, p in tested.items())
+        row[f"p against {table.baseline}"] = ", ".join(p_values)
         paper = json.loads(runs[0].paper or "{}")
         rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper.items()})
     if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:

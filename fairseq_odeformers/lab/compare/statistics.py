@@ -158,12 +158,12 @@ class Statistics:
 
     Attributes:
         differences: by architecture.
-        p_values: by architecture, one per seed, corrected by Holm's method.
+        p_values: by architecture and seed, corrected by Holm's method.
         errors: by architecture, half of the 95% interval over the texts, the mean over its seeds.
     """
 
     differences: dict[str, Difference]
-    p_values: dict[str, list[float]]
+    p_values: dict[str, dict[int, float]]
     errors: dict[str, float]
 
 
@@ -190,7 +190,7 @@ def compute_statistics(table: Table, excluded: Collection[str] = ()) -> Statisti
             errors.setdefault(row.architecture, []).append(error)
             if row.architecture in differences and rows[0].architecture == baseline:
                 p_values[row.architecture, seed] = p_value
-    corrected: dict[str, list[float]] = {}
-    for (name, _), p_value in zip(p_values, correct_by_holm([*p_values.values()])):
-        corrected.setdefault(name, []).append(p_value)
+    corrected: dict[str, dict[int, float]] = {}
+    for (name, seed), p_value in zip(p_values, correct_by_holm([*p_values.values()])):
+        corrected.setdefault(name, {})[seed] = p_value
     return Statistics(differences, corrected, {n: fmean(each) for n, each in errors.items()})

@@ -85,6 +85,12 @@ def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
     given = found.options
     assert updates == given["max-update"] == given["total-num-update"] == 120
     assert given["warmup-updates"] == 24 and "max-epoch" not in given
+    totals = set()
+    for total in ("10", "1e1"):  # fairseq reads both
+        words = ["--budget", "1m", *warmup, "--total-num-update", total]
+        found, *_ = fit_effort(variant(data, "transject", *words), TRIAL)
+        totals.add(found.options["total-num-update"])
+    assert len(totals) == 1
     with pytest.raises(ValueError, match="an update takes 99.0 seconds; give more"):
         fit_effort(planned, replace(TRIAL, seconds=99.0))
 

@@ -79,6 +79,18 @@ def test_scores_are_beside_their_differences(tmp_path):
     assert a["paper: accuracy"] == "88.8" and a["accuracy against a"] == ""
 
 
+def test_a_seed_that_the_baseline_lacks_has_no_p_value(tmp_path):
+    """So the others are named."""
+    runs = [
+        write_run(tmp_path, name, seed, outputs=CLASSES, references=CLASSES)
+        for name, seeds in (("a", (1, 3)), ("b", (1, 2, 3)), ("c", (1, 3)))
+        for seed in seeds
+    ]
+    lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
+    assert cells(lines, "b")["p against a"] == "seed 1: 1.000, seed 3: 1.000"
+    assert cells(lines, "c")["p against a"] == "1.000, 1.000"
+
+
 def test_differences_of_perplexities_have_no_p_values(tmp_path):
     runs = (write_run(tmp_path, n, score=s, **LANGUAGE_MODEL) for n, s in (("a", 8.25), ("b", 7)))
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
@@ -164,6 +176,7 @@ def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
     [
         ("{} --csv tables", "--csv: {}/results.csv has all figures"),
         ("{} --latex tables", "--latex: {}/results.csv has all figures"),
+        ("{} --redo", "unrecognized arguments: --redo"),
         ("topic={}", "topic={}: for a scoreboard give --out DIR"),
         ("{} {}", "{} {}: for a scoreboard give --out DIR"),
         ("{}", "{}: no results.csv with a row; give a folder that was --out"),

@@ -80,7 +80,7 @@ def test_classes_are_compared_by_mcnemars_exact_test(tmp_path, better, p):
     )
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
     found = compute_statistics(table)
-    assert found.p_values == {"b": pytest.approx([p])}
+    assert found.p_values == {"b": {1: pytest.approx(p)}}
     share = 0.4 + better / 10
     assert found.errors["b"] == pytest.approx(196 * math.sqrt(share * (1 - share) / 10))
 
@@ -100,8 +100,8 @@ def test_p_values_are_of_their_model_and_seed(tmp_path):
         largest = max(largest, factor * raw[key])
         corrected[key] = min(1, largest)
     found = compute_statistics(table).p_values
-    assert found["b"] == pytest.approx([corrected["b", 1], corrected["b", 2]])
-    assert found["c"] == pytest.approx([corrected["c", 1], corrected["c", 2]])
+    for name in "bc":
+        assert found[name] == pytest.approx({seed: corrected[name, seed] for seed in (1, 2)})
 
 
 def test_translations_are_compared_by_a_paired_bootstrap(tmp_path):
@@ -115,8 +115,8 @@ def test_translations_are_compared_by_a_paired_bootstrap(tmp_path):
     )
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
     found = compute_statistics(table)
-    assert found.p_values["same"] == [1] and found.p_values["worse"][0] < 0.006
-    assert found.p_values["chance"][0] > 0.3, "as many errors in other sentences"
+    assert found.p_values["same"] == {1: 1} and found.p_values["worse"][1] < 0.006
+    assert found.p_values["chance"][2] > 0.3, "as many errors in other sentences"
     assert found.errors["chance"] > 0 and found.errors["same"] == 0
 
 

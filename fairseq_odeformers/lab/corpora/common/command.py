@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from fairseq_odeformers.files import build, check_path, check_regular, reading
+from fairseq_odeformers.files import build, check_path, check_regular, reading, replacing
 from fairseq_odeformers.options import (
     flag,
     name_differences,
@@ -143,7 +143,8 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
             yield
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
-        (out / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n")
+        with replacing(out / SETTINGS) as path:
+            path.write_text(json.dumps(settings, indent=2) + "\n")
         made = sorted(map(str, out.glob("*-bin")))
         ready = f"{', '.join(made)} {'is' if len(made) == 1 else 'are'} ready for fairseq-train"
         logger.info(f"{ready} ({describe(time.monotonic() - start)})")
