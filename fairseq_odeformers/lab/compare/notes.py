@@ -73,22 +73,26 @@ def differ(values: Iterable[float], share: float = UNEQUAL) -> bool:
 
 
 def note_effort(comparison: Comparison) -> Iterator[Note]:
-    """Trainings with one budget that took longer than others: means over the seeds."""
-    times = {
-        name: fmean(row.seconds or 0 for row in runs)  # of the clock, as the budget
-        for name, runs in comparison.trained.items()
-        if all(row.budget for row in runs)
-    }
-    if differ(times.values()):
-        kind = RULES_OUT if differ(times.values(), INCOMPARABLE) else REMARK
-        least, most = min(times.values()), max(times.values())
+    """Trainings with one budget that took longer than others: means over the seeds.
+
+    By the clock or by the CPU, whichever differs less: other processes make the clock's times
+    unequal, and models that keep several cores busy the CPU's.
+    """
+    budgeted = {n: runs for n, runs in comparison.trained.items() if all(r.budget for r in runs)}
+    measures = (
+        [fmean(getattr(row, measure) or 0 for row in runs) for runs in budgeted.values()]
+        for measure in ("seconds", "cpu_seconds")
+    )
+    known = [times for times in measures if times and min(times) > 0]
+    least, most = min(((min(t), max(t)) for t in known), key=lambda e: e[1] / e[0], default=(0, 0))
+    if differ([least, most]):
+        kind = RULES_OUT if differ([least, most], INCOMPARABLE) else REMARK
         sentence = (
             f"Unequal effort: with one budget, trainings took {clock(least)} to {clock(most)} "
-        )
-        sentence += (
             f"({most / least - 1:.0%} more). Compare again with a longer `--budget`, or on a "
+            "steadier machine."
         )
-        yield Note(kind, tuple(times), sentence + "steadier machine.")
+        yield Note(kind, tuple(budgeted), sentence)
 
 
 def note_times(comparison: Comparison) -> Iterator[Note]:

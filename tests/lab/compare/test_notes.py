@@ -34,6 +34,7 @@ def notes_of(out, start):
     return [note for note in notes if note.sentence.startswith(start)]
 
 
+@pytest.mark.parametrize("equal", [None, "seconds", "cpu_seconds"])
 @pytest.mark.parametrize(
     "a, b, kind",
     [
@@ -44,16 +45,17 @@ def notes_of(out, start):
         ([40, 80], [70, 70], None),  # seeds of one architecture have made the same effort
     ],
 )
-def test_unequal_effort(a, b, kind, tmp_path):
+def test_unequal_effort(a, b, kind, equal, tmp_path):
     """A note from a quarter on; from a half on, scores are not compared.
 
-    The budget is of the clock, however many cores are busy.
+    Other processes make the clock's times unequal, several cores the CPU's: one of both may be.
     """
-    runs = [
-        write_run(tmp_path, name, seed, 70.0, budget=1.0, cpu_seconds=cpu, seconds=float(time))
-        for name, times, cpu in (("a", a, 60.0), ("b", b, 240.0))
-        for seed, time in enumerate(times)
-    ]
+    kind = None if equal else kind
+    runs = []
+    for name, times in (("a", a), ("b", b)):
+        for seed, time in enumerate(map(float, times)):
+            spent = {"seconds": time, "cpu_seconds": 2 * time} | ({equal: 50.0} if equal else {})
+            runs.append(write_run(tmp_path, name, seed, 70.0, budget=1.0, **spent))
     write_comparison(tmp_path, *runs)
     found = notes_of(tmp_path, "Unequal effort")
     assert [note.kind for note in found] == [kind] * (kind is not None)
