@@ -17,7 +17,8 @@ from torch import Tensor
 from fairseq_odeformers.files import decode_lines, read_lines, replacing
 
 logger = logging.getLogger(__name__)
-WARNED: set[str] = set()  # what warn_once has told
+WARNED: set[str] = set()  # what has been warned of
+SHOWN = 40  # letters of a text in a message
 
 Result = TypeVar("Result")
 
@@ -141,7 +142,7 @@ def truncate(
     if not (always or allows_truncation(cfg)):
         option = "truncate_source=True" if "truncate_source" in cfg else "shorten_method='truncate'"
         raise TooLong(
-            f"{dictionary.string(tokens[:40])[:40]!r}... has {len(tokens)} tokens, more than "
+            f"{dictionary.string(tokens[:SHOWN])[:SHOWN]!r}... has {len(tokens)} tokens, more than "
             f"{longest}, the longest that the model takes",
             f"shorten it, or load the model with {option}",
         )
@@ -172,11 +173,17 @@ def warn_of_unknown(
         advice = "the result is meaningless, so give text like the data set's"
     if known < len(symbols) and (key := f"{advice} {first}") not in WARNED:
         WARNED.add(key)
-        shown = f" (unknown: {' '.join([*dict.fromkeys(unknown)][:8])})" if unknown else ""
+        words = (cut(word) for word in [*dict.fromkeys(unknown)][:8])
+        shown = f" (unknown: {' '.join(words)})" if unknown else ""
         logger.warning(
             f"{place}: the model knows {known or 'none'} of the {len(symbols)} symbols; "
             f"{advice}{shown}"
         )
+
+
+def cut(text: str) -> str:
+    """What a message shows of a text: its beginning."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:

@@ -127,6 +127,13 @@ def test_unknown_symbols_are_named_with_their_line(predict, caplog):
     assert f"{said} (unknown: film)" in caplog.text
 
 
+def test_a_long_unknown_word_is_cut_in_its_warning(predict, caplog):
+    WARNED.clear()
+    Path("text").write_text(f"2 {'film' * 1500} 5\n")
+    predict("classifier.pt", "--text", "text")
+    assert f"(unknown: {'film' * 10}...)" in caplog.text
+
+
 def test_a_compressed_file_of_texts(predict):
     Path("text").write_text("2 7 5\n7 7\n")
     Path("text.gz").write_bytes(gzip.compress(b"2 7 5\n7 7\n"))
