@@ -3,8 +3,8 @@
 The site has the layout of the repository, so that links between pages hold in both. A file of code
 that a page links to gets a page of its own, a notebook has its outputs, and a command for help or
 names behind ``$`` is followed by what it prints. A line that is one link to code, "The equations",
-"Code of" or "Reference of", becomes the docstring of a package, the code or its reference. Formulas
-become MathML.
+"Code of" or "Reference of", becomes the docstring of a package, the code or its reference, and so
+does each link of a paragraph that begins with "Reference of". Formulas become MathML.
 """
 
 import contextlib
@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 CODE = re.compile(r"^\[(The equations|Code|Reference)[^\]]*\]\(([^)#\s]+\.py)\)$", re.M)
+REFERENCES = re.compile(r"^Reference of \[.+(?:\n.+)*", re.M)
 FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\[(\[](.*?)\\[)\]](?=</\2>)', re.S)
 # How many parts an element of MathML has.
 PARTS = {
@@ -98,13 +99,18 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
             options = f"{{heading_level: {level}, show_submodules: {name.endswith('__init__.py')}}}"
         return f"::: {module}\n    options: {options}\n"
 
+    def to_lines(match):
+        links = re.findall(r"\[.+?\]\(.+?\)", match[0])
+        return "\n\n".join(f"[Reference of {link[1:]}" for link in links)
+
     def to_page(match):
         path = target(here, match[1])
         if not files.get_file_from_path(path.relative_to(ROOT).as_posix()):
             path = path.with_name(f"{path.name}.md")
         return f"]({os.path.relpath(path, here.parent)}"
 
-    markdown = LINK.sub(to_page, CODE.sub(to_code, markdown))
+    markdown = CODE.sub(to_code, REFERENCES.sub(to_lines, markdown))
+    markdown = LINK.sub(to_page, markdown)
     return re.sub(r"^\$ odeformers ((?:.* )?--help|list)\n", printed, markdown, flags=re.M)
 
 

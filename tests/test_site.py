@@ -65,12 +65,14 @@ def test_links_to_code_become_what_they_link_to():
     folder = "../fairseq_odeformers/models/macaron"
     page = (
         f"[The equations]({folder}/__init__.py)\n\n[Code of `naive.py`]({folder}/naive.py)\n\n"
-        f"[Reference of `layer.py`]({folder}/layer.py)\n\nSee [Code]({folder}/layer.py).\n"
+        f"Reference of [`layer.py`]({folder}/layer.py),\n[`stacks.py`]({folder}/stacks.py)\n\n"
+        f"See [Code]({folder}/layer.py).\n"
     )
     text = hooks.on_page_markdown(page, page=PAGE, config=None, files=Files([]))
     assert "::: fairseq_odeformers.models.macaron\n    options: {members: false" in text
     assert '--8<-- "fairseq_odeformers/models/macaron/naive.py"' in text
-    assert "::: fairseq_odeformers.models.macaron.layer\n" in text
+    for module in ("layer", "stacks"):
+        assert f"::: fairseq_odeformers.models.macaron.{module}\n" in text
     assert f"See [Code]({folder}/layer.py.md)." in text
 
 
