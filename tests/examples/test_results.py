@@ -27,7 +27,6 @@ COSTS = {
     "ODE Transformer": "ode_transformer_classifier",
     "N-ODE Transformer": "node_transformer",
 }
-SLOPES = ("rk2-gated-released", "rk2-gated-textbook", "transformer_prenorm")
 
 
 def read(path):
@@ -166,8 +165,7 @@ def summaries():
     )
     bleu, news = means("multi30k", "BLEU"), means("agnews", "accuracy")
     listops, perplexity = means("listops", "accuracy"), means("ptb", "perplexity")
-    imdb, polarity = means("imdb", "accuracy"), means("polarity", "accuracy")
-    polarities = sorted(map(polarity, {arch for name, _, arch in values if name == "polarity"}))
+    imdb = means("imdb", "accuracy")
     captions, programs = (
         [values[data, "BLEU", f"transevolve_fullff_2{norm}"][0] for norm in ("_prenorm", "")]
         for data in ("multi30k", "l10n")  # seed 1
@@ -221,11 +219,6 @@ def summaries():
             f"the vanilla Transformer {every_vanilla} (p",
             f"three and two, they have {sound_node} and {sound_vanilla}%",
         ),
-        "docs/papers/ode_transformer": (
-            "has a validation perplexity of {}, the textbook form {}, the Transformer {}.".format(
-                *(values["ode_transformer", "perplexity", arch][0] for arch in SLOPES)
-            ),
-        ),
         "examples/multi30k/README": (
             f"p = {on_captions} and {on_averaged}",
             *(
@@ -239,8 +232,6 @@ def summaries():
             f"{transevolve(ahead)};",
             f"`transformer_classifier` {imdb('transformer_classifier')} (95% interval",
             f"`transevolve_classifier_fullff_1` {imdb('transevolve_classifier_fullff_1')} (",
-            f"{polarities[0]} to {polarities[-1]}, `transformer_classifier` "
-            f"{polarity('transformer_classifier')}, `transject` {polarity('transject')} (",
         ),
         "examples/README": (
             f"{macaron} Macaron Net, {transformer} Transformer (pre-norm)",
