@@ -23,7 +23,7 @@ from .experiment import Experiment, parse_words, read_experiments
 from .fairness import Plan, make_plan
 from .launch import choose_launcher, execute, runs_of
 from .report import DOCUMENT, PAGE, write_report
-from .results import RESULTS, clock, read_comparison
+from .results import RESULTS, clock
 from .runs import Run, label_of
 from .scoreboard import write_scoreboard
 
@@ -163,7 +163,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
         print_commands(tuning, runs)
         return []
     runs = execute(plan, experiment.seeds, launcher, out)
-    write_report(read_comparison(out), out)
+    write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return runs
 
@@ -297,4 +297,4 @@ def report(arguments: Sequence[str] | None = None) -> None:
     out = Path(args.runs[0])
     if len(args.runs) > 1 or "=" in args.runs[0] and not out.exists():
         raise ValueError(f"{' '.join(args.runs)}: for a scoreboard give --out DIR as well")
-    print(write_report(read_comparison(out, args.baseline or ""), out))
+    print(write_report(out, args.baseline or ""))

@@ -1,4 +1,4 @@
-"""Pictures of a comparison: learning curves, and quality against time and size."""
+"""Pictures of a comparison: learning curves, and quality against cost and size."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.lab.plots import STYLE, legend, panels, styles
 
-from .results import Curve, Runs
+from .results import Curve, Runs, name_clock
 from .statistics import ENOUGH, half_interval
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
@@ -22,16 +22,19 @@ MARKER = {"linestyle": "", "markersize": 7}
 
 
 @rc_context(STYLE)
-def draw_learning_curves(curves: Mapping[str, Sequence[Curve]], unit: str, metric: str) -> Figure:
-    """Validation loss, and the metric that chooses, against updates and against time.
+def draw_learning_curves(
+    curves: Mapping[str, Sequence[Curve]], unit: str, metric: str, clock: str
+) -> Figure:
+    """Validation loss, and the metric that chooses, against updates and against cost.
 
     Args:
         curves: by architecture, one per seed.
         unit: of the loss.
         metric: chose the best validations.
+        clock: of the cost; see :func:`.name_clock`.
     """
     every = [curve for of_seeds in curves.values() for curve in of_seeds]
-    seconds, unit_of_time = choose_time_unit(max(curve.seconds[-1] for curve in every))
+    seconds, time = choose_time_unit(max(curve.seconds[-1] for curve in every), clock)
     rows = {"loss": f"validation loss\n({unit})"}
     if metric != "loss":
         rows["metric"] = f"validation {metric}"
@@ -49,7 +52,7 @@ def draw_learning_curves(curves: Mapping[str, Sequence[Curve]], unit: str, metri
     headline = f"Learning curves, axes fitted to the best third; markers: best {metric} of each run"
     if len(every) > len(curves):
         headline += "\nlines: mean of the seeds, bands from lowest to highest"
-    finish(figure, grid, headline, ("updates", f"{unit_of_time} of training"))
+    finish(figure, grid, headline, ("updates", time))
     return figure
 
 
@@ -88,10 +91,8 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
         errors: by architecture, half of the interval over the texts.
     """
     every = [row for runs in scores.values() for row in runs]
-    unit, unit_of_time = choose_time_unit(max(row.cost for row in every))
-    clock = "CPU" if all(row.cpu_seconds for row in every) else "training"
-    times = [fmean(row.cost for row in runs) / unit for runs in scores.values()]
-    costs = {f"{unit_of_time} of {clock}": times}
+    unit, time = choose_time_unit(max(row.cost for row in every), name_clock(every))
+    costs = {time: [fmean(row.cost for row in runs) / unit for runs in scores.values()]}
     sizes = [runs[0].parameters / 1e6 for runs in scores.values()]
     if max(sizes) > SAME_SIZE * min(sizes):
         costs["parameters (millions)"] = sizes
@@ -116,11 +117,13 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
     return figure
 
 
-def choose_time_unit(longest: float) -> tuple[int, str]:
-    """The unit for times up to so many seconds: its length in seconds, and its name."""
+def choose_time_unit(longest: float, clock: str) -> tuple[int, str]:
+    """The unit for costs up to so many seconds: its length in seconds, and its name on an axis."""
     if longest < 180:
-        return 1, "seconds"
-    return (60, "minutes") if longest <= 3 * 3600 else (3600, "hours")
+        length, name = 1, "seconds"
+    else:
+        length, name = (60, "minutes") if longest <= 3 * 3600 else (3600, "hours")
+    return length, f"{clock} {name}" if clock else f"{name} of training"
 
 
 def finish(figure: Figure, grid: Sequence[Axes], headline: str, labels: Sequence[str]) -> None:

@@ -28,6 +28,7 @@ UNEQUAL = 0.25  # the share from which on times are too different to call them e
 INCOMPARABLE = 0.5  # the share from which on times rule a comparison out
 LEAST_VOCABULARY = 0.1  # of the references' words; a model below repeats phrases
 LEAST_BLEU = 1  # below which translations are hardly words of the reference
+SHORT = 60  # seconds; fairseq's log rounds those of an epoch on the clock
 UNKNOWN = 0.01  # the share of unknown words from which on it is told
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
 
@@ -73,26 +74,21 @@ def differ(values: Iterable[float], share: float = UNEQUAL) -> bool:
 
 
 def note_effort(comparison: Comparison) -> Iterator[Note]:
-    """Trainings with one budget that took longer than others: means over the seeds.
-
-    By the clock or by the CPU, whichever differs less: other processes make the clock's times
-    unequal, and models that keep several cores busy the CPU's.
-    """
-    budgeted = {n: runs for n, runs in comparison.trained.items() if all(r.budget for r in runs)}
-    measures = (
-        [fmean(getattr(row, measure) or 0 for row in runs) for runs in budgeted.values()]
-        for measure in ("seconds", "cpu_seconds")
-    )
-    known = [times for times in measures if times and min(times) > 0]
-    least, most = min(((min(t), max(t)) for t in known), key=lambda e: e[1] / e[0], default=(0, 0))
-    if differ([least, most]):
+    """Trainings with one budget that took longer than others: means over the seeds."""
+    times = {
+        name: fmean(row.effort for row in runs)
+        for name, runs in comparison.trained.items()
+        if all(row.budget for row in runs)
+    }
+    least, most = min(times.values(), default=0), max(times.values(), default=0)
+    if least and differ([least, most]):
         kind = RULES_OUT if differ([least, most], INCOMPARABLE) else REMARK
         sentence = (
             f"Unequal effort: with one budget, trainings took {clock(least)} to {clock(most)} "
             f"({most / least - 1:.0%} more). Compare again with a longer `--budget`, or on a "
             "steadier machine."
         )
-        yield Note(kind, tuple(budgeted), sentence)
+        yield Note(kind, tuple(times), sentence)
 
 
 def note_times(comparison: Comparison) -> Iterator[Note]:
@@ -103,10 +99,16 @@ def note_times(comparison: Comparison) -> Iterator[Note]:
         sentence = f"Seeds took unequal time: {', '.join(unsteady)} (by more than {UNEQUAL:.0%}). "
         sentence += "Do not compare the cost of these models."
         yield Note(REMARK, tuple(unsteady), sentence)
+    every = [row for runs in trained.values() for row in runs if row.cost > SHORT]
+    if busy := [row for row in every if (row.seconds or 0) > (1 + UNEQUAL) * row.cost]:
+        most = max((row.seconds or 0) / row.cost for row in busy)
+        sentence = "Other processes kept the machine busy: by the clock, trainings took up to "
+        sentence += f"{most:.1f} times their CPU time, which counts as their cost."
+        yield Note(REMARK, tuple(dict.fromkeys(row.architecture for row in busy)), sentence)
     commands = {row.command for runs in trained.values() for row in runs}
     if len(commands) > 1:
-        sentence = f"Trained by {len(commands)} commands, so times may be of unequal conditions."
-        yield Note(REMARK, tuple(trained), sentence)
+        sentence = f"Trained by {len(commands)} commands: conditions may have differed, so compare "
+        yield Note(REMARK, tuple(trained), sentence + "costs with care.")
 
 
 def note_improving(comparison: Comparison) -> Iterator[Note]:
@@ -129,6 +131,15 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
     if len(names) > 1 and not comparison.candidates:
         sentence = "Options were not tuned for each model (`--tune`). Other values may change the "
         yield Note(LEAVES_OPEN, names, sentence + "order.")
+    left = {row.architecture: None for row in comparison.candidates if not ended(row)}
+    if left:
+        sentence = f"Tuning has not finished: {', '.join(left)}. Other values may be chosen yet."
+        yield Note(LEAVES_OPEN, tuple(left), sentence)
+
+
+def ended(candidate: Row) -> bool:
+    """Whether a candidate has been trained, or has failed, such as by a rate that is too high."""
+    return candidate.trained or "failed" in candidate.state
 
 
 def note_defaults(comparison: Comparison) -> Iterator[Note]:
@@ -178,11 +189,11 @@ def parse_number(value: object) -> float:
 
 
 def note_edges(comparison: Comparison) -> Iterator[Note]:
-    """Tuned values that are the smallest or the largest tried, also by a training that failed."""
+    """Tuned values that are the smallest or the largest tried, once all have been tried."""
     edges: dict[str, list[str]] = {}  # architectures
-    ended = [r for r in comparison.candidates if r.validation is not None or "failed" in r.state]
     for name, (chosen, *_) in comparison.trained.items():
-        tried = [parse_tuned(row.tuned) for row in ended if row.architecture == name]
+        candidates = [row for row in comparison.candidates if row.architecture == name]
+        tried = [parse_tuned(row.tuned) for row in candidates if all(map(ended, candidates))]
         for option, value in parse_tuned(chosen.tuned).items() if tried else ():
             numbers = {parse_number(values.get(option)) for values in tried}
             side = {min(numbers): "smallest", max(numbers): "largest"}.get(parse_number(value))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
@@ -30,7 +32,18 @@ from .notes import (
     judge_trainings,
     parse_tuned,
 )
-from .results import Comparison, Curve, Table, clock, to_words
+from .results import (
+    BEST_CHECKPOINT,
+    RESULTS,
+    Comparison,
+    Curve,
+    Table,
+    clock,
+    lock,
+    name_clock,
+    read_comparison,
+    to_words,
+)
 from .scores import score_outputs
 from .statistics import Statistics, count_decimals, over_seeds
 
@@ -41,11 +54,6 @@ UNITS = {
     Kind.LANGUAGE_MODEL: "bits per token",
     Kind.MASKED_LM: "bits per token",
 }
-TESTS = {  # of significance, by the kind of models
-    Kind.TRANSLATION: "a paired bootstrap over the texts",
-    Kind.CLASSIFICATION: "McNemar's exact test",
-}
-BEST = "best checkpoint"  # whose scores count
 
 
 @dataclass(frozen=True)
@@ -60,25 +68,41 @@ class Section:
     picture: str = ""  # its file
 
 
-def write_report(comparison: Comparison, out: Path) -> str:
-    """Write ``report.md`` with its pictures, and ``report.html``; returns the former."""
-    sections = list(make_sections(comparison))
-    for section in sections:
-        if section.figure:
-            with replacing(out / section.picture) as path:
-                section.figure.savefig(path, format="png", dpi=110)
-    page = "\n".join(["# Comparison\n", *map(to_markdown, sections)])
-    for name, text in ((PAGE, page), (DOCUMENT, to_html(sections, out))):
-        with replacing(out / name) as path:
-            path.write_text(text, encoding="utf-8")
+def write_report(out: Path, baseline: str = "") -> str:
+    """Write ``report.md`` with its pictures, and ``report.html``, of the runs in a folder.
+
+    Args:
+        baseline: the architecture that the others are compared with; by default as the runs say.
+
+    Returns:
+        ``report.md``.
+    """
+    with lock(out) if (out / RESULTS).is_file() else nullcontext():  # another folder stays as it is
+        sections = [*make_sections(read_comparison(out, baseline))]
+        files = {each.picture: to_png(each.figure) for each in sections if each.figure}
+        page = to_page(sections)
+        files |= {PAGE: page.encode(), DOCUMENT: to_html(sections, files).encode()}
+        for name, content in files.items():
+            with replacing(out / name) as path:
+                path.write_bytes(content)
     return page
 
 
 # --- pages -----------------------------------------------------------------------------
 
 
+def to_png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=110)
+    return file.getvalue()
+
+
+def to_page(sections: Sequence[Section]) -> str:
+    """The report as Markdown; its pictures are files beside it."""
+    return "\n".join(["# Comparison\n", *map(to_markdown, sections)])
+
+
 def to_markdown(section: Section) -> str:
-    """A section as Markdown; its picture is a file beside the page."""
     parts = [f"## {section.title}\n"] if section.title else []
     if section.warnings:
         parts.append(f"**{' '.join(section.warnings)}**\n")
@@ -92,14 +116,14 @@ def to_markdown(section: Section) -> str:
     return "\n".join(parts) + "\n"
 
 
-def to_html(sections: Sequence[Section], out: Path) -> str:
-    """The report as one HTML file, with the pictures of a folder in it."""
+def to_html(sections: Sequence[Section], pictures: Mapping[str, bytes]) -> str:
+    """The report as one HTML file with all pictures, by their names, in it."""
     environment = Environment(autoescape=True)
     environment.tests["figure"] = re.compile(r"[+-]?\d").match
     environment.filters |= {
         "inline": mark_code,
         "breakable": let_break,
-        "embedded": lambda name: base64.b64encode((out / name).read_bytes()).decode(),
+        "embedded": lambda name: base64.b64encode(pictures[name]).decode(),
     }
     text = files("fairseq_odeformers.lab.compare").joinpath(TEMPLATE).read_text(encoding="utf-8")
     return environment.from_string(text).render(sections=sections)
@@ -121,11 +145,15 @@ def let_break(text: str) -> Markup:
 
 def make_sections(comparison: Comparison) -> Iterator[Section]:
     """All parts of the report."""
-    kind, row = kind_of(comparison), comparison.rows[0]
-    count = len(comparison.runs)
+    row, count = comparison.rows[0], len(comparison.runs)
+    kind = Kind.of_task(row.task) or Kind.TRANSLATION
     models = "1 model" if count == 1 else f"{count} models"
-    environment = [f"Environment: {row.environment}."] if row.environment else []
-    yield Section(lines=[f"{models} for {kind.purpose}, data `{row.data}`.", *environment])
+    lines = [f"{models} for {kind.purpose}, data `{row.data}`."]
+    if row.environment:
+        lines.append(f"Environment: {row.environment}.")
+    if not comparison.tables:
+        lines.append("No model has been scored.")
+    yield Section(lines=lines)
     yield describe_trainings(comparison, UNITS[kind])
     if comparison.candidates:
         yield describe_tuning(comparison)
@@ -135,24 +163,20 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
         if printed := [row for row in comparison.printed if row.place == table.first.place]:
             rows = [[f"{row.architecture}, seed {row.seed}", row.printed] for row in printed]
             yield Section(table=[["run", printed[0].metric], *rows])
-        if table.checkpoint == BEST:
+        if table.checkpoint == BEST_CHECKPOINT:
             figure = draw_quality(table.main, statistics.errors)
             title, picture = f"{table.metric} against cost", f"quality-{table.split}.png"
             yield Section(title, figure=figure, picture=picture)
+    trained = [*chain(*comparison.trained.values())]
     curves: dict[str, list[Curve]] = {}
-    for row in chain(*comparison.trained.values()):
+    for row in trained:
         if row.learning:
             curves.setdefault(row.architecture, []).append(row.learning)
     if curves:
-        metric = next(iter(comparison.trained.values()))[0].validated
-        figure = draw_learning_curves(curves, UNITS[kind], metric)
+        metric, clock = trained[0].validated, name_clock(trained)
+        figure = draw_learning_curves(curves, UNITS[kind], metric, clock)
         yield Section("Learning curves", figure=figure, picture="curves.png")
     yield describe_options(comparison)
-
-
-def kind_of(comparison: Comparison) -> Kind:
-    """The kind of models that are compared."""
-    return Kind.of_task(comparison.rows[0].task) or Kind.TRANSLATION
 
 
 def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
@@ -163,6 +187,8 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
 
 def describe_trainings(comparison: Comparison, unit: str) -> Section:
     """Sizes, costs and validations, and what to keep in mind when they are compared."""
+    trained = [*chain(*comparison.trained.values())]
+    by = name_clock(trained)
     rows = []
     for name, (one, *others) in comparison.runs.items():
         runs = comparison.trained.get(name, [])
@@ -174,12 +200,12 @@ def describe_trainings(comparison: Comparison, unit: str) -> Section:
             "budget": clock(60 * one.budget) if one.budget else "",
         }
         if runs:
-            cpu = [run.cpu_seconds for run in runs if run.cpu_seconds is not None]
             row["updates"] = f"{fmean(run.updates or 0 for run in runs):,.0f}"
-            row["time"] = clock(fmean(run.seconds or 0 for run in runs))
-            row["CPU time"] = clock(fmean(cpu)) if len(cpu) == len(runs) else ""
-            speed = fmean(run.tokens_per_second or 0 for run in runs)
-            row["tokens per second"] = f"{speed:,.0f}"
+            row[f"{by} time".strip()] = clock(fmean(run.cost for run in runs))
+            if by:
+                row["time on the clock"] = clock(fmean(run.seconds or 0 for run in runs))
+            speed = fmean(run.speed for run in runs)
+            row[" ".join(f"tokens per {by} second".split())] = f"{speed:,.0f}"
             if curves := [run.learning for run in runs if run.learning]:
                 losses = {
                     f"validation loss ({unit})": [curve.loss[curve.best] for curve in curves],
@@ -190,15 +216,16 @@ def describe_trainings(comparison: Comparison, unit: str) -> Section:
                 values = [run.validation or 0 for run in runs]
                 row[f"validation {metric}"] = over_seeds(values, count_decimals(metric))
         rows.append(row)
-    lines = [
-        "± gives the standard deviation over seeds, brackets the 95% interval of the mean, with "
-        "three seeds or more, unless all are equal."
-    ]
-    first = next((runs[0] for runs in comparison.trained.values()), None)
-    if first and first.validation_texts:
+    lines = []
+    if any(len(runs) > 1 for runs in comparison.trained.values()):
         lines.append(
-            f"Best checkpoints are chosen by the {first.validated} on "
-            f"{first.validation_texts:,} validation texts."
+            "± gives the standard deviation over seeds, brackets the 95% interval of the mean, "
+            "with three seeds or more, unless all are equal."
+        )
+    if trained and trained[0].validation_texts:
+        lines.append(
+            f"Best checkpoints are chosen by the {trained[0].validated} on "
+            f"{trained[0].validation_texts:,} validation texts."
         )
     lines += [note.sentence for note in judge_trainings(comparison) if note.kind != RULES_OUT]
     return Section("Trainings", table=table_of(rows), lines=lines)
@@ -213,8 +240,9 @@ def describe_tuning(comparison: Comparison) -> Section:
         if row.validation is not None:
             digits = count_decimals(row.validated)
             cells[f"best validation {row.validated}"] = over_seeds([row.validation], digits)
-            chosen = comparison.runs[row.architecture][0].tuned
-            cells[""] = "chosen" if chosen == row.tuned else ""
+        chosen = comparison.runs[row.architecture][0].tuned
+        cells[""] = "chosen" if row.trained and chosen == row.tuned else ""
+        cells["unfinished"] = "" if row.trained else row.state
         rows.append(cells)
     told = f"All candidates were trained with seed {comparison.candidates[0].seed}."
     return Section("Tuning", table=table_of(rows), lines=[told])
@@ -263,10 +291,8 @@ def compare_scores(
             "three on unless one side's are all equal; not corrected for several comparisons."
         )
     if tests := sum(map(len, statistics.p_values.values())):
-        test = TESTS[kind_of(comparison)]
-        lines.append(
-            f"p-values: {test}, seed by seed, corrected by Holm's method for {tests} tests."
-        )
+        corrected = f", corrected by Holm's method for {tests} tests" if tests > 1 else ""
+        lines.append(f"p-values: {statistics.test}, seed by seed{corrected}.")
     told = judge_trainings(comparison)
     lines += [n.sentence for n in notes if n.kind != RULES_OUT and n not in told]
     warnings = [note.sentence for note in notes if note.kind == RULES_OUT]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple, get_type_hints
@@ -28,6 +28,7 @@ from fairseq_odeformers.files import (
 )
 
 RESULTS, LOCK = "results.csv", ".results.lock"
+BEST_CHECKPOINT = "best checkpoint"  # whose scores count
 RUN = "run.yaml"  # in the folder of each run
 OLD_PLAN = "plan.yaml"  # in folders of earlier versions
 SCHEMA = 1  # of the columns
@@ -91,7 +92,7 @@ class Row:
     epoch_updates: int | None = None  # of one epoch
     seconds: float | None = None  # of updates, on the clock
     cpu_seconds: float | None = None  # of updates
-    tokens_per_second: float | None = None
+    tokens_per_second: float | None = None  # on the clock, on average
     validated: str = ""  # the metric that chooses the best checkpoint
     maximized: bool = False  # whether a higher value of it is better
     validation: float | None = None  # its best value
@@ -125,11 +126,25 @@ class Row:
 
     @property
     def cost(self) -> float:
-        """The seconds that the training has cost: of the CPU where it is known, else of the clock.
+        """The seconds that the training has cost: of the CPU, or on the clock where a GPU trains.
 
-        Other processes on the machine make the clock's longer.
+        Other processes on the machine make the clock's longer. All that is told of time uses it.
         """
         return self.cpu_seconds or self.seconds or 0.0
+
+    @property
+    def effort(self) -> float:
+        """The seconds that a budget counts: the clock's, or the CPU's if these are fewer.
+
+        Several threads make the CPU's more.
+        """
+        return min(filter(None, (self.seconds, self.cpu_seconds)), default=0.0)
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second of the cost."""
+        tokens = (self.tokens_per_second or 0.0) * (self.seconds or 0.0)
+        return tokens / self.cost if tokens else 0.0
 
     @property
     def quality(self) -> float:
@@ -145,14 +160,26 @@ class Row:
 
     @cached_property
     def learning(self) -> Curve | None:
-        """The learning curve, if it is there."""
-        return read_curve(self.folder / self.curve) if self.curve else None
+        """The learning curve, if it is there, with seconds of the cost.
+
+        Curves of earlier versions have the clock's, although the CPU's are known.
+        """
+        if not self.curve:
+            return None
+        curve = read_curve(self.folder / self.curve)
+        scale = self.cost / curve.seconds[-1] if self.cost and curve.seconds[-1] else 1.0
+        return replace(curve, seconds=[scale * second for second in curve.seconds])
 
     @cached_property
     def outputs(self) -> Predictions | None:
         """The predictions that have the score, if they are there."""
         path = self.folder / self.predictions
         return read_predictions(path, self.texts) if self.predictions else None
+
+
+def name_clock(rows: Iterable[Row]) -> str:
+    """What all costs of trainings are told by: CPU, or "" where a GPU has trained one."""
+    return "CPU" if all(row.cpu_seconds for row in rows) else ""
 
 
 # --- files -------------------------------------------------------------------------------------
@@ -202,9 +229,18 @@ def parse(cell: str, kind: Any) -> Any:
     return float(cell) if cell else None
 
 
+def lock(out: Path) -> FileLock:
+    """The lock of all files that are made of a comparison's rows.
+
+    Whoever holds it reads the rows anew and writes whole files, so that commands in one folder
+    leave no mixture.
+    """
+    return FileLock(out / LOCK)
+
+
 def collect_rows(out: Path) -> None:
     """Make the file of a comparison of the rows that its runs have written."""
-    with FileLock(out / LOCK):  # other runs may end at the same time
+    with lock(out):
         files = [path.with_name(RESULTS) for path in out.glob(f"*/{RUN}")]
         rows = [row for path in files if path.exists() for row in read_rows(path)]
         begun = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}
@@ -221,7 +257,7 @@ class Curve:
     """A learning curve: what each validation of a training has shown."""
 
     updates: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)  # of training, until there
+    seconds: list[float] = field(default_factory=list)  # that the training has cost until there
     loss: list[float] = field(default_factory=list)
     metric: list[float] = field(default_factory=list)  # that chooses the best checkpoint
     train_loss: list[float] = field(default_factory=list)

@@ -20,8 +20,17 @@ from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from fairseq_odeformers.lab.plots import legend, panels, save, shades
 
 from .notes import RULES_OUT, Note, judge
-from .report import BEST
-from .results import Comparison, Row, Table, group, read_comparison, read_rows, write_rows
+from .results import (
+    BEST_CHECKPOINT,
+    Comparison,
+    Row,
+    Table,
+    group,
+    lock,
+    read_comparison,
+    read_rows,
+    write_rows,
+)
 from .statistics import ENOUGH, add_decimals, compare_seeds
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
@@ -85,12 +94,13 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
     figures = (
         {k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(c).items()} for c in cells
     )
-    write_csv(out / CELLS, list(figures))
-    write_rows(out / RUNS, [row for column in columns for row in keep_rows(column)])
-    save(draw, cells, out / PICTURE)
     page = describe(cells)
-    with replacing(out / PAGE) as path:
-        path.write_text(page, encoding="utf-8")
+    with lock(out):
+        write_csv(out / CELLS, list(figures))
+        write_rows(out / RUNS, [row for column in columns for row in keep_rows(column)])
+        save(draw, cells, out / PICTURE)
+        with replacing(out / PAGE) as path:
+            path.write_text(page, encoding="utf-8")
     return page
 
 
@@ -121,7 +131,7 @@ def read_columns(source: str) -> list[Column]:
         comparisons = [(name or folder.resolve().name, read_comparison(folder))]
     columns = []
     for each, comparison in comparisons:
-        tables = [table for table in comparison.tables if table.checkpoint == BEST]
+        tables = [table for table in comparison.tables if table.checkpoint == BEST_CHECKPOINT]
         tables.sort(key=lambda table: table.split != "test")
         if tables:
             notes = read_notes(comparison, tables[0])

@@ -30,7 +30,16 @@ from fairseq_odeformers.lab.commands import log_stats
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.papers import family_of
 
-from .results import CPU, Curve, Options, Predictions, Row, write_curve, write_predictions
+from .results import (
+    BEST_CHECKPOINT,
+    CPU,
+    Curve,
+    Options,
+    Predictions,
+    Row,
+    write_curve,
+    write_predictions,
+)
 
 # --- logs of fairseq-train with --log-format json ------------------------------------------------
 
@@ -50,41 +59,45 @@ def read_log(
             lacks it.
         subset: the name of the validation set.
     """
-    valid, ends, speeds = {}, {}, []
+    valid, ends = {}, {}
     for line in read_lines(path) if path.exists() else ():
         if stats := log_stats(line, subset):
             valid[int(stats[f"{subset}_num_updates"])] = stats
         if stats := log_stats(line, "train"):
             ends[int(stats["train_num_updates"])] = stats
-        if (stats := log_stats(line, "train_inner")) and "wps" in stats:
-            speeds.append(float(stats["wps"]))
     if not ends or not valid:
         return Curve(), {}
     updates, epochs = sorted(valid), sorted(ends)
 
-    def of_train(name: str) -> list[float]:
-        return [float(ends[end].get(name, math.nan)) for end in epochs]
+    def of_train(name: str) -> np.ndarray:
+        return np.array([float(ends[end].get(f"train_{name}", math.nan)) for end in epochs])
 
     def of_valid(name: str) -> list[float]:
         return [float(valid[update].get(f"{subset}_{name}", math.nan)) for update in updates]
 
+    def until_validations(of_epochs: np.ndarray) -> np.ndarray:
+        return np.interp(updates, [0, *epochs], [0, *np.cumsum(of_epochs)])
+
     if any(f"{subset}_{metric}" not in stats for stats in valid.values()):
         metric, maximize = "loss", False
-    walls, train_loss = of_train("train_train_wall"), of_train("train_loss")
+    cpu, tokens = map(until_validations, (of_train(CPU), of_train("wpb") * np.diff([0, *epochs])))
+    known = bool(np.isfinite(cpu[-1]))  # of a GPU it is not
+    clock = until_validations(of_train("train_wall"))
+    if known and not clock[-1]:
+        clock = cpu  # epochs of less than half a second: fairseq has rounded them to 0
+    train_loss = of_train("loss")
     if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
         train_loss[-1] = train_loss[-2]
-    seconds = np.interp(updates, [0, *epochs], [0, *np.cumsum(walls)]).tolist()
     train_losses = np.interp(updates, epochs, train_loss).tolist()
     values, sign = of_valid(metric), 1 if maximize else -1
     ranks = [sign * v if math.isfinite(v) else -math.inf for v in values]
     best = len(ranks) - 1 - int(np.argmax(ranks[::-1]))  # fairseq keeps the last of equal ones
-    cpu = sum(of_train(f"train_{CPU}"))
+    seconds = (cpu if known else clock).tolist()
     return Curve(updates, seconds, of_valid("loss"), values, train_losses, best), {
         "updates": updates[-1],
-        "seconds": seconds[-1],
-        "cpu_seconds": None if math.isnan(cpu) else cpu,
-        # A short training has no lines within its epochs.
-        "tokens_per_second": float(np.median(speeds or of_train("train_wps"))),
+        "seconds": float(clock[-1]),
+        "cpu_seconds": float(cpu[-1]) if known else None,
+        "tokens_per_second": float(tokens[-1] / clock[-1]) if clock[-1] else None,
         "validated": metric,
         "maximized": maximize,
         "validation": values[best],
@@ -187,7 +200,7 @@ def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
     """Accuracy and the mean over the classes of F1, in percent, of a table of ``predict``.
 
     Args:
-        texts: what was classified.
+        texts: what was classified, all of it.
     """
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -203,6 +216,10 @@ def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
     targets, outputs = ([row[name] for row in rows] for name in ("target", "prediction"))
     shares = [float(row[f"p({row['target']})"]) for row in rows]
     sources = list(texts or (f"example {row['id']}" for row in rows))
+    if len(sources) != len(rows):
+        raise ValueError(
+            f"{path} has {len(rows):,} predictions, but there are {len(sources):,} texts; {ANEW}"
+        )
     return Scores(score_outputs(targets, outputs), Predictions(sources, targets, outputs, shares))
 
 
@@ -318,7 +335,7 @@ KNOWN = (
     *("baseline", "task", "data", "environment", "command", "begun", "architecture", "tuned"),
     *("seed", "size", "parameters", "budget", "validation_texts"),
 )
-CHECKPOINTS = {BEST: "best checkpoint", AVERAGED: "average of the last {} checkpoints"}
+CHECKPOINTS = {BEST: BEST_CHECKPOINT, AVERAGED: "average of the last {} checkpoints"}
 
 
 def make_rows(facts: Facts, folder: Path, state: str = "") -> list[Row]:

@@ -160,11 +160,13 @@ class Statistics:
         differences: by architecture.
         p_values: by architecture and seed, corrected by Holm's method.
         errors: by architecture, half of the 95% interval over the texts, the mean over its seeds.
+        test: what the p-values are of.
     """
 
     differences: dict[str, Difference]
     p_values: dict[str, dict[int, float]]
     errors: dict[str, float]
+    test: str
 
 
 def compute_statistics(table: Table, excluded: Collection[str] = ()) -> Statistics:
@@ -179,10 +181,11 @@ def compute_statistics(table: Table, excluded: Collection[str] = ()) -> Statisti
                 differences[name] = compare_seeds(runs, table.main[baseline])
     errors: dict[str, list[float]] = {}
     p_values: dict[tuple[str, int], float] = {}
+    translated = table.metric == Kind.TRANSLATION.score
     runs = [row for rows in table.main.values() for row in rows if row.outputs]
     for seed, rows in sorted(group(runs, "seed").items()):
         systems = [row.outputs for row in rows if row.outputs]
-        if table.metric == Kind.TRANSLATION.score:
+        if translated:
             tested = compare_translations(systems, rows[0].signature)
         else:
             tested = compare_classes(systems)
@@ -193,4 +196,6 @@ def compute_statistics(table: Table, excluded: Collection[str] = ()) -> Statisti
     corrected: dict[str, dict[int, float]] = {}
     for (name, seed), p_value in zip(p_values, correct_by_holm([*p_values.values()])):
         corrected.setdefault(name, {})[seed] = p_value
-    return Statistics(differences, corrected, {n: fmean(each) for n, each in errors.items()})
+    means = {name: fmean(of_seeds) for name, of_seeds in errors.items()}
+    test = "a paired bootstrap over the texts" if translated else "McNemar's exact test"
+    return Statistics(differences, corrected, means, test)

@@ -103,8 +103,7 @@ def write_scripted(out, architecture, seed):
     log = ""
     for epoch, (right, loss) in enumerate(zip(rights, losses), start=1):
         updates, speed = EPOCH * epoch, step * (100, 900, 400, 300)[epoch - 1]
-        log += log_line("train_inner", num_updates=updates, wps=speed)
-        more = {"train_train_wall": 2 * seed, "train_cpu": seed, "train_wps": 1}
+        more = {"train_train_wall": 2 * seed, "train_cpu": seed, "train_wpb": speed}
         log += log_line("train", train_num_updates=updates, train_loss=loss - 0.1, **more)
         more = {"valid_loss": loss + seed / 100, "valid_accuracy": 100 * right / TEXTS}
         log += log_line("valid", valid_num_updates=updates, **more)

@@ -84,6 +84,19 @@ def test_seeds_of_unequal_time_tell_no_cost(other, told, tmp_path):
     assert [note.subjects for note in found] == [("a",)] * told
 
 
+@pytest.mark.parametrize(
+    "clock, cpu, told", [(125, 100, 0), (126, 100, 1), (100, 200, 0), (9, 5, 0)]
+)
+def test_a_busy_machine_is_told(clock, cpu, told, tmp_path):
+    """Not several threads, nor short trainings, whose time on the clock is rounded."""
+    runs = (
+        write_run(tmp_path, "a", seconds=float(clock), cpu_seconds=float(cpu)),
+        write_run(tmp_path, "b", seconds=500.0, cpu_seconds=None),
+    )
+    found = notes_of(write_comparison(tmp_path, *runs), "Other processes")
+    assert [note.subjects for note in found] == [("a",)] * told
+
+
 def test_models_of_several_commands(tmp_path):
     runs = (write_run(tmp_path, name, command=f"10:0{name}") for name in "ab")
     write_comparison(tmp_path, *runs)
@@ -159,13 +172,16 @@ def test_values_at_an_edge_are_told(tmp_path):
     assert not notes_of(tmp_path, "b chose")
 
 
-@pytest.mark.parametrize("state, told", [("0 of 9 updates", False), ("failed: diverged", True)])
-def test_a_value_that_is_not_tried_yet_makes_no_edge(state, told, tmp_path):
+@pytest.mark.parametrize("state, edge", [("1 of 9 updates", False), ("failed: diverged", True)])
+def test_a_tuning_that_has_not_finished_is_told_and_has_no_edge(state, edge, tmp_path):
     runs = [
         write_run(tmp_path, "a", tuned="lr 1e-3", validation=1.0),
-        write_run(tmp_path, "a", tuned="lr 2e-3", validation=None, state=state),
+        write_run(tmp_path, "a", tuned="lr 2e-3", validation=None),
+        write_run(tmp_path, "a", tuned="lr 4e-3", validation=3.0, state=state),
     ]
-    assert bool(notes_of(write_comparison(tmp_path, *runs), "a chose")) is told
+    write_comparison(tmp_path, *runs)
+    assert bool(notes_of(tmp_path, "a chose")) is edge
+    assert bool(notes_of(tmp_path, "Tuning has not finished: a.")) is not edge
 
 
 @pytest.mark.parametrize(

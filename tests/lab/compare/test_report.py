@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
+from threading import Thread
 
 import pytest
 from lab.compare.comparisons import (
@@ -15,15 +15,21 @@ from lab.compare.comparisons import (
 from lab.compare.pages import cell, numbers, table
 
 import odeformers
-from fairseq_odeformers.lab.compare.report import Section, to_html, to_markdown
+from fairseq_odeformers.lab.compare.report import (
+    Section,
+    make_sections,
+    to_html,
+    to_markdown,
+    to_page,
+)
+from fairseq_odeformers.lab.compare.results import lock, read_comparison
 
 CLASSES = ["x", "y", "x"] * 40
 
 
-def report(out):
-    """The lines of a report."""
-    odeformers.main(["report", str(out)])
-    return (out / "report.md").read_text("utf-8").splitlines()
+def report(out, baseline=""):
+    """The lines of a report, whose pictures nobody looks at."""
+    return to_page([*make_sections(read_comparison(out, baseline))]).splitlines()
 
 
 def cells(lines, start):
@@ -55,7 +61,7 @@ def test_trainings_are_a_row_for_each_architecture(tmp_path):
     rows = part(lines, "Trainings")
     a, b = cells(rows, "a"), cells(rows, "b")
     assert a["parameters"] == "1,234" and (a["seeds"], a["updates"]) == ("2", "30")
-    assert (a["time"], a["CPU time"]) == ("0:00:06", "0:00:15")
+    assert (a["time on the clock"], a["CPU time"]) == ("0:00:06", "0:00:15")
     assert a["validation loss (bits per example)"] == "2.000 ± 0.000", "of the scored checkpoint"
     assert a["training loss, last full epoch"] == "2.000 ± 0.000"
     assert b["unfinished"] == "seed 1: not evaluated; seed 2: 1 of 9 updates"
@@ -113,7 +119,9 @@ def test_another_baseline_may_be_named(tmp_path, capsys):
     runs = (write_run(tmp_path, n, score=s) for n, s in (("a", 70.0), ("b", 71.0)))
     write_comparison(tmp_path, *runs)
     odeformers.main(["report", str(tmp_path), "--baseline", "b"])
-    rows = part(capsys.readouterr().out.splitlines(), "test, best checkpoint")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:-1] == (tmp_path / "report.md").read_text("utf-8").splitlines()
+    rows = part(lines, "test, best checkpoint")
     assert cells(rows, "b")["accuracy against b"] == ""
     assert cells(rows, "a")["accuracy against b"] == "-1.0"
 
@@ -192,12 +200,27 @@ def test_a_page_in_html_shows_figures_and_texts_as_they_are():
     """An interval is below its mean, names may break, and only backticks mark code."""
     table = [["loss", "of_all"], ["0.7 ± 0.1 (-0.6 to +0.8)", "<b> | c"]]
     section = Section("Trainings", table=table, lines=["give `--tune <x>` & more"])
-    page = to_html([section], Path())
+    page = to_html([section], {})
     assert '<td class="number">0.7 ± 0.1<br>(-0.6 to +0.8)</td>' in page
     assert "<td>&lt;b&gt; | c</td>" in page and "<th>of_<wbr>all</th>" in page
     assert "give <code>--tune &lt;x&gt;</code> &amp; more" in page
     assert r"| 0.7 ± 0.1 (-0.6 to +0.8) | <b> \| c |" in to_markdown(section)
     assert not re.search(r"https?://", page), "it needs no other file"
+
+
+def test_a_report_that_waits_for_another_command_has_the_newest_rows(tmp_path):
+    """So files of two commands are never a mixture: one begins when the other has ended."""
+    runs = [write_run(tmp_path, name, score=70.0) for name in "ab"]
+    write_comparison(tmp_path, *runs[:1])
+    with lock(tmp_path):
+        waiting = Thread(target=odeformers.main, args=[["report", str(tmp_path)]])
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive() and not (tmp_path / "report.md").exists()
+        write_comparison(tmp_path, *runs)
+    waiting.join()
+    for name in ("report.md", "report.html"):
+        assert "2 models" in (tmp_path / name).read_text("utf-8")
 
 
 def test_a_folder_that_was_copied_is_reported(board, tmp_path, monkeypatch):

@@ -38,20 +38,20 @@ HEADER = "id\ttarget\tprediction\tp(a)\tp(b)\n"
 EVALUATED = "INFO:fairseq_cli.eval_lm:Evaluated {} tokens in 0.1s\nLoss: 3, Perplexity: {}\n"
 
 
-def write_log(path, *epochs, speeds=(7, 900, 8)):
-    """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds."""
+def write_log(path, *epochs, cpu=True):
+    """A log as fairseq writes it, of epochs of updates so far, validation loss and seconds.
+
+    An update has 6 tokens, and takes half of the seconds on the CPU.
+    """
     text = (
         "2026-11-22 16:38:37 | INFO | train | num. shared model params: 1,300 (num. trained: "
         "1,234)\n"
     )
-    for speed in speeds:
-        stats = {"epoch": 1, "num_updates": "1", "wps": str(speed)}
-        text += f"2026-11-22 16:38:37 | INFO | train_inner | {json.dumps(stats)}\n"
     for updates, loss, seconds in epochs:
         valid = {"valid_loss": loss, "valid_num_updates": updates, "valid_mcc": 10 - loss}
         valid["epoch"] = 1
         train = {"train_train_wall": seconds, "train_num_updates": updates, "train_loss": loss}
-        train["train_cpu"] = seconds / 2
+        train |= {"train_wpb": 6, **({"train_cpu": seconds / 2} if cpu else {})}
         for kind, stats in (("valid", valid), ("train", train)):
             stats = json.dumps({name: str(value) for name, value in stats.items()})
             text += f"2026-11-22 16:38:37 | INFO | {kind} | {stats}\n"
@@ -68,12 +68,26 @@ def print_translations(path, texts, of_data=PERFECT):
 
 
 def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
-    """Seconds are of training alone; the speed is the median."""
+    """Seconds are of training alone, and a curve's are the CPU's."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
     curve, found = read_log(log, "mcc", maximize=True)
-    assert (found["seconds"], found["cpu_seconds"], found["tokens_per_second"]) == (20, 10, 8)
-    assert (curve.updates, curve.seconds) == ([10, 20, 30], [7, 16, 20])
+    assert (found["seconds"], found["cpu_seconds"], found["tokens_per_second"]) == (20, 10, 9)
+    assert (curve.updates, curve.seconds) == ([10, 20, 30], [3.5, 8, 10])
     assert (curve.loss, curve.metric, curve.best) == ([5.0, 4.0, 4.2], [5.0, 6.0, 5.8], 1)
+
+
+def test_a_training_on_a_gpu_has_the_clock_s_seconds(tmp_path):
+    log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 9), cpu=False)
+    curve, found = read_log(log)
+    assert (found["seconds"], found["cpu_seconds"], curve.seconds) == (16, None, [7, 16])
+
+
+def test_epochs_of_less_than_half_a_second_have_the_cpu_s(tmp_path):
+    """On the clock, fairseq rounds them to 0."""
+    log = write_log(tmp_path / "log", (10, 5.0, 0.4))
+    log.write_text(log.read_text().replace('"0.4"', '"0"'))
+    _, found = read_log(log)
+    assert found["seconds"] == found["cpu_seconds"] == 0.2 and found["tokens_per_second"] == 300
 
 
 def test_the_best_the_last_and_the_smallest_loss_are_told_apart(tmp_path):
@@ -111,7 +125,7 @@ def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
     log.write_text(text)
     curve, _ = read_log(log)
     assert curve.updates == [5, 10, 15, 20]
-    assert curve.seconds == pytest.approx([3.5, 7, 11.5, 16])
+    assert curve.seconds == pytest.approx([1.75, 3.5, 5.75, 8])
     assert curve.train_loss == pytest.approx([5, 5, 4.5, 4])
 
 
@@ -227,6 +241,14 @@ def test_what_is_no_prediction_is_no_result(tmp_path, row):
     place = "line 2 is not the prediction" if row else "has no predictions"
     with pytest.raises(ValueError, match=f"{path},? {place}.*; remove"):
         score_classes(path)
+
+
+def test_a_table_without_all_texts_is_no_result(tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_text(HEADER + "".join(f"{n}\ta\ta\t0.5\t0.5\n" for n in range(9)))
+    assert score_classes(path, ["text"] * 9).predictions.source == ["text"] * 9
+    with pytest.raises(ValueError, match=f"{path} has 9 predictions, .* 10 texts; remove"):
+        score_classes(path, ["text"] * 10)
 
 
 def test_a_perplexity_of_no_token_is_none(tmp_path):
