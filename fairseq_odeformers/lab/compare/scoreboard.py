@@ -206,12 +206,11 @@ def describe(cells: Sequence[Cell]) -> str:
     rows = [[f, *(shown.get((f, column), "not run") for column in bases)] for f in families]
     return (
         f"# Scoreboard\n\n{markdown_table([['family', *header], *rows])}\n"
-        "The first row gives scores, the others their differences from it; positive is better. "
-        "Brackets give the 95%\ninterval (Welch) over three seeds or more, which covers neither "
-        "the choice of test texts nor the number of\ncomparisons. Each architecture has the "
-        "setting, if several were tried, that validated best with the first seed.\nEach score is "
-        f"of the checkpoint that validated best. [`{CELLS}`]({CELLS}) has all figures,\n"
-        f"[`{RUNS}`]({RUNS}) the runs.\n\n{list_caveats(cells)}"
+        "The first row gives scores, the others differences from it; positive is better. "
+        "Brackets give the 95% interval\n(Welch) over three seeds or more, not over test texts, "
+        "nor corrected for the number of comparisons. Validation\nchose checkpoints and, with the "
+        f"first seed, tuned options. All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
+        f"{list_caveats(cells)}"
         f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
 
@@ -230,10 +229,9 @@ def list_caveats(cells: Sequence[Cell]) -> str:
 # --- the picture -----------------------------------------------------------------------
 
 LEGEND = (
-    "Each metric has a panel, each family a row, and each task a marker; n is the number of\n"
-    "seeds where it is not three. Hollow points have no interval: fewer than three seeds, or all\n"
-    "equal. An arrow marks an interval that goes beyond the axis; the number beside it is the\n"
-    "difference.\n"
+    "n is the number of seeds where it is not three. Hollow points have no interval: fewer than\n"
+    "three seeds, or all equal. An arrow marks an interval that goes beyond the axis, with the\n"
+    "difference beside it.\n"
 )
 UNITS = {"accuracy": "points of accuracy", "macro-F1": "points of macro-F1"}  # others: themselves
 MARKERS = "osDv^P"  # of tasks
