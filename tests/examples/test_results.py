@@ -145,6 +145,7 @@ def summaries():
     slowest, fastest = (f"{f(transevolve_speed):.1f}" for f in (min, max))
     least, *_, most = (f"{1 / r:.1f}" for r in at_lengths("memory-length", "transevolve_fullff_1"))
     *speeds, longest = at_lengths("encoder-length", "transject")
+    linear = [f"{x:.1f}" for x in at_lengths("encoder-length", "transformer_classifier_linear")]
     faster = f"{', '.join(f'{speed:.1f}' for speed in speeds)} and {longest:.0f} times"
     randomff, matrix = (
         float(speed["**The largest batch", name, "tokens/s"])
@@ -205,6 +206,7 @@ def summaries():
             f"is {on_captions.replace(', 0.001', ' and 0.001')} on captions, "
             f"{on_software.replace(', ', ' and ')} on Debian texts",
             f"`transject`, tuned; {cost['transject']:.1f} times",
+            f"gains {', '.join(linear[:-1])} and {linear[-1]} times",
             f"trains {faster_at_equal_size('transformer_classifier_linear')} times as fast, "
             f"TransJect {faster_at_equal_size('transject')} times",
             f"no gain, {cost['node_transformer']:.1f} times the time",

@@ -31,8 +31,8 @@ def read_tables(paths: Iterable[Path]) -> dict[str, list[Row]]:
 def relate(tables: Iterable[list[Row]]) -> list[Row]:
     """The rows of all tables, with their speed or their value relative to the baseline's.
 
-    The baseline is the first model of the first table. A row is related to the baseline of its own
-    table, or to the last one before.
+    The baseline is the first model of the first table. In its own table, a row has its ratio to the
+    baseline by rounds; a row of another one is related to the last baseline before.
 
     Raises:
         ValueError: the baseline was not measured at a row's length.
@@ -47,8 +47,9 @@ def relate(tables: Iterable[list[Row]]) -> list[Row]:
                     f"{row['table']}: {row['model']} has no {baseline} to compare with at length "
                     f"{row['length']}; measure it first, with the same layers"
                 )
-            ratio = row["value"] / values[place(row)]
-            related.append({**row, "relative": 1 / ratio if row["unit"] == "ms" else ratio})
+            own = table[0]["model"] == baseline
+            gain = row["ratio"] if own else values[place(row)] / row["value"]
+            related.append({**row, "relative": gain if row["unit"] == "ms" else 1 / gain})
     return related
 
 

@@ -22,16 +22,18 @@ def related(*tables):
 
 
 def test_times_become_speeds_and_other_figures_stay():
-    assert related([row("a", 8, 3.0), row("b", 8, 1.5)]) == [["a", "b"], [8, 8], [1.0, 2.0]]
+    """By the ratios of the rounds, which are not those of the medians."""
+    assert related([row("a", 8, 3.0), row("b", 8, 1.4, ratio=2.0)])[2] == [1.0, 2.0]
     memory = {"what": "memory", "unit": "MB"}
-    assert related([row("a", 8, 2.0, **memory), row("b", 8, 6.0, **memory)])[2] == [1.0, 3.0]
+    assert related([row("a", 8, 2.0, **memory), row("b", 8, 6.1, ratio=0.5, **memory)])[2] == [1, 2]
 
 
 def test_a_table_is_related_to_its_own_baseline_or_to_the_last_before():
     """A machine of another day has another speed."""
     first = [row("a", 8, 4.0), row("a", 16, 8.0)]
     assert related(first, [row("b", 16, 2.0)])[2] == [1.0, 1.0, 4.0]
-    assert related(first, [row("a", 8, 2.0), row("b", 8, 1.0)])[2] == [1.0, 1.0, 1.0, 2.0]
+    again = [row("a", 8, 2.0), row("b", 8, 1.0, ratio=2.0)]
+    assert related(first, again, [row("c", 8, 0.5)])[2] == [1.0, 1.0, 1.0, 2.0, 4.0]
 
 
 @pytest.mark.parametrize("other", [{"length": 16}, {"layers": 4}, {"what": "infer"}])
@@ -43,7 +45,11 @@ def test_a_row_without_baseline_is_refused(other):
 def test_a_panel_per_measurement_and_number_of_layers(recwarn):
     """The legend names the models in the order in which their lines end."""
     deep = [row("a", n, n, layers=4) for n in (16, 32)]
-    rows = [row(model, n, n / speed) for model, speed in (("a", 1), ("b", 3)) for n in (16, 32)]
+    rows = [
+        row(model, n, n / speed, ratio=speed)
+        for model, speed in (("a", 1), ("b", 3))
+        for n in (16, 32)
+    ]
     figure = growth.draw([rows, deep])
     assert [len(panel.lines) for panel in figure.axes] == [2, 1]
     assert [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines] == [
@@ -81,6 +87,8 @@ def test_the_page_has_the_figures_of_its_data():
     }
     speed, memory = (figures[what, "transject"] for what in ("encoder", "memory"))
     assert all((speed[length] < 1) == (length <= 512) for length in speed)
+    linear = figures["encoder", "transformer_classifier_linear"]
+    assert all((linear[length] < speed[length]) == (length >= 2048) for length in speed)
     evolving = {
         what: [
             value
@@ -93,7 +101,10 @@ def test_the_page_has_the_figures_of_its_data():
     page = " ".join((ROOT / "docs" / "speed.md").read_text("utf-8").split())
     for text in (
         f"{speed[1024]:.1f} times as fast at 1,024 and {speed[8192]:.0f} times at 8,192",
-        f"at most {max(memory.values()):.2f} of its memory",
+        "{:.1f} to {:.1f} times its memory from 512".format(
+            *span(v for n, v in memory.items() if n >= 512)
+        ),
+        f"(`transformer_classifier_linear`) is {linear[1024]:.1f} and {linear[8192]:.1f} times",
         "{:.1f} to {:.1f} times as fast from 256".format(*span(evolving["encoder"])),
         "with {:.1f} to {:.1f} times the memory".format(*span(evolving["memory"])),
     ):
@@ -101,4 +112,5 @@ def test_the_page_has_the_figures_of_its_data():
 
 
 def span(values):
+    values = list(values)
     return min(values), max(values)
