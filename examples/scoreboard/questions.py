@@ -9,10 +9,10 @@ are permuted at random. Both are corrected by Holm's method for the number of ot
 """
 
 import argparse
-import runpy
 from pathlib import Path
 
 import numpy as np
+from publish import read_answers
 from scipy.stats import ttest_ind
 
 from fairseq_odeformers.files import markdown_table
@@ -20,7 +20,6 @@ from fairseq_odeformers.lab.compare.results import read_comparison
 from fairseq_odeformers.lab.compare.statistics import correct_by_holm
 
 DRAWS, BLOCK, SEED = 100_000, 100, 1
-read_answers = runpy.run_path(str(Path(__file__).with_name("publish.py")))["read_answers"]
 
 
 def permute_signs(differences: np.ndarray) -> float:
@@ -41,15 +40,15 @@ def main() -> None:
     parser.add_argument("--model", required=True, metavar="ARCH")
     parser.add_argument("--others", nargs="+", metavar="ARCH", help="(default: all)")
     args = parser.parse_args()
-    (table,) = read_comparison(args.folder).tables
-    if missing := {args.model, *(args.others or ())} - {*table.main}:
+    scored = next((table.main for table in read_comparison(args.folder).tables), {})
+    if missing := {args.model, *(args.others or ())} - {*scored}:
         raise ValueError(f"{args.folder} has no scored runs of {', '.join(sorted(missing))}")
     answers = read_answers(args.folder)
     accuracies, shares = {}, {}
-    for name, runs in table.main.items():
+    for name, runs in scored.items():
         accuracies[name] = [row.value for row in runs]
         shares[name] = np.mean([answers[row.run] for row in runs], axis=0)
-    others = args.others or [name for name in table.main if name != args.model]
+    others = args.others or [name for name in scored if name != args.model]
     tests = [ttest_ind(accuracies[args.model], accuracies[o], equal_var=False) for o in others]
     over_seeds = correct_by_holm([float(test.pvalue) for test in tests])
     over_texts = correct_by_holm([permute_signs(shares[args.model] - shares[o]) for o in others])

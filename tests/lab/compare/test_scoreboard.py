@@ -29,21 +29,25 @@ def write_column(out, metric=None, **scores):
     return write_comparison(out, *runs)
 
 
-def board(out, *sources):
-    """The page of a scoreboard, and its cells by family."""
-    odeformers.main(["report", *map(str, sources), "--out", str(out)])
-    with open(out / "scoreboard.csv", encoding="utf-8", newline="") as file:
-        cells = {row["family"]: row for row in csv.DictReader(file)}
-    return (out / "scoreboard.md").read_text("utf-8"), cells
+def board(*sources):
+    """The page of a scoreboard, and its cells by family, without files."""
+    cells = [cell for source in sources for cell in make_cells(source)]
+    return scoreboard.describe(cells), {cell.family: cell for cell in cells}
+
+
+def make_cells(source):
+    """The cells of a folder or a file of rows."""
+    columns = scoreboard.read_columns(str(source))
+    return [cell for column in columns for cell in scoreboard.make_cells(column)]
 
 
 def test_differences_have_welch_s_interval(tmp_path):
     scores = {"a": [80.0, 81.0, 82.0], "ours": [84.0, 86.0, 88.0]}
-    page, cells = board(tmp_path / "board", write_column(tmp_path / "runs", **scores))
+    page, cells = board(write_column(tmp_path / "runs", **scores))
     low, high = ttest_ind(scores["ours"], scores["a"], equal_var=False).confidence_interval()
-    found = [float(cells["ours"][name]) for name in ("mean", "difference", "low", "high")]
-    assert found == pytest.approx([86, 5, low, high], abs=1e-3)
-    assert cells["a"]["low"] == "" and float(cells["a"]["difference"]) == 0
+    ours = cells["ours"]
+    assert (ours.mean, ours.difference, ours.low, ours.high) == pytest.approx((86, 5, low, high))
+    assert cells["a"].low is None and cells["a"].difference == 0
     assert "| ours | +5.0 (+0.8 to +9.2) |" in page and "| a | 81.0 (3 seeds) |" in page
 
 
@@ -52,7 +56,7 @@ def test_positive_is_better(metric, difference, tmp_path):
     out = write_column(
         tmp_path / "runs", {**LANGUAGE_MODEL, "metric": metric}, a=[84.0], ours=[80.0]
     )
-    page, _ = board(tmp_path / "board", out)
+    page, _ = board(out)
     assert f"| ours | {difference} (one seed) |" in page
 
 
@@ -65,7 +69,7 @@ def test_positive_is_better(metric, difference, tmp_path):
 )
 def test_few_or_equal_seeds_have_no_interval(base, ours, cell, tmp_path, recwarn):
     """Equal ones happen where texts are few, and say nothing of the variance."""
-    page, _ = board(tmp_path / "board", write_column(tmp_path / "runs", a=base, ours=ours))
+    page, _ = board(write_column(tmp_path / "runs", a=base, ours=ours))
     assert f"| ours | {cell} |" in page and not recwarn
 
 
@@ -76,15 +80,15 @@ def test_a_family_is_its_architecture_that_validates_best(maximized, chosen, tmp
     for name, validation, score in (("x", 1.0, 99.0), ("y", 2.0, 70.0)):
         more = {"family": "ours", "validation": validation, "maximized": maximized}
         runs.append(write_run(tmp_path, name, score=score, **more))
-    _, cells = board(tmp_path / "board", write_comparison(tmp_path, *runs))
-    assert cells["ours"]["architecture"] == chosen
+    _, cells = board(write_comparison(tmp_path, *runs))
+    assert cells["ours"].architecture == chosen
 
 
 def test_columns_are_beside_each_other(tmp_path):
     """Named by their folders or as told; a family without a run in a column says so."""
     first = write_column(tmp_path / "one", a=[80.0], ours=[81.0])
     second = write_column(tmp_path / "two", a=[99.953])
-    page, _ = board(tmp_path / "board", first, f"ListOps={second}")
+    page, _ = board(first, f"ListOps={second}")
     assert "| family | one, accuracy ‡ | ListOps, accuracy ‡ |" in page, "one seed leaves it open"
     assert "99.95 (one seed)" in page, "not 100.0"
     assert "| ours | +1.0 (one seed) | not run |" in page
@@ -99,14 +103,18 @@ def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
     )
     write_comparison(late, *runs)
     news = write_column(tmp_path / "news", a=[80.0], ours=[81.0])
-    page, cells = board(tmp_path / "board", news, late)
+    out = tmp_path / "board"
+    odeformers.main(["report", str(news), str(late), "--out", str(out)])
+    page = (out / "scoreboard.md").read_text("utf-8")
+    with open(out / "scoreboard.csv", encoding="utf-8", newline="") as file:
+        obstacles = {row["family"]: row["obstacles"] for row in csv.DictReader(file)}
     assert "| news, accuracy ‡ | late, accuracy ‡ |" in page
     assert "| ours | +1.0 (one seed) | not compared † |" in page
     (note,) = (line for line in page.splitlines() if "†" in line and line.startswith("- late"))
-    assert cells["ours"]["obstacles"] in note
-    again, _ = board(tmp_path / "again", tmp_path / "board" / "trainings.csv")
+    assert obstacles["ours"] in note
+    again, _ = board(out / "trainings.csv")
     assert again == page, "though runs and predictions are elsewhere"
-    (axes,) = scoreboard.draw(make_cells(tmp_path / "board" / "trainings.csv")).axes
+    (axes,) = scoreboard.draw(make_cells(out / "trainings.csv")).axes
     assert [point for point, _ in points(axes)] == [1.0], "of the other column"
     assert [text.get_text() for text in axes.texts] == ["n=1", "not compared"]
 
@@ -129,15 +137,6 @@ def test_each_metric_has_an_axis_and_each_task_a_line_in_it(tmp_path):
     assert [x for x, _ in drawn] == [1.0, 3.0, -0.5] and len({y for _, y in drawn}) == 3
     assert [round(y) for _, y in drawn] == [0, 1, 1] and points(perplexities) == [(10.0, 0.0)]
     assert shares.get_xlim()[1] < 10 < perplexities.get_xlim()[1]
-
-
-def make_cells(path):
-    """The cells of a file of rows."""
-    return [
-        cell
-        for column in scoreboard.read_columns(str(path))
-        for cell in scoreboard.make_cells(column)
-    ]
 
 
 def test_families_are_those_of_the_papers():
@@ -181,8 +180,8 @@ def test_scores_are_of_the_best_checkpoint_on_the_test_set(tmp_path):
     rows = write_run(tmp_path, "a", score=70.0)
     rows.insert(1, replace(rows[1], checkpoint="average of the last 2 checkpoints", score=75.0))
     rows.insert(1, replace(rows[2], split="other", score=60.0))
-    _, cells = board(tmp_path / "board", write_comparison(tmp_path, rows))
-    assert float(cells["a"]["mean"]) == 70
+    _, cells = board(write_comparison(tmp_path, rows))
+    assert cells["a"].mean == 70
 
 
 def test_a_run_without_a_test_set_has_no_column(tmp_path):

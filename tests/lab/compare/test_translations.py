@@ -9,7 +9,7 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 
 import odeformers
-from fairseq_odeformers.lab.compare.results import collect_rows
+from fairseq_odeformers.lab.compare.results import collect_rows, read_rows
 from fairseq_odeformers.lab.compare.scores import Facts, make_rows
 
 SUBJECTS = "Anna|the well @-@ known Doctor|my dog &apos;s Friend|an out @-@ of @-@ date Map".split(
@@ -27,10 +27,11 @@ TEXTS = [
 ]
 WRONG = {"few": 5, "many": 20, "more": 6}  # of 100 words, by model
 NAMES = [*WRONG]
+DETOKENIZER = MosesDetokenizer("en")
 
 
 def detokenize(text):
-    return MosesDetokenizer("en").detokenize(text.split())
+    return DETOKENIZER.detokenize(text.split())
 
 
 def translate(wrong):
@@ -63,12 +64,20 @@ def published(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(translations, published, tmp_path_factory):
-    return report(tmp_path_factory.mktemp("translated"), translations, published)
+def folder(translations, published, tmp_path_factory):
+    out = tmp_path_factory.mktemp("translated")
+    write_rows_of(out, translations, published)
+    return out
 
 
-def report(out, translations, published=None):
-    """The report of runs whose translations fairseq-generate has printed, the last text first."""
+@pytest.fixture(scope="module")
+def page(folder):
+    odeformers.main(["report", str(folder)])
+    return (folder / "report.md").read_text("utf-8")
+
+
+def write_rows_of(out, translations, published=None):
+    """The rows of runs whose translations fairseq-generate has printed, the last text first."""
     for name, texts in translations.items():
         folder = out / f"{name}-seed1"
         folder.mkdir()
@@ -84,8 +93,7 @@ def report(out, translations, published=None):
         (folder / "run.yaml").touch()
         write_rows(folder / "results.csv", make_rows(facts, folder))
     collect_rows(out)
-    odeformers.main(["report", str(out)])
-    return (out / "report.md").read_text("utf-8")
+    return read_rows(out)
 
 
 def test_scores_are_sacrebleu_s_of_text_as_published(translations, published, page):
@@ -123,6 +131,9 @@ def test_p_values_are_of_a_paired_bootstrap_with_holm_s_correction(translations,
     assert found == pytest.approx([2 * far, max(2 * far, near)], abs=6e-4)
 
 
-def test_the_references_of_the_data_take_the_place_of_published_ones(translations, page, tmp_path):
+def test_the_references_of_the_data_take_the_place_of_published_ones(
+    translations, folder, tmp_path
+):
     """Here they are the same text."""
-    assert table(report(tmp_path, translations), "BLEU") == table(page, "BLEU")
+    rows = write_rows_of(tmp_path, translations)
+    assert [row.score for row in rows] == [row.score for row in read_rows(folder)]
