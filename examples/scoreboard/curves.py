@@ -69,7 +69,7 @@ def draw(chosen: dict[str, Curves], title: str = "") -> Figure:
         minutes, accuracies = np.moveaxis(np.array(complete), -1, 0)
         family = family_of(architecture)
         name = family if families.count(family) == 1 else architecture
-        label = f"{name} ({count} seed{'s' * (count > 1)})"
+        label = f"{name} ({count} {'seed' if count == 1 else 'seeds'})"
         axes.plot(minutes.mean(1), accuracies.mean(1), label=label, **look)
         band = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
         axes.fill_between(minutes.mean(1), accuracies.min(1), accuracies.max(1), **band)

@@ -5,7 +5,7 @@ A comparison is a column, and a family of architectures a row.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean, median
@@ -89,16 +89,17 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
             f"{' '.join(sources)}: the column {twice[0]} comes twice; give folders of one name as "
             "NAME=RUNS"
         )
-    cells = [cell for column in columns for cell in make_cells(column)]
+    figures = [
+        {k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(cell).items()}
+        for column in columns
+        for cell in column.cells
+    ]
+    page = describe(columns)
     out.mkdir(parents=True, exist_ok=True)
-    figures = (
-        {k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(c).items()} for c in cells
-    )
-    page = describe(cells)
     with lock(out):
-        write_csv(out / CELLS, list(figures))
-        write_rows(out / RUNS, [row for column in columns for row in keep_rows(column)])
-        save(draw, cells, out / PICTURE)
+        write_csv(out / CELLS, figures)
+        write_rows(out / RUNS, [row for column in columns for row in column.rows])
+        save(draw, columns, out / PICTURE)
         with replacing(out / PAGE) as path:
             path.write_text(page, encoding="utf-8")
     return page
@@ -108,12 +109,16 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
 
 
 class Column(NamedTuple):
-    """A comparison on a board: its rows, scores on the test set, and notes."""
+    """A comparison on a board.
+
+    Attributes:
+        cells: the baseline's first.
+        rows: with its notes, since its predictions and curves stay elsewhere.
+    """
 
     name: str
+    cells: Sequence[Cell]
     rows: Sequence[Row]
-    table: Table
-    notes: Sequence[Note]
 
 
 def read_columns(source: str) -> list[Column]:
@@ -131,39 +136,32 @@ def read_columns(source: str) -> list[Column]:
         comparisons = [(name or folder.resolve().name, read_comparison(folder))]
     columns = []
     for each, comparison in comparisons:
-        tables = [table for table in comparison.tables if table.checkpoint == BEST_CHECKPOINT]
-        tables.sort(key=lambda table: table.split != "test")
-        if tables:
-            notes = read_notes(comparison, tables[0])
-            columns.append(Column(each, comparison.rows, tables[0], notes))
+        if tables := [t for t in comparison.tables if t.checkpoint == BEST_CHECKPOINT]:
+            table = min(tables, key=lambda table: table.split != "test")
+            columns.append(make_column(each, comparison, table))
     if not columns:
         raise ValueError(f"{source}: no run has finished with a test set; leave it out")
     return columns
 
 
-def read_notes(comparison: Comparison, table: Table) -> list[Note]:
-    """The notes of a comparison's report, or those that its rows have kept of it."""
-    if not table.first.notes:
-        return judge(comparison, table)[0]
-    return [Note(kind, tuple(names), told) for kind, names, told in json.loads(table.first.notes)]
+def make_column(name: str, comparison: Comparison, table: Table) -> Column:
+    """The column of a table of scores, with the notes of its report, or that its rows have kept."""
+    kept = table.first.notes or json.dumps([*map(astuple, judge(comparison, table)[0])])
+    notes = [Note(*each) for each in json.loads(kept)]
+    changes = {"comparison": name, "notes": kept, "predictions": "", "curve": ""}
+    rows = [replace(row, **changes) for row in comparison.rows]
+    return Column(name, make_cells(name, table, notes), rows)
 
 
-def keep_rows(column: Column) -> list[Row]:
-    """The rows of a column with its notes, since its predictions and curves stay elsewhere."""
-    kept = json.dumps([[note.kind, note.subjects, note.sentence] for note in column.notes])
-    changes = {"comparison": column.name, "notes": kept, "predictions": "", "curve": ""}
-    return [replace(row, **changes) for row in column.rows]
-
-
-def make_cells(column: Column) -> list[Cell]:
+def make_cells(column: str, table: Table, notes: Sequence[Note]) -> list[Cell]:
     """The cells of a column; the first is its baseline.
 
     A family's is its architecture that has validated best with its first seed.
     """
-    obstacles = [note for note in column.notes if note.kind == RULES_OUT]
-    others = " ".join(note.sentence for note in column.notes if note.kind != RULES_OUT)
+    obstacles = [note for note in notes if note.kind == RULES_OUT]
+    others = " ".join(note.sentence for note in notes if note.kind != RULES_OUT)
     chosen: dict[str, list[Row]] = {}  # by family
-    for runs in column.table.main.values():
+    for runs in table.main.values():
         best = chosen.setdefault(runs[0].family, runs)
         if runs[0].quality > best[0].quality:
             chosen[runs[0].family] = runs
@@ -175,7 +173,7 @@ def make_cells(column: Column) -> list[Cell]:
         low, high = (difference.interval if runs is not base else None) or (None, None)
         cells.append(
             Cell(
-                column=column.name,
+                column=column,
                 family=family,
                 architecture=runs[0].architecture,
                 tuned=runs[0].tuned,
@@ -196,33 +194,34 @@ def make_cells(column: Column) -> list[Cell]:
 # --- the page --------------------------------------------------------------------------
 
 
-def describe(cells: Sequence[Cell]) -> str:
+def describe(columns: Sequence[Column]) -> str:
     """The page: a table of differences, and how they were made."""
-    families = list(dict.fromkeys(cell.family for cell in cells))
-    bases = {cell.column: cell for cell in reversed(cells)}  # the first of each column
-    bases = {column: bases[column] for column in dict.fromkeys(cell.column for cell in cells)}
-    shown = {(c.family, c.column): c.score if c in bases.values() else c.advantage for c in cells}
-    header = [f"{n}, {c.metric}{' ‡' if c.reservations else ''}" for n, c in bases.items()]
-    rows = [[f, *(shown.get((f, column), "not run") for column in bases)] for f in families]
+    header, shown = ["family"], {}
+    for name, (base, *others), _ in columns:
+        header.append(f"{name}, {base.metric}{' ‡' if base.reservations else ''}")
+        shown |= {(base.family, name): base.score}
+        shown |= {(cell.family, name): cell.advantage for cell in others}
+    families = dict.fromkeys(family for family, _ in shown)
+    rows = [[f, *(shown.get((f, each.name), "not run") for each in columns)] for f in families]
     return (
-        f"# Scoreboard\n\n{markdown_table([['family', *header], *rows])}\n"
+        f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
         "The first row gives scores, the others differences from it; positive is better. "
         "Brackets give the 95% interval\n(Welch) over three seeds or more, not over test texts, "
         "nor corrected for the number of comparisons. Validation\nchose checkpoints and, with the "
         f"first seed, tuned options. All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
-        f"{list_caveats(cells)}"
+        f"{list_caveats(columns)}"
         f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
 
 
-def list_caveats(cells: Sequence[Cell]) -> str:
+def list_caveats(columns: Sequence[Column]) -> str:
     """What the reports of the columns say against comparing them, with the marks of the table."""
-    columns: dict[str, dict[str, None]] = {}  # by caveat
-    for cell in cells:
+    told: dict[str, dict[str, None]] = {}  # columns by caveat
+    for cell in (cell for column in columns for cell in column.cells):
         for mark, caveat in (("†", cell.obstacles), ("‡", cell.reservations)):
             if caveat:
-                columns.setdefault(f"{mark} {caveat}", {})[cell.column] = None
-    lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in columns.items()]
+                told.setdefault(f"{mark} {caveat}", {})[cell.column] = None
+    lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in told.items()]
     return "".join([*lines, "\n"]) if lines else ""
 
 
@@ -238,16 +237,16 @@ MARKERS = "osDv^P"  # of tasks
 LINE = 0.26  # the height of a task in a family's row, in inches
 
 
-def draw(cells: Sequence[Cell]) -> Figure:
+def draw(columns: Sequence[Column]) -> Figure:
     """A forest plot: a panel per metric, a row per family, and in it a line for each task."""
-    bases = {cell.column: cell.family for cell in reversed(cells)}  # the first of each column
-    shown = [cell for cell in cells if cell.family != bases[cell.column]] or cells
-    metrics, families, columns = (
+    shown = [cell for column in columns for cell in column.cells[1:]]
+    shown = shown or [column.cells[0] for column in columns]
+    metrics, families, names = (
         list(dict.fromkeys(getattr(cell, name) for cell in shown))
         for name in ("metric", "family", "column")
     )
-    colors = shades([*columns, "too light"])
-    looks = {c: {"marker": m, "color": colors[c]} for c, m in zip(columns, cycle(MARKERS))}
+    colors = shades([*names, "too light"])
+    looks = {c: {"marker": m, "color": colors[c]} for c, m in zip(names, cycle(MARKERS))}
     tasks = {m: list(dict.fromkeys(c.column for c in shown if c.metric == m)) for m in metrics}
     height = LINE * (0.6 + max(map(len, tasks.values()))) * len(families)
     figure, grid = panels(len(metrics), 3, 3.2, height, margins=(1.4, 0.9), sharey=True)
@@ -266,8 +265,8 @@ def draw(cells: Sequence[Cell]) -> Figure:
         axes.set_yticks(range(len(families)), families)
         axes.set_ylim(len(families) - 0.5, -0.5)
         axes.set_xlabel(f"{UNITS.get(metric, metric)}, better to the right")
-    names = " or ".join(dict.fromkeys(bases[column] for column in columns))
-    figure.suptitle(f"Difference from the {names}, 95% interval over seeds")
+    bases = {each.cells[0].family: None for each in columns if each.name in names}
+    figure.suptitle(f"Difference from the {' or '.join(bases)}, 95% interval over seeds")
     legend(figure, [Line2D([], [], linestyle="", label=c, **look) for c, look in looks.items()])
     return figure
 

@@ -31,14 +31,17 @@ def write_column(out, metric=None, **scores):
 
 def board(*sources):
     """The page of a scoreboard, and its cells by family, without files."""
-    cells = [cell for source in sources for cell in make_cells(source)]
-    return scoreboard.describe(cells), {cell.family: cell for cell in cells}
+    columns = [column for source in sources for column in read(source)]
+    return scoreboard.describe(columns), {cell.family: cell for cell in cells_of(columns)}
 
 
-def make_cells(source):
-    """The cells of a folder or a file of rows."""
-    columns = scoreboard.read_columns(str(source))
-    return [cell for column in columns for cell in scoreboard.make_cells(column)]
+def read(source):
+    """The columns of a folder or a file of rows."""
+    return scoreboard.read_columns(str(source))
+
+
+def cells_of(columns):
+    return [cell for column in columns for cell in column.cells]
 
 
 def test_differences_have_welch_s_interval(tmp_path):
@@ -114,7 +117,7 @@ def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
     assert obstacles["ours"] in note
     again, _ = board(out / "trainings.csv")
     assert again == page, "though runs and predictions are elsewhere"
-    (axes,) = scoreboard.draw(make_cells(out / "trainings.csv")).axes
+    (axes,) = scoreboard.draw(read(out / "trainings.csv")).axes
     assert [point for point, _ in points(axes)] == [1.0], "of the other column"
     assert [text.get_text() for text in axes.texts] == ["n=1", "not compared"]
 
@@ -130,8 +133,8 @@ def test_each_metric_has_an_axis_and_each_task_a_line_in_it(tmp_path):
     scores = {"news": {"a": [80.0], "b": [81.0], "c": [83.0]}, "lists": {"a": [40.0], "c": [39.5]}}
     columns = [write_column(tmp_path / name, **of) for name, of in scores.items()]
     columns.append(write_column(tmp_path / "text", LANGUAGE_MODEL, a=[100.0], b=[90.0]))
-    cells = [cell for column in columns for cell in make_cells(column)]
-    shares, perplexities = scoreboard.draw(cells).axes
+    columns = [column for folder in columns for column in read(folder)]
+    shares, perplexities = scoreboard.draw(columns).axes
     assert [label.get_text() for label in shares.get_yticklabels()] == ["b", "c"]
     drawn = points(shares)
     assert [x for x, _ in drawn] == [1.0, 3.0, -0.5] and len({y for _, y in drawn}) == 3
@@ -153,7 +156,7 @@ def test_families_are_those_of_the_papers():
 def test_pages_count_the_intervals_of_the_board_that_exclude_zero():
     """And have the smallest p-value of Welch's tests behind them, alone and corrected."""
     path = ROOT / "examples/scoreboard/trainings.csv"
-    cells, rows = make_cells(path), [row for row in read_rows(path) if row.metric]
+    cells, rows = cells_of(read(path)), [row for row in read_rows(path) if row.metric]
 
     def scores(cell):
         place = cell.column, cell.architecture, cell.tuned
@@ -204,10 +207,10 @@ def test_a_model_that_diverges_does_not_hide_the_others(tmp_path):
     """
     groups = {"a": (80, 80.5, 81), "b": (82, 82.5, 83), "c": (81, 82, 82.5)}
     groups |= {"d": (82, 82.2, 82.4), "wide": (84, 84, 50)}
-    cells = make_cells(write_column(tmp_path, **groups))
-    (axes,) = scoreboard.draw(cells).axes
+    (column,) = read(write_column(tmp_path, **groups))
+    (axes,) = scoreboard.draw([column]).axes
     low, high = axes.get_xlim()
-    *others, wide = cells[1:]
+    *others, wide = column.cells[1:]
     assert all(low < cell.low < cell.high < high for cell in others)
     assert wide.low < wide.difference < low
     (text,) = (text for text in axes.texts if text.get_text() == "-7.8")
