@@ -19,12 +19,10 @@ import logging
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 from unicodedata import normalize
 
 import numpy as np
@@ -39,6 +37,7 @@ from fairseq_odeformers.data.word_pieces import (
 )
 from fairseq_odeformers.files import read_lines, sha256
 
+from .common.checks import list_few
 from .common.command import (
     add_number,
     add_path,
@@ -60,19 +59,13 @@ SEED = 1  # for the texts that are held out
 BATCH_SIZE = 1024  # texts that are encoded at a time
 
 
-class Text(NamedTuple):
-    label: str | None  # None in a test set without labels
-    text: str
-    place: str  # the file, and perhaps the line
-
-
+Text = tuple[str | None, str]  # class and text; a test set may be without classes
 Splits = dict[str, list[Text]]
 
 
 def read_imdb(path: Path) -> Iterator[Text]:
     """A review is a file in a folder with the name of its class; ``<br />`` is a line break."""
-    text = "\n".join(read_lines(path)).replace("<br />", "\n")
-    yield Text(path.parent.name, text, str(path))
+    yield path.parent.name, "\n".join(read_lines(path)).replace("<br />", "\n")
 
 
 AG_NEWS = {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"}
@@ -85,40 +78,72 @@ def read_agnews(path: Path) -> Iterator[Text]:
         for row in table:
             if len(row) != 3 or row[0] not in AG_NEWS:
                 raise csv.Error("expected class (1 to 4), title and description")
-            yield Text(AG_NEWS[row[0]], " ".join(row[1:]), f"{path}, line {table.line_num}")
+            yield AG_NEWS[row[0]], " ".join(row[1:])
     except csv.Error as error:
         raise ValueError(f"{path}, line {table.line_num}: {error}") from error
 
 
-def read_tsv(path: Path) -> Iterator[Text]:
-    """A table of class and text; what follows the first tab is text.
+def read_each(read: Callable[[Path], Iterator[Text]], files: Files) -> Splits:
+    """The texts of each split that has files; the first part of a file's name says which it is."""
+    splits: Splits = {}
+    for name, path in files.items():
+        if not (texts := list(read(path))):
+            raise ValueError(f"{path} has no texts")
+        splits.setdefault(name.split("/")[0].split(".")[0], []).extend(texts)
+    return splits
 
-    If no line of ``test.tsv`` has a tab, its texts have no class.
+
+def read_tables(files: Files) -> Splits:
+    """The texts of tables of class and text: ``train.tsv``, ``test.tsv`` and perhaps ``valid.tsv``.
+
+    Raises:
+        ValueError: a line is not such a row, or has a class that ``train.tsv`` does not have; or
+            the tables begin with the same row, and no other training text has its class.
+    """
+    splits: Splits = {}
+    classes: list[str | None] = []  # of the training texts
+    for name, path in files.items():
+        split = name.partition(".")[0]
+        splits[split] = list(read_tsv(path, classes))
+        classes = classes or [label for label, text in splits[split] if text.strip()]
+    first = splits["train"][0]
+    if classes.count(first[0]) == 1 and all(texts[0] == first for texts in splits.values()):
+        place = f"{files['train.tsv']}, line 1"
+        raise ValueError(f"{place}: {first[0]!r} looks like a header; remove it in each file")
+    return splits
+
+
+def read_tsv(path: Path, classes: Collection[str | None] = ()) -> Iterator[Text]:
+    """The rows of a table; what follows the first tab is text.
+
+    If no row of ``test.tsv`` has a tab, its texts have no class.
+
+    Args:
+        classes: of the training texts, which others may have as well; any if there are none.
     """
     rows = list(read_rows(path))
+    if not rows:
+        raise ValueError(f"{path}: there are no lines; give CLASS<tab>TEXT")
     is_test = strip_compression(path.name) == "test.tsv"
     unlabelled = is_test and all(len(fields) == 1 for _, fields in rows)
     for number, (label, *parts) in rows:
         place = f"{path}, line {number}"
         if unlabelled:
-            yield Text(None, label, place)
+            yield None, label
             continue
-        label = label.strip()
+        label = normalize("NFC", label.strip())
         if not (label and parts):
             line = "\t".join([label, *parts])
             raise ValueError(f"{place}: {line[:40]!r} is not a class, a tab and text")
         if not is_class_name(label):
             raise ValueError(f"{place}: no class can be called {label!r}")
-        yield Text(label, "\t".join(parts), place)
-
-
-def by_split(read: Callable[[Path], Iterator[Text]], files: Files) -> dict[str, Iterator[Text]]:
-    """The texts of each split, which the first part of a file's name says."""
-    splits = {}
-    for split in ("train", "test", "valid"):
-        found = [path for name, path in files.items() if name.split("/")[0].split(".")[0] == split]
-        splits[split] = chain.from_iterable(map(read, found))
-    return splits
+        if classes and label not in classes:
+            known = list_few(sorted(name[:40] for name in {*classes} if name))
+            raise ValueError(
+                f"{place}: {label[:40]} is not one of {known}; correct the line, CLASS<tab>TEXT, "
+                "or add training texts of it"
+            )
+        yield label, "\t".join(parts)
 
 
 IMDB = Download(
@@ -141,63 +166,20 @@ AG_NEWS_FILES = [
 ]
 TABLES = Download("", ["train.tsv", "valid.tsv", "test.tsv"])
 CORPORA = {
-    "imdb": Corpus([IMDB], partial(by_split, read_imdb), Labels(("neg", "pos"))),
+    "imdb": Corpus([IMDB], partial(read_each, read_imdb), Labels(("neg", "pos"))),
     "agnews": Corpus(
         AG_NEWS_FILES,
-        partial(by_split, read_agnews),
+        partial(read_each, read_agnews),
         Labels(tuple(AG_NEWS.values())),
         optional=["valid.csv"],
     ),
-    "tsv": Corpus([TABLES], partial(by_split, read_tsv), Labels(()), optional=["valid.tsv"]),
+    "tsv": Corpus([TABLES], read_tables, Labels(()), optional=["valid.tsv"]),
 }
 SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "
     "perhaps valid.tsv of lines CLASS<tab>TEXT; test.tsv may have lines TEXT alone (default: "
     "download the published files)"
 )
-
-
-def read_splits(corpus: Corpus[Labels], files: Files) -> Splits:
-    """The texts of each split; ``valid`` may be missing, and so may labels of ``test``.
-
-    Empty texts are dropped from the training set alone.
-
-    Raises:
-        ValueError: another split has none, or the files begin with the same line and no other line
-            has its class.
-    """
-    splits = {}
-    for split, texts in corpus.read(files).items():
-        labelled = [t._replace(label=t.label and normalize("NFC", t.label)) for t in texts]
-        if labelled or split != "valid":
-            splits[split] = labelled
-    if empty := [split for split, texts in splits.items() if not texts]:
-        raise ValueError(f"{', '.join(files)}: there are no lines for {' and '.join(empty)}")
-    first, *others = (texts[0] for texts in splits.values())
-    count = sum(text.label == first.label for texts in splits.values() for text in texts)
-    if first.label and count == len(splits) and all(text[:2] == first[:2] for text in others):
-        raise ValueError(
-            f"{first.place}: {first.label!r} looks like a header; remove it in each file"
-        )
-    return splits
-
-
-def check_classes(splits: Splits, classes: Sequence[str]) -> None:
-    """Check the classes of texts.
-
-    Raises:
-        ValueError: a text has another class, or none of the training texts has one.
-    """
-    names = {*classes}
-    for text in chain(*splits.values()):
-        if text.label and text.label not in names:
-            known = ", ".join(name[:40] for name in classes[:5]) + ", ..." * (len(classes) > 5)
-            raise ValueError(
-                f"{text.place}: {text.label[:40]} is not one of {known}; correct the line, "
-                "CLASS<tab>TEXT, or add training texts of it"
-            )
-    if absent := names.difference(text.label for text in splits["train"]):
-        raise ValueError(f"there is no training text of class {', '.join(sorted(absent))}")
 
 
 def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> None:
@@ -214,12 +196,12 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
         classes = defaultdict(set)  # of the texts of the same pieces
         for start in range(0, len(splits[split]), BATCH_SIZE):
             batch = splits[split][start : start + BATCH_SIZE]
-            encodings = tokenizer.encode_batch_fast([text.text for text in batch])
-            for text, encoding in zip(batch, encodings):
+            encodings = tokenizer.encode_batch_fast([text for _, text in batch])
+            for (label, _), encoding in zip(batch, encodings):
                 tokens = np.append(symbols[encoding.ids], dictionary.eos())
                 if encoding.ids:
-                    classes[tokens.tobytes()].add(text.label)
-                yield (tokens,), text.label
+                    classes[tokens.tobytes()].add(label)
+                yield (tokens,), label
         if count := sum(len(each) > 1 for each in classes.values()):
             logger.warning(
                 f"{split}: {count:,} texts have several classes, at least once they are split into "
@@ -237,23 +219,21 @@ def prepare(corpus: Corpus[Labels], args: argparse.Namespace) -> None:
     files = corpus.files(args.source, args.out)
 
     def make(folder: Path) -> None:
-        splits = read_splits(corpus, files)
-        classes = corpus.writer.classes
-        classes = classes or sorted({text.label for text in splits["train"] if text.label})
-        kept = [text for text in splits["train"] if text.text.strip()]
-        if dropped := len(splits["train"]) - len(kept):
+        splits = dict(corpus.read(files))
+        train = [(label, text) for label, text in splits["train"] if text.strip()]
+        if dropped := len(splits["train"]) - len(train):
             logger.info(f"dropped {dropped:,} empty training texts")
-        splits["train"] = kept
-        check_classes(splits, classes)
+        classes = corpus.writer.classes or sorted({label for label, _ in train})
         if "valid" not in splits and args.valid_fraction:
-            labels = (text.label for text in kept)
+            labels = (label for label, _ in train)
             draw = np.random.RandomState(SEED).permutation
-            splits["train"], splits["valid"] = hold_out(kept, labels, args.valid_fraction, draw)
+            train, splits["valid"] = hold_out(train, labels, args.valid_fraction, draw)
+        splits["train"] = train
         pieces = folder / "vocab.txt"
         if args.vocab:
             shutil.copy(args.vocab, pieces)
         else:
-            texts = [text.text for text in splits["train"]]
+            texts = [text for _, text in train]
             learn_pieces(texts, args.vocab_size, pieces, strip_accents)
         write_normalization(pieces, strip_accents)
         labels = replace(corpus.writer, classes=classes, positions=POSITIONS)

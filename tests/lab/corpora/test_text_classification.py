@@ -184,15 +184,21 @@ def test_a_single_class_is_refused(lines, named, prepare, tmp_path, vocab):
     prepare.refuses(f"set has {named}.*; give", f"{LINE} tsv", folder, "--vocab", vocab)
 
 
-QUOTED = ['"calm"\t"a ""quiet"" day"', '"wild"\t"the wind, the sea"', '"calm"\t"still\there"']
-PLAIN = ['calm\ta "quiet" day', "wild\tthe wind, the sea", "calm\tstill\there"]
+QUOTED = [
+    *('"calm"\t"a ""quiet"" day"', '"wild"\t"the wind,\nthe\n\nsea"', '"calm"\t"still\there"'),
+    *('wild\t"the sea\n""far"" away"', 'calm\tno quotes\t""'),
+]
+PLAIN = [
+    *('calm\ta "quiet" day', "wild\tthe wind, the  sea", "calm\tstill\there"),
+    *('wild\tthe sea "far" away', "calm\tno quotes\t"),
+]
 
 
 @pytest.mark.parametrize("header", [[], ["label\ttext"], ['"Class"\t"Review"']])
 def test_a_spreadsheet_is_read_as_the_table_that_it_shows(header, prepare, tmp_path):
-    """Its quotes and its header are no text."""
+    """Its quotes and its header are no text, and line breaks in a cell are spaces."""
     outs = {}
-    for name, lines in (("quoted", [*header, *QUOTED[:2] * 20]), ("plain", PLAIN[:2] * 20)):
+    for name, lines in (("quoted", [*header, *QUOTED * 8]), ("plain", PLAIN * 8)):
         folder = write(tmp_path / name, {"train.tsv": lines, "test.tsv": lines[:-1]})
         outs[name] = tmp_path / f"{name}-out"
         prepare(f"{LINE} tsv --vocab-size 60", folder, out=outs[name])
@@ -204,20 +210,28 @@ def test_a_spreadsheet_is_read_as_the_table_that_it_shows(header, prepare, tmp_p
 
 
 def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
-    lines = ['a b\t"Text" is, a "text"', 'no\t"a text"'] * 20
-    folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": lines[:2]})
+    """Also one that opens a row and one that ends another, with a class between them."""
+    lines = ['a b\t"Text" is, a "text"', 'no\t"a text', 'no\ttext"'] * 20
+    folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": lines[:3]})
     prepare(f"{LINE} tsv", folder, "--vocab", vocab)
     assert load(prepare.out / "data-bin", "test") == [
         ("a b", "<unk> text <unk> is , a <unk> text <unk>"),
-        ("no", "<unk> a text <unk>"),
+        ("no", "<unk> a text"),
+        ("no", "text <unk>"),
     ]
+
+
+def test_quotes_of_texts_without_a_class_join_no_lines(prepare, tmp_path, vocab):
+    """One may open a text, and another end a later one."""
+    folder = write(tmp_path / "table", {**TABLE, "test.tsv": ['"a text', "text", 'a text"']})
+    assert "test: 3 examples" in prepare(f"{LINE} tsv", folder, "--vocab", vocab)
 
 
 @pytest.mark.parametrize(
     "lines, named",
     [
-        ([*QUOTED[:2] * 20, 'calm\ta "quiet" day'], "line 41: a quotation mark .* line 1 is"),
-        ([QUOTED[0], '"calm"\t"two', 'lines"'], "line 2: a quotation mark .* line 1 is"),
+        ([*QUOTED[:2] * 20, 'calm\ta "quiet" day'], "line 101: a quotation mark .* line 1 is"),
+        ([QUOTED[0], '"calm"\t"no', *PLAIN], "line 2: .*opens a cell without end, .* line 1 is"),
         (["stimmung\tbericht", *PLAIN], "line 1: 'stimmung' looks like a header; remove it"),
     ],
 )
@@ -276,17 +290,17 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
             {"test.tsv": ["no\tx", "no\t\udce4"]},
             "test.tsv, line 2: not UTF-8 .* with iconv -f latin1",
         ),
-        ("tsv", {"train.tsv": []}, "train.tsv, test.tsv: there are no lines for train"),
+        ("tsv", {"train.tsv": []}, "train.tsv: there are no lines; give CLASS<tab>TEXT"),
         ("tsv", {"train.tsv": ["no\tx", "<s>\ty"]}, "train.tsv, line 2: .* '<s>'"),
         ("tsv", {"train.tsv": ["<unk>\tx"]}, "train.tsv, line 1: .* '<unk>'"),
         ("tsv", {"train.tsv": ["n\ro\tx"]}, r"train.tsv, line 1: .* 'n\\ro'"),
-        ("tsv", {"train.tsv": ["no\tx", "a b\t"]}, "training text of class a b"),
+        ("tsv", {"train.tsv": ["no\tx", "a b\t"]}, "test.tsv, line 2: a b is not one of no;"),
         ("tsv", {"train.tsv": ["no\tx", "a b\ty"]}, "--valid-fraction 0.1: of 2 training texts"),
         ("imdb", {}, r"test/neg/\S*, test/pos/\S*, train/neg/\S*, train/pos/"),
         ("agnews", {"test.csv": ['"5","a","b"']}, "test.csv, line 1: expected class"),
         ("agnews", {"test.csv": ['"1","a"']}, "test.csv, line 1: expected class"),
         ("agnews", {"test.csv": ['"1","a","b', ""]}, "test.csv, line 2"),
-        ("agnews", {"train.csv": ['"1","a","b"', '"2","c","d"']}, "class Business, Sci/Tech"),
+        ("agnews", {"train.csv": []}, "train.csv has no texts"),
     ],
 )
 def test_bad_files_are_named(name, files, named, prepare, tmp_path, vocab):

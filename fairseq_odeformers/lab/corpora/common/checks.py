@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 LEAK = 0.01  # of a split's texts that the training set has, too: a warning from here on
 MANY_UNKNOWN = 0.1  # of the tokens: a warning from here on
 SOME_UNKNOWN = 0.01  # or from here on, if it is more than twice the training text's share
-SHOWN = 5  # lines that a warning names
+SHOWN = 5  # lines, classes and the like that a message names
 UNK = Dictionary().unk()
 
 
@@ -137,8 +137,14 @@ def warn_of_column(where: str, column: Column, train: Column) -> None:
         )
     empty, total = np.flatnonzero(column.sizes <= 1), len(column.sizes)
     if column.name and len(empty):
-        lines = ", ".join(map(str, empty[:SHOWN] + 1)) + ", ..." * (len(empty) > SHOWN)
+        lines = list_few((empty + 1).tolist())
         logger.warning(
             f"{where}: {len(empty) / total:.1%} of the texts are empty ({len(empty):,} of "
             f"{total:,}, line {lines}); fill them, or leave these examples out"
         )
+
+
+def list_few(things: Sequence) -> str:
+    """The first few things, and dots if there are more."""
+    more = ["..."] if len(things) > SHOWN else []
+    return ", ".join([*map(str, things[:SHOWN]), *more])

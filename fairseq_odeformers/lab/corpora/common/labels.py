@@ -14,14 +14,13 @@ from fairseq.data import Dictionary
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.parser import did_you_mean
 
-from .checks import check_data
+from .checks import SHOWN, check_data
 from .command import show_progress
 
 logger = logging.getLogger(__name__)
 
 POSITIONS = 512  # tokens of a text that sentence_prediction takes by default
 FEWEST = 2  # training texts of a class: a warning up to here
-SHOWN = 5  # classes that a warning names
 
 Item = TypeVar("Item")
 Encoded = tuple[Sequence[Any], str | None]  # indices of each input's symbols, and the class
@@ -113,10 +112,11 @@ def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> No
         count = counts["train"][name]
         absent = [split for split, others in counts.items() if not others[name]]
         if count <= FEWEST or absent:
-            number = f"{count:,} text{'s' * (count != 1)} in train"
+            number = "1 text" if count == 1 else f"{count:,} texts"
             missing = f" and none in {', '.join(absent)}" if absent and count else ""
             meant = did_you_mean(name, {*classes} - {name}) if count <= FEWEST else ""
-            warnings.append(f"class {name} has {number}{missing}" + f"; {meant}" * bool(meant))
+            remedy = f"; {meant}" if meant else ""
+            warnings.append(f"class {name} has {number} in train{missing}{remedy}")
     for warning in warnings[:SHOWN]:
         logger.warning(warning)
     if len(warnings) > SHOWN:

@@ -9,7 +9,9 @@ from fairseq_odeformers.files import read_lines
 
 logger = logging.getLogger(__name__)
 
-QUOTED = re.compile(r'"((?:[^"]|"")*)"')  # a field; quotation marks within it are doubled
+# A cell of a spreadsheet. Within quotes it may have tabs or line breaks, and quotation marks, which
+# are doubled.
+CELL = re.compile(r'(?:^|(?<=\t))("(?:[^"]|"")*"|[^"\t\n]*)(?=\t|\Z)')
 # What a header calls its columns, besides languages.
 NAMES = {
     *("source", "src", "target", "tgt", "trg", "input", "output", "original", "translation"),
@@ -25,7 +27,9 @@ def split_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_rows(path: Path, names: Collection[str] = ()) -> Iterator[tuple[int, list[str]]]:
-    """The same of a table, without its quotes and its header.
+    """The number of the first line and the fields of each row, without quotes and header.
+
+    A row is a line, unless a spreadsheet has quoted a cell with line breaks, which become spaces.
 
     Args:
         names: what the header may call a column, besides :data:`NAMES`.
@@ -33,10 +37,8 @@ def read_rows(path: Path, names: Collection[str] = ()) -> Iterator[tuple[int, li
     Raises:
         ValueError: some fields are quoted, others have quotation marks that are not.
     """
-    quoted = is_quoted(path)
-    for number, fields in split_lines(path):
-        if quoted:  # all that have a quotation mark
-            fields = [f[1:-1].replace('""', '"') if f[:1] == '"' else f for f in fields]
+    rows = split_cells(path) if is_quoted(path) else split_lines(path)
+    for number, fields in rows:
         if number > 1 or not is_header(path, fields, names):
             yield number, fields
 
@@ -57,17 +59,47 @@ def is_quoted(path: Path) -> bool:
         ValueError: it has quoted some, with doubled quotation marks, and others have single ones.
     """
     first: dict[str, int] = {}  # the number of the first line of each kind
-    for number, fields in split_lines(path):
-        for field in fields:
-            if '"' in field:
-                match = QUOTED.fullmatch(field)
-                kind = "single" if not match else "doubled" if '""' in match[1] else "quoted"
-                first.setdefault(kind, number)
+    for number, row in join_lines(path):
+        if '"' in row:
+            cells = CELL.findall(row)
+            # A column of texts alone may have a quotation mark here and another lines below.
+            fits = "\t".join(cells) == row and ("\n" not in row or len(cells) > 1)
+            first.setdefault("quoted" if fits else "single", number)
+            if any('""' in cell[1:-1] for cell in cells):
+                first.setdefault("doubled", number)
     if "single" in first and "doubled" in first:
         raise ValueError(
-            f"{path}, line {first['single']}: a quotation mark that is not doubled, while line "
-            f"{first['doubled']} is quoted as by a spreadsheet; save the table without quoting"
+            f"{path}, line {first['single']}: a quotation mark that is not doubled, or opens a "
+            f"cell without end, while line {first['doubled']} is quoted as by a spreadsheet; "
+            "correct the line, or save the table without quoting"
         )
-    if first and "single" not in first:
+    if quoted := "quoted" in first and "single" not in first:
         logger.info(f"{path}: quoted as by a spreadsheet, and read accordingly")
-    return bool(first) and "single" not in first
+    return quoted
+
+
+def join_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The number of the first line and the text of each row; a line break may be within quotes.
+
+    A tab ends the row of the line before, as no cell has both: the quotation mark is text.
+    """
+    first, row, is_open = 0, [], False
+    for number, line in enumerate(read_lines(path), start=1):
+        if is_open and "\t" in line.partition('"')[0]:
+            yield first, "\n".join(row)
+            is_open = False
+        if not is_open:
+            first, row = number, []
+        row.append(line.rstrip("\r"))
+        is_open ^= line.count('"') % 2
+        if not is_open:
+            yield first, "\n".join(row)
+    if is_open:
+        yield first, "\n".join(row)
+
+
+def split_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The number of the first line and the cells of each row that a spreadsheet has written."""
+    for number, row in join_lines(path):
+        cells = (cell.replace("\n", " ") for cell in CELL.findall(row))
+        yield number, [c[1:-1].replace('""', '"') if c[:1] == '"' else c for c in cells]
