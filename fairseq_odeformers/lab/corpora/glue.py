@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 
 from fairseq.data import Dictionary
@@ -222,15 +221,12 @@ def tokenize(name: str, given: Path | None, out: Path, workers: int) -> str:
     """
     corpus = TASKS[name]
     files = corpus.files(given, out, f"raw/{name}")
-    count = corpus.writer.inputs
-    columns = [*(f"input{number}" for number in range(count)), "label"]
 
     def make(folder: Path) -> None:
-        for split, rows in corpus.read(files).items():
-            what = f"{name}, {split}"
-            rows = tokens.map_rows(_make_row_tokenizer, (count,), rows, workers, what)
-            labelled = not split.startswith("test")
-            tokens.write_rows(zip(repeat(split), rows), folder, columns[: count + labelled])
+        rows = tokens.flatten(corpus.read(files))
+        tokenizer = _make_row_tokenizer, (corpus.writer.inputs,)
+        tokenized = tokens.map_rows(*tokenizer, rows, workers, name)
+        tokens.write_rows(tokenized, folder, columns_of(corpus.writer))
 
     digest = fingerprint(files)
     what = f"{name}: reading and tokenising"
@@ -238,16 +234,22 @@ def tokenize(name: str, given: Path | None, out: Path, workers: int) -> str:
     return digest
 
 
-def _make_row_tokenizer(sentences: int) -> Callable[[tokens.Row], tokens.Row]:
-    tokenize = make_tokenizer()
-    return lambda row: [*map(tokenize, row[:sentences]), *row[sentences:]]
+def columns_of(labels: Labels) -> list[str]:
+    """The names of the columns of a row."""
+    return [*(f"input{number}" for number in range(labels.inputs)), "label"]
 
 
-def make_tokenizer() -> Callable[[str], str]:
-    """A function that makes text like the pretraining corpus: lower-case Moses tokens."""
+def _make_row_tokenizer(sentences: int) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
+    """A function that makes sentences like the pretraining corpus: lower-case Moses tokens."""
     normalize = MosesPunctNormalizer("en").normalize
     tokenize = make_moses_tokenizer("en", escape=False)
-    return lambda text: tokenize(normalize(text).lower())
+
+    def tokenize_row(split_row: tokens.SplitRow) -> tokens.SplitRow:
+        split, row = split_row
+        texts = (tokenize(normalize(text).lower()) for text in row[:sentences])
+        return split, [*texts, *row[sentences:]]
+
+    return tokenize_row
 
 
 def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -> None:
@@ -269,15 +271,14 @@ def binarize(labels: Labels, tokenized: Path, codes: Path, dictionary: Path, fol
     segment = tokens.make_bpe_encoder(codes)
     symbols = Dictionary.load(str(dictionary))
 
-    def encode(split: str) -> Iterator[Encoded]:
-        columns = (tokenized / f"{split}.input{number}" for number in range(labels.inputs))
-        path = tokenized / f"{split}.label"
-        classes = read_lines(path) if path.exists() and labels.classes else repeat(None)
-        for texts, label in zip(zip(*map(read_lines, columns)), classes):
-            yield [symbols.encode_line(t, add_if_not_exist=False) for t in segment(texts)], label
+    def encode(rows: Iterator[tokens.Row]) -> Iterator[Encoded]:
+        for row in rows:
+            texts, label = segment(row[: labels.inputs]), row[labels.inputs :]
+            ids = [symbols.encode_line(text, add_if_not_exist=False) for text in texts]
+            yield ids, label[0] if label and labels.classes else None
 
-    splits = [split for split in MNLI_SPLITS if (tokenized / f"{split}.input0").exists()]
-    labels.write({split: encode(split) for split in splits}, symbols, folder)
+    splits = tokens.read_rows(tokenized, columns_of(labels))
+    labels.write({split: encode(rows) for split, rows in splits.items()}, symbols, folder)
     if not labels.classes:
         (folder / "label").mkdir(exist_ok=True)
         for path in tokenized.glob("*.label"):

@@ -11,5 +11,5 @@ SOURCE = (
 
 
 def main(arguments: Sequence[str]) -> None:
-    corpora = [text_corpus(Lines())]
-    prepare_lines("lm", "your own tokenised text", SOURCE, corpora, arguments, required=True)
+    corpus = text_corpus(Lines())
+    prepare_lines("lm", "your own tokenised text", SOURCE, corpus, arguments, required=True)

@@ -24,17 +24,13 @@ CHECKSUMS = {
 }
 SIZES = {"train": (42_068, 887_521), "valid": (3_370, 70_390), "test": (3_761, 78_669)}
 SOURCE = (
-    "folder or archive (tar, zip) with ptb.train.txt, ptb.valid.txt and ptb.test.txt, such as "
-    "Mikolov's simple-examples.tgz, or with train.txt, valid.txt and perhaps test.txt "
-    "(default: download the published texts)"
+    "folder or archive (tar, zip) with ptb.train.txt, ptb.valid.txt and perhaps ptb.test.txt, such "
+    "as Mikolov's simple-examples.tgz (default: download the published texts); odeformers prepare "
+    "lm takes other names"
 )
 
-WRITER, ARCHIVE = Lines("Penn Treebank", SIZES), "simple-examples.tgz"
-CORPORA = [
-    text_corpus(WRITER, "ptb.{}.txt", f"{URL}/ptb.{{}}.txt", CHECKSUMS, ARCHIVE),
-    text_corpus(WRITER, archive=ARCHIVE),
-]
+CORPUS = text_corpus(Lines("Penn Treebank", SIZES), "ptb.{}.txt", f"{URL}/ptb.{{}}.txt", CHECKSUMS)
 
 
 def main(arguments: Sequence[str]) -> None:
-    prepare_lines("ptb", "the Penn Treebank", SOURCE, CORPORA, arguments)
+    prepare_lines("ptb", "the Penn Treebank", SOURCE, CORPUS, arguments)

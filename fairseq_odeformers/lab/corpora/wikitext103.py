@@ -20,10 +20,10 @@ SOURCE = (
     "such as wikitext-103-v1.zip, or folder with that archive (default: download it)"
 )
 
-CORPORA = [
-    text_corpus(Lines("WikiText-103", SIZES), "wiki.{}.tokens", URL, dict.fromkeys(SIZES, SHA256))
-]
+CORPUS = text_corpus(
+    Lines("WikiText-103", SIZES), "wiki.{}.tokens", URL, dict.fromkeys(SIZES, SHA256)
+)
 
 
 def main(arguments: Sequence[str]) -> None:
-    prepare_lines("wikitext103", "WikiText-103", SOURCE, CORPORA, arguments)
+    prepare_lines("wikitext103", "WikiText-103", SOURCE, CORPUS, arguments)

@@ -17,7 +17,6 @@ TEXTS = {
     "ptb.valid.txt": " the N rose \n",
     "ptb.test.txt": " the end \n",
 }
-PLAIN = {name.removeprefix("ptb."): text for name, text in TEXTS.items()}
 
 
 def write(folder, texts):
@@ -30,10 +29,9 @@ def write(folder, texts):
 def test_data_hold_the_text_with_one_kind_of_unknown_word(prepare, tmp_path):
     """The dictionary has the words of the training text once each, fairseq's own included.
 
-    It is filled up to a multiple of 8. The source is a folder that has the published archive.
+    It is filled up to a multiple of 8. The archive of another publisher has other texts, too.
     """
-    write_archive(tmp_path / "published" / "simple-examples.tgz", ptb())
-    prepare("ptb", tmp_path / "published")
+    prepare("ptb", write_archive(tmp_path / "simple-examples.tgz", ptb()))
     data_bin = prepare.out / "data-bin"
     dictionary = Dictionary.load(str(data_bin / "dict.txt"))
     words = [word for word in WORDS if word != "<unk>"]
@@ -54,28 +52,16 @@ def expected(prepare, tmp_path):
     return contents(tmp_path / "expected" / "data-bin")
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        {f"data/{name}": text for name, text in PLAIN.items()},
-        {**TEXTS, "a/test.txt": "another", "b/test.txt": "one"},
-    ],
-)
-def test_texts_have_one_of_two_names(texts, prepare, tmp_path, expected):
-    prepare("ptb", write(tmp_path / "source", texts))
-    assert contents(prepare.out / "data-bin") == expected
-
-
 def test_the_published_texts_are_downloaded(prepare, tmp_path, monkeypatch, expected, warnings):
     """Another checksum is refused, and another size of a text of your own is warned of."""
     folder = write(tmp_path / "published", TEXTS)
     downloads = [
         one._replace(url=(folder / one.files[0]).as_uri(), sha256=sha256(folder / one.files[0]))
-        for one in corpus.CORPORA[0].downloads
+        for one in corpus.CORPUS.downloads
     ]
     writer = Lines("Penn Treebank", {"train": (2, 5), "valid": (1, 3), "test": (1, 2)})
-    published = replace(corpus.CORPORA[0], downloads=downloads, writer=writer)
-    monkeypatch.setattr(corpus, "CORPORA", [published, *corpus.CORPORA[1:]])
+    published = replace(corpus.CORPUS, downloads=downloads, writer=writer)
+    monkeypatch.setattr(corpus, "CORPUS", published)
     log = prepare("ptb")
     assert contents(prepare.out / "data-bin") == expected
     assert "the published" not in log
@@ -92,12 +78,12 @@ def test_the_published_texts_are_downloaded(prepare, tmp_path, monkeypatch, expe
 
 
 def test_the_test_set_may_be_missing_and_come_later(prepare, tmp_path, expected, warnings):
-    source = write(tmp_path / "source", PLAIN)
-    (source / "test.txt").unlink()
+    source = write(tmp_path / "source", TEXTS)
+    (source / "ptb.test.txt").unlink()
     log = prepare("ptb", source)
-    assert any("source has no test.txt" in line for line in warnings(log))
+    assert any("source has no ptb.test.txt" in line for line in warnings(log))
     assert not list((prepare.out / "data-bin").glob("test*"))
-    write(source, PLAIN)
+    write(source, TEXTS)
     prepare("ptb", source)
     assert contents(prepare.out / "data-bin") == expected
 
@@ -105,10 +91,9 @@ def test_the_test_set_may_be_missing_and_come_later(prepare, tmp_path, expected,
 @pytest.mark.parametrize(
     "texts, named",
     [
-        ({"ptb.test.txt": "a\n"}, "source has no train.txt, valid.txt; give a"),
-        ({"train.txt": "a\n", "test.txt": "a\n"}, "source has no valid.txt; give a"),
-        ({**PLAIN, "valid.txt": " \n"}, "source/valid.txt is empty"),
-        ({**PLAIN, "valid.txt": "a\n\udce4\n"}, "source/valid.txt, line 2: not UTF-8"),
+        ({"ptb.test.txt": "a\n"}, "source has no ptb.train.txt, ptb.valid.txt; give a"),
+        ({**TEXTS, "ptb.valid.txt": " \n"}, "source/ptb.valid.txt is empty"),
+        ({**TEXTS, "ptb.valid.txt": "a\n\udce4\n"}, "ptb.valid.txt, line 2: not UTF-8"),
     ],
 )
 def test_bad_texts_are_named(texts, named, prepare, tmp_path):

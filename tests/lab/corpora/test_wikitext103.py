@@ -21,11 +21,11 @@ def test_wikitext103_is_downloaded(prepare, tmp_path, monkeypatch, warnings):
     """From an archive of its layout; the same files in a folder give the same data."""
     archive = write_archive(tmp_path / "server" / "wikitext-103-v1.zip", wikitext103())
     url, checksum = archive.as_uri(), sha256(archive)
-    [published] = corpus.CORPORA
+    published = corpus.CORPUS
     downloads = [one._replace(url=url, sha256=checksum) for one in published.downloads]
     writer = Lines("WikiText-103", {"train": (4, 10), "valid": (3, 6), "test": (1, 3)})
     published = replace(published, downloads=downloads, writer=writer)
-    monkeypatch.setattr(corpus, "CORPORA", [published])
+    monkeypatch.setattr(corpus, "CORPUS", published)
     prepare("wikitext103")
     data_bin = prepare.out / "data-bin"
     (first, heading, blank, paragraph, end) = sentences(data_bin, "train")

@@ -57,14 +57,12 @@ class Corpus(Generic[Writer]):
             pairs of sentences, inputs with their class, or lines.
         writer: writes these examples as fairseq reads them.
         optional: the names or patterns that the source of ``--from`` may lack.
-        archive: the name of an archive of all files that is published elsewhere.
     """
 
     downloads: Sequence[Download]
     read: Callable[[Files], Mapping[str, Iterable[Any]]]
     writer: Writer
     optional: Sequence[str] = ()
-    archive: str = ""
 
     def files(self, given: Path | None, out: Path, folder: str = "raw") -> Files:
         """The files in the order of their patterns, and then of the numbers in their names.
@@ -104,11 +102,10 @@ class Corpus(Generic[Writer]):
         """The names of the files in each archive of the folder *source*, or in *source* itself."""
         places: dict[Path, list[str]] = {}
         for url, names, _ in self.downloads:
-            archives = [source / name for name in (self.archive, Path(url).name) if name]
+            archive = source / Path(url).name
             # A URL may lead to one of the files instead of an archive.
-            archives = [path for path in archives if strip_compression(path.name) not in names]
-            place = next(filter(Path.is_file, archives), source)
-            places.setdefault(place, []).extend(names)
+            is_archive = archive.is_file() and strip_compression(archive.name) not in names
+            places.setdefault(archive if is_archive else source, []).extend(names)
         return places
 
     def extract(self, archives: Mapping[Path, Sequence[str]], folder: Path) -> None:
@@ -142,21 +139,6 @@ class Corpus(Generic[Writer]):
                 f"{place} has no {', '.join(sorted(absent))}; give a folder or archive with all "
                 "files"
             )
-
-
-def choose(corpora: Sequence[Corpus[Writer]], given: Path | None) -> Corpus[Writer]:
-    """Of several ways to name the files of a corpus, the one whose first file is in *given*.
-
-    It is the last one if none is, and the published one if nothing is given.
-    """
-    if given is None:
-        return next(corpus for corpus in corpora if corpus.downloads[0].url)
-    for corpus in corpora[:-1]:
-        [(place, names), *_] = corpus.places(given).items()
-        with naming_faults(place, BROKEN):
-            if any(match(path, names[:1]) for path, _ in list_files(place)):
-                return corpus
-    return corpora[-1]
 
 
 def match(path: str, patterns: Sequence[str]) -> str | None:

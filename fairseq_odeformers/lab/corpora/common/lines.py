@@ -23,7 +23,7 @@ from fairseq_odeformers.files import read_lines, write_lines
 
 from .checks import check_data
 from .command import make_parser, parse_options, preparing, step
-from .corpus import Corpus, Download, Files, choose, fingerprint_each
+from .corpus import Corpus, Download, Files, fingerprint_each
 from .tokens import fairseq_preprocess
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,6 @@ def text_corpus(
     name: str = "{}.txt",
     url: str = "",
     sha256: Mapping[str, str] | None = None,
-    archive: str = "",
 ) -> Corpus[Lines]:
     """A corpus of one file per split, the user's own by default; the test set may be missing.
 
@@ -98,14 +97,13 @@ def text_corpus(
         name: of the file of a split, which takes the place of ``{}``.
         url: the same, or of an archive of all files.
         sha256: of what is at the URL of each split.
-        archive: see :class:`.Corpus`.
     """
     names = {split: name.format(split) for split in SPLITS}
     downloads = [
         Download(url.format(split), [file], sha256[split] if sha256 else "")
         for split, file in names.items()
     ]
-    return Corpus(downloads, partial(read_texts, names), writer, [names["test"]], archive)
+    return Corpus(downloads, partial(read_texts, names), writer, [names["test"]])
 
 
 def read_texts(names: Mapping[str, str], files: Files) -> dict[str, Iterator[str]]:
@@ -139,7 +137,7 @@ def prepare_lines(
     name: str,
     title: str,
     source: str,
-    corpora: Sequence[Corpus[Lines]],
+    corpus: Corpus[Lines],
     arguments: Sequence[str],
     required: bool = False,
 ) -> None:
@@ -148,13 +146,11 @@ def prepare_lines(
     Args:
         title: of the corpus, for the help.
         source: help of ``--from``.
-        corpora: one for each way to name the files.
         required: whether ``--from`` must be given.
     """
     what = f"Prepare {title} for fairseq-train --task language_modeling."
     args = parse_options(make_parser(name, what, source, required=required), arguments)
     with preparing(args):
-        corpus = choose(corpora, args.source)
         files = corpus.files(args.source, args.out)
         if len(files) < len(SPLITS):
             missing = ", ".join(corpus.optional)

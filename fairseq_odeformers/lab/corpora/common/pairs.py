@@ -38,7 +38,6 @@ SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
 POSITIONS = 1024  # subwords of a sentence that fairseq's models take by default
 
 Pair = tuple[str, str]
-SplitPair = tuple[str, tokens.Row]  # the name of a split; a sentence of it and its translation
 
 
 def read_published(path: Path) -> Iterator[str]:
@@ -188,9 +187,9 @@ class Pairs:
 
         All pairs are read first: a bad line ends this before the minutes that the tokenising takes.
         """
-        counts = Counter(split for split, _ in show_progress(flatten(read()), "reading"))
+        counts = Counter(split for split, _ in show_progress(tokens.flatten(read()), "reading"))
         logger.info(", ".join(f"{count:,} {split}" for split, count in counts.items()) + " pairs")
-        rows = flatten(read())
+        rows = tokens.flatten(read())
         pairs = tokens.map_rows(_make_tokenizer, (self,), rows, workers, "tokenising")
         if not self.clean_byte_pairs:
             pairs = self.clean(pairs)
@@ -202,7 +201,7 @@ class Pairs:
         Test sets whose spaces do not come back from their tokens are warned of.
         """
         splits = {split: pairs for split, pairs in read().items() if split != "train"}
-        tokens.write_rows(flatten(splits), folder, self.langs)
+        tokens.write_rows(tokens.flatten(splits), folder, self.langs)
         lang = self.langs[1]
         detokenize = make_detokenizer(lang)
         for path in sorted(folder.glob(f"test*.{lang}")):
@@ -218,10 +217,7 @@ class Pairs:
 
     def encode(self, tokenized: Path, code: Path, workers: int, folder: Path) -> None:
         """Write all splits in subwords, cleaned if lengths are counted in subwords."""
-        source, target = self.langs
-        splits = sorted(path.stem for path in tokenized.glob(f"*.{source}"))
-        sides = {split: [tokenized / f"{split}.{lang}" for lang in self.langs] for split in splits}
-        rows = flatten({split: zip(*map(read_lines, paths)) for split, paths in sides.items()})
+        rows = tokens.flatten(tokens.read_rows(tokenized, self.langs))
         pairs = tokens.map_rows(_make_encoder, (code,), rows, workers, "encoding")
         if self.clean_byte_pairs:
             pairs = self.clean(pairs)
@@ -245,7 +241,7 @@ class Pairs:
         shutil.copy(code, folder)
         check_data(folder, POSITIONS)
 
-    def clean(self, rows: Iterable[SplitPair]) -> Iterator[SplitPair]:
+    def clean(self, rows: Iterable[tokens.SplitRow]) -> Iterator[tokens.SplitRow]:
         """Leave out training pairs with an empty or long side or of very different lengths.
 
         Of those that are kept, every ``valid_interval``-th goes to ``valid``.
@@ -282,19 +278,12 @@ class Pairs:
             )
 
 
-def flatten(splits: Mapping[str, Iterable[Pair]]) -> Iterator[SplitPair]:
-    """The pairs of all splits, each after the name of its split."""
-    for split, pairs in splits.items():
-        for pair in pairs:
-            yield split, pair
-
-
-def _make_tokenizer(writer: Pairs) -> Callable[[SplitPair], SplitPair]:
+def _make_tokenizer(writer: Pairs) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
     langs = writer.langs
     normalizers = [MosesPunctNormalizer(lang) for lang in langs]
     tokenizers = [make_moses_tokenizer(lang, writer.aggressive_hyphens) for lang in langs]
 
-    def tokenize_row(row: SplitPair) -> SplitPair:
+    def tokenize_row(row: tokens.SplitRow) -> tokens.SplitRow:
         split, pair = row
         if split in writer.normalized_splits:
             texts = (n.normalize(text) for n, text in zip(normalizers, pair))
@@ -312,7 +301,7 @@ def _replace_non_printing(text: str) -> str:
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
 
 
-def _make_encoder(code: Path) -> Callable[[SplitPair], SplitPair]:
+def _make_encoder(code: Path) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
     encode_texts = tokens.make_bpe_encoder(code)
     return lambda row: (row[0], encode_texts(row[1]))
 

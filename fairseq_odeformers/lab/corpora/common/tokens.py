@@ -8,7 +8,7 @@ import io
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, nullcontext, redirect_stderr
 from itertools import chain, islice
@@ -32,6 +32,7 @@ LEAST_MERGES, MOST_MERGES = 1000, 10000  # that fit a text by default
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Row = Sequence[str]
+SplitRow = tuple[str, Row]  # after the name of its split
 
 
 def map_rows(
@@ -121,18 +122,32 @@ def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:
     return encode
 
 
-def write_rows(rows: Iterable[tuple[str, Row]], folder: Path, columns: Sequence[str]) -> None:
-    """Write rows, each after the name of its split, to the files ``{split}.{column}``."""
+def flatten(splits: Mapping[str, Iterable[Row]]) -> Iterator[SplitRow]:
+    """The rows of all splits."""
+    for split, rows in splits.items():
+        for row in rows:
+            yield split, row
+
+
+def write_rows(rows: Iterable[SplitRow], folder: Path, columns: Sequence[str]) -> None:
+    """Write rows to the files ``{split}.{column}``; a split may be without the last columns."""
     with ExitStack() as stack:
         files = {}
         for split, row in rows:
             if split not in files:
-                paths = [folder / f"{split}.{column}" for column in columns]
+                paths = [folder / f"{split}.{column}" for column, _ in zip(columns, row)]
                 files[split] = [
                     stack.enter_context(open(path, "w", encoding="utf-8")) for path in paths
                 ]
             for file, text in zip(files[split], row):
                 file.write(text + "\n")
+
+
+def read_rows(folder: Path, columns: Sequence[str]) -> dict[str, Iterator[Row]]:
+    """The rows of each split that :func:`write_rows` has written."""
+    splits = sorted(path.stem for path in folder.glob(f"*.{columns[0]}"))
+    paths = {split: [folder / f"{split}.{column}" for column in columns] for split in splits}
+    return {split: zip(*map(read_lines, filter(Path.exists, paths[split]))) for split in splits}
 
 
 def fairseq_preprocess(*argv: str) -> None:

@@ -178,7 +178,7 @@ def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
 
 def test_published_files_have_checksums():
     """But where none is published: the Long Range Arena's release, and parallel text."""
-    corpora = [*ptb.CORPORA, *wikitext103.CORPORA, *lra.CORPORA.values()]
+    corpora = [ptb.CORPUS, wikitext103.CORPUS, *lra.CORPORA.values()]
     corpora += [*glue.TASKS.values(), *text_classification.CORPORA.values()]
     for url, _, checksum in (one for corpus in corpora for one in corpus.downloads):
         if url and url != lra.RELEASE:
