@@ -13,8 +13,8 @@ from fairseq_odeformers.blame import blaming, describe
 from fairseq_odeformers.options import add_user_dir
 from fairseq_odeformers.parser import Parser
 
-from .location import innermost_module, origin_of
-from .properties import PROPERTIES, Broken, Property
+from .location import innermost_module
+from .properties import DECISIVE, PROPERTIES, Broken, Property
 from .subject import Subject, choose_kind
 
 
@@ -23,11 +23,10 @@ class Verdict(NamedTuple):
 
     name: str
     shown: str = ""  # the difference, or why it is missing
-    fault: str = ""  # "" unless the model lacks the property
-    judged: bool = True
+    fault: str | None = ""  # "" if the model has the property, None if that is left open
 
     def __str__(self) -> str:
-        mark = "FAIL" if self.fault else "pass" if self.judged else "skip"
+        mark = "skip" if self.fault is None else "FAIL" if self.fault else "pass"
         return f"{mark}  {self.name:54}  {self.shown}".rstrip()
 
 
@@ -36,7 +35,7 @@ def judge(subject: Subject, prop: Property) -> Verdict:
     try:
         difference = prop.measure(subject)
     except Broken as broken:
-        origin = origin_of(broken)
+        origin = broken.locate()
         first = origin and f", first from {origin}"
         return Verdict(prop.name, fault=f"{broken}{first}: {prop.advice}")
     except Exception as error:
@@ -50,6 +49,8 @@ def judge(subject: Subject, prop: Property) -> Verdict:
 def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
     """The verdicts on an architecture, each as it is found.
 
+    Those that need a property that it lacks are left open.
+
     Args:
         words: options of ``fairseq-train``.
 
@@ -61,33 +62,28 @@ def check(arch: str, *words: str, task: str | None = None) -> Iterator[Verdict]:
         subject = Subject(arch, choose_kind(arch, task), *words)
     try:
         size = sum(parameter.numel() for parameter in subject.model.parameters())
+        builds = Verdict("builds", f"{size:,} parameters")
     except Exception as error:
         options = {word.partition("=")[0] for word in words}
         named = re.findall(r"--[\w-]+", str(error))
         if isinstance(error, ValueError) and options.intersection(named):
             raise ValueError(f"{arch} {error}") from error
         builds = Verdict("builds", fault=describe(error))
-    else:
-        builds = Verdict("builds", f"{size:,} parameters")
-    return judge_all(subject, builds)
 
+    def judge_all() -> Iterator[Verdict]:
+        yield builds
+        lacking = [builds.name] if builds.fault else []
+        for prop in (prop for prop in PROPERTIES if subject.kind in prop.kinds):
+            needed = (builds.name, *DECISIVE, *prop.premises)
+            if premise := next((name for name in lacking if name in needed), None):
+                yield Verdict(prop.name, f"once {premise!r} passes", fault=None)
+                continue
+            verdict = judge(subject, prop)
+            yield verdict
+            if verdict.fault:
+                lacking.append(prop.name)
 
-def judge_all(subject: Subject, builds: Verdict) -> Iterator[Verdict]:
-    """The verdicts on a subject; those that need a property that it lacks are left open."""
-    yield builds
-    lacking = [builds.name] if builds.fault else []
-    decisive = {builds.name, *(prop.name for prop in PROPERTIES if prop.decisive)}
-    for prop in PROPERTIES:
-        if subject.kind not in prop.kinds:
-            continue
-        needed = decisive.union(prop.premises)
-        if premise := next((name for name in lacking if name in needed), None):
-            yield Verdict(prop.name, f"once {premise!r} passes", judged=False)
-            continue
-        verdict = judge(subject, prop)
-        yield verdict
-        if verdict.fault:
-            lacking.append(prop.name)
+    return judge_all()
 
 
 def require(arch: str, *words: str, task: str | None = None) -> None:

@@ -1,58 +1,134 @@
-"""Where in a model an error occurs, or a number that is not finite, or differs, comes from."""
+"""Where in a model an error occurs, or a number that is not finite, or differs, comes from.
+
+Hooks record each call of a module. To blame is the first one that has ended with inputs as they
+should be and an output that is not.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from inspect import unwrap
 from traceback import walk_tb
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from fairseq_odeformers.blame import is_of_plugin, place_of
+from fairseq_odeformers.blame import is_of_plugin
 
-from .properties import Broken, Differs, NotFinite, Pair
 from .subject import Decoding
 
-Call = tuple[str, int]  # the name of a module, and the number of its call
 Tensors = list[torch.Tensor]
 
 
-class Found(Exception):
-    """The first call of a module that is to blame, by the module's name.
+@dataclass(frozen=True)
+class Pair:
+    """Two evaluations of a model, or of a copy in the second, whose results must be equal."""
 
-    Attributes:
-        place: file and line of its ``forward``, if a plugin defines it.
-    """
-
-    def __init__(self, name: str, module: nn.Module):
-        super().__init__(describe(name, module))
-        code = unwrap(type(module).forward).__code__
-        of_plugin = is_of_plugin(code.co_filename)
-        self.place = f"{code.co_filename}, line {code.co_firstlineno}" if of_plugin else None
+    model: nn.Module
+    first: Callable[[], Iterable[torch.Tensor]]
+    second: Callable[[], Iterable[torch.Tensor]]
+    copy: nn.Module | None = None
+    # What must be equal inside the model, too: of a dimension with these two sizes, the slice of
+    # the longer one.
+    parts: Mapping[tuple[int, int], slice] = field(default_factory=dict)
 
 
-def origin_of(broken: Broken) -> str:
-    """Where the numbers that a property refuses come from, if they come from a forward pass.
+class Call(NamedTuple):
+    """A call of a module, by its name in the model and the number of its call."""
 
-    Returns:
-        The innermost module whose inputs are as they should be and whose output is not, with file
-        and line of its ``forward``, or else of its caller, if these are of a plugin; "" if none is
-        to blame.
-    """
-    try:
-        if isinstance(broken, Differs):
-            for pair in broken.pairs():
-                compare(pair, broken.bound)
-        elif isinstance(broken, NotFinite):
-            with after_each_call(broken.model, refuse_not_finite):
-                broken.evaluate()
-    except Found as found:
-        place = found.place or place_of(found)
-        return f"{found}, {place}" if place else str(found)
+    name: str
+    number: int
+    inputs: Tensors
+    outputs: Tensors
+
+
+def find_not_finite(model: nn.Module, evaluate: Callable[[], object]) -> str:
+    """The module that returns NaN or infinity which its inputs lack; "" if there is none."""
+
+    def severity(tensors: Tensors) -> int:  # 1 with infinity, as masks have it, 2 with NaN
+        return max((2 if t.isnan().any() else int(t.isinf().any()) for t in tensors), default=0)
+
+    for call in record(model, evaluate):
+        if severity(call.outputs) > severity(call.inputs):
+            return blame(model, call.name)
     return ""
+
+
+def find_difference(pairs: Iterable[Pair], bound: float) -> str:
+    """The module that makes equal inputs unequal in a pair of evaluations; "" if there is none.
+
+    The calls of the two evaluations correspond by module and number.
+    """
+    for pair in pairs:
+        ours = {(call.name, call.number): call for call in record(pair.model, pair.first)}
+        for theirs in record(pair.copy or pair.model, pair.second):
+            call = ours.get((theirs.name, theirs.number), theirs)
+            same_in, same_out = (
+                all(agree(pair, bound, a, b) for a, b in zip(*both))
+                for both in ((call.inputs, theirs.inputs), (call.outputs, theirs.outputs))
+            )
+            if same_in and not same_out:
+                return blame(pair.model, call.name)
+    return ""
+
+
+def record(model: nn.Module, evaluate: Callable[[], object]) -> list[Call]:
+    """The calls of all modules in an evaluation, in the order in which they end.
+
+    Dictionaries do not count as inputs: they are caches, or what another module has returned.
+    """
+    calls: list[Call] = []
+    counts = Counter()
+
+    def keep(name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        counts[name] += 1
+        inputs = [value for value in (*args, *kwargs.values()) if not isinstance(value, Mapping)]
+        calls.append(Call(name, counts[name], tensors_in(inputs), tensors_in(output)))
+
+    handles = [
+        part.register_forward_hook(partial(keep, name), with_kwargs=True)
+        for name, part in model.named_modules()
+    ]
+    try:
+        evaluate()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def tensors_in(value: Any) -> Tensors:
+    """Copies of the tensors that a call takes or returns, in single precision."""
+    if torch.is_tensor(value):
+        return [value.detach().float().clone()]
+    parts = value.values() if isinstance(value, Mapping) else value
+    nested = isinstance(value, (Mapping, tuple, list))
+    return [tensor for part in parts for tensor in tensors_in(part)] if nested else []
+
+
+def agree(pair: Pair, bound: float, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Whether tensors are equal where they must be; also if their sizes do not tell where."""
+    whole, sizes = slice(None), [*zip(ours.shape, theirs.shape)]
+    parts = [pair.parts.get(both, whole) for both in sizes]  # slices of the longer, or of both
+    ours = ours[tuple(part if a >= b else whole for part, (a, b) in zip(parts, sizes))]
+    theirs = theirs[tuple(part if a <= b else whole for part, (a, b) in zip(parts, sizes))]
+    ours, theirs = ours.nan_to_num(), theirs.nan_to_num()
+    comparable = ours.shape == theirs.shape and ours.numel()
+    return not comparable or float((ours - theirs).abs().max()) <= bound
+
+
+def blame(model: nn.Module, name: str) -> str:
+    """A module, and file and line of its ``forward`` or, if that is no plugin's, of one around."""
+    modules = dict(model.named_modules())
+    around = name.split(".") if name else []
+    for depth in range(len(around), -1, -1):
+        code = unwrap(type(modules[".".join(around[:depth])]).forward).__code__
+        if is_of_plugin(code.co_filename):
+            place = f"{code.co_filename}, line {code.co_firstlineno}"
+            return f"{describe(name, modules[name])}, {place}"
+    return describe(name, modules[name])
 
 
 def innermost_module(error: Exception) -> str:
@@ -70,82 +146,3 @@ def innermost_module(error: Exception) -> str:
 def describe(name: str, module: nn.Module) -> str:
     """The name of a module in its model, which itself has none, and its class."""
     return f"{name} ({type(module).__name__})" if name else type(module).__name__
-
-
-@contextmanager
-def after_each_call(model: nn.Module, see: Callable[..., None]) -> Iterator[None]:
-    """Show a function each call of a module: the call, the module, the tensors in, and those out.
-
-    Dictionaries do not count as inputs: they are caches, or what another module has returned.
-    """
-    calls = Counter()
-
-    def show(name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        calls[name] += 1
-        inputs = [value for value in (*args, *kwargs.values()) if not isinstance(value, Mapping)]
-        see((name, calls[name]), module, tensors_in(inputs), tensors_in(output))
-
-    handles = [
-        part.register_forward_hook(partial(show, name), with_kwargs=True)
-        for name, part in model.named_modules()
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def tensors_in(value: Any) -> Tensors:
-    """Copies of the tensors that a call takes or returns, in single precision."""
-    if torch.is_tensor(value):
-        return [value.detach().float().clone()]
-    parts = value.values() if isinstance(value, Mapping) else value
-    nested = isinstance(value, (Mapping, tuple, list))
-    return [tensor for part in parts for tensor in tensors_in(part)] if nested else []
-
-
-def refuse_not_finite(call: Call, module: nn.Module, inputs: Tensors, outputs: Tensors) -> None:
-    """Raise :class:`Found` for a call that returns NaN or infinity which its inputs lack."""
-
-    def severity(tensors: Tensors) -> int:  # 1 with infinity, as masks have it, 2 with NaN
-        return max((2 if t.isnan().any() else int(t.isinf().any()) for t in tensors), default=0)
-
-    if severity(outputs) > severity(inputs):
-        raise Found(call[0], module)
-
-
-def compare(pair: Pair, bound: float) -> None:
-    """Raise :class:`Found` after the first call of a module that makes equal inputs unequal.
-
-    The calls of the two evaluations correspond by module and number.
-    """
-    kept: dict[Call, tuple[Tensors, Tensors]] = {}
-
-    def keep(call: Call, module: nn.Module, inputs: Tensors, outputs: Tensors) -> None:
-        kept[call] = inputs, outputs
-
-    def look(call: Call, module: nn.Module, inputs: Tensors, outputs: Tensors) -> None:
-        ours_in, ours_out = kept.get(call, (inputs, outputs))
-        same_in, same_out = (
-            all(agree(pair, bound, a, b) for a, b in zip(ours, theirs))
-            for ours, theirs in ((ours_in, inputs), (ours_out, outputs))
-        )
-        if same_in and not same_out:
-            raise Found(call[0], module)
-
-    with after_each_call(pair.model, keep):
-        pair.first()
-    with after_each_call(pair.copy or pair.model, look):
-        pair.second()
-
-
-def agree(pair: Pair, bound: float, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether tensors are equal where they must be; also if their sizes do not tell where."""
-    whole, sizes = slice(None), [*zip(ours.shape, theirs.shape)]
-    parts = [pair.parts.get(both, whole) for both in sizes]  # of the longer, or of both
-    ours = ours[tuple(part if a >= b else whole for part, (a, b) in zip(parts, sizes))]
-    theirs = theirs[tuple(part if a <= b else whole for part, (a, b) in zip(parts, sizes))]
-    ours, theirs = ours.nan_to_num(), theirs.nan_to_num()
-    comparable = ours.shape == theirs.shape and ours.numel()
-    return not comparable or float((ours - theirs).abs().max()) <= bound

@@ -7,9 +7,8 @@ of evaluations whose results must be equal, so that a difference can be traced.
 import io
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,56 +17,26 @@ from torch import Tensor
 
 from fairseq_odeformers.models.common.kinds import Kind
 
+from .location import Pair, find_difference, find_not_finite
 from .subject import Decoding, Subject
 
 DECODERS = (Kind.TRANSLATION, Kind.LANGUAGE_MODEL)
-LENGTHS, TARGETS = (9, 5, 8), (7, 4, 6)  # of random texts, and of what they are translated to
+LENGTHS, TARGETS = (9, 5, 8), (7, 4, 6)  # tokens of random texts, and of their translations
 CAUSAL = "no token sees a later one"
 BATCH = "the other texts of a batch change nothing"
 PADDING = "padding changes nothing"
 
 
 class Broken(Exception):
-    """A model lacks a property in a way that no number tells."""
-
-
-class NotFinite(Broken):
-    """A number is NaN or infinity.
+    """A model lacks a property.
 
     Attributes:
-        evaluate: computes it again.
-        model: whose modules may be to blame.
+        locate: finds the module to blame; "" if it finds none.
     """
 
-    def __init__(self, name: str, model: BaseFairseqModel, evaluate: Callable[[], object]):
-        super().__init__(f"{name} has NaN or infinity")
-        self.model, self.evaluate = model, evaluate
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two evaluations of a model, or of a copy in the second, whose results must be equal."""
-
-    model: BaseFairseqModel
-    first: Callable[[], Iterable[Tensor]]
-    second: Callable[[], Iterable[Tensor]]
-    copy: BaseFairseqModel | None = None
-    # What must be equal inside the model, too: of a dimension with these two sizes, the slice of
-    # the longer one.
-    parts: Mapping[tuple[int, int], slice] = field(default_factory=dict)
-
-
-class Differs(Broken):
-    """The results of two evaluations differ.
-
-    Attributes:
-        pairs: makes all pairs of evaluations that the property compares.
-        bound: the largest difference that counts as none.
-    """
-
-    def __init__(self, largest: float, pairs: Callable[[], Any], bound: float):
-        super().__init__(f"they differ by {largest:.1e}")
-        self.pairs, self.bound = pairs, bound
+    def __init__(self, said: str, locate: Callable[[], str] = str):
+        super().__init__(said)
+        self.locate = locate
 
 
 @dataclass(frozen=True)
@@ -94,7 +63,9 @@ class Property:
         for pair in result:
             largest = max(largest, difference(pair.first(), pair.second()))
             if largest > self.bound:
-                raise Differs(largest, partial(self.function, subject), self.bound)
+                every = self.function(subject)
+                locate = partial(find_difference, every, self.bound)
+                raise Broken(f"they differ by {largest:.1e}", locate)
         return largest
 
 
@@ -125,10 +96,15 @@ def largest_entry(tensors: Iterable[Tensor]) -> float:
 def check_finite(
     tensors: Mapping[str, Tensor], model: BaseFairseqModel, evaluate: Callable[[], object]
 ) -> None:
-    """Raise :class:`NotFinite` for the first tensor, by name, that is not finite."""
+    """Raise :class:`Broken` for the first tensor, by name, that is not finite.
+
+    Args:
+        evaluate: computes what may be to blame again.
+    """
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
-            raise NotFinite(name, model, evaluate)
+            locate = partial(find_not_finite, model, evaluate)
+            raise Broken(f"{name} has NaN or infinity", locate)
 
 
 def random_sample(subject: Subject) -> dict:
@@ -168,7 +144,7 @@ def stateless(subject: Subject) -> Iterator[Pair]:
     fresh = subject.build().eval()
     random.seed(2)
     used = subject.build().eval()
-    # Of the same shape, so that what is kept by it is kept; with other words and other padding.
+    # The earlier batch has the same shape, for what is kept by it, other words and other padding.
     subject.outputs(used, subject.sample(subject.texts(5, 9, 7), subject.texts(4, 7, 5, seed=3)))
 
     def evaluate(model: BaseFairseqModel) -> list[Tensor]:
@@ -238,7 +214,7 @@ def alone_and_together(
     """Each of several texts alone, and in its place of a batch of all."""
     sources, targets = subject.texts(*sizes), subject.texts(*target_sizes, seed=3)
     model, texts = subject.model, [*zip(sources, targets)]
-    left_pad = subject.kind is Kind.TRANSLATION  # of sources
+    left_pad = subject.kind is Kind.TRANSLATION  # sources alone
 
     def evaluate(place: int, *texts: tuple[Tensor, Tensor]) -> list[Tensor]:
         return [subject.outputs(model, subject.sample(*map(list, zip(*texts))))[place]]
@@ -388,3 +364,6 @@ def half(subject: Subject) -> float:
         {f"in bfloat16, the gradient of {name}": g for name, g in gradients}, model, evaluate
     )
     return largest
+
+
+DECISIVE = [prop.name for prop in PROPERTIES if prop.decisive]

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_odeformers.lab.check.location import innermost_module, origin_of
-from fairseq_odeformers.lab.check.properties import NotFinite
+from fairseq_odeformers.lab.check.location import find_not_finite, innermost_module
 
 
 class Bad(nn.Module):
@@ -46,7 +45,7 @@ def test_a_number_that_is_not_finite_comes_from_a_module(function, blamed):
     evaluate = partial(model, torch.ones(2))
     line = Outer.forward.__code__.co_firstlineno
     said = f"1 (Outer), {__file__}, line {line}" if blamed else ""
-    assert origin_of(NotFinite("the output", model, evaluate)) == said
+    assert find_not_finite(model, evaluate) == said
 
 
 def test_the_innermost_module_of_an_error():
