@@ -35,6 +35,8 @@ class PreNormTransformerModel(PreNormTransformer):
     ``--embedding-dropout``, which fairseq ties to ``--dropout``, and in nothing else.
     """
 
+    family = "Transformer"
+
 
 # --- classifiers -----------------------------------------------------------
 
@@ -42,6 +44,8 @@ class PreNormTransformerModel(PreNormTransformer):
 @register_model("transformer_classifier", dataclass=TransformerClassifierConfig)
 class TransformerClassifierModel(TransformerClassifier):
     """fairseq's own encoder as a classifier."""
+
+    family = "Transformer"
 
 
 register_preset(
@@ -66,6 +70,7 @@ class ReZeroEncoder(Encoder):
 class ReZeroClassifier(ClassifierWithoutLayerNorm):
     """The Transformer with zero-initialised residual weights instead of LayerNorm."""
 
+    family = "ReZero"
     encoder_class = ReZeroEncoder
 
 
@@ -77,6 +82,7 @@ class OrthogonalEncoder(Encoder):
 class OrthogonalClassifier(TransformerClassifier):
     """The Orthogonal Transformer of TransJect's Tables 1 and 2 (Sengupta et al. 2023)."""
 
+    family = "Orthogonal Transformer"
     encoder_class = OrthogonalEncoder
     unsupported = {**TransformerClassifier.unsupported, "quant_noise_pq": NO_QUANT_NOISE}
 
@@ -89,6 +95,7 @@ class LinearEncoder(Encoder):
 class LinearClassifier(TransformerClassifier):
     """The Transformer with linear attention of TransEvolve's Table 4 (Dutta et al. 2021)."""
 
+    family = "linear attention"
     encoder_class = LinearEncoder
     unsupported = {
         **TransformerClassifier.unsupported,
@@ -109,6 +116,7 @@ class VanillaTransformerConfig(ParityModelConfig, TransformerClassifierConfig):
 class VanillaTransformer(ParityModel, ClassifierWithoutLayerNorm):
     """The baseline of the N-ODE Transformer (Baier-Reinio and De Sterck 2020, section 5)."""
 
+    family = "vanilla Transformer"
     encoder_class = PlainEncoder
 
 
@@ -126,6 +134,8 @@ class PreNormLanguageModelConfig(LanguageModelConfig):
 class PreNormLanguageModel(LanguageModel):
     """fairseq's own Transformer LM, pre-norm."""
 
+    family = "Transformer"
+
 
 # The baselines of TransJect's Table 3.
 
@@ -138,6 +148,7 @@ class ReZeroDecoder(Decoder):
 class ReZeroLanguageModel(LanguageModel):
     """The Transformer LM with zero-initialised residual weights instead of LayerNorm."""
 
+    family = "ReZero"
     decoder_class = ReZeroDecoder
     unsupported = dict.fromkeys(
         ("decoder_normalize_before", "layernorm_embedding", "scale_attn", "scale_fc"),
@@ -153,5 +164,6 @@ class OrthogonalDecoder(Decoder):
 class OrthogonalLanguageModel(LanguageModel):
     """The Transformer LM with all matrices of its layers orthogonal."""
 
+    family = "Orthogonal Transformer"
     decoder_class = OrthogonalDecoder
     unsupported = dict.fromkeys(("quant_noise_pq", "quant_noise_scalar"), NO_QUANT_NOISE)

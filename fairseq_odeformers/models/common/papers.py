@@ -2,6 +2,8 @@
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 
+from .sizes import default_options
+
 # By the folders of models.
 PAPERS = {
     "macaron": "Macaron Net (Lu et al. 2019)",
@@ -12,16 +14,6 @@ PAPERS = {
     "diffeq_transformer": "DiffEqFormer (Tong et al. 2025)",
     "pcformer": "PCformer (Li et al. 2024)",
     "baselines": "baselines",
-}
-# By the ends of names of baselines.
-BASELINES = {
-    "_prenorm": "pre-norm Transformer",
-    "_rezero": "ReZero",
-    "_orthogonal": "Orthogonal Transformer",
-    "_linear": "linear attention",
-    "vanilla_transformer": "vanilla Transformer",
-    "transformer_classifier": "Transformer",
-    "transformer_lm": "Transformer",
 }
 OWN = "your own"  # in place of a paper, for what a plugin or fairseq registers
 
@@ -34,9 +26,10 @@ def paper_of(arch: str) -> str:
 
 def family_of(arch: str) -> str:
     """The family of an architecture, whatever its task, such as ``TransEvolve``."""
-    if arch not in ARCH_MODEL_REGISTRY:
-        return arch  # of a plugin that this process has not loaded
-    paper = paper_of(arch)
-    if paper not in (OWN, PAPERS["baselines"]):
-        return paper.partition(" (")[0]
-    return next((family for end, family in BASELINES.items() if arch.endswith(end)), arch)
+    if arch not in ARCH_MODEL_REGISTRY or paper_of(arch) == OWN:
+        return arch  # perhaps a plugin's that this process has not loaded
+    if paper_of(arch) != PAPERS["baselines"]:
+        return paper_of(arch).partition(" (")[0]
+    family, options = ARCH_MODEL_REGISTRY[arch].family, default_options(arch)
+    prenorm = any(options.get(f"{side}_normalize_before") for side in ("encoder", "decoder"))
+    return f"pre-norm {family}" if prenorm else family

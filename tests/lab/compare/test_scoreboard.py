@@ -145,6 +145,10 @@ def test_each_metric_has_an_axis_and_each_task_a_line_in_it(tmp_path):
 def test_families_are_those_of_the_papers():
     names = {
         "transformer_lm_prenorm": "pre-norm Transformer",
+        "transformer_classifier_prenorm": "pre-norm Transformer",
+        "transformer_classifier": "Transformer",
+        "transformer_classifier_linear": "linear attention",
+        "transformer_lm": "transformer_lm",  # fairseq's
         "transevolve_classifier_fullff_1_prenorm": "TransEvolve",
         "node_transformer_mt": "N-ODE Transformer",
         "macaron_classifier": "Macaron Net",
