@@ -63,8 +63,9 @@ class Property:
         for pair in result:
             largest = max(largest, difference(pair.first(), pair.second()))
             if largest > self.bound:
-                every = self.function(subject)
-                locate = partial(find_difference, every, self.bound)
+                pairs = self.function(subject)
+                assert isinstance(pairs, Iterator)  # as before
+                locate = partial(find_difference, pairs, self.bound)
                 raise Broken(f"they differ by {largest:.1e}", locate)
         return largest
 

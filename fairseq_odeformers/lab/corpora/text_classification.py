@@ -219,7 +219,7 @@ def prepare(corpus: Corpus[Labels], args: argparse.Namespace) -> None:
     files = corpus.files(args.source, args.out)
 
     def make(folder: Path) -> None:
-        splits = dict(corpus.read(files))
+        splits = {split: list(texts) for split, texts in corpus.read(files).items()}
         train = [(label, text) for label, text in splits["train"] if text.strip()]
         if dropped := len(splits["train"]) - len(train):
             logger.info(f"dropped {dropped:,} empty training texts")
