@@ -17,6 +17,7 @@ import numpy as np
 
 from fairseq_odeformers.data.binarised import FEW
 from fairseq_odeformers.data.detokenize import RESTORED
+from fairseq_odeformers.lab.corpora.common.checks import LEAK
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .results import Comparison, Predictions, Row, Table, clock
@@ -271,7 +272,15 @@ def note_texts(table: Table) -> Iterator[Note]:
         if share == 100:
             sentence = f"Nothing to compare: all texts of {table.split} have one class, {name}."
             yield Note(RULES_OUT, names, sentence)
-    if (first.unknown or 0) > UNKNOWN:
+    if (first.leaked or 0) >= LEAK:
+        sentence = f"{first.leaked:.1%} of the texts of {table.split} are also in the training set "
+        yield Note(REMARK, names, sentence + "(of pairs, a side): scores on them are too good.")
+    if first.outputs and (empty := sum(not text.strip() for text in first.outputs.reference)):
+        sentence = (
+            f"{empty:,} of the references of {table.split} are empty, which lowers all scores."
+        )
+        yield Note(REMARK, names, sentence)
+    if first.metric == Kind.LANGUAGE_MODEL.score and (first.unknown or 0) > UNKNOWN:
         sentence = f"{first.unknown:.1%} of the words of {table.split} are unknown. They count as "
         sentence += "one word, which is easy to predict: the score looks better than it is."
         yield Note(REMARK, names, sentence)

@@ -107,7 +107,8 @@ class Row:
     signature: str = ""  # how the score was computed
     paper: str = ""  # the paper's figures for the architecture
     texts: int | None = None
-    unknown: float | None = None  # the share of unknown words
+    unknown: float | None = None  # the share of unknown words, of pairs on either side
+    leaked: float | None = None  # the share of texts that the training set has, too
     predictions: str = ""  # the path of a table of references and outputs
     notes: str = ""  # of the report, where predictions and curves are not kept
     # No column.
@@ -185,6 +186,7 @@ def name_clock(rows: Iterable[Row]) -> str:
 # --- files -------------------------------------------------------------------------------------
 
 COLUMNS = {name: kind for name, kind in get_type_hints(Row).items() if name != "folder"}
+ADDED = ("leaked",)  # columns that files of earlier versions lack
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -201,13 +203,14 @@ def read_rows(path: Path) -> list[Row]:
     path = path / RESULTS if path.is_dir() else path
     with reading(path), open(path, encoding="utf-8", newline="") as file:
         reader, rows = csv.DictReader(file), []
-        if reader.fieldnames != list(COLUMNS):
+        names = list(reader.fieldnames or ())
+        if names != [name for name in COLUMNS if name in names or name not in ADDED]:
             raise ValueError(
                 f"{path}, line 1: no results of this version; its columns are {', '.join(COLUMNS)}"
             )
         for cells in reader:
             with naming_faults(f"{path}, line {reader.line_num}"):
-                values = {name: parse(cells[name], kind) for name, kind in COLUMNS.items()}
+                values = {name: parse(cells[name], COLUMNS[name]) for name in names}
                 row = Row(**values, folder=path.parent)
                 if row.schema != SCHEMA:
                     raise ValueError(f"schema {row.schema}; this version reads {SCHEMA}")

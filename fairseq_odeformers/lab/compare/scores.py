@@ -10,7 +10,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -27,6 +27,11 @@ from fairseq_odeformers.data.classification import macro_f1
 from fairseq_odeformers.data.detokenize import RESTORED, choose_references, make_detokenizer
 from fairseq_odeformers.files import naming_faults, read_lines
 from fairseq_odeformers.lab.commands import log_stats
+from fairseq_odeformers.lab.corpora.common.checks import (
+    count_training_texts,
+    hash_texts,
+    read_splits,
+)
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.papers import family_of
 
@@ -249,26 +254,28 @@ def read_texts(path: Path) -> list[str]:
     if path.suffix != ".idx":
         return list(read_lines(path))
     with naming_faults(path):
-        dictionary, dataset = open_binarised(path)
+        dictionary = Dictionary.load(str(path.with_name("dict.txt")))
+        dataset = MMapIndexedDataset(str(path.with_suffix("")))
         # Word pieces that continue a word begin with ##.
         return [dictionary.string(tokens).replace(" ##", "") for tokens in dataset]
 
 
-def open_binarised(path: Path) -> tuple[Dictionary, Iterable[Any]]:
-    """The dictionary and the examples of a binarised file, named by its index."""
-    dictionary = Dictionary.load(str(path.with_name("dict.txt")))
-    return dictionary, MMapIndexedDataset(str(path.with_suffix("")))
+def inspect_data(data: Path, split: str) -> dict[str, float]:
+    """What makes a score on a split misleading, as columns of a row: unknown words, leaked texts.
 
-
-def count_unknown(path: Path) -> float:
-    """The share of unknown words in a binarised file of text, named by its index."""
-    with naming_faults(path):
-        dictionary, dataset = open_binarised(path)
-        unknown, words = 0, 0
-        for tokens in dataset:
-            unknown += int((tokens == dictionary.unk()).sum())
-            words += len(tokens)
-        return unknown / max(1, words)
+    Nothing is known without the files of the split or of the training set, or of those in another
+    format than fairseq's default.
+    """
+    try:
+        splits = read_splits(data)
+    except AssertionError:
+        return {}
+    if not {"train", split} <= {*splits}:
+        return {}
+    columns = splits[split]
+    count, total = count_training_texts(hash_texts(splits["train"]), columns)
+    unknown = max(column.unknown() for column in columns)
+    return {"unknown": unknown, "leaked": count / max(1, total)}
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -386,7 +393,6 @@ def score_rows(facts: Facts, row: Row, outputs: Path, texts: str | None) -> list
         texts: the file of the references or texts of the split.
     """
     given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None
-    index = Path(facts.data, f"{row.split}.idx")
     if facts.kind is Kind.TRANSLATION:
         language = facts.options["target-lang"]
         scores = score_translations(outputs, language, given, facts.bleu_tokenize)
@@ -394,8 +400,8 @@ def score_rows(facts: Facts, row: Row, outputs: Path, texts: str | None) -> list
         scores = score_classes(outputs, given)
     else:
         scores = score_language_model(outputs)
-        row = replace(row, unknown=count_unknown(index) if index.is_file() else None)
-    row = replace(row, paper=json.dumps(facts.paper) if facts.paper else "")
+    paper = json.dumps(facts.paper) if facts.paper else ""
+    row = replace(row, paper=paper, **inspect_data(Path(facts.data), row.split))
     if scores.predictions:
         path = outputs.with_suffix(".csv")
         write_predictions(path, scores.predictions)

@@ -311,6 +311,20 @@ def test_unknown_words_make_a_perplexity_look_better(share, told, tmp_path):
     assert len(found) == told
 
 
+@pytest.mark.parametrize("share, told", [(0.009, False), (0.031, True)])
+def test_test_texts_that_were_trained_on_are_told(share, told, tmp_path):
+    run = write_run(tmp_path, "a", score=20.0, leaked=share, **TRANSLATION)
+    found = notes_of(write_comparison(tmp_path, run), "3.1% of the texts of test are also in")
+    assert len(found) == told
+
+
+def test_empty_references_are_told(tmp_path):
+    run = write_run(
+        tmp_path, "a", score=20.0, outputs=["x", "y"], references=["x", " "], **TRANSLATION
+    )
+    assert notes_of(write_comparison(tmp_path, run), "1 of the references of test are empty")
+
+
 @pytest.mark.parametrize("more, told", [("", False), ("|restored:46.7%", True)])
 def test_references_whose_spaces_do_not_come_back_are_told(more, told, tmp_path):
     run = write_run(tmp_path, "a", score=20.0, **TRANSLATION)

@@ -32,6 +32,19 @@ def test_rows_are_read_as_they_were_written(tmp_path):
     assert read_rows(tmp_path) == read_rows(tmp_path / "results.csv") == rows
 
 
+def test_rows_of_an_earlier_version_are_read(tmp_path):
+    """Which did not know whether test texts are in the training set."""
+    write_rows(tmp_path / "new.csv", [ROW])
+    with open(tmp_path / "new.csv", newline="") as file:
+        (cells,) = csv.DictReader(file)
+    del cells["leaked"]
+    with open(tmp_path / "old.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, cells)
+        writer.writeheader()
+        writer.writerow(cells)
+    assert read_rows(tmp_path / "old.csv") == [ROW]
+
+
 def test_curves_and_predictions_are_read_as_they_were_written(tmp_path):
     """With whatever a text may have."""
     curve = Curve([1, 2], [0.1, 0.2], [3.0, math.inf], [1 / 3, 2.0], [2.0, 1.0], best=1)

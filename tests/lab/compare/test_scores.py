@@ -11,7 +11,7 @@ from sacrebleu import corpus_bleu, corpus_chrf
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.lab.compare.scores import (
     Facts,
-    count_unknown,
+    inspect_data,
     make_rows,
     read_log,
     read_progress,
@@ -278,10 +278,14 @@ def test_texts_of_word_pieces_are_words(tmp_path):
     assert read_texts(path) == ["unbelievable film"]
 
 
-def test_unknown_words_are_counted(tmp_path):
-    """Three of eight, ends of sentences included."""
-    path = write_text(tmp_path, "test", ["film strange film", "odd film", "odder"])
-    assert count_unknown(path) == pytest.approx(3 / 9)
+def test_unknown_words_and_texts_of_the_training_set_are_counted(tmp_path):
+    """Three of five words, and one of three texts; an empty one is none."""
+    write_text(tmp_path, "train", ["film", "odd", "film film"])
+    assert inspect_data(tmp_path, "test") == {}
+    write_text(tmp_path, "test", ["film strange film", "odd", "odder", ""])
+    # Both unknown words read <unk>, as the training text does.
+    found = inspect_data(tmp_path, "test")
+    assert found == pytest.approx({"unknown": 3 / 5, "leaked": 2 / 3})
 
 
 def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
@@ -289,6 +293,7 @@ def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
     data, folder = tmp_path / "data", tmp_path / "a-lr-1-seed2"
     data.mkdir()
     folder.mkdir()
+    write_text(data, "train", ["film"])
     write_text(data, "test", ["film strange film"])
     write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
     for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):
@@ -311,7 +316,11 @@ def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
     assert (averaged.checkpoint, averaged.score) == ("average of the last 3 checkpoints", 7)
     assert [row.printed for row in printed] == ["one", "two"]
     assert {row.metric for row in printed} == {"measure {output}"}
-    assert best.unknown == pytest.approx(1 / 4) and best.family == "pre-norm Transformer"
+    assert (
+        best.unknown == pytest.approx(1 / 3)
+        and best.leaked == 0
+        and best.family == "pre-norm Transformer"
+    )
     assert (best.updates, best.validation, best.tuned) == (20, 4.0, "lr 1")
     assert json.loads(best.options) == facts.options
     assert np.genfromtxt(tmp_path / best.curve, delimiter=",", names=True)["loss"].tolist() == [

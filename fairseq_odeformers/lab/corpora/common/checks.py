@@ -102,10 +102,10 @@ def hash_texts(columns: Sequence[Column]) -> list[np.ndarray]:
     return [np.fromiter(map(hash, part), np.int64) for part in parts]
 
 
-def warn_of_training_texts(
-    split: str, trained: Sequence[np.ndarray], columns: Sequence[Column]
-) -> None:
-    """Warn of texts that the training set has, too, and of their share of a split.
+def count_training_texts(
+    trained: Sequence[np.ndarray], columns: Sequence[Column]
+) -> tuple[int, int]:
+    """The number of a split's texts that the training set has, too, and of all of them.
 
     Empty texts are left out. One side of a sentence pair is enough.
 
@@ -114,9 +114,17 @@ def warn_of_training_texts(
     """
     filled = np.any([column.sizes > 1 for column in columns], axis=0)
     seen = [np.isin(*hashes) for hashes in zip(hash_texts(columns), trained)]
-    count, total = (filled & np.any(seen, axis=0)).sum(), filled.sum()
+    return int((filled & np.any(seen, axis=0)).sum()), int(filled.sum())
+
+
+def warn_of_training_texts(
+    split: str, trained: Sequence[np.ndarray], columns: Sequence[Column]
+) -> None:
+    """Warn of texts that the training set has, too, and of their share of a split."""
+    count, total = count_training_texts(trained, columns)
     if count:
-        what, shared = ("pairs", "share a side with") if len(seen) > 1 else ("texts", "are also in")
+        pairs = len(trained) > 1
+        what, shared = ("pairs", "share a side with") if pairs else ("texts", "are also in")
         logger.log(
             logging.WARNING if count >= LEAK * total else logging.INFO,
             f"{split}: {count / total:.1%} of the {what} ({count:,} of {total:,}) {shared} the "
