@@ -273,8 +273,10 @@ def note_texts(table: Table) -> Iterator[Note]:
             sentence = f"Nothing to compare: all texts of {table.split} have one class, {name}."
             yield Note(RULES_OUT, names, sentence)
     if (first.leaked or 0) >= LEAK:
-        sentence = f"{first.leaked:.1%} of the texts of {table.split} are also in the training set "
-        yield Note(REMARK, names, sentence + "(of pairs, a side): scores on them are too good.")
+        pairs = first.metric == Kind.TRANSLATION.score
+        what, shared = ("pairs", "share a side with") if pairs else ("texts", "are also in")
+        sentence = f"{first.leaked:.1%} of the {what} of {table.split} {shared} the training set: "
+        yield Note(REMARK, names, sentence + "scores on them are too good.")
     if first.outputs and (empty := sum(not text.strip() for text in first.outputs.reference)):
         sentence = (
             f"{empty:,} of the references of {table.split} are empty, which lowers all scores."
