@@ -14,11 +14,13 @@ from fairseq_odeformers.lab.compare.results import Curve
 
 @pytest.fixture
 def draw(monkeypatch):
-    """Run a script of the examples in this process."""
+    """Run a script of the examples in this process, with its folder's modules."""
 
     def run(script, *arguments):
+        path = ROOT / "examples" / script
         monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
-        runpy.run_path(str(ROOT / "examples" / script), run_name="__main__")
+        monkeypatch.syspath_prepend(str(path.parent))
+        runpy.run_path(str(path), run_name="__main__")
 
     return run
 
