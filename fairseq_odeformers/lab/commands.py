@@ -20,7 +20,7 @@ MODULES = {
     "fairseq-eval-lm": "fairseq_cli.eval_lm",
     "odeformers": "fairseq_odeformers",
 }
-# Runs a module without those of the current folder, which may be a clone beside the installed
+# Runs a module but imports none from the current folder, which may be a clone beside the installed
 # package; from Python 3.11 on, the option -P does so.
 RUN_MODULE = (
     "import runpy, sys; del sys.path[0], sys.argv[0]; "

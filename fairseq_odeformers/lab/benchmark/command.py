@@ -196,4 +196,4 @@ def check(rows: list[timing.Row], earlier: list[timing.Row], path: Path) -> None
     ]
     if slower:
         raise ValueError("slower than before:\n" + "\n".join(slower))
-    print(f"\nno ratio is below that of {path} by more than {TOLERANCE:.0%}")
+    print(f"\nno ratio is more than {TOLERANCE:.0%} below the one in {path}")

@@ -59,7 +59,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
     initialization: str = option(
         "auto",
         "initial values of output projections and feed-forward layers: the released code's, or "
-        "those of fairseq's Transformer (auto: these with normalize-before)",
+        "fairseq's Transformer's (auto: the latter with normalize-before)",
         choices=INITIALIZATIONS,
     )
     dropout: float = option(0.1, "dropout probability of residual branches")
