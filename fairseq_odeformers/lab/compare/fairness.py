@@ -244,7 +244,8 @@ def match_parameters(variant: Variant, target: int) -> Variant:
     if not is_near(count(width), target):
         difference = count(width) / target - 1
         more = "more" if difference > 0 else "fewer"
-        size = size or "no width changes its size"
+        unchanged = "no other width is nearer" if names else "no width changes its size"
+        size = size or unchanged
         size += f", {abs(difference):.0%} {more} parameters than the baseline"
         if abs(difference) > LIMIT:
             remedy = "give other sizes such as --layers, or --match none"
