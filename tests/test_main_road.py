@@ -21,11 +21,6 @@ import warm_python
 from script_helpers import ROOT
 
 PRINTED = os.environ.get("MAIN_ROAD") == "printed"
-PROGRAMS = {
-    "odeformers": "odeformers",
-    "fairseq-train": "fairseq_cli.train",
-    "fairseq-validate": "fairseq_cli.validate",
-}
 SETUP = ("git", "export", "make", ".")  # the first words of what precedes the commands
 SCORES = {"parallel": "BLEU", "text-classification": "accuracy", "lm": "perplexity"}
 # Options at the end of a command, where they override earlier ones.
@@ -84,13 +79,8 @@ def environment(tmp_path_factory):
     if PRINTED:
         yield {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         return
-    python, server = warm_python.serve(folder)
-    for name, module in PROGRAMS.items():
-        (folder / name).write_text(f'#!/bin/bash\nexec {python} -m {module} "$@"\n')
-        (folder / name).chmod(0o755)
-    yield {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-    server.terminate()
-    server.join()
+    with warm_python.serve_programs(folder):
+        yield {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 @pytest.mark.parametrize("name", ROADS)

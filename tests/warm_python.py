@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import warm
@@ -26,6 +26,9 @@ from fairseq_odeformers.lab.commands import RUN_MODULE
 from fairseq_odeformers.lab.compare import command  # noqa: F401  each comparison would import it
 
 PYTHON = os.path.realpath(sys.executable)  # before a test puts one of these programs in its place
+
+COMMANDS = ("preprocess", "train", "validate", "generate")
+PROGRAMS = {"odeformers": "odeformers"} | {f"fairseq-{c}": f"fairseq_cli.{c}" for c in COMMANDS}
 
 # Sends what it was started with, and ends as the fork has ended. If it is killed, so is the fork.
 CLIENT = """\
@@ -58,6 +61,20 @@ def serve(folder):
     process.start()
     listener.close()
     return program, process
+
+
+@contextmanager
+def serve_programs(folder):
+    """Have the console scripts of fairseq and of this project in a folder, beside that Python."""
+    python, server = serve(folder)
+    for name, module in PROGRAMS.items():
+        (folder / name).write_text(f'#!/bin/bash\nexec {python} -m {module} "$@"\n')
+        (folder / name).chmod(0o755)
+    try:
+        yield python
+    finally:
+        server.terminate()
+        server.join()
 
 
 def accept(listener, program):
@@ -154,8 +171,10 @@ def run(words):
             name = next(options)
             sys.argv[:] = [name, *options]
             if name.startswith("fairseq_cli."):
-                # A new Python imports fairseq, which sets this up, and then the plugin by any link.
-                logging.basicConfig(level=logging.INFO)
+                # A new Python imports fairseq, which sets this up unless the command has done so
+                # before, and then the plugin by any link.
+                if name != "fairseq_cli.train":
+                    logging.basicConfig(level=logging.INFO)
                 fairseq_odeformers.__path__.append(os.path.abspath("fairseq_odeformers"))
             runpy.run_module(name, run_name="__main__", alter_sys=True)
         elif option == "-c":

@@ -4,35 +4,29 @@ import re
 import sys
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 
-from script_helpers import ROOT, command, lines
+import warm_python
+from script_helpers import ROOT, lines
 
 sys.path.insert(0, str(ROOT / "examples" / "demo"))
 demo, pairs = map(importlib.import_module, ("demo", "pairs"))
 
 
-def stream(line, file):
-    """The lines that a command of fairseq's prints, in a fork."""
-    program, *arguments = line
-    output = command(Path(program).name.removeprefix("fairseq-"), *arguments)
-    file.write(output)
-    yield from output.splitlines(keepends=True)
-
-
 def test_demo_translates_and_goes_on_with_its_training(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "PAIRS", {"test": 10, "valid": 8, "train": 100})
+    monkeypatch.setattr(demo, "EVERY", 0)
     monkeypatch.setenv("GOMP_SPINCOUNT", "3000")
+    (tmp_path / "bin").mkdir()
 
     def run(updates):
         monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path), "--updates", updates])
         demo.main()
         return capsys.readouterr().out
 
-    monkeypatch.setattr(demo, "stream", stream)
-    monkeypatch.setattr(demo, "EVERY", 0)
-    assert re.findall(r"^update (\d) of 2: loss [\d.]+, perp", run("2"), re.M) == ["1", "2"]
-    output = run("3")
+    with warm_python.serve_programs(tmp_path / "bin") as python:
+        monkeypatch.setattr(sys, "executable", str(python))
+        assert re.findall(r"^update (\d) of 2: loss [\d.]+, perp", run("2"), re.M) == ["1", "2"]
+        output = run("3")
     log = (tmp_path / "transevolve" / "train.log").read_text("utf-8")
     assert "Loaded checkpoint" in log and "@ 2 updates" in log
     assert "update 3 of 3: loss" in output

@@ -3,6 +3,7 @@
 import csv
 import importlib
 import json
+import os
 import sys
 from collections import defaultdict
 from itertools import product
@@ -45,17 +46,21 @@ def log_line(accuracy, wall, update):
 
 
 @pytest.fixture
-def runs(tmp_path, monkeypatch):
-    """Makes runs of a program that prints epochs and then does something; returns all rows.
+def runs(tmp_path, tmp_path_factory, monkeypatch):
+    """Makes runs of a fairseq-train that prints epochs and then does something; returns all rows.
 
     An epoch is accuracy, seconds since the start, and update.
     """
+    python, programs = os.path.realpath(sys.executable), tmp_path_factory.mktemp("bin")
+    monkeypatch.setattr(sys, "executable", str(programs / "python"))
 
     def make(epochs, *options, then=""):
-        program = "import os, sys, time\nprint('| INFO | fairseq_cli.train | {}')\n"
+        program = (
+            f"#!{python} -I\nimport os, sys, time\nprint('| INFO | fairseq_cli.train | {{}}')\n"
+        )
         program += "".join(f"print({log_line(*e)!r}, end='', flush=True)\n" for e in epochs) + then
-        line = [sys.executable, "-I", "-c", program]
-        monkeypatch.setattr(run, "fairseq_command", lambda *_: line)
+        (programs / "fairseq-train").write_text(program)
+        (programs / "fairseq-train").chmod(0o755)
         main(monkeypatch, run, *ONE_SIZE, "--out", tmp_path, *options)
         table = tmp_path / "updates3000.csv"
         return [line.split(",")[1:] for line in table.read_text().splitlines()[1:]]
