@@ -163,6 +163,7 @@ def score():
     return load_language_model("lm.pt", "words").score("1 2 3")["score"].item()
 
 
+@cache
 def reporting(kind: str):
     """A reader that makes the tables of a report, and writes none of its figures."""
     return lambda: [section.table for section in make_sections(read_comparison(Path(kind)))]

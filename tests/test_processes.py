@@ -18,10 +18,8 @@ KINDS = {
     "legacy_ddp": (2, {"ddp_backend": "legacy_ddp"}),
     "pytorch_ddp": (2, {"ddp_backend": "pytorch_ddp", **UNUSED}),
 }
-FAMILIES = [
-    *("macaron_transformer", "transevolve", "transject_lm", "ode_transformer"),
-    *("node_transformer", "node_transformer_mt", "diffeq_transformer", "pcformer"),
-    *("transformer_lm_orthogonal", "transformer_classifier_rezero"),
+FAMILIES = [  # parameters used once, several times, in matrices made of them, and in a solver
+    *("macaron_transformer", "transevolve", "pcformer", "transject_lm", "node_transformer"),
 ]
 BERT = "bert"  # whose two losses share a forward pass
 PRETRAINING = {"_name": "bert_pretraining", "data": "documents", "sample_break_mode": "eos"}

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from helpers import EOS, PAD, Task, call, make_any, make_classifier, wake
-from make_checkpoints import MODELS
 
 from fairseq_odeformers.criterions.arclength import discrete_arclength, with_arclength
 from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizers import (
@@ -17,9 +16,10 @@ from fairseq_odeformers.models.node_transformer.layout import features_first, to
 from fairseq_odeformers.models.node_transformer.solver import FixedGrid
 from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 
-LAYERED = [
-    *(arch for arch in MODELS if not arch.startswith("node_transformer")),
-    *("transevolve_randomff_1", "transevolve_fullff_2_prenorm"),
+LAYERED = [  # of each kind, with layers, depths, blocks and a history, ours and fairseq's
+    *("macaron_transformer", "transevolve_randomff_1", "transevolve_fullff_2_prenorm"),
+    *("transject", "transject_lm", "pcformer", "diffeq_transformer_lm", "macaron_bert"),
+    *("transformer_classifier_linear", "transformer_lm_orthogonal"),
     *("transformer", "transformer_lm", "roberta_prenorm"),
 ]
 

@@ -52,12 +52,11 @@ def test_every_program_takes_the_folder(words, checkpoint, tmp_path):
     assert len(lines(table)) == 1 + 8
     text.write_text("1 1 2\n")
     assert "\t1 1 2\t" in run(*predict, "--text", text, "--user-dir", USER_DIR)
-    run("export", checkpoint, tmp_path / "model.pt2", "--data", words)
-    assert (tmp_path / "model.pt2").exists()
-    for what in ("attention", "states"):
-        out = ["--data", words, "--out", tmp_path / what, "--split", "valid", "--cpu"]
-        run("analyse", what, checkpoint, *out)
-        assert (tmp_path / what / "index.md").exists()
+    run("export", checkpoint, tmp_path / "weights")
+    assert (tmp_path / "weights/config.json").exists()
+    out = ["--data", words, "--out", tmp_path / "states", "--split", "valid", "--cpu"]
+    run("analyse", "states", checkpoint, *out)
+    assert (tmp_path / "states/index.md").exists()
     sizes = "--lengths 8 --batch 1 --rounds 1 --vocabulary 20 --layers 1 --embed-dim 16"
     sizes += f" --ffn-embed-dim 32 --heads 2 --models transformer_classifier {ARCH}"
     assert f"| {ARCH} |" in run("benchmark", "encoder", *sizes.split())

@@ -54,7 +54,6 @@ def test_a_training_resumed_with_another_model_ends_with_what_differs(tmp_path):
     for more, reason in [
         (["--encoder-layers", 3], "--encoder-layers 2"),
         (["--arch", "node_transformer"], "--arch vanilla_transformer"),
-        (["--restore-file", "checkpoint_best.pt"], ""),
         (["--restore-file", "absent/checkpoint_last.pt"], ""),
         ([], name),
     ]:
@@ -120,9 +119,7 @@ def foreign(tmp_path_factory):
         f"fairseq_cli.train {TRAIN} --restore-file foreign.pt",
         f"fairseq_cli.train {TRAIN} --finetune-from-model foreign.pt",
         f"fairseq_cli.generate {MODEL} -s de -t en",
-        f"fairseq_cli.interactive {MODEL} -s de -t en",
         f"fairseq_cli.validate {MODEL} --task translation --batch-size 1",
-        f"fairseq_cli.eval_lm {MODEL}",
     ],
 )
 def test_commands_run_no_code_of_a_checkpoint(line, foreign):

@@ -83,7 +83,8 @@ def test_every_string_is_in_a_batch_of_one_width(limits):
 def test_training_and_prediction_without_data(tmp_path):
     """Strings of up to two bits are learned; the predictions name the classes."""
     small = ["--user-dir", USER_DIR, "--parity-max-length", 2, "--cpu", "--save-dir", tmp_path]
-    log = command("train", *TRAINING, *small, "--max-update", 100, "--validate-interval", 100)
+    once = ["--max-update", 100, "--validate-interval", 100, "--save-interval", 100]
+    log = command("train", *TRAINING, *small, *once)
     assert re.findall(r"valid on 'valid' subset .* accuracy ([0-9.]+)", log) == ["100"]
     path = tmp_path / "checkpoint_last.pt"
     output = tmp_path / "valid.tsv"

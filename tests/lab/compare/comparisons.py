@@ -12,8 +12,7 @@ from fairseq_odeformers.lab.compare.results import (
     write_predictions,
     write_rows,
 )
-from fairseq_odeformers.lab.compare.scores import make_rows
-from fairseq_odeformers.lab.compare.variant import Variant
+from fairseq_odeformers.lab.compare.scores import Facts, make_rows
 
 CLASSIFICATION = {"task": "sentence_prediction", "metric": "accuracy"}
 TRANSLATION = {"task": "translation", "metric": "BLEU"}
@@ -117,7 +116,7 @@ def write_scripted(out, architecture, seed):
         rows.append(f"{number}\t{target}\t{answer}\t{shares}\n")
     (folder / "checkpoint_best.test.tsv").write_text("".join(rows))
     chosen = {"best-checkpoint-metric": "accuracy", "maximize-best-checkpoint-metric": True}
-    variant = Variant(
+    facts = Facts(
         architecture,
         seed,
         "sentence_prediction",
@@ -129,5 +128,5 @@ def write_scripted(out, architecture, seed):
         begun=f"{[*SCRIPTS].index(architecture)}{seed}",
     )
     (folder / "run.yaml").touch()
-    write_rows(folder / "results.csv", make_rows(variant, folder))
+    write_rows(folder / "results.csv", make_rows(facts, folder))
     collect_rows(out)

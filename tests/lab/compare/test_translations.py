@@ -10,8 +10,7 @@ from sacremoses import MosesDetokenizer
 
 import odeformers
 from fairseq_odeformers.lab.compare.results import collect_rows, read_rows
-from fairseq_odeformers.lab.compare.scores import make_rows
-from fairseq_odeformers.lab.compare.variant import Variant
+from fairseq_odeformers.lab.compare.scores import Facts, make_rows
 
 SUBJECTS = "Anna|the well @-@ known Doctor|my dog &apos;s Friend|an out @-@ of @-@ date Map".split(
     "|"
@@ -90,9 +89,9 @@ def write_rows_of(out, translations, published=None):
         options = {"arch": name, "target-lang": "en"}
         splits = {"test": published and str(published)}
         begun = str(NAMES.index(name))
-        variant = Variant(name, 1, "translation", "/data", options, test_sets=splits, begun=begun)
+        facts = Facts(name, 1, "translation", "/data", options, test_sets=splits, begun=begun)
         (folder / "run.yaml").touch()
-        write_rows(folder / "results.csv", make_rows(variant, folder))
+        write_rows(folder / "results.csv", make_rows(facts, folder))
     collect_rows(out)
     return read_rows(out)
 

@@ -47,12 +47,12 @@ def test_arclength(float64, monkeypatch, order):
         solver = Adaptive(rtol=1e-6, atol=1e-6, per_sequence=per_sequence)
         block = make_block(solver, order, vector_field="residual")
         found.append(block(x, padding)[1].integral)
-    start, times = features_first(x), torch.linspace(0, 1, 401)
+    start, times = features_first(x), torch.linspace(0, 1, 201)
     f = block.field.bind(start, padding)
-    states = odeint(f, start, times, rtol=1e-11, atol=1e-11, method="dopri8")
+    states = odeint(f, start, times, rtol=1e-9, atol=1e-9, method="dopri8")
     slopes = torch.stack([f(t, state) for t, state in zip(times, states)])
     for _ in range(order - 1):
-        (slopes,) = torch.gradient(slopes, spacing=1 / 400, dim=0, edge_order=2)
+        (slopes,) = torch.gradient(slopes, spacing=1 / 200, dim=0, edge_order=2)
     squares = slopes.square().sum((1, 2)) / (2 * torch.tensor([T, 4, 1]))
     expected = torch.trapezoid(squares, times, dim=0)
     for integral in found:
@@ -104,7 +104,7 @@ def test_adjoint_method_needs_the_tensors_of_a_field():
 
 @pytest.mark.parametrize(
     "solver, order",
-    [(Adaptive(), 1), (FixedGrid("rk4", steps=3), 3), (Adjoint(FixedGrid("rk4", steps=20)), 2)],
+    [(Adaptive(), 1), (FixedGrid("rk4", steps=3), 3), (Adjoint(FixedGrid("rk4", steps=8)), 2)],
     ids=repr,
 )
 def test_arclength_has_gradients(float64, solver, order):
@@ -150,7 +150,7 @@ def test_steps_computed_again_have_the_same_gradients(float64, per_sequence, ord
 def test_gradients_by_the_adjoint_method(float64, options):
     """As through the steps: of state and arclength, for the start and every parameter."""
     x, padding = batch()
-    gradients, through_steps = [], Adaptive(rtol=1e-9, atol=1e-9)
+    gradients, through_steps = [], Adaptive(rtol=1e-8, atol=1e-8)
     for solver in (through_steps, Adjoint(through_steps)):
         block = make_block(solver, **options)
         start = x.clone().requires_grad_()
