@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         if re.search("arguments are required: [^-]", message):
             message += "; name it before the options"
         message = message.replace(*NO_VALUE)
-        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
     def _check_value(self, action, value):
         """Ask whether a name like an unknown one is meant."""

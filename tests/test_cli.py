@@ -189,7 +189,7 @@ def test_a_wrong_option_is_one_line(line, command, capsys):
     with pytest.raises(SystemExit, match="^2$"):
         main(line.split())
     said = capsys.readouterr().err
-    assert re.fullmatch(f"{command}: error: .*; see {command} --help\n", said)
+    assert re.fullmatch(f"{command}: error: .* .see {command} --help.\n", said)
 
 
 @pytest.mark.parametrize(

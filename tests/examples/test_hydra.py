@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from script_helpers import ROOT
 
 from fairseq_odeformers.lab.compare.runs import make_steps
-from fairseq_odeformers.lab.compare.scores import Facts
+from fairseq_odeformers.lab.compare.variant import Variant
 
 RECIPES = {  # recipe and part, and the architecture
     "transevolve/hydra": ("wmt14.yaml", "en-de", "transevolve_fullff_2"),
@@ -34,8 +34,8 @@ def command_line(name):
     file, part, arch = RECIPES[name]
     (recipe,) = read_recipe(folder / file, part).values()
     options = {**options_of(recipe, arch), "user-dir": "fairseq_odeformers"}
-    facts = Facts(arch, 1, recipe.task, recipe.data, options, average=recipe.average)
-    training = next(make_steps(facts, Path("runs")))
+    variant = Variant(arch, 1, recipe.task, recipe.data, options, average=recipe.average)
+    training = next(make_steps(variant, Path("runs")))
     return [*training.words[1:]]
 
 

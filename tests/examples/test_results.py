@@ -189,6 +189,20 @@ def summaries():
     def faster_at_equal_size(arch):
         return f"{updates[BASELINE]['2048'] / updates[arch]['2048']:.1f}"
 
+    perplexities = defaultdict(list)
+    for name in ("trainings", "language_model"):
+        for row in read(f"examples/scoreboard/{name}.csv"):
+            if row["metric"] == "perplexity":
+                perplexities[name, row["architecture"]].append(float(row["score"]))
+    first, again, evolving, predicting = (
+        fmean(perplexities[name, f"{arch}_lm{norm}"])
+        for name, arch, norm in (
+            ("trainings", "transformer", "_prenorm"),
+            ("language_model", "transformer", "_prenorm"),
+            ("language_model", "diffeq_transformer", ""),
+            ("language_model", "pcformer", ""),
+        )
+    )
     costs = {row["architecture"]: row["seconds"] for row in read("examples/scoreboard/cost.csv")}
     del costs["batches per epoch"]
     seconds = {arch: float(value) for arch, value in costs.items()}
@@ -206,6 +220,8 @@ def summaries():
             *(f"{name} {cost[arch]:.2f}" for name, arch in COSTS.items()),
             f"is {on_captions.replace(', 0.001', ' and 0.001')} on captions, "
             f"{on_software.replace(', ', ' and ')} on Debian texts",
+            f"{again:.1f} instead of {first:.1f}, from which they are "
+            f"{predicting - again:.1f} and {evolving - again:.1f} away",
             f"`transject`, tuned; {cost['transject']:.1f} times",
             f"gains {', '.join(linear[:-1])} and {linear[-1]} times",
             f"trains {faster_at_equal_size('transformer_classifier_linear')} times as fast, "

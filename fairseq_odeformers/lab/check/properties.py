@@ -124,7 +124,7 @@ def random_sample(subject: Subject) -> dict:
     decisive=True,
 )
 def finite(subject: Subject) -> float:
-    model, sample = subject.build(), random_sample(subject)
+    model, sample = subject.training, random_sample(subject)
     evaluate = partial(subject.outputs, model, sample)
     texts = enumerate(evaluate(), 1)
     check_finite({f"the output for text {text}": out for text, out in texts}, model, evaluate)
@@ -241,7 +241,7 @@ def alone_and_together(
     "training",
 )
 def gradient(subject: Subject) -> float:
-    gradients = subject.gradients(subject.build(), random_sample(subject))
+    gradients = subject.gradients(subject.training, random_sample(subject))
     unused = [name for name, value in gradients.items() if not value.any()]
     if unused:
         others = " and others" if len(unused) > 3 else ""
@@ -272,8 +272,7 @@ def additive(subject: Subject) -> float:
 )
 def seeded(subject: Subject) -> float:
     sample, found = random_sample(subject), []
-    for _ in range(2):
-        model = subject.build()
+    for model in (subject.training, subject.build()):
         torch.manual_seed(2)
         found.append([*model.parameters(), *subject.outputs(model, sample)])
     return difference(*found)

@@ -95,6 +95,11 @@ class Subject:
         """
         return self.build().eval()
 
+    @cached_property
+    def training(self) -> BaseFairseqModel:
+        """One model in training, for all that looks at gradients and updates nothing."""
+        return self.build()
+
     def criterion(self) -> FairseqCriterion:
         return self.task.build_criterion(self.cfg.criterion)
 

@@ -20,12 +20,14 @@ from fairseq_odeformers.options import add_user_dir, integer, output_folder, pos
 from fairseq_odeformers.parser import Parser
 
 from .experiment import Experiment, parse_words, read_experiments
-from .fairness import Plan, make_plan
-from .launch import choose_launcher, execute, runs_of
+from .fairness import make_plan
+from .launch import choose_launcher, execute
 from .report import DOCUMENT, PAGE, write_report
 from .results import RESULTS, clock
-from .runs import Run, label_of
+from .runs import Run, best_runs, tuning_runs
 from .scoreboard import write_scoreboard
+from .trial import THREADS
+from .variant import Variant
 
 MOST_SEED = 2**32 - 1  # of NumPy
 GONE = {  # options of earlier versions, and of other programs: what to do instead
@@ -154,38 +156,42 @@ def make_parser() -> Parser:
 
 def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list[Run]:
     """Plan, run and report an experiment; returns the runs that should have finished."""
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.jobs)))
+    if args.cluster == "local":  # jobs of a cluster have other cores
+        threads = max(1, (os.cpu_count() or 1) // args.jobs)
+        os.environ.setdefault(THREADS, str(threads))
     launcher = None if args.dry_run else choose_launcher(args, out)
-    plan = make_plan(experiment, out)
-    tuning, runs = runs_of(plan, experiment.seeds, out)
-    print(overview(plan, [*tuning, *runs], args.jobs), flush=True)
+    shared, variants = make_plan(experiment, out)
+    tuning = tuning_runs(variants, out, shared.seed)
+    runs = best_runs(variants, out, shared.seed, experiment.seeds)
+    print(overview(variants, [*tuning, *runs], args.jobs), flush=True)
     if launcher is None:
-        print_commands(tuning, runs)
+        print_commands(tuning)
+        if tuning:
+            print("\n# Then with the best candidate of each architecture, as far as it is known:")
+        print_commands(runs)
         return []
-    runs = execute(plan, experiment.seeds, launcher, out)
+    runs = execute(shared, variants, experiment.seeds, launcher, out)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return runs
 
 
-def overview(plan: Plan, runs: Iterable[Run], jobs: int) -> str:
+def overview(variants: Iterable[Variant], runs: Iterable[Run], jobs: int) -> str:
     """The models as a table, and the time that the unfinished trainings of a command take.
 
     Args:
         runs: the candidates' trainings, then the runs of the best ones so far.
     """
-    rows, times = [["architecture", "parameters", "updates", "time", "size"]], {}
-    for facts, time in zip(plan.every, plan.seconds):
-        label = label_of(facts)
-        times[label] = time
-        numbers = [f"{facts.parameters:,}", f"{facts.updates:,}", clock(time)]
-        rows.append([label, *numbers, facts.size])
+    rows = [["architecture", "parameters", "updates", "time", "size"]]
+    for each in variants:
+        numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
+        rows.append([each.label, *numbers, each.size])
     by_folder = {run.folder: run for run in runs}  # a candidate that is chosen is evaluated, too
     left = [run for run in by_folder.values() if not run.finished]
     told = f"All {len(by_folder)} runs have finished."
     if left:
-        shares = (1 - run.updates / run.facts.updates for run in left)
-        total = sum(part * times.get(label_of(run.facts), 0) for part, run in zip(shares, left))
+        shares = (1 - run.updates / run.variant.updates for run in left)
+        total = sum(share * run.variant.seconds for share, run in zip(shares, left))
         told = (
             f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
             f"{clock(total / jobs)} of training, by timed updates, without evaluations."
@@ -193,17 +199,14 @@ def overview(plan: Plan, runs: Iterable[Run], jobs: int) -> str:
     return f"{markdown_table(rows)}\n{told}"
 
 
-def print_commands(tuning: Sequence[Run], runs: Sequence[Run]) -> None:
-    """Print all commands of the runs, for a shell."""
-    for part in (tuning, runs):
-        for run in part:
-            print(f"\n# {run.folder.name}")
-            for step in run.steps:
-                sign = {"": "", "stdout": " > ", "all": " &> "}[step.printed]
-                output = sign and sign + shlex.quote(str(run.folder / step.product))
-                print(shlex.join(step.words) + output)
-        if part is tuning and tuning:
-            print("\n# Then with the best candidate of each architecture, as far as it is known:")
+def print_commands(runs: Iterable[Run]) -> None:
+    """Print all commands of runs, for a shell."""
+    for run in runs:
+        print(f"\n# {run.folder.name}")
+        for step in run.steps:
+            sign = {"": "", "stdout": " > ", "all": " &> "}[step.printed]
+            output = sign and sign + shlex.quote(str(run.folder / step.product))
+            print(shlex.join(step.words) + output)
 
 
 # --- options -----------------------------------------------------------------------------------

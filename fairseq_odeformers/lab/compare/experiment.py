@@ -1,7 +1,8 @@
 """Experiments: what is compared, of a folder of data or a recipe, with a command line on top.
 
-A recipe is a YAML file. Its keys are :data:`KEYS`, and options are named as on fairseq's command
-line. With ``parts`` one file describes several experiments, each with changes of its own.
+A recipe is a YAML file. Its keys are the fields of :class:`Recipe`, and options are named as on
+fairseq's command line. With ``parts`` one file describes several experiments, each with changes of
+its own.
 """
 
 from __future__ import annotations
@@ -13,25 +14,26 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from glob import escape
 from itertools import chain
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import yaml
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import OmegaConf
 
-from fairseq_odeformers.files import check_path, check_regular, reading
+from fairseq_odeformers.files import check_path, check_regular, naming_faults, reading
 from fairseq_odeformers.lab.commands import check_program, python_command
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
 from fairseq_odeformers.models.common.papers import family_of
 from fairseq_odeformers.models.common.sizes import NEUTRAL
 from fairseq_odeformers.options import underscore
-from fairseq_odeformers.parser import explain_missing
+from fairseq_odeformers.parser import did_you_mean, explain_missing
 
 from .defaults import describe_data
 from .results import Options
@@ -48,14 +50,9 @@ LENGTHS = ("epochs", "max-epoch", "max-update")  # that --budget takes the place
 WIDTHS = ("ffn_embed_dim", "embed_dim")  # that are chosen for equal numbers of parameters
 
 
-def kind_of_task(train: Options) -> Kind:
-    """The kind of models that fairseq's task trains; translators if nothing names one."""
-    return Kind.of_task(train.get("task", "translation")) or Kind.TRANSLATION
-
-
 @dataclass(frozen=True)
 class Recipe:
-    """The keys of a recipe, but for two.
+    """The keys of a recipe.
 
     If several of these set an option, the last one wins: ``sizes``, ``shared``, ``train``,
     ``architectures``, ``tune``. In the value of an option, ``{arch}`` is replaced by the
@@ -72,6 +69,8 @@ class Recipe:
     # architecture. The layers of TransEvolve are the depths of its blocks.
     sizes: dict[str, int] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
+    splits: list[str] | None = None  # to evaluate on; by default all test sets, or else valid
+    prepare: str = ""  # the command that makes the data, if they are not there
     # Values of options, by name. Each architecture trains with all combinations and the first seed;
     # its best one continues with all seeds.
     tune: dict[str, list[Any]] = field(default_factory=dict)
@@ -83,13 +82,6 @@ class Recipe:
     score: dict[str, str] = field(default_factory=dict)
     # Figures of the paper, by architecture and column of the report.
     paper: dict[str, dict[str, float]] = field(default_factory=dict)
-
-
-KEYS: dict[str, Any] = {  # of a recipe, with their types
-    **get_type_hints(Recipe),
-    "splits": list[str],  # to evaluate on; by default all test sets, or else valid
-    "prepare": str,  # the command that makes the data, if they are not there
-}
 
 
 @dataclass(frozen=True)
@@ -110,7 +102,8 @@ class Experiment(Recipe):
 
     @property
     def kind(self) -> Kind:
-        return kind_of_task(self.train)
+        """The kind of models that the task trains; translators if nothing names one."""
+        return Kind.of_task(self.task) or Kind.TRANSLATION
 
 
 # --- from a command line -----------------------------------------------------------------------
@@ -146,12 +139,20 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         contents = {"": add_base(content, args.what)}
     else:
         contents = read_parts(args.what, args.part)
+    typed = dict(chain(options.items(), *(own.items() for own in architectures.values())))
+    experiments = {}
     for name, content in contents.items():
         check_keys(content, f"{args.what}, part {name}" if name else str(args.what))
-        contents[name] = content = change_content(content, args, architectures, options)
-        typed = dict(chain(options.items(), *(own.items() for own in architectures.values())))
-        check_content(content, args, match, {"epochs": args.epochs, **typed})
-    return {name: make_experiment(content, args, match) for name, content in contents.items()}
+        experiments[name] = Experiment(
+            **change_content(content, args, architectures, options),
+            match=match,
+            budget=args.budget,
+            baseline=args.baseline,
+            plugin=os.path.abspath(args.user_dir[0]) if args.user_dir else None,
+            check=not args.no_check,
+        )
+        check_experiment(experiments[name], args, {"epochs": args.epochs, **typed})
+    return {name: find_data(each, args.dry_run) for name, each in experiments.items()}
 
 
 def check_keys(content: dict, where: str) -> None:
@@ -161,26 +162,15 @@ def check_keys(content: dict, where: str) -> None:
             raise ValueError(f"{where}: the key {key} is missing")
     if isinstance(described := content["architectures"], Mapping):
         content["architectures"] = {name: own or {} for name, own in described.items()}
+    typed = OmegaConf.structured(Recipe)
+    OmegaConf.set_readonly(typed, False)
     for key, value in content.items():
-        if key not in KEYS:
-            raise ValueError(f"{where}: there is no key {key}; choose from {', '.join(KEYS)}")
-        if value is not None and not fits(value, KEYS[key]):
-            name = re.sub(r"typing\.|<class '|'>", "", str(KEYS[key]))
-            raise ValueError(f"{where}: {key} is of another type than {name}")
-
-
-def fits(value: object, kind: Any) -> bool:
-    """Whether a value is of a type such as ``dict[str, list[int]]``; Any has no dictionaries."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if kind is Any:
-        parts = value if isinstance(value, list) else [value]
-        return not any(isinstance(part, (Mapping, list)) for part in parts)
-    if origin is dict:
-        items = value.items() if isinstance(value, Mapping) else [(None, None)]
-        return all(fits(key, inner[0]) and fits(item, inner[1]) for key, item in items)
-    if origin is list:
-        return isinstance(value, list) and all(fits(item, inner[0]) for item in value)
-    return isinstance(value, (int, float) if kind is float else kind)
+        if key not in (known := [item.name for item in fields(Recipe)]):
+            remedy = did_you_mean(key, known) or f"choose from {', '.join(known)}"
+            raise ValueError(f"{where}: there is no key {key}; {remedy}")
+        if value is not None:
+            with naming_faults(f"{where}: {key}", "is of another type"):
+                typed[key] = value
 
 
 def change_content(
@@ -212,42 +202,43 @@ def change_content(
         "architectures": described,
         "train": merge(content["train"], options),
     }
-    return {**content, **{key: value for key, value in changes.items() if value is not None}}
+    content = {**content, **{key: value for key, value in changes.items() if value is not None}}
+    return {key: value for key, value in content.items() if value is not None}
 
 
-def check_content(content: dict, args: argparse.Namespace, match: bool, typed: Options) -> None:
+def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Options) -> None:
     """Refuse what needs no data to be found wrong.
 
     Args:
         typed: the options of the command line.
     """
-    described, seeds = content["architectures"], content.get("seeds") or [1]
+    described, seeds = experiment.architectures, experiment.seeds
     for name in LENGTHS:
-        if args.budget and typed.get(name) is not None:
+        if experiment.budget and typed.get(name) is not None:
             raise ValueError(
                 f"--{name} {typed[name]}: --budget sets the updates; leave one of them out"
             )
     for name, own in described.items():
         check_path(args.out / name)
-        check_architecture(own.get("arch", name), content, args)
-    for name in content.get("tune") or ():
+        check_architecture(own.get("arch", name), experiment, args)
+    for name in experiment.tune:
         if typed.get(name) is not None:
             raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
         width = name == "size" or NEUTRAL.get(name, underscore(name)).endswith(WIDTHS)
-        if width and len(described) > 1 and match:
+        if width and len(described) > 1 and experiment.match:
             raise ValueError(f"--tune {name}: equal parameters set widths; add --match none")
-    for options in (content["train"], content.get("shared") or {}, *described.values()):
+    for options in (experiment.train, experiment.shared, *described.values()):
         for name in REFUSED.keys() & options.keys():
             raise ValueError(f"--{name} {options[name]}: {REFUSED[name]}")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"--seeds {' '.join(map(str, seeds))}: give each once")
-    if args.baseline and args.baseline not in described:
-        raise ValueError(f"--baseline {args.baseline}: give one of {', '.join(described)}")
+    if experiment.baseline and experiment.baseline not in described:
+        raise ValueError(f"--baseline {experiment.baseline}: give one of {', '.join(described)}")
 
 
-def check_architecture(arch: str, content: dict, args: argparse.Namespace) -> None:
+def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespace) -> None:
     """Check that an architecture is registered, and is for data that have determined the task."""
-    kind = kind_of_task(content["train"])
+    kind = experiment.kind
     fit = find_architectures(kind)
     if arch not in ARCH_MODEL_REGISTRY:
         source = "--archs" if args.archs else f"{args.what}:"
@@ -260,40 +251,28 @@ def check_architecture(arch: str, content: dict, args: argparse.Namespace) -> No
         (near,) = get_close_matches(arch, kin or fit, 1, 0)
         raise ValueError(
             f"--archs {arch}: it is for {' and '.join(each.purpose for each in kinds)}, and "
-            f"{content['data']} is for {kind.purpose}; give {task}one such as {near} (odeformers "
+            f"{experiment.data} is for {kind.purpose}; give {task}one such as {near} (odeformers "
             "list names all)"
         )
 
 
-def make_experiment(content: dict, args: argparse.Namespace, match: bool) -> Experiment:
-    """The experiment of a checked content, whose data are made if they are not there."""
-    content = {key: value for key, value in content.items() if value is not None}
-    prepare_data(content["data"], content.pop("prepare", ""), args.dry_run)
-    data = os.path.abspath(content["data"])  # runs have other working folders
+def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
+    """An experiment with its data, which are made if they are not there, and their test sets."""
+    prepare_data(experiment.data, experiment.prepare, dry_run)
+    data = os.path.abspath(experiment.data)  # runs have other working folders
     check_path(data)
-    train, kind = content["train"], kind_of_task(content["train"])
-    names = ("source-lang", "target-lang")
-    if kind is Kind.TRANSLATION and not all(train.get(name) for name in names):
+    train, names = experiment.train, ("source-lang", "target-lang")
+    if experiment.kind is Kind.TRANSLATION and not all(train.get(name) for name in names):
         train = {**dict(zip(names, infer_language_pair(data))), **train}
-    test_sets = find_test_sets(kind, Path(data), train, content.pop("splits", None))
-    for split, line in content.get("score", {}).items():
+    test_sets = find_test_sets(experiment.kind, Path(data), train, experiment.splits)
+    for split, line in experiment.score.items():
         if split not in test_sets:
             raise ValueError(
                 f"score {split}: models are evaluated on {', '.join(test_sets) or 'no split'}; add "
                 f"{split} to the key splits, or remove this score"
             )
         check_program(line, "score")
-    paper, architectures = content.pop("paper", {}), content["architectures"]
-    return Experiment(
-        **{**content, "data": data, "train": train},
-        test_sets=test_sets,
-        paper={name: paper[name] for name in architectures if name in paper},
-        match=match,
-        budget=args.budget,
-        baseline=args.baseline,
-        plugin=os.path.abspath(args.user_dir[0]) if args.user_dir else None,
-        check=not args.no_check,
-    )
+    return replace(experiment, data=data, train=train, test_sets=test_sets)
 
 
 def prepare_data(data: str, command: str, dry_run: bool) -> None:

@@ -1,7 +1,7 @@
 """Fairness: equal numbers of parameters, and equal effort.
 
-:func:`make_plan` tries the variants of an experiment; :func:`match_parameters` chooses widths,
-and :func:`fit_effort` numbers of updates.
+:func:`make_plan` makes the variants of an experiment equal: :func:`match_parameters` chooses
+widths, and :func:`fit_effort` numbers of updates.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -22,74 +23,122 @@ from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.lab.benchmark.timing import Stopwatch, describe_environment
 from fairseq_odeformers.models.common.sizes import default_options
-from fairseq_odeformers.options import SIDES
+from fairseq_odeformers.options import SIDES, hyphenate
 
 from .experiment import WIDTHS, Experiment
 from .results import Options
-from .runs import Shared, check_begun, share
-from .scores import Facts
-from .trial import Trial, Trials, call_in_child, read_trials
-from .variant import Variant, make_variants, resolve_shares
+from .runs import Shared, check_begun, read_begun, share
+from .trial import call_in_child, try_variant
+from .variant import Variant, count_parameters, make_variants, resolve_shares
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
-PLANNING = 0.1  # of its budget, the most that planning a model may take
+PLANNING = 0.1  # of its budget, the most that planning a model should take
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is known of the runs of each variant before they begin.
-
-    Attributes:
-        seconds: of each training.
-        trials: all that is measured now.
-    """
-
-    every: list[Facts]
-    seconds: list[float]
-    trials: Trials
-    shared: Shared
-
-
-def make_plan(experiment: Experiment, out: Path) -> Plan:
-    """Try all variants, and check that what has begun in a folder was begun with the same settings.
+def make_plan(experiment: Experiment, out: Path) -> tuple[Shared, list[Variant]]:
+    """What the runs of an experiment share, and its variants with all that determines their runs.
 
     Raises:
-        ValueError: it was not; or a variant cannot be trained or evaluated.
+        ValueError: a variant cannot be trained or evaluated, or the folder was begun with other
+            settings.
     """
     shared = share(experiment, out)
-    trials = Trials(shared.data_digest, read_trials(out))
-    plan = call_in_child(partial(try_all, experiment, shared, trials))
-    check_begun(plan.every, out)
-    return plan
+    variants = call_in_child(partial(plan_variants, experiment, shared, recall_trials(out)))
+    target = shared.parameters or find_target(variants, shared.baseline)
+    check_begun(shared, variants, out)
+    return replace(shared, parameters=target), variants
 
 
-def try_all(experiment: Experiment, shared: Shared, trials: Trials) -> Plan:
-    """Try all variants, and make them equal in size and effort.
+def plan_variants(
+    experiment: Experiment, shared: Shared, known: dict[str, Variant]
+) -> list[Variant]:
+    """Try the variants of an experiment, and make them equal in size and effort.
 
     Args:
-        trials: what has been measured for this folder, which is not measured again.
+        known: variants that have been tried, by what they cost; others are added.
     """
-    watch, target, planned = Stopwatch(), shared.parameters, []
-    begun = datetime.now().isoformat(timespec="seconds")
-    most = 60 * experiment.budget * PLANNING if experiment.budget else math.inf
-    variants = make_variants(experiment)
-    order = sorted(variants, key=lambda variant: variant.name != shared.baseline)
+    watch, command = Stopwatch(), datetime.now().isoformat(timespec="seconds")
+    variants, planned = make_variants(experiment), {}
+    order = sorted(variants, key=lambda variant: variant.architecture != shared.baseline)
     for number, variant in enumerate(order, start=1):
-        label, begin = variant.label, time.perf_counter()
-        told = f"trying {label} ({number} of {len(variants)}) ..."
-        print(told, file=sys.stderr, flush=True)  # beside the output of a command
-        with naming_faults(label, "cannot be trained"), blaming():
-            if experiment.match and target:
-                variant = match_parameters(variant, target, trials.count, begin + most)
-            trial = trials.measure(variant, begin + most)
-            planned.append(fit_effort(variant, trial))
-        target = target or trial.parameters  # of the baseline, if it is tried
-        if (taken := time.perf_counter() - begin) > most:
-            print(
-                f"Planning {label} has taken {taken:.1f} seconds, more than a tenth of its budget; "
-                f"updates timed: {trial.timed}",
-                flush=True,
-            )
+        target = shared.parameters or find_target(planned.values(), shared.baseline)
+        target = target if experiment.match else 0
+        kept = known.get(variant.cost)
+        with naming_faults(variant.label, "cannot be trained"), blaming():
+            if kept and (kept.size or not target or is_near(kept.parameters, target)):
+                variant = repeat_trial(variant, kept, experiment.match)
+            else:
+                with limiting(variant, f"{number} of {len(order)}") as end:
+                    variant = match_parameters(variant, target) if target else variant
+                    variant = try_variant(variant, end)
+            known[variant.cost] = planned[variant.label] = fit_effort(variant)
+    environment = describe_planning(watch)
+    return [
+        replace(
+            planned[variant.label],
+            seed=shared.seed,
+            data_digest=shared.data_digest,
+            baseline=shared.baseline,
+            defaults=planned[variant.label].find_defaults(),
+            command=command,
+            environment=environment,
+        )
+        for variant in variants
+    ]
+
+
+def find_target(variants: Iterable[Variant], baseline: str) -> int:
+    """The parameters of the baseline; 0 if it is not there."""
+    return next((each.parameters for each in variants if each.architecture == baseline), 0)
+
+
+def recall_trials(out: Path) -> dict[str, Variant]:
+    """The variants whose runs have begun in a folder, by what they cost."""
+    known = {}
+    for kept in read_begun(out).values():
+        if kept.budget and not kept.update_seconds:  # as earlier versions kept it
+            kept = replace(kept, update_seconds=60 * kept.budget / (kept.updates + 0.5))
+        if kept.update_seconds:
+            known[kept.cost] = kept
+    return known
+
+
+def repeat_trial(variant: Variant, kept: Variant, match: bool) -> Variant:
+    """A variant with the width and the figures of one that has been tried and costs the same."""
+    if match and kept.size:
+        names, _ = width_options(variant)
+        variant = variant.change(**{name: kept.options.get(hyphenate(name)) for name in names})
+    if variant.tried:
+        variant.build()  # a value that hardly costs time may still be wrong
+    return replace(
+        variant,
+        size=kept.size,
+        parameters=kept.parameters,
+        epoch_updates=kept.epoch_updates,
+        update_seconds=kept.update_seconds,
+        validation_texts=kept.validation_texts,
+    )
+
+
+@contextmanager
+def limiting(variant: Variant, place: str) -> Iterator[float]:
+    """Tell that a variant is tried, and if that has taken too long; yields when it should end."""
+    begin = time.perf_counter()
+    most = 60 * variant.budget * PLANNING if variant.budget else math.inf
+    # Beside the output of a command.
+    print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
+    yield begin + most
+    if (taken := time.perf_counter() - begin) > most:
+        print(
+            f"Planning {variant.label} has taken {taken:.1f} seconds, more than a tenth of its "
+            "budget. Few updates were timed, so that its training may take longer or less; give a "
+            "longer --budget",
+            flush=True,
+        )
+
+
+def describe_planning(watch: Stopwatch) -> str:
+    """The machine and its versions, and how busy it was; tells if it was too busy."""
     if watch.disturbed:
         print(
             f"Other processes were busy on this machine's {os.cpu_count()} cores. If they go on, "
@@ -98,79 +147,37 @@ def try_all(experiment: Experiment, shared: Shared, trials: Trials) -> Plan:
         )
     environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
     environment["planning time spent waiting for a core"] = f"{watch.waited:.0%}"
-    told = ", ".join(f"{name} {value}" for name, value in environment.items())
-    labels = [variant.label for variant in variants]
-    planned.sort(key=lambda each: labels.index(each[0].label))
-    every = [
-        make_facts(variant, trial, updates, shared, begun, told)
-        for variant, trial, updates in planned
-    ]
-    budget = 60 * (experiment.budget or 0)
-    seconds = [budget or updates * trial.seconds for _, trial, updates in planned]
-    return Plan(every, seconds, trials, replace(shared, parameters=shared.parameters or target))
-
-
-def make_facts(
-    variant: Variant, trial: Trial, updates: int, shared: Shared, command: str, environment: str
-) -> Facts:
-    """What is known of the runs of a variant before they begin."""
-    experiment = variant.experiment
-    return Facts(
-        architecture=variant.name,
-        seed=shared.seed,
-        task=experiment.task,
-        data=experiment.data,
-        data_digest=shared.data_digest,
-        code=variant.code,
-        options=variant.options,
-        tried=variant.tried,
-        evaluate=experiment.evaluate,
-        average=experiment.average,
-        test_sets=experiment.test_sets,
-        score=experiment.score,
-        budget=experiment.budget,
-        bleu_tokenize=experiment.bleu_tokenize or None,
-        paper=experiment.paper.get(variant.name, {}),
-        parameters=trial.parameters,
-        updates=updates,
-        epoch_updates=trial.epoch_updates,
-        size=variant.size,
-        defaults=variant.defaults,
-        baseline=shared.baseline,
-        validation_texts=trial.validation_texts,
-        command=command,
-        environment=environment,
-    )
+    return ", ".join(f"{name} {value}" for name, value in environment.items())
 
 
 # --- effort ------------------------------------------------------------------------------------
 
 
-def fit_effort(variant: Variant, trial: Trial) -> tuple[Variant, Trial, int]:
-    """A variant whose schedule ends with its training, and the number of its updates.
+def fit_effort(variant: Variant) -> Variant:
+    """A variant that was tried, with the number of its updates and a schedule that ends with them.
 
     The training ends after its epochs, or in a budget of time.
 
     Raises:
         ValueError: fewer checkpoints are saved than are to be averaged.
     """
-    experiment, epoch = variant.experiment, trial.epoch_updates
+    epoch = variant.epoch_updates
     before = updates = count_updates(variant.cfg.optimization, epoch)
-    if experiment.budget:
-        updates = int(60 * experiment.budget / trial.seconds)
+    if variant.budget:
+        updates = int(60 * variant.budget / variant.update_seconds)
         if updates < 1:
             raise ValueError(
-                f"--budget: an update takes {trial.seconds:.1f} seconds; give more time"
+                f"--budget: an update takes {variant.update_seconds:.1f} seconds; give more time"
             )
         variant = stretch_schedule(variant, before, updates)
-    variant = replace(variant, options=resolve_shares(variant.options, updates))
-    saved = count_checkpoints(variant.options, updates, epoch)
-    if not 0 <= experiment.average <= saved:
+    options = resolve_shares(variant.options, updates)
+    saved = count_checkpoints(options, updates, epoch)
+    if not 0 <= variant.average <= saved:
         raise ValueError(
-            f"--average {experiment.average}: {updates} updates of {variant.label} leave {saved} "
+            f"--average {variant.average}: {updates} updates of {variant.label} leave {saved} "
             "checkpoints; give from 0 to as many, or more updates"
         )
-    return variant, trial, updates
+    return replace(variant, options=options, updates=updates)
 
 
 def count_updates(optimization, per_epoch: int) -> int:
@@ -215,47 +222,44 @@ def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int
 # --- parameters --------------------------------------------------------------------------------
 
 
-def match_parameters(
-    variant: Variant, target: int, count: Callable[[Variant], int], end: float = math.inf
-) -> Variant:
+def match_parameters(variant: Variant, target: int) -> Variant:
     """A variant at the inner width, or else the width, that makes a number of parameters.
-
-    Args:
-        count: counts the parameters of a variant.
-        end: on the clock; see :func:`search_width`.
 
     Raises:
         ValueError: at the nearest width the number differs by more than :data:`LIMIT`.
     """
-    parameters = count(variant)
-    if abs(parameters / target - 1) > TOLERANCE:
-        names, step = width_options(variant.arch, variant.cfg.model)
-        start = int(getattr(variant.cfg.model, names[0])) if names else 0
+    names, step = width_options(variant)
+    start = width = int(getattr(variant.cfg.model, names[0])) if names else 0
 
-        def at_width(width: int) -> Variant:
-            changed = variant.change(**dict.fromkeys(names, width))
-            return replace(changed, size=f"{names[0].replace('_', '-')} {start} -> {width}")
+    def at_width(width: int) -> Variant:
+        return variant if width == start else variant.change(**dict.fromkeys(names, width))
 
-        counts = {start: parameters}
-        if names:
-            search_width(lambda width: count(at_width(width)), counts, target, step, end)
-        width = min(counts, key=lambda width: abs(counts[width] - target))
-        variant, parameters = (variant if width == start else at_width(width)), counts[width]
-    difference = parameters / target - 1
-    if abs(difference) <= TOLERANCE:
-        return variant
-    more = "more" if difference > 0 else "fewer"
-    told = f"{abs(difference):.0%} {more} parameters than the baseline"
-    told = f"{variant.size or 'no width changes its size'}, {told}"
-    if abs(difference) > LIMIT:
-        remedy = "give other sizes such as --layers, or --match none"
-        raise ValueError(f"--match parameters: {told}; {remedy}")
-    return replace(variant, size=told)
+    @cache
+    def count(width: int) -> int:
+        return count_parameters(at_width(width).build()[1])
+
+    if names and not is_near(count(start), target):
+        width = search_width(count, start, target, step)
+    size = f"{names[0].replace('_', '-')} {start} -> {width}" if width != start else ""
+    if not is_near(count(width), target):
+        difference = count(width) / target - 1
+        more = "more" if difference > 0 else "fewer"
+        unchanged = "no other width is nearer" if names else "no width changes its size"
+        size = size or unchanged
+        size += f", {abs(difference):.0%} {more} parameters than the baseline"
+        if abs(difference) > LIMIT:
+            remedy = "give other sizes such as --layers, or --match none"
+            raise ValueError(f"--match parameters: {size}; {remedy}")
+    return replace(at_width(width), size=size)
 
 
-def width_options(arch: str, model_config) -> tuple[list[str], int]:
+def is_near(parameters: int, target: int) -> bool:
+    return abs(parameters / target - 1) <= TOLERANCE
+
+
+def width_options(variant: Variant) -> tuple[list[str], int]:
     """The options that set the width together, and a number that divides all widths it may have."""
-    defaults = default_options(arch)
+    defaults = default_options(variant.arch)
     for width in WIDTHS:
         if names := [f"{side}_{width}" for side in SIDES if f"{side}_{width}" in defaults]:
             break
@@ -265,40 +269,23 @@ def width_options(arch: str, model_config) -> tuple[list[str], int]:
         return names, 2
     names += [name for name in ("decoder_input_dim", "decoder_output_dim") if name in defaults]
     # Multiples of this fit the heads, and the halves of a model.
-    heads = (getattr(model_config, f"{side}_attention_heads", None) for side in SIDES)
+    heads = (getattr(variant.cfg.model, f"{side}_attention_heads", None) for side in SIDES)
     return names, math.lcm(8, *(int(number) for number in heads if number))
 
 
-def search_width(
-    count: Callable[[int], int],
-    counts: dict[int, int],
-    target: int,
-    step: int,
-    end: float = math.inf,
-) -> None:
-    """Count parameters at widths up to the one whose number is nearest to a target.
-
-    By the secant method. Where that stops, the next width towards the target is tried as well.
+def search_width(count: Callable[[int], int], start: int, target: int, step: int) -> int:
+    """The width whose count is the nearest to a target: a multiple of *step*, or *start*.
 
     Args:
-        count: the number of parameters at a width, which grows with it, or else the search ends.
-        counts: the numbers that are counted already, at first one; this adds others.
-        step: all other widths are multiples of it.
-        end: on the clock; none is counted after it where one is within :data:`LIMIT`.
+        count: the number of parameters at a width, which grows with it; it is asked repeatedly.
     """
-    (width,) = counts
-    guess = (width // step + 1) * step
-    while guess and (time.perf_counter() < end or abs(counts[width] / target - 1) > LIMIT):
-        counts[guess] = count(guess)
-        slope = (counts[guess] - counts[width]) / (guess - width)
-        if slope <= 0:
-            return
-        width = min(counts, key=lambda width: abs(counts[width] - target))
-        secant = round((width + (target - counts[width]) / slope) / step) * step
-        larger = counts[width] < target
-        guesses = (
-            # One that is far too large may not fit into memory.
-            max(step, min(secant, 2 * max(counts) // step * step)),
-            (width // step + 1) * step if larger else (-(-width // step) - 1) * step,
-        )
-        guess = next((guess for guess in guesses if guess >= step and guess not in counts), 0)
+    low, high = step, max(step, start // step * step)
+    # A width that is far too large may not fit into memory.
+    while count(high) < target and count(2 * high) > count(high):
+        low, high = high, 2 * high
+    while high - low > step and count(low) < target < count(high):
+        share = (target - count(low)) / (count(high) - count(low))
+        middle = low + step * round(share * (high - low) / step)
+        middle = min(max(middle, low + step), high - step)
+        low, high = (middle, high) if count(middle) < target else (low, middle)
+    return min((start, low, high), key=lambda width: abs(count(width) - target))

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import submitit
 import torch
@@ -31,11 +31,9 @@ from fairseq_odeformers.files import reason
 from fairseq_odeformers.lab.commands import end_with_parent
 
 from .results import clock, collect_rows
-from .runs import Run, choose_facts, make_runs, write_shared
-from .trial import FORK, write_trials
-
-if TYPE_CHECKING:
-    from .fairness import Plan
+from .runs import Run, Shared, begin, best_runs, tuning_runs
+from .trial import FORK, THREADS
+from .variant import Variant
 
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
 
@@ -43,6 +41,12 @@ LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there i
 def choose_launcher(args: argparse.Namespace, out: Path) -> Launcher:
     """The place where the command line wants the runs."""
     if args.cluster == "slurm":
+        if args.budget:
+            raise ValueError(
+                "--budget: its updates would be timed on this machine, and --cluster slurm trains "
+                "on others; give --epochs or --max-update, or start the command in a job without "
+                "--cluster"
+            )
         return Slurm(args, out)
     if args.slurm_partition:
         raise ValueError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
@@ -134,10 +138,12 @@ class Slurm:
         logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
         settings: dict[str, Any] = {
             "timeout_min": math.ceil(args.time or 60 * 24 * 30),
-            "cpus_per_task": int(os.environ["OMP_NUM_THREADS"]),
             "slurm_array_parallelism": args.jobs,
             "slurm_use_srun": False,
+            "slurm_setup": [f"export {THREADS}=${{{THREADS}:-${{SLURM_CPUS_ON_NODE:-1}}}}"],
         }
+        if threads := os.environ.get(THREADS):  # the user's, since this machine has other cores
+            settings["cpus_per_task"] = int(threads)
         if args.slurm_partition:
             settings["slurm_partition"] = args.slurm_partition
         if args.gpus_per_run:
@@ -162,40 +168,37 @@ class Slurm:
 Launcher = Machine | Slurm
 
 
-# --- a plan ------------------------------------------------------------------------------------
+# --- trainings, and what follows them ------------------------------------------------------------
 
 
-def runs_of(plan: Plan, seeds: Sequence[int], out: Path) -> tuple[list[Run], list[Run]]:
-    """The runs of a plan: trainings of candidates, and runs of those that are best so far."""
-    tried = [facts for facts in plan.every if facts.tried]
-    tuning = make_runs(tried, out, [plan.shared.seed])
-    for run in tuning:
-        run.tuning = True
-    return tuning, make_runs(choose_facts(plan.every, out), out, seeds)
-
-
-def execute(plan: Plan, seeds: Sequence[int], launcher: Launcher, out: Path) -> list[Run]:
+def execute(
+    shared: Shared,
+    variants: Sequence[Variant],
+    seeds: Sequence[int],
+    launcher: Launcher,
+    out: Path,
+) -> list[Run]:
     """Train all candidates, then train and evaluate the best ones.
 
     Returns:
         The runs that should have finished: runs of the best candidates, and all tuning runs of an
         architecture if none of them has finished.
     """
-    write_shared(out, plan.shared)
-    write_trials(out, plan.trials.measured)
-    tuning, _ = runs_of(plan, seeds, out)
+    tuning = tuning_runs(variants, out, shared.seed)
+    begin(tuning, shared, out)
     launch(tuning, launcher)
-    trained = {run.facts.architecture for run in tuning if run.finished}
-    failed = [run for run in tuning if run.facts.architecture not in trained]
-    untrained = {run.facts.architecture for run in failed}
-    _, runs = runs_of(plan, seeds, out)
-    runs = [run for run in runs if run.facts.architecture not in untrained]
+    trained = {run.variant.architecture for run in tuning if run.finished}
+    failed = [run for run in tuning if run.variant.architecture not in trained]
+    untrained = {run.variant.architecture for run in failed}
+    runs = best_runs(variants, out, shared.seed, seeds)
+    runs = [run for run in runs if run.variant.architecture not in untrained]
+    begin(runs, shared, out)
     launch(runs, launcher)
     collect_rows(out)  # a command that was killed may have written those of a run alone
-    evaluated = {run.folder: run for run in runs}
+    evaluated = {run.folder for run in runs}
     for run in tuning:
-        if evaluated.get(run.folder, run).finished:
-            run.remove_checkpoints()
+        if run.folder not in evaluated:
+            run.discard()
     return [*runs, *failed]
 
 
@@ -210,12 +213,10 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
     """
     if not runs:
         return
-    for run in runs:
-        run.begin()
     waiting = [run for run in runs if not run.finished]
     at_once = launcher.jobs or len(waiting)
     active: dict[Run, LocalJob | submitit.Job] = {}
-    console, last = Console(), -LINE
+    console, last, told = Console(), -LINE, ""
     try:
         with Live(console=console, auto_refresh=False) as live:
             while True:
@@ -230,9 +231,9 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
                 lines = progress(runs, active)
                 if console.is_terminal:
                     live.update(Text("\n".join(lines)), refresh=True)
-                elif ended or time.monotonic() - last >= LINE:
-                    last = time.monotonic()
-                    print("; ".join(lines), flush=True)
+                elif "; ".join(lines) != told and (ended or time.monotonic() - last >= LINE):
+                    last, told = time.monotonic(), "; ".join(lines)
+                    print(told, flush=True)
                 if ended:
                     break
                 time.sleep(LOOK)
@@ -249,7 +250,7 @@ def progress(runs: Sequence[Run], active: Collection[Run]) -> list[str]:
     lines = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
     for run in active:
         step, stats = run.next_step, run.progress
-        total, done, speed = run.facts.updates, stats["updates"], float(stats.get("ups", 0))
+        total, done, speed = run.variant.updates, stats["updates"], float(stats.get("ups", 0))
         parts = [step.name if step else "finished"]
         if done:
             parts.append(f"epoch {stats['epoch']}, {done:,} of {total:,} updates")

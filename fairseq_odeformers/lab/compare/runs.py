@@ -11,6 +11,7 @@ keeps a second command from the same run.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shlex
@@ -32,33 +33,29 @@ from fairseq_odeformers.lab.commands import end_with_parent, python_command
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.options import name_differences
 
-from .experiment import Experiment, name_options
+from .experiment import Experiment
 from .results import (
     NOT_EVALUATED,
     RESULTS,
     RUN,
     Options,
     check_version,
-    choose_settings,
     clock,
     collect_rows,
     read_rows,
     to_words,
     write_rows,
 )
-from .scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, Facts, make_rows, read_progress
-from .variant import evaluation_words, training_words
+from .scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows, read_progress
+from .variant import Variant, evaluation_words, training_words
 
 LOCK, FAILURE, COMPARISON = ".lock", "failed.txt", "comparison.yaml"
+PREDICTING = "predicting"  # the steps whose outputs are scored
+MOST_NAMED = 5  # differences in a message
 # By kind, what a product is of what an evaluation prints; fairseq-eval-lm logs its score.
 PRINTED = {Kind.TRANSLATION: "stdout", Kind.LANGUAGE_MODEL: "all"}
 # Options of an evaluation that change no prediction, only the memory that it needs.
 BATCHING = ("batch-size", "max-sentences", "max-tokens")
-
-
-def label_of(facts: Facts) -> str:
-    """The name of a variant, with which the folders of its runs begin."""
-    return facts.architecture + name_options(facts.tried)
 
 
 # --- steps -------------------------------------------------------------------------------------
@@ -126,35 +123,33 @@ def explain_failure(output: str) -> str:
     )
 
 
-def make_steps(facts: Facts, folder: Path) -> Iterator[Step]:
+def make_steps(variant: Variant, folder: Path) -> Iterator[Step]:
     """The steps of a run."""
-    saving: Options = {"save-dir": str(folder), "seed": facts.seed}
+    average, saving = variant.average, {"save-dir": str(folder), "seed": variant.seed}
     saving |= {"log-format": "json", "log-interval": 20}
     # Without it, a resumed training has other batches than one that was not interrupted.
     saving["update-epoch-batch-itr"] = "True"
-    by = "update" if facts.options.get("save-interval-updates") else "epoch"
-    if facts.average:
-        saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = facts.average
-    if by == "update" or not facts.average:
+    by = "update" if variant.options.get("save-interval-updates") else "epoch"
+    if average:
+        saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = average
+    if by == "update" or not average:
         saving["no-epoch-checkpoints"] = True
-    words = training_words(facts.data, facts.options, **saving)
+    words = training_words(variant.data, variant.options, **saving)
     yield Step("training", ("fairseq-train", *words), TRAINED)
-    checkpoints = [BEST]
-    if facts.average:
-        checkpoints.append(AVERAGED)
+    if average:
         output = folder / f"{AVERAGED}.pt"
-        options = {"checkpoint-dir": folder, "by": by, "last": facts.average, "output": output}
+        options = {"checkpoint-dir": folder, "by": by, "last": average, "output": output}
         yield Step("averaging", ("odeformers", "average", *to_words(options)), output.name)
-    for checkpoint in checkpoints:
-        for split in facts.test_sets:
-            output = folder / f"{checkpoint}.{split}.{facts.output_suffix}"
-            evaluate = {"path": folder / f"{checkpoint}.pt", **facts.evaluate}
-            if facts.kind is Kind.CLASSIFICATION:
-                evaluate["output"] = output
-            words = evaluation_words(facts.kind, facts.data, facts.options, split, evaluate)
-            yield Step("predicting", tuple(words), output.name, PRINTED.get(facts.kind, ""))
-            if split in facts.score:
-                line = shlex.split(facts.score[split])
+    for checkpoint in (BEST, AVERAGED) if average else (BEST,):
+        for split in variant.test_sets:
+            output = folder / f"{checkpoint}.{split}.{variant.output_suffix}"
+            place: Options = {"path": folder / f"{checkpoint}.pt"}
+            if variant.kind is Kind.CLASSIFICATION:
+                place["output"] = output
+            words = evaluation_words(variant, split, **place)
+            yield Step(PREDICTING, tuple(words), output.name, PRINTED.get(variant.kind, ""))
+            if split in variant.score:
+                line = shlex.split(variant.score[split])
                 words = [word.replace("{output}", str(output)) for word in line]
                 yield Step("scoring", tuple(words), output.with_suffix(SCORE).name, "stdout")
 
@@ -167,7 +162,7 @@ class Run:
     """A training of a variant with one seed, and what follows it."""
 
     folder: Path
-    facts: Facts
+    variant: Variant
     tuning: bool = False  # it only trains, until the best candidate is known
 
     def __call__(self) -> None:
@@ -192,7 +187,7 @@ class Run:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """Training, averaging, evaluation and scoring; of a candidate, the first."""
-        steps = tuple(make_steps(self.facts, self.folder))
+        steps = tuple(make_steps(self.variant, self.folder))
         return steps[:1] if self.tuning else steps
 
     @property
@@ -207,7 +202,12 @@ class Run:
         if self.next_step or not (self.folder / RESULTS).exists():
             return False
         rows = read_rows(self.folder / RESULTS)
-        return all(row.trained if self.tuning else not row.state for row in rows)
+        if self.tuning:
+            return all(row.trained for row in rows)
+        # An earlier version wrote rows without a state for a candidate before its evaluation.
+        scored = {row.place for row in rows if row.metric}
+        outputs = sum(step.name == PREDICTING for step in self.steps)
+        return len(scored) >= outputs and not any(row.state for row in rows)
 
     def lock(self) -> FileLock:
         """The lock of whoever executes it; to enter it raises a Timeout if another process has."""
@@ -225,8 +225,14 @@ class Run:
     def check_data(self) -> None:
         """Check before a training that nobody has replaced the data."""
         if not (self.folder / TRAINED).exists():
-            if sha256(Path(self.facts.data)) != self.facts.data_digest:
-                raise ValueError(f"{self.facts.data} has changed since this comparison was begun")
+            if sha256(Path(self.variant.data)) != self.variant.data_digest:
+                raise ValueError(f"{self.variant.data} has changed since this comparison was begun")
+
+    def discard(self) -> None:
+        """Remove such checkpoints of a candidate, unless another process is executing it."""
+        with suppress(Timeout), self.lock():
+            if self.finished:
+                self.remove_checkpoints()
 
     def remove_checkpoints(self) -> None:
         """Remove the checkpoints that only the training and averaging need."""
@@ -239,7 +245,7 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / FAILURE).unlink(missing_ok=True)
         if not (self.folder / RUN).exists():
-            write_yaml(self.folder / RUN, replace(self.facts, begun=datetime.now().isoformat()))
+            write_yaml(self.folder / RUN, replace(self.variant, begun=datetime.now().isoformat()))
 
     def fail(self, reason: str) -> None:
         """Keep why the run has ended; it is not tried again by this command."""
@@ -253,7 +259,7 @@ class Run:
     @property
     def progress(self) -> dict[str, Any]:
         """What the end of its log tells; see :func:`.read_progress`."""
-        return read_progress(self.folder / TRAIN_LOG, self.facts.valid_subset)
+        return read_progress(self.folder / TRAIN_LOG, self.variant.valid_subset)
 
     @property
     def updates(self) -> int:
@@ -266,7 +272,7 @@ class Run:
         Args:
             lack: what the run lacks; "" if it has finished.
         """
-        rows = make_rows(read_yaml(self.folder / RUN, Facts), self.folder, lack)
+        rows = make_rows(read_yaml(self.folder / RUN, Variant), self.folder, lack)
         write_rows(self.folder / RESULTS, rows)
         collect_rows(self.folder.parent)
 
@@ -282,17 +288,42 @@ class Run:
             elif self.failure:
                 lack = f"failed: {self.failure}"
             else:
-                lack = f"{self.updates:,} of {self.facts.updates:,} updates"
+                lack = f"{self.updates:,} of {self.variant.updates:,} updates"
             self.write_results(lack)
 
 
-def make_runs(every: Iterable[Facts], out: Path, seeds: Sequence[int]) -> list[Run]:
-    """Runs of all facts with all seeds; those of the first seed come first."""
+def make_runs(
+    variants: Iterable[Variant], out: Path, seeds: Sequence[int], tuning: bool = False
+) -> list[Run]:
+    """Runs of all variants with all seeds; those of the first seed come first."""
     return [
-        Run(out / f"{label_of(facts)}-seed{seed}", replace(facts, seed=seed))
+        Run(out / f"{variant.label}-seed{seed}", replace(variant, seed=seed), tuning)
         for seed in seeds
-        for facts in every
+        for variant in variants
     ]
+
+
+def tuning_runs(variants: Iterable[Variant], out: Path, seed: int) -> list[Run]:
+    """The trainings of all candidates, with the seed that options are tuned with."""
+    return make_runs([each for each in variants if each.tried], out, [seed], tuning=True)
+
+
+def best_runs(variants: Sequence[Variant], out: Path, seed: int, seeds: Sequence[int]) -> list[Run]:
+    """Runs with all seeds of one variant of each architecture: its best so far, or its first.
+
+    The best one has the best validation with the seed that options are tuned with, also among
+    candidates of earlier commands.
+    """
+    candidates, quality = {each.label: each for each in variants}, {}
+    for folder, kept in read_begun(out).items():
+        candidates.setdefault(kept.label, kept)
+        if kept.seed == seed and (folder / RESULTS).exists():
+            quality[kept.label] = read_rows(folder / RESULTS)[0].quality
+    best = []
+    for name in dict.fromkeys(each.architecture for each in variants):
+        known = [each for each in candidates.values() if each.architecture == name]
+        best.append(max(known, key=lambda each: quality.get(each.label, -math.inf)))
+    return make_runs(best, out, seeds)
 
 
 # --- continuing --------------------------------------------------------------------------------
@@ -309,105 +340,112 @@ class Shared:
     effort: Options  # a budget, or where trainings end
     baseline: str  # the architecture that others are compared with
     seed: int  # that options are tuned with
-    parameters: int = 0  # of the baseline
-
-
-def read_yaml(path: Path, kind: type) -> Any:
-    """The value of a dataclass that :func:`write_yaml` has written."""
-    with reading(path, f"is no {path.name} of this version"):
-        return kind(**yaml.safe_load(path.read_text(encoding="utf-8")))
-
-
-def write_yaml(path: Path, value: Any) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(yaml.safe_dump(asdict(value), sort_keys=False), encoding="utf-8")
-
-
-def read_begun(out: Path) -> dict[Path, Facts]:
-    """The folders of all runs that have been begun, each with its facts."""
-    return {path.parent: read_yaml(path, Facts) for path in sorted(out.glob(f"*/{RUN}"))}
+    parameters: int = 0  # of the baseline, once it is tried
 
 
 def share(experiment: Experiment, out: Path) -> Shared:
     """What the runs of an experiment share, before its trials.
 
-    Of the first command in a folder, the baseline and the seed stay.
+    The baseline, if no other one is asked for, and the seed are those of the first command in a
+    folder.
 
     Raises:
-        ValueError: it is not what the runs in the folder share.
+        ValueError: the folder has something else than comparisons of this version.
     """
+    check_version(out)
+    ours = (COMPARISON, f"*/{COMPARISON}", f"*/*/{COMPARISON}", f"*/{RUN}")
+    others = any(not path.name.startswith(".") for path in out.glob("*"))
+    if others and not any(any(out.glob(pattern)) for pattern in ours):
+        raise ValueError(
+            f"--out {out}: it has files that are not of a comparison; give a new folder, such as "
+            f"--out {find_free_name(out)}"
+        )
+    kept = read_yaml(out / COMPARISON, Shared) if (out / COMPARISON).exists() else None
     limits = ("max-epoch", "max-update")
-    effort = {name: experiment.train[name] for name in limits if name in experiment.train}
-    if experiment.budget:
-        effort = {"budget": clock(60 * experiment.budget)}
-    now = Shared(
+    effort = {name: str(value) for name, value in experiment.train.items() if name in limits}
+    return Shared(
         data=experiment.data,
         data_digest=sha256(Path(experiment.data)),
         task=experiment.task,
         tune=" ".join(sorted(experiment.tune)),
-        effort={name: str(value) for name, value in effort.items()},
-        baseline=experiment.baseline or next(iter(experiment.architectures)),
-        seed=experiment.seeds[0],
+        effort={"budget": clock(60 * experiment.budget)} if experiment.budget else effort,
+        baseline=experiment.baseline
+        or (kept.baseline if kept else next(iter(experiment.architectures))),
+        seed=kept.seed if kept else experiment.seeds[0],
+        parameters=kept.parameters if kept else 0,
     )
-    check_version(out)
-    if not (out / COMPARISON).exists():
-        return now
-    kept = read_yaml(out / COMPARISON, Shared)
-    names = ["data", "task", "tune", *(["baseline"] if experiment.baseline else [])]
-    then, asked = ({k: getattr(each, k) for k in names} | each.effort for each in (kept, now))
-    if kept.data == now.data and kept.data_digest != now.data_digest:
-        raise ValueError(
-            f"{kept.data} has other files than when {out} was begun; give another folder, such as "
-            f"--out {find_free_name(out)}"
-        )
-    if changes := find_changes(then, asked):
-        told = ", ".join(dict.fromkeys(facts.architecture for facts in read_begun(out).values()))
-        refuse(out, f"{told}: {', '.join(changes)}")
-    return kept
 
 
-def write_shared(out: Path, shared: Shared) -> None:
-    """Keep what runs share, unless another command has meanwhile."""
-    out.mkdir(parents=True, exist_ok=True)
-    with FileLock(out / f".{COMPARISON}.lock"):
-        if not (out / COMPARISON).exists():
-            write_yaml(out / COMPARISON, shared)
+def begin(runs: Iterable[Run], shared: Shared, out: Path) -> None:
+    """Make the folders of runs, unless they are there.
 
-
-def check_begun(every: Iterable[Facts], out: Path) -> None:
-    """Check that runs of the same variants, with any seed, were begun with the same settings.
+    Of commands that begin at the same time, the second one is compared with the first.
 
     Raises:
-        ValueError: one was not; the message has the folders to delete.
+        ValueError: see :func:`check_begun`.
     """
-    asked, folders = {label_of(facts): facts for facts in every}, []
+    out.mkdir(parents=True, exist_ok=True)
+    with FileLock(out / f".{COMPARISON}.lock"):
+        check_begun(shared, [run.variant for run in runs], out)
+        if not (out / COMPARISON).exists():
+            write_yaml(out / COMPARISON, shared)
+        for run in runs:
+            run.begin()
+
+
+def check_begun(shared: Shared, variants: Iterable[Variant], out: Path) -> None:
+    """Check that what has begun in a folder was begun with the same settings.
+
+    Variants that cost the same differ in the values of tuned options alone.
+
+    Raises:
+        ValueError: it was not; the message has what differs, and the folders to delete if that is
+            enough.
+    """
+    begun, asked = read_begun(out), {variant.cost: variant for variant in variants}
+    general: tuple[str, ...] = ()
+    if (out / COMPARISON).exists():
+        kept = read_yaml(out / COMPARISON, Shared)
+        general = find_changes(common_settings(kept), common_settings(shared))
+        if kept.data == shared.data and kept.data_digest != shared.data_digest:
+            general += (f"the files of {kept.data} have changed",)
     told: dict[str, dict[str, None]] = {}  # architectures, by what has changed
-    for folder, kept in read_begun(out).items():
-        now = asked.get(label_of(kept), kept)
-        changes = find_changes(settings(kept), settings(now))
-        changes = changes if kept.code == now.code else ("the files of its plugin have changed",)
+    folders = []
+    for folder, variant in begun.items():
+        now = asked.get(variant.cost, variant)
+        changes = general + find_changes(settings(variant), settings(now))
+        if variant.code != now.code:
+            changes += ("the files of its plugin have changed",)
         if changes:
             folders.append(str(folder))
-            told.setdefault(", ".join(changes), {})[kept.architecture] = None
-    if folders:
+            named = ", ".join(list(dict.fromkeys(changes))[:MOST_NAMED])
+            told.setdefault(named, {})[variant.architecture] = None
+    if general and not begun:
+        told[", ".join(general)] = {COMPARISON: None}
+    if told:
         differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in told.items())
-        refuse(out, differences, f"delete {' '.join(folders)} to train anew, or ")
+        delete = "" if general else f"delete {' '.join(folders)} to train anew, or "
+        raise ValueError(
+            f"{out} was begun with other settings ({differences}); {delete}give another folder, "
+            f"such as --out {find_free_name(out)}"
+        )
 
 
-def refuse(out: Path, told: str, remedy: str = "") -> None:
-    """Refuse a command that differs from what has begun a folder."""
-    raise ValueError(
-        f"{out} was begun with other settings ({told}); {remedy}give another folder, such as --out "
-        f"{find_free_name(out)}"
-    )
+def common_settings(shared: Shared) -> Options:
+    """What commands that share a folder have in common."""
+    tune = f"{shared.tune} by seed {shared.seed}" if shared.tune else ""
+    names = {"data": shared.data, "task": shared.task, "tune": tune, "baseline": shared.baseline}
+    return {**names, **shared.effort}
 
 
-def settings(facts: Facts) -> Options:
-    """All that the runs of a variant have in common, but where the package is."""
-    evaluate = {f"evaluate {k}": v for k, v in facts.evaluate.items() if k not in BATCHING}
-    evaluate |= {f"score {split}": line for split, line in facts.score.items()}
-    evaluate |= {"splits": " ".join(sorted(facts.test_sets)), "bleu-tokenize": facts.bleu_tokenize}
-    return {"average": str(facts.average), **facts.options, "user-dir": "", **evaluate}
+def settings(variant: Variant) -> Options:
+    """What variants that cost the same have in common, but for where the package is."""
+    evaluate = {f"evaluate {k}": v for k, v in variant.evaluate.items() if k not in BATCHING}
+    evaluate |= {f"score {split}": line for split, line in variant.score.items()}
+    evaluate["splits"] = " ".join(sorted(variant.test_sets))
+    evaluate["bleu-tokenize"] = variant.bleu_tokenize
+    tuned = dict.fromkeys(variant.tried)
+    return {"average": str(variant.average), **variant.options, **evaluate, "user-dir": "", **tuned}
 
 
 def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
@@ -422,22 +460,20 @@ def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, 
     )
 
 
-# --- tuning ------------------------------------------------------------------------------------
+# --- files -------------------------------------------------------------------------------------
 
 
-def choose_facts(every: Sequence[Facts], out: Path) -> list[Facts]:
-    """The facts of one candidate for each architecture: its best so far, or else its first.
+def read_yaml(path: Path, kind: type) -> Any:
+    """The value of a dataclass that :func:`write_yaml` has written."""
+    with reading(path, f"is no {path.name} of this version"):
+        return kind(**yaml.safe_load(path.read_text(encoding="utf-8")))
 
-    The best one has the best validation with the seed that options are tuned with, also among
-    candidates of earlier commands.
-    """
-    names, begun = dict.fromkeys(facts.architecture for facts in every), read_begun(out)
-    files = [path / RESULTS for path, facts in begun.items() if facts.architecture in names]
-    rows = [r for path in files if path.exists() for r in read_rows(path) if not r.metric]
-    tuned = choose_settings(rows).settings
-    chosen = []
-    for name in names:
-        known = [facts for facts in (*every, *begun.values()) if facts.architecture == name]
-        best = (facts for facts in known if facts.tuned == tuned.get(name))
-        chosen.append(next(best, known[0]))
-    return chosen
+
+def write_yaml(path: Path, value: Any) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(yaml.safe_dump(asdict(value), sort_keys=False), encoding="utf-8")
+
+
+def read_begun(out: Path) -> dict[Path, Variant]:
+    """The folders of all runs that have been begun, each with what determines it."""
+    return {path.parent: read_yaml(path, Variant) for path in sorted(out.glob(f"*/{RUN}"))}

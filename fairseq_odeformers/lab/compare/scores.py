@@ -39,12 +39,12 @@ from .results import (
     BEST_CHECKPOINT,
     CPU,
     Curve,
-    Options,
     Predictions,
     Row,
     write_curve,
     write_predictions,
 )
+from .variant import Variant
 
 # --- logs of fairseq-train with --log-format json ------------------------------------------------
 
@@ -285,58 +285,6 @@ SCORE = ".score"  # the suffix of what a recipe's own command prints
 BEST, AVERAGED = "checkpoint_best", "averaged"  # names of checkpoints
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known of a run before it begins."""
-
-    architecture: str  # its name in tables
-    seed: int
-    task: str
-    data: str
-    options: Options  # of fairseq-train, without the seed and the folder
-    data_digest: str = ""  # of its files
-    code: str = ""  # a digest of the plugin's files
-    tried: Options = field(default_factory=dict)  # the values of tuned options
-    evaluate: Options = field(default_factory=dict)  # options of the evaluation
-    average: int = 0
-    # The splits to evaluate on, each with the file of its references or texts, if there is one.
-    test_sets: dict[str, str | None] = field(default_factory=dict)
-    score: dict[str, str] = field(default_factory=dict)  # a recipe's own commands, by split
-    bleu_tokenize: str | None = None
-    paper: dict[str, float] = field(default_factory=dict)
-    parameters: int = 0
-    budget: float | None = None
-    updates: int = 0
-    epoch_updates: int = 0
-    size: str = ""
-    defaults: Options = field(default_factory=dict)  # other options of the model
-    baseline: str = ""
-    environment: str = ""
-    command: str = ""
-    begun: str = ""
-    validation_texts: int | None = None
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of models that the task trains."""
-        return Kind.of_task(self.task) or Kind.TRANSLATION
-
-    @property
-    def valid_subset(self) -> str:
-        """The validation set that chooses the best checkpoint: the first one of the training."""
-        return str(self.options.get("valid-subset", "valid")).split(",")[0]
-
-    @property
-    def tuned(self) -> str:
-        """The values of tuned options in a text."""
-        return " ".join(f"{name} {value}" for name, value in self.tried.items())
-
-    @property
-    def output_suffix(self) -> str:
-        """Of the file of predictions: a table of classes, or what fairseq prints."""
-        return "tsv" if self.kind is Kind.CLASSIFICATION else "out"
-
-
 # The columns of a row that are facts.
 KNOWN = (
     *("baseline", "task", "data", "environment", "command", "begun", "architecture", "tuned"),
@@ -345,7 +293,7 @@ KNOWN = (
 CHECKPOINTS = {BEST: BEST_CHECKPOINT, AVERAGED: "average of the last {} checkpoints"}
 
 
-def make_rows(facts: Facts, folder: Path, state: str = "") -> list[Row]:
+def make_rows(facts: Variant, folder: Path, state: str = "") -> list[Row]:
     """The rows of a run, with its learning curve and its predictions as files in its folder.
 
     Args:
@@ -385,7 +333,7 @@ def make_rows(facts: Facts, folder: Path, state: str = "") -> list[Row]:
     return rows
 
 
-def score_rows(facts: Facts, row: Row, outputs: Path, texts: str | None) -> list[Row]:
+def score_rows(facts: Variant, row: Row, outputs: Path, texts: str | None) -> list[Row]:
     """The rows of a checkpoint on a split, for each of its scores.
 
     Args:

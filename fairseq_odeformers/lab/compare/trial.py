@@ -6,8 +6,6 @@ costs.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import multiprocessing
 import os
@@ -15,11 +13,10 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import torch
 from fairseq import metrics, tasks, utils
@@ -27,20 +24,18 @@ from fairseq.data import FairseqDataset
 from fairseq.data.iterators import GroupedIterator
 from fairseq.trainer import Trainer
 
-from fairseq_odeformers.files import naming_faults, replacing
+from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.lab.commands import end_with_parent
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .variant import Untrained, Variant
+from .variant import Variant, count_parameters
 
 FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
-TRIALS = "trials.json"  # what has been measured for the runs in a folder
+THREADS = "OMP_NUM_THREADS"  # of torch
 STEPS = 4  # updates that are timed at least, unless the time is over
 SECONDS = 2.0  # of updates that are timed at least where they determine the length of a training
 EXAMPLES = 16  # that are validated on
-# The ends of options that do not change the size of a model, and hardly the time of an update.
-COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 LONGER = {  # the options that make room for a longer example
     Kind.TRANSLATION: "--max-source-positions and --max-target-positions",
     Kind.CLASSIFICATION: "--shorten-method truncate, or --max-positions",
@@ -49,91 +44,37 @@ LONGER = {  # the options that make room for a longer example
 }
 
 
-@dataclass(frozen=True)
-class Trial:
-    """What a trial has measured."""
-
-    parameters: int  # that are trained
-    epoch_updates: int  # of one epoch
-    seconds: float  # of an update, on average
-    timed: int  # updates
-    validation_texts: int | None = None  # that choose the best checkpoints, if they are texts
-
-
-@dataclass(frozen=True)
-class Trials:
-    """Trials of the runs in a folder, and what is measured of them once.
-
-    Attributes:
-        measured: by digests of what it depends on.
-    """
-
-    data_digest: str
-    measured: dict[str, Any]
-
-    def count(self, variant: Variant) -> int:
-        """The parameters of a variant."""
-        key = f"parameters {self.digest(variant)}"
-        if key not in self.measured:
-            self.measured[key] = variant.build().parameters
-        return self.measured[key]
-
-    def measure(self, variant: Variant, end: float = math.inf) -> Trial:
-        """The trial of a variant, which begins nothing that can be left out after *end*."""
-        key = f"trial {self.digest(variant)}"
-        if key not in self.measured:
-            self.measured[key] = asdict(try_variant(variant, end))
-        elif variant.tried:
-            variant.build()  # a value that hardly costs time may still be wrong
-        known = (field.name for field in fields(Trial))  # an earlier version measured more
-        return Trial(**{name: self.measured[key].get(name) for name in known})
-
-    def digest(self, variant: Variant) -> str:
-        """A digest of all that a trial depends on; options that hardly cost time are left out."""
-        experiment, free = variant.experiment, (*COST_FREE, "user-dir")
-        costly = {k: value for k, value in variant.options.items() if not k.endswith(free)}
-        facts = [costly, experiment.evaluate, sorted(experiment.test_sets), variant.code]
-        facts.append(self.data_digest)
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def read_trials(out: Path) -> dict[str, Any]:
-    """What has been measured for the runs in a folder."""
-    path = out / TRIALS
-    with naming_faults(path, "is damaged; remove it"):
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def write_trials(out: Path, measured: dict[str, Any]) -> None:
-    """Add to what has been measured."""
-    with replacing(out / TRIALS) as path:
-        path.write_text(json.dumps({**read_trials(out), **measured}, indent=1), encoding="utf-8")
-
-
-def try_variant(variant: Variant, end: float = math.inf) -> Trial:
+def try_variant(variant: Variant, end: float = math.inf) -> Variant:
     """Build a model once, check the data with it, and time a few updates.
 
     Args:
         end: on the clock; what can be left out is not begun after it.
+
+    Returns:
+        the variant with what is measured.
     """
-    untrained = variant.build()
-    trainer, updates = start_training(variant, untrained)
+    trainer, updates = start_training(variant)
     check_data(variant, trainer)
     check_metric(trainer)
-    epoch_updates, least = len(updates), SECONDS if variant.experiment.budget else 0.0
-    times = time_updates(trainer, updates, least, end)
-    texts = None
-    if variant.experiment.kind in (Kind.TRANSLATION, Kind.CLASSIFICATION):
+    epoch_updates, least = len(updates), SECONDS if variant.budget else 0.0
+    seconds, texts = fmean(time_updates(trainer, updates, least, end)), None
+    if variant.kind in (Kind.TRANSLATION, Kind.CLASSIFICATION):
         texts = len(validation_set(trainer))
-    return Trial(untrained.parameters, epoch_updates, fmean(times), len(times), texts)
+    return replace(
+        variant,
+        parameters=count_parameters(trainer.get_model()),
+        epoch_updates=epoch_updates,
+        update_seconds=seconds,
+        validation_texts=texts,
+    )
 
 
 # --- a few updates -----------------------------------------------------------------------------
 
 
-def start_training(variant: Variant, untrained: Untrained) -> tuple[Trainer, GroupedIterator]:
+def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
     """fairseq's trainer, and the updates of its first epoch in the order of a training."""
-    cfg, task, model = untrained
+    cfg, (task, model) = variant.cfg, variant.build()
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
         raise ValueError(f"--finetune-from-model {start}: no such checkpoint; train it first")
@@ -147,8 +88,7 @@ def start_training(variant: Variant, untrained: Untrained) -> tuple[Trainer, Gro
         if not isinstance(error, IndexError) and "dataset is empty" not in str(error):
             raise  # both are fairseq's, where it leaves all examples out
         raise ValueError(
-            f"{variant.experiment.data}: no training example fits; check --max-tokens and "
-            "--max-positions"
+            f"{variant.data}: no training example fits; check --max-tokens and --max-positions"
         ) from error
     return trainer, GroupedIterator(batches, cfg.optimization.update_freq[0])
 
@@ -216,26 +156,26 @@ def check_data(variant: Variant, trainer: Trainer) -> None:
     They are batched as the trainings and evaluations will do it, where fairseq refuses them, but
     for ``fairseq-eval-lm``, which leaves out longer ones.
     """
-    experiment, task, model = variant.experiment, trainer.task, trainer.get_model()
-    longer = f"does not fit; give {LONGER[experiment.kind]}, or"
+    task, model = trainer.task, trainer.get_model()
+    longer = f"does not fit; give {LONGER[variant.kind]}, or"
     for subset in trainer.cfg.dataset.valid_subset.split(","):
         remedy = "--max-tokens-valid, or --skip-invalid-size-inputs-valid-test"
         task.load_dataset(subset, combine=False, epoch=1)
-        with naming_faults(f"{experiment.data}, {subset}", f"{longer} {remedy}"):
+        with naming_faults(f"{variant.data}, {subset}", f"{longer} {remedy}"):
             trainer.get_valid_iterator(subset)
-    for split in experiment.test_sets:
+    for split in variant.test_sets:
         reader, parsed, most = task, variant.parse_evaluation(split), None
         limits = [model.max_positions(), task.max_positions()]
-        if experiment.kind is not Kind.CLASSIFICATION:
+        if variant.kind is not Kind.CLASSIFICATION:
             most = parsed.dataset.max_tokens
-            if experiment.kind is not Kind.TRANSLATION:
+            if variant.kind is not Kind.TRANSLATION:
                 limits.pop()
                 parsed.task.tokens_per_sample -= parsed.eval_lm.context_window
             reader = tasks.setup_task(parsed.task)
         elif parsed.truncate or allows_truncation(task.cfg):
             limits = []
         reader.load_dataset(split)
-        with naming_faults(f"{experiment.data}, {split}", f"{longer} other options of evaluate"):
+        with naming_faults(f"{variant.data}, {split}", f"{longer} other options of evaluate"):
             reader.get_batch_iterator(
                 reader.dataset(split),
                 max_tokens=most,
@@ -274,7 +214,8 @@ def _answer(sender: Connection, function: Callable) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     warnings.simplefilter("ignore")  # the trainings' logs have them
-    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    if threads := os.environ.get(THREADS):
+        torch.set_num_threads(int(threads))
     try:
         result = function()
     except Exception as error:

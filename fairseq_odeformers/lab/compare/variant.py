@@ -1,7 +1,7 @@
 """Variants: the architectures of an experiment at each value of tuned options.
 
-A variant has all options of ``fairseq-train``, and the words of the commands that train and
-evaluate it. These are parsed by fairseq's own parsers, so that a wrong option ends no run later.
+A variant is the record of all that determines a run, which keeps it as ``run.yaml``. Its options
+are parsed by fairseq's own parsers, so that a wrong one ends no run later.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from fairseq import tasks
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from omegaconf import DictConfig
@@ -52,40 +52,84 @@ REPEATED = {
 # A share such as 10% is taken of these until the trial has counted the updates.
 PROVISIONAL_UPDATES = 1000
 LEAST_WRONG_RATE = 1.0  # of Adam, from which on a training cannot but diverge
-
-
-class Untrained(NamedTuple):
-    """A model, its task and its configuration, as fairseq-train makes them of the options."""
-
-    cfg: DictConfig
-    task: FairseqTask
-    model: BaseFairseqModel
-
-    @property
-    def parameters(self) -> int:
-        """The number of trained parameters."""
-        return sum(each.numel() for each in self.model.parameters() if each.requires_grad)
+# The ends of options that do not change the size of a model, and hardly the time of an update.
+COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
 
 @dataclass(frozen=True)
 class Variant:
-    """An architecture at one value of each tuned option."""
+    """An architecture at one value of each tuned option, with all that determines its runs.
 
-    experiment: Experiment
-    name: str  # in tables
-    options: Options  # of fairseq-train, except for the seed and the folder
+    The fields from ``parameters`` on are known when it has been tried.
+    """
+
+    architecture: str  # its name in tables
+    seed: int
+    task: str
+    data: str
+    options: Options  # of fairseq-train, without the seed and the folder
+    data_digest: str = ""  # of its files
+    code: str = ""  # a digest of the plugin's files that it depends on
     tried: Options = field(default_factory=dict)  # the values of tuned options
-    code: str = ""  # a digest of the user's files that it depends on
+    evaluate: Options = field(default_factory=dict)  # options of the evaluation
+    average: int = 0
+    # The splits to evaluate on, each with the file of its references or texts, if there is one.
+    test_sets: dict[str, str | None] = field(default_factory=dict)
+    score: dict[str, str] = field(default_factory=dict)  # a recipe's own commands, by split
+    bleu_tokenize: str | None = None
+    paper: dict[str, float] = field(default_factory=dict)
+    baseline: str = ""
+    budget: float | None = None  # minutes
+    parameters: int = 0  # that are trained
+    updates: int = 0
+    epoch_updates: int = 0  # of one epoch
+    update_seconds: float = 0.0  # of an update, on average
+    validation_texts: int | None = None  # that choose the best checkpoint, if they are texts
     size: str = ""  # how its width was chosen
+    defaults: Options = field(default_factory=dict)  # other options of the model
+    environment: str = ""
+    command: str = ""  # when the command that planned it was started
+    begun: str = ""
 
     @property
     def arch(self) -> str:
         return self.options["arch"]
 
     @property
+    def kind(self) -> Kind:
+        """The kind of models that the task trains."""
+        return Kind.of_task(self.task) or Kind.TRANSLATION
+
+    @property
     def label(self) -> str:
-        """The name among all variants, with which its folders begin."""
-        return self.name + name_options(self.tried)
+        """The name among all variants, with which the folders of its runs begin."""
+        return self.architecture + name_options(self.tried)
+
+    @property
+    def cost(self) -> str:
+        """The name that it shares with variants of its size whose updates take as long."""
+        tried = {name: v for name, v in self.tried.items() if not name.endswith(COST_FREE)}
+        return self.architecture + name_options(tried)
+
+    @property
+    def tuned(self) -> str:
+        """The values of tuned options in a text."""
+        return " ".join(f"{name} {value}" for name, value in self.tried.items())
+
+    @property
+    def valid_subset(self) -> str:
+        """The validation set that chooses the best checkpoint: the first one of the training."""
+        return str(self.options.get("valid-subset", "valid")).split(",")[0]
+
+    @property
+    def output_suffix(self) -> str:
+        """Of the file of predictions: a table of classes, or what fairseq prints."""
+        return "tsv" if self.kind is Kind.CLASSIFICATION else "out"
+
+    @property
+    def seconds(self) -> float:
+        """Of a training, as planned."""
+        return 60 * self.budget if self.budget else self.updates * self.update_seconds
 
     def change(self, **changes: Any) -> Variant:
         """The variant with other options, by their names with underscores; None removes one."""
@@ -96,7 +140,7 @@ class Variant:
     def cfg(self) -> DictConfig:
         """The configuration that ``fairseq-train`` makes of the options."""
         options = {**resolve_shares(self.options, PROVISIONAL_UPDATES), "user-dir": None}
-        line = training_words(self.experiment.data, options)
+        line = training_words(self.data, options)
         cfg = make_config(parse_args_and_arch(training_parser(), line))
         rates = cfg.optimization.lr
         if min(rates) <= 0:
@@ -105,31 +149,34 @@ class Variant:
             raise ValueError(f"--lr {options['lr']}: give Adam a rate below 1, such as 1e-3")
         return cfg
 
-    def build(self) -> Untrained:
-        """The model of the options, in its initial state."""
+    def build(self) -> tuple[FairseqTask, BaseFairseqModel]:
+        """The task and the model of the options, in its initial state."""
         torch.manual_seed(1)
         task = tasks.setup_task(self.cfg.task)
-        return Untrained(self.cfg, task, task.build_model(self.cfg.model))
+        return task, task.build_model(self.cfg.model)
 
     def parse_evaluation(self, split: str) -> Any:
         """What the program of an evaluation makes of its words: a namespace or a config."""
-        kind, data = self.experiment.kind, self.experiment.data
-        evaluate = {**self.experiment.evaluate, "path": "checkpoint", "user-dir": None}
-        _, *words = evaluation_words(kind, data, self.options, split, evaluate)
+        evaluate = {"path": "checkpoint", "user-dir": None}
+        _, *words = evaluation_words(self, split, **evaluate)
         with naming_faults("evaluate", "is refused"):
-            if kind is Kind.CLASSIFICATION:
+            if self.kind is Kind.CLASSIFICATION:
                 return raise_errors(make_parser()).parse_args(words[1:])
-            translates = kind is Kind.TRANSLATION
+            translates = self.kind is Kind.TRANSLATION
             parser = raise_errors(get_generation_parser() if translates else get_eval_lm_parser())
             args = parse_args_and_arch(parser, words)
         return convert_namespace_to_omegaconf(args)
 
-    @property
-    def defaults(self) -> Options:
+    def find_defaults(self) -> Options:
         """The options of the model that nobody has set, at their values."""
         names = (name for name in default_options(self.arch) if hyphenate(name) not in self.options)
         values = {name: getattr(self.cfg.model, name, None) for name in sorted(names)}
         return {hyphenate(name): str(value) for name, value in values.items() if value is not None}
+
+
+def count_parameters(model: BaseFairseqModel) -> int:
+    """How many are trained."""
+    return sum(each.numel() for each in model.parameters() if each.requires_grad)
 
 
 def make_variants(experiment: Experiment) -> list[Variant]:
@@ -143,17 +190,36 @@ def make_variants(experiment: Experiment) -> list[Variant]:
             tried = dict(zip(experiment.tune, values))
             called = " ".join([name, *(f"--tune {key}={value}" for key, value in tried.items())])
             with naming_faults(called, "cannot be trained"), blaming():
-                options = resolve_options(experiment, name, {**own, **tried})
-                code = digest_plugin(experiment, options["arch"])
-                variant = Variant(experiment, name, options, tried, code)
-                variant.cfg  # noqa: B018  parses the options
-            variants.append(variant)
-    of_plugin = {variant.name: variant.arch for variant in variants if variant.code}
+                variants.append(make_variant(experiment, name, {**own, **tried}, tried))
+    of_plugin = {each.architecture: each.arch for each in variants if each.code}
     for name, arch in of_plugin.items() if experiment.check else ():
         _, own = split_sizes({**experiment.architectures[name], "arch": None})
         with naming_faults(name, "cannot be trained"), blaming():
             require(arch, *to_words(own), task=experiment.task)
     return variants
+
+
+def make_variant(experiment: Experiment, name: str, own: Options, tried: Options) -> Variant:
+    """The variant of an architecture's options."""
+    options = resolve_options(experiment, name, own)
+    variant = Variant(
+        architecture=name,
+        seed=experiment.seeds[0],
+        task=experiment.task,
+        data=experiment.data,
+        options=options,
+        code=digest_plugin(experiment, options["arch"]),
+        tried=tried,
+        evaluate=experiment.evaluate,
+        average=experiment.average,
+        test_sets=experiment.test_sets,
+        score=experiment.score,
+        bleu_tokenize=experiment.bleu_tokenize or None,
+        paper=experiment.paper.get(name, {}),
+        budget=experiment.budget,
+    )
+    variant.cfg  # noqa: B018  parses the options
+    return variant
 
 
 def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
@@ -191,7 +257,10 @@ def option_names(experiment: Experiment, arch: str) -> set[str]:
 
 
 def digest_plugin(experiment: Experiment, arch: str) -> str:
-    """A digest of the plugin's Python files, if it defines the model, task or criterion."""
+    """A digest of the plugin's Python files, if an architecture depends on any of them.
+
+    They may define its model, its preset, the task or the criterion.
+    """
     if experiment.plugin is None:
         return ""
     folder = Path(experiment.plugin).resolve()
@@ -199,6 +268,7 @@ def digest_plugin(experiment: Experiment, arch: str) -> str:
     registries = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY
     classes = (registry.get(name, object) for registry, name in zip(registries, names))
     modules = {parent.__module__ for each in classes for parent in each.__mro__}
+    modules.add(ARCH_CONFIG_REGISTRY[arch].__module__)
     files = [getattr(sys.modules.get(name), "__file__", None) or "/" for name in modules]
     if not any(Path(file).resolve().is_relative_to(folder) for file in files):
         return ""
@@ -230,20 +300,15 @@ def training_words(data: str, options: Options, **more: object) -> list[str]:
     return [data, *to_words({**fixed, **options, **more})]
 
 
-def evaluation_words(
-    kind: Kind, data: str, options: Options, split: str, evaluate: Options
-) -> list[str]:
-    """The command that predicts a split.
-
-    Args:
-        options: of the training.
-        evaluate: of the command, with the ``path`` of the checkpoint.
-    """
+def evaluation_words(variant: Variant, split: str, **more: object) -> list[str]:
+    """The command that predicts a split; *more* has the ``path`` of the checkpoint."""
+    options, evaluate = variant.options, {**variant.evaluate, **more}
     words: Options = {"user-dir": options.get("user-dir")}
-    if kind is Kind.CLASSIFICATION:
-        return ["odeformers", "predict", data, *to_words({**words, "split": split, **evaluate})]
-    program = "fairseq-generate" if kind is Kind.TRANSLATION else "fairseq-eval-lm"
-    words |= {name: options[name] for name in REPEATED[kind] if name in options}
+    if variant.kind is Kind.CLASSIFICATION:
+        words |= {"split": split, **evaluate}
+        return ["odeformers", "predict", variant.data, *to_words(words)]
+    program = "fairseq-generate" if variant.kind is Kind.TRANSLATION else "fairseq-eval-lm"
+    words |= {name: options[name] for name in REPEATED[variant.kind] if name in options}
     # With its default of 8, fairseq leaves out up to seven examples.
     words |= {"gen-subset": split, "required-batch-size-multiple": 1}
-    return [program, data, *to_words({**words, **evaluate})]
+    return [program, variant.data, *to_words({**words, **evaluate})]

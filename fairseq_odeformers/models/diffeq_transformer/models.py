@@ -28,7 +28,7 @@ class TimeConfig(FairseqDataclass):
     time_embed_dim: Optional[int] = option(
         None,
         "width E of the time embedding of each weight (default: steps - 1, so that the model is as "
-        "large as a Transformer with as many layers as steps)",
+        "large as a Transformer with as many layers as steps; 1 for a single step)",
         at_least=1,
     )
     time_frequencies: int = option(

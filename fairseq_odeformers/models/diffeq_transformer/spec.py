@@ -29,5 +29,8 @@ class BlockSpec(Spec):
 
     @property
     def time_width(self) -> int:
-        """E. Without the option, F and c together are as large as the weights of L layers."""
+        """E. Without the option, F and c together are as large as the weights of L layers.
+
+        Those of a single step are as large as two: without e(t), it would have no biases.
+        """
         return self.time_embed_dim or max(self.steps - 1, 1)

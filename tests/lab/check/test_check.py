@@ -13,6 +13,7 @@ from script_helpers import module
 from fairseq_odeformers.cli import architectures
 from fairseq_odeformers.lab.check.command import check, judge, main, require
 from fairseq_odeformers.lab.check.properties import PROPERTIES, Property, difference
+from fairseq_odeformers.models.common.papers import paper_of
 from fairseq_odeformers.models.common.sizes import default_options
 
 FINITE = "forward and backward are finite"
@@ -43,26 +44,40 @@ VARIANTS = [  # options that choose another form of a layer
     "transevolve --self-attention-value-projection --cross-attention-value-norm "
     "--cross-attention-value-projection",
     "macaron_transformer --cross-self-attention --no-cross-attention",
-    *("ode_transformer_lm --rk-order 4 --rk-field released", "ode_transformer_lm --rk-order 3"),
-    "ode_transformer_lm --rk-coefficients learned",
+    "ode_transformer_lm --rk-order 4 --rk-field released",
+    "ode_transformer --rk-order 3 --dense-history",
+    "ode_transformer_classifier --rk-coefficients learned",
     "pcformer_lm --rk-order 4 --rk-field released --rk-norm --alpha-per-layer",
-    "node_transformer --adaptivity sequence",
 ]
 
 
-def distinct(archs):
-    """Of architectures that differ in sizes and dropouts alone, which ``check`` chooses, one."""
-    sizes = re.compile(r"(dropout|dim|heads|layers|depth|blocks|experts|max_positions)$")
-    chosen = {}
-    for arch in archs:
-        options = {name: str(value) for name, value in default_options(arch).items()}
-        kept = {name: value for name, value in options.items() if not sizes.search(name)}
-        chosen.setdefault((ARCH_MODEL_REGISTRY[arch], *sorted(kept.items())), arch)
-    return [*chosen.values()]
+# Options that check chooses, or that decide how often or how long, not what, a layer computes.
+SIZES = r"(dropout|dim|heads|layers|depth|blocks|experts|positions|steps|share_.*|help)$"
 
 
-@pytest.mark.parametrize("line", [*distinct(architectures()), *VARIANTS])
+def features(line):
+    """The class of an architecture's model, and the values of its options, by family."""
+    arch, *_ = line.split()
+    options = {name: str(v) for name, v in default_options(arch).items()}
+    given = re.findall(r"--([\w-]+)(?: (\w+))?", line)
+    options |= {name.replace("-", "_"): value or "True" for name, value in given}
+    kept = (item for item in options.items() if not re.search(SIZES, item[0]))
+    return {ARCH_MODEL_REGISTRY[arch], *((paper_of(arch), *item) for item in kept)}
+
+
+def representatives(lines):
+    """Lines with all features of all; each has one that those before it do not have."""
+    left = {line: features(line) for line in lines}
+    while left:
+        line = max(left, key=lambda one: len(left[one]))
+        covered = left.pop(line)
+        left = {other: rest for other in left if (rest := left[other] - covered)}
+        yield line
+
+
+@pytest.mark.parametrize("line", representatives([*VARIANTS, *architectures()[::-1]]))
 def test_every_architecture_has_every_property(line):
+    """At least one has each model, and each form of a layer that an option of a family chooses."""
     assert [str(verdict) for verdict in check(*line.split()) if verdict.fault] == []
 
 

@@ -12,7 +12,8 @@ from fairseq_odeformers.lab.compare.results import (
     write_predictions,
     write_rows,
 )
-from fairseq_odeformers.lab.compare.scores import Facts, make_rows
+from fairseq_odeformers.lab.compare.scores import make_rows
+from fairseq_odeformers.lab.compare.variant import Variant
 
 CLASSIFICATION = {"task": "sentence_prediction", "metric": "accuracy"}
 TRANSLATION = {"task": "translation", "metric": "BLEU"}
@@ -116,7 +117,7 @@ def write_scripted(out, architecture, seed):
         rows.append(f"{number}\t{target}\t{answer}\t{shares}\n")
     (folder / "checkpoint_best.test.tsv").write_text("".join(rows))
     chosen = {"best-checkpoint-metric": "accuracy", "maximize-best-checkpoint-metric": True}
-    facts = Facts(
+    variant = Variant(
         architecture,
         seed,
         "sentence_prediction",
@@ -128,5 +129,5 @@ def write_scripted(out, architecture, seed):
         begun=f"{[*SCRIPTS].index(architecture)}{seed}",
     )
     (folder / "run.yaml").touch()
-    write_rows(folder / "results.csv", make_rows(facts, folder))
+    write_rows(folder / "results.csv", make_rows(variant, folder))
     collect_rows(out)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 from filelock import FileLock
-from lab.compare.test_runs import FACTS
+from lab.compare.test_runs import VARIANT
 from submitit import AutoExecutor
 
 from fairseq_odeformers.lab.compare.launch import (
@@ -88,6 +88,10 @@ def test_a_cluster_is_chosen_only_where_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     args = Namespace(cluster="slurm", slurm_partition=None, gpus_per_run=None, time=None, jobs=2)
+    args.budget = 1.0
+    with pytest.raises(ValueError, match="--budget: .* give --epochs or --max-update"):
+        choose_launcher(args, tmp_path)
+    args.budget = None
     with pytest.raises(ValueError, match="--cluster slurm: .*srun"):
         choose_launcher(args, tmp_path)
     args.cluster = "local"
@@ -101,7 +105,7 @@ def test_a_cluster_gets_all_runs_at_once(tmp_path):
     """By the public interface of submitit, here of its executor for tests."""
     slurm = Slurm.__new__(Slurm)
     slurm.executor = AutoExecutor(tmp_path / "jobs", cluster="debug")
-    runs = [Run(tmp_path / str(n), FACTS) for n in range(2)]
+    runs = [Run(tmp_path / str(n), VARIANT) for n in range(2)]
     jobs = slurm.submit(runs)
     assert list(jobs) == runs and slurm.jobs is None
 
@@ -138,7 +142,7 @@ def run(tmp_path):
     folder.mkdir()
     stats = '{"epoch": 2, "num_updates": "150", "ups": "1.5", "valid_loss": "8"}'
     (folder / TRAIN_LOG).write_text(f"a | INFO | train_inner | {stats}\n")
-    return Run(folder, replace(FACTS, updates=600))
+    return Run(folder, replace(VARIANT, updates=600))
 
 
 def test_progress_says_what_is_left(run):

@@ -15,25 +15,29 @@ from fairseq_odeformers.lab.compare import runs
 from fairseq_odeformers.lab.compare.experiment import Experiment
 from fairseq_odeformers.lab.compare.results import read_rows
 from fairseq_odeformers.lab.compare.runs import (
+    Shared,
     Step,
+    begin,
+    best_runs,
     check_begun,
-    choose_facts,
     explain_failure,
     make_runs,
     make_steps,
     read_yaml,
     share,
-    write_shared,
+    write_yaml,
 )
-from fairseq_odeformers.lab.compare.scores import TRAIN_LOG, TRAINED, Facts
+from fairseq_odeformers.lab.compare.scores import TRAIN_LOG, TRAINED
+from fairseq_odeformers.lab.compare.variant import Variant
 
 OPTIONS = {"arch": "transformer", "source-lang": "de", "target-lang": "en", "lr": "1e-3"}
-FACTS = Facts("a", 1, "translation", "/data", OPTIONS, updates=78, baseline="a")
+VARIANT = Variant("a", 1, "translation", "/data", OPTIONS, updates=78, baseline="a")
+SHARED = Shared("/data", "", "translation", "", {}, "a", 1)
 FORK = multiprocessing.get_context("fork")
 
 
-def lines(facts, folder=Path("out/a-seed1")):
-    return [(step, " ".join(step.words)) for step in make_steps(facts, folder)]
+def lines(variant, folder=Path("out/a-seed1")):
+    return [(step, " ".join(step.words)) for step in make_steps(variant, folder)]
 
 
 # --- steps -----------------------------------------------------------------------------
@@ -50,8 +54,10 @@ def test_what_a_run_averages_and_scores(saving, by, kept):
     """The checkpoints that the training keeps, and each translation of the splits with a score."""
     score = {"test": "odeformers score-wmt14 en-de {output}"}
     sets = dict.fromkeys(["valid", "test"])
-    facts = replace(FACTS, options={**OPTIONS, **saving}, average=2, test_sets=sets, score=score)
-    (_, training), (_, averaging), *others = lines(facts)
+    variant = replace(
+        VARIANT, options={**OPTIONS, **saving}, average=2, test_sets=sets, score=score
+    )
+    (_, training), (_, averaging), *others = lines(variant)
     assert kept in training and "--seed 1 " in training and "--save-dir out/a-seed1 " in training
     assert "--update-epoch-batch-itr True" in training, "or it cannot go on as if not interrupted"
     assert averaging.startswith(f"odeformers average --checkpoint-dir out/a-seed1 --by {by}")
@@ -70,7 +76,7 @@ def test_what_a_run_averages_and_scores(saving, by, kept):
 
 
 def test_without_averages_no_epoch_is_kept():
-    ((_, training),) = lines(FACTS)
+    ((_, training),) = lines(VARIANT)
     assert "--no-epoch-checkpoints" in training and "keep-last" not in training
 
 
@@ -79,8 +85,8 @@ def test_without_averages_no_epoch_is_kept():
     [("sentence_prediction", "tsv", ""), ("language_modeling", "out", "all")],
 )
 def test_predictions_are_a_table_or_what_a_command_logs(task, suffix, printed):
-    facts = replace(FACTS, task=task, test_sets={"test.2016": None})
-    _, (step, line) = lines(facts)
+    variant = replace(VARIANT, task=task, test_sets={"test.2016": None})
+    _, (step, line) = lines(variant)
     assert (step.product, step.printed) == (f"checkpoint_best.test.2016.{suffix}", printed)
     assert ("--output" in line) == (suffix == "tsv")
 
@@ -135,16 +141,16 @@ def test_a_training_that_diverged_says_so_and_where():
 # --- runs ------------------------------------------------------------------------------
 
 
-def begun(out, facts=FACTS):
+def begun(out, variant=VARIANT):
     """A run that has begun."""
-    (run,) = make_runs([facts], out, [facts.seed])
+    (run,) = make_runs([variant], out, [variant.seed])
     run.begin()
     return run
 
 
 def test_what_is_missing_of_a_run(tmp_path):
     """From its folder alone; the comparison's file says it."""
-    (run,) = make_runs([replace(FACTS, test_sets={"test": None})], tmp_path, [3])
+    (run,) = make_runs([replace(VARIANT, test_sets={"test": None})], tmp_path, [3])
     run.note_unfinished()
     assert not run.folder.exists() and run.folder == tmp_path / "a-seed3"
 
@@ -166,7 +172,9 @@ def test_what_is_missing_of_a_run(tmp_path):
 
 
 def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
-    (run,) = make_runs([replace(FACTS, tried={"lr": "1"}, test_sets={"test": None})], tmp_path, [1])
+    (run,) = make_runs(
+        [replace(VARIANT, tried={"lr": "1"}, test_sets={"test": None})], tmp_path, [1]
+    )
     run.tuning = True
     run.begin()
     write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
@@ -177,11 +185,21 @@ def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
     assert [row.validation for row in read_rows(tmp_path)] == [5.0]
 
 
+def test_a_run_whose_rows_lack_its_scores_is_not_finished(tmp_path):
+    """As where an earlier version was killed after the evaluation of a candidate."""
+    run = begun(tmp_path, replace(VARIANT, test_sets={"test": None}))
+    write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
+    run.write_results("")
+    for step in run.steps:
+        (run.folder / step.product).touch()
+    assert run.next_step is None and not run.finished
+
+
 def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):
     """What is trained already is still evaluated."""
     (data := tmp_path / "data").mkdir()
     (data / "train.bin").write_text("1")
-    run = begun(tmp_path / "runs", replace(FACTS, data=str(data), data_digest="another"))
+    run = begun(tmp_path / "runs", replace(VARIANT, data=str(data), data_digest="another"))
     with pytest.raises(ValueError, match=f"{data} has changed since"):
         run.check_data()
     run()
@@ -189,7 +207,7 @@ def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):
     (run.folder / TRAINED).touch()
     run.check_data()
     (run.folder / TRAINED).unlink()
-    replace(run, facts=replace(run.facts, data_digest=sha256(data))).check_data()
+    replace(run, variant=replace(run.variant, data_digest=sha256(data))).check_data()
 
 
 def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
@@ -205,10 +223,18 @@ def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
 
 
 def test_the_checkpoints_of_the_training_go_when_all_is_done(tmp_path):
-    run = begun(tmp_path)
+    """Of a candidate, too, but not while another process is at it."""
+    run = replace(begun(tmp_path), tuning=True)
+    write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
     for name in ("checkpoint_best", "checkpoint_last", "checkpoint3", "averaged"):
         (run.folder / f"{name}.pt").touch()
-    run.remove_checkpoints()
+    run.discard()
+    (run.folder / TRAINED).touch()
+    run.write_results("not evaluated")
+    with FileLock(run.folder / runs.LOCK):
+        run.discard()
+    assert len([*run.folder.glob("*.pt")]) == 4
+    run.discard()
     assert {path.name for path in run.folder.glob("*.pt")} == {"checkpoint_best.pt", "averaged.pt"}
 
 
@@ -217,10 +243,10 @@ def test_the_checkpoints_of_the_training_go_when_all_is_done(tmp_path):
 
 def test_the_same_settings_continue_a_folder(tmp_path):
     """Wherever the package is, and however large the batches of an evaluation are."""
-    begun(tmp_path, replace(FACTS, evaluate={"beam": 5}))
+    begun(tmp_path, replace(VARIANT, evaluate={"beam": 5}))
     same = {**OPTIONS, "user-dir": "elsewhere", "fp16": False, "clip-norm": None}
     smaller = {"beam": 5, "batch-size": 8}
-    check_begun([replace(FACTS, options=same, evaluate=smaller, seed=9)], tmp_path)
+    check_begun(SHARED, [replace(VARIANT, options=same, evaluate=smaller, seed=9)], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -239,16 +265,16 @@ def test_the_same_settings_continue_a_folder(tmp_path):
 def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, tmp_path):
     """Which are all of the architecture, whatever their seeds."""
     out = tmp_path / "runs"
-    kept = replace(FACTS, evaluate={"beam": 5}, test_sets={"test": None})
-    for facts in (kept, replace(kept, seed=2), replace(kept, architecture="b")):
-        begun(out, facts)
+    kept = replace(VARIANT, evaluate={"beam": 5}, test_sets={"test": None})
+    for variant in (kept, replace(kept, seed=2), replace(kept, architecture="b")):
+        begun(out, variant)
     folders = f"{out}/a-seed1 {out}/a-seed2"
     message = f"^{out} was begun with other settings .{named}.; delete {folders} to .* {out}-2$"
     with pytest.raises(ValueError, match=message):
-        check_begun([replace(kept, **changes)], out)
+        check_begun(SHARED, [replace(kept, **changes)], out)
     for folder in folders.split():
         shutil.rmtree(folder)
-    check_begun([replace(kept, **changes)], out)
+    check_begun(SHARED, [replace(kept, **changes)], out)
 
 
 @pytest.fixture
@@ -264,10 +290,8 @@ def test_the_first_command_says_what_runs_share(experiment, tmp_path):
     out = tmp_path / "runs"
     first = replace(share(experiment, out), parameters=7)
     assert (first.baseline, first.seed) == ("a", 5)
-    write_shared(out, first)
+    begin([], first, out)
     later = replace(experiment, architectures={"c": {}}, seeds=[2])
-    assert share(later, out) == first
-    write_shared(out, replace(first, baseline="c"))
     assert share(later, out) == first
 
 
@@ -275,31 +299,46 @@ def test_the_first_command_says_what_runs_share(experiment, tmp_path):
     "changes, named",
     [
         ({"data": "{own}"}, "data {data} → {own}"),
-        ({"tune": {"lr": [1, 2]}}, "tune unset → lr"),
+        ({"tune": {"lr": [1, 2]}}, "tune unset → lr by seed 5"),
         ({"budget": 2.0}, "max-epoch 3 → unset, budget unset → 0:02:00"),
         ({"train": {"max-epoch": 4}}, "max-epoch 3 → 4"),
         ({"baseline": "b"}, "baseline a → b"),
+        ({"train": {"max-epoch": 4}, "baseline": "b"}, "baseline a → b, max-epoch 3 → 4"),
     ],
 )
 def test_another_comparison_is_told_a_free_folder(changes, named, experiment, tmp_path):
     own, out = shutil.copytree(experiment.data, tmp_path / "own"), tmp_path / "runs"
-    write_shared(out, share(experiment, out))
-    begun(out)
+    begin(make_runs([VARIANT], out, [1]), share(experiment, out), out)
     changes = {k: v.format(own=own) if k == "data" else v for k, v in changes.items()}
     other, named = replace(experiment, **changes), named.format(data=experiment.data, own=own)
     for free in ("runs-2", "runs-3"):
-        refused = f"^{out} .*settings .a: {named}.; .* {tmp_path}/{free}$"
+        refused = f"^{out} .*settings .a: {named}.; give .* {tmp_path}/{free}$"
         with pytest.raises(ValueError, match=refused):
-            share(other, out)
+            check_begun(share(other, out), [VARIANT], out)
         (tmp_path / free).mkdir()
 
 
 def test_replaced_data_are_refused(experiment, tmp_path):
     out = tmp_path / "runs"
-    write_shared(out, share(experiment, out))
+    begin(make_runs([VARIANT], out, [1]), share(experiment, out), out)
     (tmp_path / "data/train.bin").write_text("2")
-    with pytest.raises(ValueError, match=f"/data has other files than when {out} was begun"):
-        share(experiment, out)
+    with pytest.raises(ValueError, match="a: the files of .*/data have changed"):
+        check_begun(share(experiment, out), [VARIANT], out)
+
+
+def test_of_two_commands_that_begin_at_once_the_second_is_compared(experiment, tmp_path):
+    """Both have found an empty folder; one that asks for the same goes on."""
+    out = tmp_path / "runs"
+    first, second = share(experiment, out), share(replace(experiment, baseline="b"), out)
+    runs = make_runs([VARIANT], out, [1])
+    begin(runs, first, out)
+    begin(runs, first, out)
+    with pytest.raises(ValueError, match="a: baseline a → b"):
+        begin(runs, second, out)
+    others = make_runs([replace(VARIANT, options={**OPTIONS, "lr": "2e-3"})], out, [1, 2])
+    with pytest.raises(ValueError, match="a: lr 1e-3 → 2e-3"):
+        begin(others, first, out)
+    assert not others[1].folder.exists()
 
 
 def test_a_folder_of_an_earlier_version_is_refused(experiment, tmp_path):
@@ -308,20 +347,35 @@ def test_a_folder_of_an_earlier_version_is_refused(experiment, tmp_path):
         share(experiment, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["comparison.yaml", "a-seed1/run.yaml", "part/comparison.yaml"])
+def test_a_folder_with_other_files_is_refused(name, experiment, tmp_path):
+    """But for one with a comparison, whatever else is there."""
+    (out := tmp_path / "runs").mkdir()
+    (out / ".hidden").touch()
+    share(experiment, out)
+    (out / "README.md").touch()
+    with pytest.raises(ValueError, match=f"^--out {out}: it has files .* --out {tmp_path}/runs-2$"):
+        share(experiment, out)
+    shared = share(experiment, tmp_path / "new")
+    (out / name).parent.mkdir(exist_ok=True)
+    write_yaml(out / name, VARIANT if name.endswith("run.yaml") else shared)
+    assert share(experiment, out) == shared
+
+
 @pytest.mark.parametrize("text", ["", "1", "[]", "a: &a [*a]", "!!python/name:os.system x"])
 def test_a_damaged_file_of_a_run_is_named(text, tmp_path):
     run = begun(tmp_path)
     (run.folder / "run.yaml").write_text(text)
     with pytest.raises(ValueError, match=f"{run.folder}/run.yaml is no run.yaml of this version"):
-        check_begun([FACTS], tmp_path)
+        check_begun(SHARED, [VARIANT], tmp_path)
 
 
-def test_the_facts_of_a_run_are_kept_as_they_are(tmp_path):
-    run = begun(tmp_path, replace(FACTS, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5))
-    kept = read_yaml(run.folder / "run.yaml", Facts)
-    assert kept.begun and replace(kept, begun="") == run.facts
-    again = begun(tmp_path, replace(run.facts, command="later"))
-    assert read_yaml(again.folder / "run.yaml", Facts) == kept, "the first command stays"
+def test_what_determines_a_run_is_kept_as_it_is(tmp_path):
+    run = begun(tmp_path, replace(VARIANT, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5))
+    kept = read_yaml(run.folder / "run.yaml", Variant)
+    assert kept.begun and replace(kept, begun="") == run.variant
+    again = begun(tmp_path, replace(run.variant, command="later"))
+    assert read_yaml(again.folder / "run.yaml", Variant) == kept, "the first command stays"
     assert yaml.safe_load((run.folder / "run.yaml").read_text())["tried"] == {"lr": "no"}
 
 
@@ -336,13 +390,18 @@ def test_the_best_validation_is_chosen_also_of_earlier_candidates(tmp_path):
         "3": [(10, float("nan"), 1)],
         "4": [],
     }
-    every = [replace(FACTS, tried={"lr": rate}) for rate in logs]
-    assert choose_facts(every[1:], tmp_path) == [every[1]], "the first, before any is trained"
-    for facts, log in zip(every, logs.values()):
-        run = begun(tmp_path, facts)
-        write_log(run.folder / TRAIN_LOG, *log)
-        run.write_results("not evaluated")
-    (chosen,) = choose_facts(every[1:], tmp_path)
-    assert chosen.tried == {"lr": "1"}
-    other = replace(FACTS, architecture="b")
-    assert [f.architecture for f in choose_facts([*every[1:], other], tmp_path)] == ["a", "b"]
+    every = [replace(VARIANT, tried={"lr": rate}) for rate in logs]
+
+    def chosen(variants):
+        return [run.variant for run in best_runs(variants, tmp_path, 1, [1])]
+
+    assert chosen(every[1:]) == [every[1]], "the first, before any is trained"
+    for variant, log in zip(every, logs.values()):
+        for seed, lines in ((1, log), (2, [(10, 0.1, 1)] if variant is every[1] else [])):
+            run = begun(tmp_path, replace(variant, seed=seed))
+            write_log(run.folder / TRAIN_LOG, *lines)
+            run.write_results("not evaluated")
+    (best,) = chosen(every[1:])
+    assert best.tried == {"lr": "1"}, "by the seed that tunes alone"
+    other = replace(VARIANT, architecture="b")
+    assert [each.architecture for each in chosen([*every[1:], other])] == ["a", "b"]

@@ -10,7 +10,6 @@ from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.lab.compare.scores import (
-    Facts,
     inspect_data,
     make_rows,
     read_log,
@@ -20,6 +19,7 @@ from fairseq_odeformers.lab.compare.scores import (
     score_language_model,
     score_translations,
 )
+from fairseq_odeformers.lab.compare.variant import Variant
 
 REFERENCES = [
     "Two young, White males are outside near many bushes.",
@@ -109,10 +109,10 @@ def test_the_first_validation_set_is_read(subset, tmp_path):
     others = [line.replace("4.0", "1.0") for line in text.splitlines(True) if "| valid |" in line]
     log.write_text(text.replace("valid", "valid1") + "".join(others))
     options = {"arch": "transformer_classifier", "valid-subset": subset}
-    facts = Facts("a", 1, "sentence_prediction", "/data", options, updates=20)
-    (row,) = make_rows(facts, tmp_path)
+    variant = Variant("a", 1, "sentence_prediction", "/data", options, updates=20)
+    (row,) = make_rows(variant, tmp_path)
     assert (row.updates, row.validation) == (20, 4.0)
-    assert read_progress(log, facts.valid_subset)["loss"] == "4.0"
+    assert read_progress(log, variant.valid_subset)["loss"] == "4.0"
 
 
 def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
@@ -299,7 +299,7 @@ def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
     for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):
         (folder / f"{name}.test.out").write_text(EVALUATED.format(120, perplexity))
     (folder / "averaged.test.score").write_text("one\ntwo\n")
-    facts = Facts(
+    variant = Variant(
         architecture="a",
         seed=2,
         task="language_modeling",
@@ -310,7 +310,7 @@ def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
         test_sets={"test": None},
         score={"test": "measure {output}"},
     )
-    training, best, averaged, *printed = make_rows(facts, folder, "not evaluated")
+    training, best, averaged, *printed = make_rows(variant, folder, "not evaluated")
     assert (training.metric, training.score, training.state) == ("", None, "not evaluated")
     assert (best.checkpoint, best.score) == ("best checkpoint", 8)
     assert (averaged.checkpoint, averaged.score) == ("average of the last 3 checkpoints", 7)
@@ -322,7 +322,7 @@ def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
         and best.family == "pre-norm Transformer"
     )
     assert (best.updates, best.validation, best.tuned) == (20, 4.0, "lr 1")
-    assert json.loads(best.options) == facts.options
+    assert json.loads(best.options) == variant.options
     assert np.genfromtxt(tmp_path / best.curve, delimiter=",", names=True)["loss"].tolist() == [
         5,
         4,

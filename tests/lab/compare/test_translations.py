@@ -10,7 +10,8 @@ from sacremoses import MosesDetokenizer
 
 import odeformers
 from fairseq_odeformers.lab.compare.results import collect_rows, read_rows
-from fairseq_odeformers.lab.compare.scores import Facts, make_rows
+from fairseq_odeformers.lab.compare.scores import make_rows
+from fairseq_odeformers.lab.compare.variant import Variant
 
 SUBJECTS = "Anna|the well @-@ known Doctor|my dog &apos;s Friend|an out @-@ of @-@ date Map".split(
     "|"
@@ -89,9 +90,9 @@ def write_rows_of(out, translations, published=None):
         options = {"arch": name, "target-lang": "en"}
         splits = {"test": published and str(published)}
         begun = str(NAMES.index(name))
-        facts = Facts(name, 1, "translation", "/data", options, test_sets=splits, begun=begun)
+        variant = Variant(name, 1, "translation", "/data", options, test_sets=splits, begun=begun)
         (folder / "run.yaml").touch()
-        write_rows(folder / "results.csv", make_rows(facts, folder))
+        write_rows(folder / "results.csv", make_rows(variant, folder))
     collect_rows(out)
     return read_rows(out)
 

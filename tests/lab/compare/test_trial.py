@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from lab.compare.test_experiment import read
 
-from fairseq_odeformers.lab.compare.trial import Trials, time_updates
+from fairseq_odeformers.lab.compare.trial import time_updates, try_variant
 from fairseq_odeformers.lab.compare.variant import make_variants
 
 SIZES = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 8, "--epochs", 1, "--cpu"]
@@ -55,23 +55,12 @@ def variant(data, *words):
 
 def test_a_trial_measures_the_model_and_the_epoch(training_data):
     """Gradients that are accumulated make one update."""
-    data, trials = training_data / "words", Trials("digest", {})
+    data = training_data / "words"
     alone, together = (
         variant(data, "--batch-size", 4, "--update-freq", number) for number in (1, 2)
     )
-    found = trials.measure(alone)
-    assert trials.measure(together).epoch_updates == -(-found.epoch_updates // 2) > 1
-    assert found.parameters == trials.count(together) == alone.build().parameters
-    assert found.seconds > 0 and found.timed == 4 and found.validation_texts == 8
-    again = Trials("digest", trials.measured)
-    assert again.measure(alone) == found, "it is not measured again"
-
-
-def test_trials_hold_for_what_they_depend_on(training_data):
-    """A rate, or where the package is, changes none; sizes, data and code do."""
-    first, trials = variant(training_data / "words"), Trials("data", {})
-    same = first.change(lr="9e-4", dropout="0.5", user_dir="elsewhere")
-    assert trials.digest(first) == trials.digest(same)
-    others = [Trials("other", {}).digest(first), trials.digest(first.change(batch_size=2))]
-    others.append(trials.digest(first.change(pooling="max")))
-    assert len({*others, trials.digest(first)}) == 4
+    found = try_variant(alone)
+    assert try_variant(together).epoch_updates == -(-found.epoch_updates // 2) > 1
+    assert found.parameters == sum(each.numel() for each in alone.build()[1].parameters())
+    assert found.update_seconds > 0 and found.validation_texts == 8
+    assert (found.options, found.label) == (alone.options, alone.label)

@@ -1,14 +1,17 @@
 """What variants make of the options of an experiment, and the words of their commands."""
 
+from dataclasses import replace
+
 from lab.compare.test_experiment import folders, read, recipe  # noqa: F401  fixtures
 
+from fairseq_odeformers.lab.compare.trial import call_in_child
 from fairseq_odeformers.lab.compare.variant import (
+    Variant,
     evaluation_words,
     make_variants,
     resolve_shares,
     training_words,
 )
-from fairseq_odeformers.models.common.kinds import Kind
 
 SIZES = ["--layers", 1, "--width", 16, "--heads", 2, "--ffn", 16]
 
@@ -43,8 +46,35 @@ def test_what_a_variant_makes_of_the_options_of_a_recipe(recipe):  # noqa: F811
     assert "clip-norm" not in given and "encoder-experts" not in given
     assert (given["dropout"], given["attention-dropout"]) == (0.1, 0.3)
     assert found.cfg.model.encoder_embed_dim == 32
-    defaults = found.defaults
+    defaults = found.find_defaults()
     assert defaults["encoder-normalize-before"] == "False" and "dropout" not in defaults
+
+
+PRESET = """
+from fairseq.models import register_model_architecture
+import fairseq_odeformers
+
+@register_model_architecture("transject", "wide_transject")
+def wide(args):
+    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", 48)
+"""
+
+
+def test_a_preset_alone_is_a_plugin_s_code(training_data, tmp_path):
+    """Of a model of this package; the model itself does not depend on the plugin."""
+    (plugin := tmp_path / "only_a_preset").mkdir()
+    file = plugin / "__init__.py"
+    file.write_text(PRESET)
+    line = [training_data / "words", "--user-dir", plugin, "--no-check"]
+    line += ["--archs", "wide_transject", "transject"]
+
+    def codes():
+        before = [each.code for each in variants(*line)]
+        file.write_text(f"{PRESET}#")
+        return before, [each.code for each in variants(*line)]
+
+    (wide, own), (changed, _) = call_in_child(codes)
+    assert own == "" and wide and changed and wide != changed
 
 
 def test_shares_of_a_training_become_updates():
@@ -66,14 +96,15 @@ def test_an_evaluation_repeats_what_fairseq_does_not_know_of_a_training():
     """Languages, positions and blocks; an option of the evaluation wins."""
     options = {"source-lang": "en", "target-lang": "pt-br", "max-source-positions": 2000, "lr": 1}
     options |= {"tokens-per-sample": 64, "sample-break-mode": "none", "user-dir": "plugin"}
-    words = evaluation_words(Kind.TRANSLATION, "data", options, "test.2016", {"beam": 5})
-    line = " ".join(words)
+    variant = Variant("a", 1, "translation", "data", options, evaluate={"beam": 5})
+    line = " ".join(evaluation_words(variant, "test.2016", path="x.pt"))
     assert line == (
         "fairseq-generate data --user-dir plugin --source-lang en --target-lang pt-br "
         "--max-source-positions 2000 --gen-subset test.2016 --required-batch-size-multiple 1 "
-        "--beam 5"
+        "--beam 5 --path x.pt"
     )
-    words = evaluation_words(Kind.LANGUAGE_MODEL, "data", options, "test", {"tokens-per-sample": 8})
+    language = replace(variant, task="language_modeling", evaluate={"tokens-per-sample": 8})
+    words = evaluation_words(language, "test")
     assert "--tokens-per-sample 8 --sample-break-mode none" in " ".join(words)
-    words = evaluation_words(Kind.CLASSIFICATION, "data", options, "test", {"path": "x.pt"})
+    words = evaluation_words(replace(variant, task="sentence_prediction"), "test", path="x.pt")
     assert words[:3] == ["odeformers", "predict", "data"] and "--lr" not in words

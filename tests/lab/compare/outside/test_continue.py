@@ -141,7 +141,10 @@ def test_more_architectures_train_alone(again, controls):
     [
         (["--lr", "7e-3"], ["lr", "7e-3"]),
         (["--epochs", 3], ["epoch", "3"]),
-        (["--average", 1], ["average", "2", "1"]),
+        (
+            ["--average", 1, "--lr", "7e-3", "--epochs", 3],
+            ["average 2 → 1", "lr", "max-epoch 2 → 3"],
+        ),
     ],
     ids=lambda words: str(words[0]),
 )

@@ -59,8 +59,12 @@ def slurm(tmp_path, monkeypatch):
     return folder
 
 
-def test_runs_are_jobs_of_a_cluster(slurm, data, tmp_path):
-    """One array, with the options of its command; a limit of 90 seconds is two minutes."""
+def test_runs_are_jobs_of_a_cluster(slurm, data, tmp_path, monkeypatch):
+    """One array, with the options of its command; a limit of 90 seconds is two minutes.
+
+    Jobs have the cores that the cluster gives them, whatever this machine has.
+    """
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     out = tmp_path / "runs"
     options = ["--slurm-partition", "main", "--gpus-per-run", 3, "--time", "90s", "--jobs", 2]
     compare(data, out, *BOTH, *QUICK, "--cluster", "slurm", *options)
@@ -68,6 +72,8 @@ def test_runs_are_jobs_of_a_cluster(slurm, data, tmp_path):
     asked = script.read_text()
     for option in ("--partition=main", "--gpus-per-node=3", "--time=2", "--array=0-1%2"):
         assert f"#SBATCH {option}\n" in asked
+    assert "--cpus-per-task" not in asked
+    assert "export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${SLURM_CPUS_ON_NODE:-1}}\n" in asked
     assert {"scripted_base", "scripted_poor"} < scores(out).keys()
 
 

@@ -65,6 +65,7 @@ MISTAKES = [
     ("--archs transformer_prenorm --best-checkpoint-metric bleu", "metric bleu: choose from loss,"),
     ("--archs transformer_prenorm --disable-validation", "--disable-validation True: "),
     ("--archs transformer_prenorm --cluster slurm", "--cluster slurm: .*srun"),
+    ("--archs transformer_prenorm --cluster slurm --budget 1m", "--budget: .* give --epochs or"),
     (
         "--archs transformer_prenorm --epochs 3 --budget 30s",
         "--epochs 3: --budget sets the updates",
@@ -75,6 +76,7 @@ MISTAKES = [
     ),
     ("--archs transformer_prenorm --slurm-partition x", "--slurm-partition x: give --cluster"),
     ("--archs transformer_prenorm --dry-run --out {root}/Makefile/a", "Makefile is a file; give"),
+    ("--archs transformer_prenorm --out {root}", "--out {root}: it has files that are not of a"),
     ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),
     (
         "--archs transformer_prenorm --max-tokens 2 --max-tokens-valid 100",
@@ -96,6 +98,6 @@ def test_mistakes_are_refused_before_the_first_training(
         odeformers.main(["compare", "--out", str(out), *map(str, line), *SMALL])
     assert stopped.value.code == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    message = message.replace("{folder}", str(tmp_path))
+    message = message.replace("{folder}", str(tmp_path)).replace("{root}", str(ROOT))
     assert re.search(f"odeformers compare: error: .*{message}", said)
     assert not out.exists()
