@@ -123,7 +123,7 @@ def choose_time_unit(longest: float, clock: str) -> tuple[int, str]:
         length, name = 1, "seconds"
     else:
         length, name = (60, "minutes") if longest <= 3 * 3600 else (3600, "hours")
-    return length, f"{clock} {name}" if clock else f"{name} of training"
+    return length, f"{clock}{name} of training"
 
 
 def finish(figure: Figure, grid: Sequence[Axes], headline: str, labels: Sequence[str]) -> None:

@@ -36,9 +36,9 @@ from .results import (
     BEST_CHECKPOINT,
     RESULTS,
     Comparison,
-    Curve,
     Table,
     clock,
+    group,
     lock,
     name_clock,
     read_comparison,
@@ -167,14 +167,14 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
             figure = draw_quality(table.main, statistics.errors)
             title, picture = f"{table.metric} against cost", f"quality-{table.split}.png"
             yield Section(title, figure=figure, picture=picture)
-    trained = [*chain(*comparison.trained.values())]
-    curves: dict[str, list[Curve]] = {}
-    for row in trained:
-        if row.learning:
-            curves.setdefault(row.architecture, []).append(row.learning)
-    if curves:
-        metric, clock = trained[0].validated, name_clock(trained)
-        figure = draw_learning_curves(curves, UNITS[kind], metric, clock)
+    trained = [row for row in chain(*comparison.trained.values()) if row.learning]
+    if trained:
+        curves = {
+            name: [row.learning for row in runs if row.learning]
+            for name, runs in group(trained, "architecture").items()
+        }
+        unit, by = UNITS[kind], name_clock(trained)
+        figure = draw_learning_curves(curves, unit, trained[0].validated, by)
         yield Section("Learning curves", figure=figure, picture="curves.png")
     yield describe_options(comparison)
 
@@ -201,11 +201,11 @@ def describe_trainings(comparison: Comparison, unit: str) -> Section:
         }
         if runs:
             row["updates"] = f"{fmean(run.updates or 0 for run in runs):,.0f}"
-            row[f"{by} time".strip()] = clock(fmean(run.cost for run in runs))
+            row[f"{by}time"] = clock(fmean(run.cost for run in runs))
             if by:
                 row["time on the clock"] = clock(fmean(run.seconds or 0 for run in runs))
             speed = fmean(run.speed for run in runs)
-            row[" ".join(f"tokens per {by} second".split())] = f"{speed:,.0f}"
+            row[f"tokens per {by}second"] = f"{speed:,.0f}"
             if curves := [run.learning for run in runs if run.learning]:
                 losses = {
                     f"validation loss ({unit})": [curve.loss[curve.best] for curve in curves],

@@ -179,8 +179,8 @@ class Row:
 
 
 def name_clock(rows: Iterable[Row]) -> str:
-    """What all costs of trainings are told by: CPU, or "" where a GPU has trained one."""
-    return "CPU" if all(row.cpu_seconds for row in rows) else ""
+    """What is put before a time to say whose it is: "CPU ", or "" if a GPU has trained one."""
+    return "CPU " if all(row.cpu_seconds for row in rows) else ""
 
 
 # --- files -------------------------------------------------------------------------------------

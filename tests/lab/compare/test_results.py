@@ -57,6 +57,12 @@ def test_curves_and_predictions_are_read_as_they_were_written(tmp_path):
         assert read_predictions(tmp_path / "predictions.csv") == predictions
 
 
+def test_a_curve_of_an_earlier_version_has_the_cost_of_its_run(tmp_path):
+    """It was written with seconds on the clock: here 6, where the CPU took 3."""
+    row, *_ = write_run(tmp_path, "a", seconds=6.0, cpu_seconds=3.0)
+    assert replace(row, folder=tmp_path).learning.seconds == [1.0, 2.0, 3.0]
+
+
 @pytest.mark.parametrize(
     "column, cell, line",
     [
