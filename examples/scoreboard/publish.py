@@ -55,10 +55,10 @@ def strip(row: Row) -> Row:
 
 
 def validate(row: Row) -> Iterator[dict[str, str | int | float]]:
-    """The validations of a training. CPU seconds are a share of all, as updates cost alike."""
+    """The validations of a training on CPUs."""
     curve = row.learning or Curve()
-    for updates, loss, accuracy in zip(curve.updates, curve.loss, curve.metric):
-        seconds = (row.cpu_seconds or 0) * updates / curve.updates[-1]
+    points = zip(curve.updates, curve.seconds, curve.loss, curve.metric)
+    for updates, seconds, loss, accuracy in points:
         yield {
             "run": row.run,
             "architecture": row.architecture,

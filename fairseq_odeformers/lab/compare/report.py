@@ -204,8 +204,8 @@ def describe_trainings(comparison: Comparison, unit: str) -> Section:
             row[f"{by}time"] = clock(fmean(run.cost for run in runs))
             if by:
                 row["time on the clock"] = clock(fmean(run.seconds or 0 for run in runs))
-            speed = fmean(run.speed for run in runs)
-            row[f"tokens per {by}second"] = f"{speed:,.0f}"
+            speeds = [run.tokens / run.cost for run in runs if run.tokens and run.cost]
+            row[f"tokens per {by}second"] = f"{fmean(speeds):,.0f}" if speeds else ""
             if curves := [run.learning for run in runs if run.learning]:
                 losses = {
                     f"validation loss ({unit})": [curve.loss[curve.best] for curve in curves],

@@ -92,7 +92,7 @@ class Row:
     epoch_updates: int | None = None  # of one epoch
     seconds: float | None = None  # of updates, on the clock
     cpu_seconds: float | None = None  # of updates
-    tokens_per_second: float | None = None  # on the clock, on average
+    tokens: float | None = None  # of all updates
     validated: str = ""  # the metric that chooses the best checkpoint
     maximized: bool = False  # whether a higher value of it is better
     validation: float | None = None  # its best value
@@ -142,12 +142,6 @@ class Row:
         return min(filter(None, (self.seconds, self.cpu_seconds)), default=0.0)
 
     @property
-    def speed(self) -> float:
-        """Tokens per second of the cost."""
-        tokens = (self.tokens_per_second or 0.0) * (self.seconds or 0.0)
-        return tokens / self.cost if tokens else 0.0
-
-    @property
     def quality(self) -> float:
         """How well the best checkpoint of a training that has ended validates: higher is better."""
         if not self.trained or self.validation is None or math.isnan(self.validation):
@@ -161,15 +155,16 @@ class Row:
 
     @cached_property
     def learning(self) -> Curve | None:
-        """The learning curve, if it is there, with seconds of the cost.
-
-        Curves of earlier versions have the clock's, although the CPU's are known.
-        """
+        """The learning curve, if it is there."""
         if not self.curve:
             return None
         curve = read_curve(self.folder / self.curve)
-        scale = self.cost / curve.seconds[-1] if self.cost and curve.seconds[-1] else 1.0
-        return replace(curve, seconds=[scale * second for second in curve.seconds])
+        if (
+            self.tokens is None
+        ):  # of an earlier version, with the clock's seconds; updates cost alike
+            share = self.cost / curve.updates[-1]
+            curve = replace(curve, seconds=[share * number for number in curve.updates])
+        return curve
 
     @cached_property
     def outputs(self) -> Predictions | None:
@@ -186,7 +181,8 @@ def name_clock(rows: Iterable[Row]) -> str:
 # --- files -------------------------------------------------------------------------------------
 
 COLUMNS = {name: kind for name, kind in get_type_hints(Row).items() if name != "folder"}
-ADDED = ("leaked",)  # columns that files of earlier versions lack
+# Columns that files of earlier versions lack, and one that they have.
+ADDED, GONE = ("tokens", "leaked"), "tokens_per_second"
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -203,7 +199,7 @@ def read_rows(path: Path) -> list[Row]:
     path = path / RESULTS if path.is_dir() else path
     with reading(path), open(path, encoding="utf-8", newline="") as file:
         reader, rows = csv.DictReader(file), []
-        names = list(reader.fieldnames or ())
+        names = [name for name in reader.fieldnames or () if name != GONE]
         if names != [name for name in COLUMNS if name in names or name not in ADDED]:
             raise ValueError(
                 f"{path}, line 1: no results of this version; its columns are {', '.join(COLUMNS)}"

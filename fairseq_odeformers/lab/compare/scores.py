@@ -88,8 +88,6 @@ def read_log(
     cpu, tokens = map(until_validations, (of_train(CPU), of_train("wpb") * np.diff([0, *epochs])))
     known = bool(np.isfinite(cpu[-1]))  # of a GPU it is not
     clock = until_validations(of_train("train_wall"))
-    if known and not clock[-1]:
-        clock = cpu  # epochs of less than half a second: fairseq has rounded them to 0
     train_loss = of_train("loss")
     if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
         train_loss[-1] = train_loss[-2]
@@ -102,7 +100,7 @@ def read_log(
         "updates": updates[-1],
         "seconds": float(clock[-1]),
         "cpu_seconds": float(cpu[-1]) if known else None,
-        "tokens_per_second": float(tokens[-1] / clock[-1]) if clock[-1] else None,
+        "tokens": float(tokens[-1]) if np.isfinite(tokens[-1]) else None,
         "validated": metric,
         "maximized": maximize,
         "validation": values[best],
@@ -283,10 +281,7 @@ def inspect_data(data: Path, split: str) -> dict[str, float]:
 TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"
 SCORE = ".score"  # the suffix of what a recipe's own command prints
 BEST, AVERAGED = "checkpoint_best", "averaged"  # names of checkpoints
-
-
-# The columns of a row that are facts.
-KNOWN = (
+KNOWN = (  # columns of a row that a variant has
     *("baseline", "task", "data", "environment", "command", "begun", "architecture", "tuned"),
     *("seed", "size", "parameters", "budget", "validation_texts"),
 )

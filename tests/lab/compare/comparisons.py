@@ -46,7 +46,7 @@ def write_run(
         updates=curve.updates[-1],
         seconds=curve.seconds[-1],
         cpu_seconds=curve.seconds[-1],
-        tokens_per_second=100.0,
+        tokens=600.0,
         validated="loss",
         validation=curve.loss[curve.best],
         curve=f"{run}/curve.csv",

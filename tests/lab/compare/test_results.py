@@ -33,11 +33,12 @@ def test_rows_are_read_as_they_were_written(tmp_path):
 
 
 def test_rows_of_an_earlier_version_are_read(tmp_path):
-    """Which did not know whether test texts are in the training set."""
+    """Which did not know the tokens, nor whether test texts are in the training set."""
     write_rows(tmp_path / "new.csv", [ROW])
     with open(tmp_path / "new.csv", newline="") as file:
         (cells,) = csv.DictReader(file)
-    del cells["leaked"]
+    del cells["tokens"], cells["leaked"]
+    cells["tokens_per_second"] = "9"
     with open(tmp_path / "old.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, cells)
         writer.writeheader()
@@ -59,7 +60,7 @@ def test_curves_and_predictions_are_read_as_they_were_written(tmp_path):
 
 def test_a_curve_of_an_earlier_version_has_the_cost_of_its_run(tmp_path):
     """It was written with seconds on the clock: here 6, where the CPU took 3."""
-    row, *_ = write_run(tmp_path, "a", seconds=6.0, cpu_seconds=3.0)
+    row, *_ = write_run(tmp_path, "a", seconds=6.0, cpu_seconds=3.0, tokens=None)
     assert replace(row, folder=tmp_path).learning.seconds == [1.0, 2.0, 3.0]
 
 
