@@ -34,7 +34,7 @@ JOINED = {
     **dict.fromkeys(("tr", "az", "uz"), (r".*\w", r"[^\W\d_]+")),
     "nl": (r".*\w", "s|tje|tjes|er|en"),
 }
-CONTRACTIONS = "s|t|re|ve|ll|d|m|em"  # of English, after ’ alone; Moses knows those after '
+CONTRACTIONS = "s|t|re|ve|ll|d|m|em"  # English, after ’ alone; Moses knows those after '
 CUT_AFTER = {"it": "po|mo|va|fa|da|di|sta|to|be"}  # words that end in an apostrophe
 CUT_BEFORE = {"nl": "t|n|k|s (?:avonds|morgens|middags|nachts|ochtends|winters|zomers)"}
 

@@ -39,8 +39,8 @@ def make_moses_tokenizer(
 class RawPairs(NamedTuple):
     """How raw text becomes the tokens of a data set of sentence pairs, and its tokens raw text."""
 
-    tokenize: Callable[[str], str]  # of the source language
-    detokenize: Callable[[str], str]  # of the target language
+    tokenize: Callable[[str], str]  # for the source language
+    detokenize: Callable[[str], str]  # for the target language
 
 
 def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:

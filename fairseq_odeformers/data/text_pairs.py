@@ -14,7 +14,7 @@ from fairseq.data import (
 )
 from torch import Tensor
 
-NEXT_SENTENCE = "next_sentence"  # of pairs in a batch, and the head that predicts it
+NEXT_SENTENCE = "next_sentence"  # a key of batches, and the head that predicts it
 BLANK = 1  # the size of a blank line, which holds the end of a sentence alone
 SPECIAL = 3  # tokens of a pair that belong to neither text: [CLS] and two [SEP]
 

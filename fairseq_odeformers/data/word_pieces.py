@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,7 +89,10 @@ def _learn(texts: Sequence[str], size: int, first: Sequence[str], strip_accents:
 
     tokenizer = make_tokenizer([UNK], strip_accents)
     trainer = WordPieceTrainer(
-        vocab_size=size, min_frequency=2, special_tokens=list(first), show_progress=False
+        vocab_size=size,
+        min_frequency=2,
+        special_tokens=list(first),
+        show_progress=sys.stderr.isatty(),
     )
     tokenizer.train_from_iterator(texts, trainer)
     vocab = tokenizer.get_vocab()

@@ -70,7 +70,7 @@ def measure(model, task, samples: Iterable[dict]) -> Tables:
         - ``biases``, the rows of :func:`bias_rows`.
     """
     source, target = task.source_dictionary, task.target_dictionary
-    dictionaries = {"encoder": source, "decoder": target, "cross": source}  # of the keys
+    dictionaries = {"encoder": source, "decoder": target, "cross": source}  # for the keys
     sums: defaultdict[str, Any] = defaultdict(float)
     biases: defaultdict[tuple[str, int], Any] = defaultdict(float)
     queries, places = defaultdict(int), {}

@@ -75,31 +75,31 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             command.add_argument("--split", default=split, help="(default: %(default)s)")
         command.add_argument("--cpu", action="store_true", help="do not use a GPU")
         add_user_dir(command)
-    of_states, of_attention, _ = commands.choices.values()
-    of_states.add_argument(
+    states_parser, attention_parser = commands.choices["states"], commands.choices["attention"]
+    states_parser.add_argument(
         "--texts",
         metavar="N",
         type=positive_int,
         default=100,
         help="number of texts, a fixed random sample (default: %(default)s)",
     )
-    of_states.add_argument(
+    states_parser.add_argument(
         "--text", help="a text, or a file of one, to follow through the layers; needs --tokens"
     )
-    of_states.add_argument(
+    states_parser.add_argument(
         "--tokens", nargs="+", metavar="TOKEN", help="tokens of --text whose distances are measured"
     )
-    of_attention.add_argument(
+    attention_parser.add_argument(
         "--text",
         help="draw the attention maps of this raw text, or of the one in this file, instead of "
         "measuring the data set",
     )
-    of_attention.add_argument(
+    attention_parser.add_argument(
         "--tokenized",
         action="store_true",
         help="--text is tokenised already, with spaces between tokens",
     )
-    of_attention.add_argument(
+    attention_parser.add_argument(
         "--head",
         metavar="N",
         type=positive_int,
@@ -110,11 +110,11 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
     if args.text is not None and not args.text.strip():
         parser.error("--text: give a text")
     if args.what == "states" and bool(args.text) != bool(args.tokens):
-        of_states.error("--text and --tokens: give both or none")
+        states_parser.error("--text and --tokens: give both or none")
     if args.what == "attention" and not args.text:
         for name in ("head", "tokenized"):
             if getattr(args, name):
-                of_attention.error(f"--{name}: give --text as well")
+                attention_parser.error(f"--{name}: give --text as well")
     return args
 
 

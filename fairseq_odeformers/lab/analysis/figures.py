@@ -12,7 +12,7 @@ from fairseq_odeformers.lab.plots import columns, group_by, legend, lines, panel
 
 from .result import Row, Tables
 
-MOST_COLUMNS = 3  # of a grid with a panel for each model
+MOST_COLUMNS = 3  # in a grid with a panel for each model
 LABELS = {"activation": "activation factor", "entropy": "entropy (nats)", "accuracy": "accuracy"}
 
 
@@ -148,7 +148,7 @@ def correlations(tables: Tables) -> Figure:
 def count_architectures(models: list[Row]) -> str:
     """What a reader of correlations over models must know of them."""
     count = len({row["architecture"] for row in models})
-    architectures = f"{count} architecture{'s' * (count > 1)}"
+    architectures = "one architecture" if count == 1 else f"{count} architectures"
     return f"{len(models)} models of {architectures} (runs of one architecture are not independent)"
 
 

@@ -27,7 +27,7 @@ CAPTIONS = {
     "decoder": "Self-attention of the decoder: the weight of each earlier token (columns; `</s>` "
     "is the start) while it predicts each token of the translation (rows).",
 }
-LABELS = {  # of rows and columns
+LABELS = {  # for rows and columns
     "cross": ("predicted token", "source token"),
     "encoder": ("token", "attends to"),
     "decoder": ("predicted token", "token before"),

@@ -12,7 +12,7 @@ from sklearn.manifold import Isomap
 from torch import Tensor
 
 QUARTILES = ("smallest", "lower_quartile", "median", "upper_quartile", "largest")
-NEIGHBOURS = 5  # of a token in Isomap, each of them in all layers
+NEIGHBOURS = 5  # per token in Isomap, each of them in all layers
 
 
 def activation_factors(states: Tensor) -> Tensor:

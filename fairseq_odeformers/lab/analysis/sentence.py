@@ -13,7 +13,7 @@ from .heat_maps import CAPTIONS, draw
 from .maps import attention_maps, check_maps
 from .result import Row, Tables, file_name
 
-BEAM = 5  # of the translation
+BEAM = 5  # for the translation
 MOST_TOKENS = 80  # in a picture that can be read
 
 

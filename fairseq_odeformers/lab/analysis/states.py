@@ -26,7 +26,7 @@ from .result import Row, Tables, markdown
 from .text_states import residual_weights, text_states
 
 BATCH_SIZE = 32  # texts whose classes are predicted together
-SEED = 1  # of the texts that are drawn
+SEED = 1  # for the draw of texts
 
 # Pairs of columns that are correlated over models, if there are enough models.
 PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))

@@ -111,7 +111,7 @@ def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
         for args, _ in levels
     ]
     chosen = (shape.min_length < length) & (length < shape.max_length)
-    texts: list[str] = []  # of the nodes of a level, and their values
+    texts: list[str] = []  # one per node of a level, like the values
     values: list[int] = []
     for (args, tree), (operators, digits) in zip(reversed(levels), reversed(drawn)):
         kept = np.flatnonzero(chosen[tree])

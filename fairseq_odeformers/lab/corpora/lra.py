@@ -61,7 +61,7 @@ CIFAR10 = Download(
 )
 
 Example = tuple[Sequence[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
-Examples = Mapping[str, Iterable[Example]]  # of each split
+Examples = Mapping[str, Iterable[Example]]  # by split
 
 
 def read_each(read: Callable[[Path], Iterable[Example]], files: Files) -> Examples:

@@ -104,7 +104,7 @@ class BaseModel(DictionaryDigest):
             Values by the names of options without the side; a model need not have all of them.
         """
         values = dict(sizes)
-        if "embed_dim" in sizes and "input_dim" in options:  # of a language model
+        if "embed_dim" in sizes and "input_dim" in options:  # a language model's
             values["input_dim"] = values["output_dim"] = sizes["embed_dim"]
         if "ffn_embed_dim" in sizes:
             values["ffn_embed_dim"] = sizes["ffn_embed_dim"] // cls.ffns_per_layer

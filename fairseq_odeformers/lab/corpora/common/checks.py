@@ -18,8 +18,8 @@ from fairseq_odeformers.data.binarised import FEW
 
 logger = logging.getLogger(__name__)
 
-LEAK = 0.01  # of a split's texts that the training set has, too: a warning from here on
-MANY_UNKNOWN = 0.1  # of the tokens: a warning from here on
+LEAK = 0.01  # a warning from here on: the share of a split's texts that the training set has, too
+MANY_UNKNOWN = 0.1  # a warning from here on: the share of the tokens
 SOME_UNKNOWN = 0.01  # or from here on, if it is more than twice the training text's share
 SHOWN = 5  # lines, classes and the like that a message names
 UNK = Dictionary().unk()
@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
     name: str  # a language, or input0 or input1; empty for lines
     sizes: np.ndarray  # tokens of each text, its end included
-    tokens: np.ndarray  # of all texts, one after the other
+    tokens: np.ndarray  # all texts, one after the other
 
     def texts(self) -> Iterator[bytes]:
         ends = np.cumsum(self.sizes, dtype=np.int64)

@@ -29,7 +29,8 @@ from fairseq_odeformers.parser import Parser
 
 logger = logging.getLogger(__name__)
 
-SETTINGS = "settings.json"  # of the last preparation of a folder
+SETTINGS = "settings.json"  # the options that a folder was prepared with
+SILENCE = 30  # seconds between lines of progress where there is no terminal
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
 
 Item = TypeVar("Item")
@@ -193,5 +194,13 @@ def describe(seconds: float) -> str:
 
 
 def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> Iterator[Item]:
-    """The items, with a progress bar in a terminal."""
-    return iter(tqdm(items, label, unit=unit, mininterval=1, disable=None))
+    """The items, with a progress bar in a terminal, or a line per half minute in another log."""
+    if sys.stderr.isatty():
+        yield from tqdm(items, label, unit=unit, mininterval=1)
+        return
+    told = time.monotonic()
+    for count, item in enumerate(items):
+        if (now := time.monotonic()) >= told + SILENCE:
+            logger.info(f"{label}: {count:,}{unit}")
+            told = now
+        yield item

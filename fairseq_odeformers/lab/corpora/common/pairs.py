@@ -31,8 +31,8 @@ from .corpus import Corpus, Files, fingerprint_each
 
 logger = logging.getLogger(__name__)
 
-SPACES = 0.01  # of the texts of a test set: a warning if the spaces of more do not come back
-MUCH = 0.1  # of the training pairs: a warning if more are left out
+SPACES = 0.01  # a warning from here on: the share of test texts whose spaces do not come back
+MUCH = 0.1  # a warning if a larger share of the training pairs is left out
 EVALUATION = (".sgm", ".xml")  # endings of evaluation sets of WMT and of IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
 POSITIONS = 1024  # subwords of a sentence that fairseq's models take by default

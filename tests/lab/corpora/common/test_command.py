@@ -12,6 +12,7 @@ import warm
 
 import odeformers
 from fairseq_odeformers.files import build
+from fairseq_odeformers.lab.corpora.common import command
 from fairseq_odeformers.lab.corpora.common.command import preparing
 
 
@@ -135,3 +136,11 @@ def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, reque
         "settings.json",
         "text",
     ]
+
+
+def test_a_log_tells_how_far_it_is(prepare, monkeypatch):
+    """Where there is no terminal, as here: each half minute, or after each item."""
+    assert "train: 19 texts" not in prepare(LISTOPS)
+    monkeypatch.setattr(command, "SILENCE", 0)
+    log = prepare(LISTOPS, out=prepare.out / "again")
+    assert "| train: 19 texts" in log and "| drawing: 0 lines" in log
