@@ -159,11 +159,9 @@ class Row:
         if not self.curve:
             return None
         curve = read_curve(self.folder / self.curve)
-        if (
-            self.tokens is None
-        ):  # of an earlier version, with the clock's seconds; updates cost alike
-            share = self.cost / curve.updates[-1]
-            curve = replace(curve, seconds=[share * number for number in curve.updates])
+        if self.tokens is None:  # an earlier version wrote the clock's seconds
+            update = self.cost / max(1, curve.updates[-1])  # all cost alike
+            curve = replace(curve, seconds=[update * number for number in curve.updates])
         return curve
 
     @cached_property
