@@ -288,7 +288,7 @@ KNOWN = (  # columns of a row that a variant has
 CHECKPOINTS = {BEST: BEST_CHECKPOINT, AVERAGED: "average of the last {} checkpoints"}
 
 
-def make_rows(facts: Variant, folder: Path, state: str = "") -> list[Row]:
+def make_rows(variant: Variant, folder: Path, state: str = "") -> list[Row]:
     """The rows of a run, with its learning curve and its predictions as files in its folder.
 
     Args:
@@ -298,37 +298,37 @@ def make_rows(facts: Variant, folder: Path, state: str = "") -> list[Row]:
     Raises:
         ValueError: an output cannot be scored, or the log cannot be read.
     """
-    metric = facts.options.get("best-checkpoint-metric", "loss")
-    maximize = bool(facts.options.get("maximize-best-checkpoint-metric"))
+    metric = variant.options.get("best-checkpoint-metric", "loss")
+    maximize = bool(variant.options.get("maximize-best-checkpoint-metric"))
     with naming_faults(folder / TRAIN_LOG):
-        curve, trained = read_log(folder / TRAIN_LOG, metric, maximize, facts.valid_subset)
+        curve, trained = read_log(folder / TRAIN_LOG, metric, maximize, variant.valid_subset)
     row = Row(
-        **{name: getattr(facts, name) for name in KNOWN},
+        **{name: getattr(variant, name) for name in KNOWN},
         run=folder.name,
         state=state,
-        family=family_of(facts.options.get("arch", facts.architecture)),
-        options=json.dumps(facts.options),
-        defaults=json.dumps(facts.defaults),
-        evaluation=json.dumps(facts.evaluate),
-        epoch_updates=facts.epoch_updates or None,
+        family=family_of(variant.options.get("arch", variant.architecture)),
+        options=json.dumps(variant.options),
+        defaults=json.dumps(variant.defaults),
+        evaluation=json.dumps(variant.evaluate),
+        epoch_updates=variant.epoch_updates or None,
         **trained,
     )
     if trained:
         write_curve(folder / CURVE, curve)
         row = replace(row, curve=f"{folder.name}/{CURVE}")
     rows = [row]
-    for split, texts in facts.test_sets.items():
+    for split, texts in variant.test_sets.items():
         for checkpoint, name in CHECKPOINTS.items():
-            outputs = folder / f"{checkpoint}.{split}.{facts.output_suffix}"
+            outputs = folder / f"{checkpoint}.{split}.{variant.output_suffix}"
             if outputs.exists():
-                place = {"split": split, "checkpoint": name.format(facts.average)}
+                place = {"split": split, "checkpoint": name.format(variant.average)}
                 faulty = (OSError, ValueError) if state else ()
                 with suppress(*faulty), naming_faults(outputs):
-                    rows += score_rows(facts, replace(row, **place), outputs, texts)
+                    rows += score_rows(variant, replace(row, **place), outputs, texts)
     return rows
 
 
-def score_rows(facts: Variant, row: Row, outputs: Path, texts: str | None) -> list[Row]:
+def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> list[Row]:
     """The rows of a checkpoint on a split, for each of its scores.
 
     Args:
@@ -336,15 +336,15 @@ def score_rows(facts: Variant, row: Row, outputs: Path, texts: str | None) -> li
         texts: the file of the references or texts of the split.
     """
     given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None
-    if facts.kind is Kind.TRANSLATION:
-        language = facts.options["target-lang"]
-        scores = score_translations(outputs, language, given, facts.bleu_tokenize)
-    elif facts.kind is Kind.CLASSIFICATION:
+    if variant.kind is Kind.TRANSLATION:
+        language = variant.options["target-lang"]
+        scores = score_translations(outputs, language, given, variant.bleu_tokenize)
+    elif variant.kind is Kind.CLASSIFICATION:
         scores = score_classes(outputs, given)
     else:
         scores = score_language_model(outputs)
-    paper = json.dumps(facts.paper) if facts.paper else ""
-    row = replace(row, paper=paper, **inspect_data(Path(facts.data), row.split))
+    paper = json.dumps(variant.paper) if variant.paper else ""
+    row = replace(row, paper=paper, **inspect_data(Path(variant.data), row.split))
     if scores.predictions:
         path = outputs.with_suffix(".csv")
         write_predictions(path, scores.predictions)
@@ -356,5 +356,5 @@ def score_rows(facts: Variant, row: Row, outputs: Path, texts: str | None) -> li
     ]
     printed = outputs.with_suffix(SCORE)
     for line in read_lines(printed) if printed.exists() else ():
-        rows.append(replace(row, metric=facts.score.get(row.split, ""), printed=line))
+        rows.append(replace(row, metric=variant.score.get(row.split, ""), printed=line))
     return rows
