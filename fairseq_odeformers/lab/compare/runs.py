@@ -228,17 +228,17 @@ class Run:
             if sha256(Path(self.variant.data)) != self.variant.data_digest:
                 raise ValueError(f"{self.variant.data} has changed since this comparison was begun")
 
-    def discard(self) -> None:
-        """Remove such checkpoints of a candidate, unless another process is executing it."""
-        with suppress(Timeout), self.lock():
-            if self.finished:
-                self.remove_checkpoints()
-
     def remove_checkpoints(self) -> None:
         """Remove the checkpoints that only the training and averaging need."""
         for path in self.folder.glob("checkpoint*.pt"):
             if path.stem != BEST:
                 path.unlink()
+
+    def discard(self) -> None:
+        """Remove them where a candidate is not the best, unless another process executes it."""
+        with suppress(Timeout), self.lock():
+            if self.finished:
+                self.remove_checkpoints()
 
     def begin(self) -> None:
         """Make the folder with its ``run.yaml``, unless they are there; a failure is forgotten."""
