@@ -131,8 +131,8 @@ def limiting(variant: Variant, place: str) -> Iterator[float]:
     if (taken := time.perf_counter() - begin) > most:
         print(
             f"Planning {variant.label} has taken {taken:.1f} seconds, more than a tenth of its "
-            "budget. Few updates were timed, so that its training may take longer or less; give a "
-            "longer --budget",
+            "budget. Few updates were timed, so its training may miss the budget; give a longer "
+            "--budget",
             flush=True,
         )
 

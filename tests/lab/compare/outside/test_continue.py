@@ -67,8 +67,10 @@ def test_a_finished_run_has_its_products_and_no_other_checkpoint(finished):
 
 
 def test_the_same_command_repeats_nothing(again):
+    """Neither trainings nor trials."""
     before, told = runs(again.out), scores(again.out)
-    again(*BOTH, *SHORT)
+    ended = again(*BOTH, *SHORT, call=Command).end()
+    assert ended.status == 0 and "trying" not in ended.errors
     assert runs(again.out) == before and scores(again.out) == told
 
 
