@@ -210,15 +210,16 @@ def test_a_spreadsheet_is_read_as_the_table_that_it_shows(header, prepare, tmp_p
 
 
 def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
-    """Also one that opens a row and one that ends another, with a class between them."""
-    lines = ['a b\t"Text" is, a "text"', 'no\t"a text', 'no\ttext"'] * 20
-    folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": lines[:3]})
+    """Also where one opens a text and another ends the next, which has a class before it."""
+    lines = ['a b\t"Text" is, a "text"', 'no\t"a text"'] * 20
+    tests = ['no\t"a text', 'a b\ttext"']
+    folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": tests, "valid.tsv": lines})
     prepare(f"{LINE} tsv", folder, "--vocab", vocab)
-    assert load(prepare.out / "data-bin", "test") == [
+    assert load(prepare.out / "data-bin", "valid")[:2] == [
         ("a b", "<unk> text <unk> is , a <unk> text <unk>"),
-        ("no", "<unk> a text"),
-        ("no", "text <unk>"),
+        ("no", "<unk> a text <unk>"),
     ]
+    assert load(prepare.out / "data-bin", "test") == [("no", "<unk> a text"), ("a b", "text <unk>")]
 
 
 def test_quotes_of_texts_without_a_class_join_no_lines(prepare, tmp_path, vocab):
