@@ -213,7 +213,7 @@ def summaries():
             f"[{slowest} to {fastest} times](docs/speed.md#growth-with-length) as fast as "
             f"fairseq's at 1,024 to 8,192 tokens, with {least} to {most} times the memory",
             f"TransJect's {faster} at 1,024",
-            f"Plain linear attention gains up to {linear[-1]} times",
+            f"Plain linear attention trains up to {linear[-1]} times as fast",
             f"up to {longest:.0f} times at 8,192 tokens",
         ),
         "docs/results": (
