@@ -10,7 +10,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -258,21 +258,24 @@ def read_texts(path: Path) -> list[str]:
         return [dictionary.string(tokens).replace(" ##", "") for tokens in dataset]
 
 
-def inspect_data(data: Path, split: str) -> dict[str, float]:
+def inspect_data(data: Path, split: str, pair: Collection[str] = ()) -> dict[str, float]:
     """What makes a score on a split misleading, as columns of a row: unknown words, leaked texts.
 
     Nothing is known without the files of the split or of the training set, or of those in another
     format than fairseq's default.
+
+    Args:
+        pair: the languages of a translator.
     """
     try:
-        splits = read_splits(data)
-    except AssertionError:
+        splits = read_splits(data, pair)
+        if not {"train", split} <= {*splits}:
+            return {}
+        columns = splits[split]
+        count, total = count_training_texts(hash_texts(splits["train"]), columns)
+        unknown = max(column.unknown() for column in columns)
+    except Exception:  # whatever is wrong with the files: the model has its score
         return {}
-    if not {"train", split} <= {*splits}:
-        return {}
-    columns = splits[split]
-    count, total = count_training_texts(hash_texts(splits["train"]), columns)
-    unknown = max(column.unknown() for column in columns)
     return {"unknown": unknown, "leaked": count / max(1, total)}
 
 
@@ -336,15 +339,16 @@ def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> 
         texts: the file of the references or texts of the split.
     """
     given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None
+    pair: tuple[str, ...] = ()
     if variant.kind is Kind.TRANSLATION:
-        language = variant.options["target-lang"]
-        scores = score_translations(outputs, language, given, variant.bleu_tokenize)
+        pair = variant.options["source-lang"], variant.options["target-lang"]
+        scores = score_translations(outputs, pair[1], given, variant.bleu_tokenize)
     elif variant.kind is Kind.CLASSIFICATION:
         scores = score_classes(outputs, given)
     else:
         scores = score_language_model(outputs)
     paper = json.dumps(variant.paper) if variant.paper else ""
-    row = replace(row, paper=paper, **inspect_data(Path(variant.data), row.split))
+    row = replace(row, paper=paper, **inspect_data(Path(variant.data), row.split, pair))
     if scores.predictions:
         path = outputs.with_suffix(".csv")
         write_predictions(path, scores.predictions)

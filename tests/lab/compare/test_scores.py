@@ -253,10 +253,10 @@ def test_a_perplexity_of_no_token_is_none(tmp_path):
         score_language_model(path)
 
 
-def write_text(folder, split, lines):
+def write_text(folder, split, lines, language=""):
     """Binarised text in a folder."""
     dictionary = make_dictionary(["un", "##believ", "##able", "film"])
-    dictionary.save(str(folder / "dict.txt"))
+    dictionary.save(str(folder / ("dict.txt" if not language else f"dict.{language}.txt")))
     builder = indexed_dataset.make_builder(str(folder / f"{split}.bin"), "mmap", len(dictionary))
     for line in lines:
         tokens = dictionary.encode_line(line, add_if_not_exist=False, append_eos=True)
@@ -278,6 +278,18 @@ def test_unknown_words_and_texts_of_the_training_set_are_counted(tmp_path):
     # Both unknown words read <unk>, as the training text does.
     found = inspect_data(tmp_path, "test")
     assert found == pytest.approx({"unknown": 3 / 5, "leaked": 2 / 3})
+
+
+def test_other_pairs_in_a_folder_tell_nothing_of_one(tmp_path):
+    """Nor do files of another pair that are missing; without those of a model nothing is known."""
+    for pair, count in (("de-en", 2), ("fr-en", 3)):
+        for language in pair.split("-"):
+            for split in ("train", "test"):
+                write_text(tmp_path, f"{split}.{pair}.{language}", ["film"] * count, language)
+    (tmp_path / "train.fr-en.fr.bin").unlink()
+    for pair in (("de", "en"), ("en", "de")):
+        assert inspect_data(tmp_path, "test", pair)["leaked"] == 1
+    assert inspect_data(tmp_path, "test", ("fr", "en")) == {}
 
 
 def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):

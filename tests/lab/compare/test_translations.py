@@ -87,7 +87,7 @@ def write_rows_of(out, translations, published=None):
             for n, (right, text) in enumerate(zip(TEXTS, texts))
         ]
         (folder / "checkpoint_best.test.out").write_text("".join(reversed(printed)))
-        options = {"arch": name, "target-lang": "en"}
+        options = {"arch": name, "source-lang": "de", "target-lang": "en"}
         splits = {"test": published and str(published)}
         begun = str(NAMES.index(name))
         variant = Variant(name, 1, "translation", "/data", options, test_sets=splits, begun=begun)

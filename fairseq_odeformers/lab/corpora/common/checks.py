@@ -5,7 +5,7 @@ Pairs, labelled examples and lines are looked at in the same way, as ``fairseq-t
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
@@ -75,13 +75,20 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
         )
 
 
-def read_splits(data_bin: Path) -> dict[str, list[Column]]:
-    """The texts of each split of binarised data."""
-    langs = [path.name[len("dict.") : -len(".txt")] for path in data_bin.glob("dict.*.txt")]
+def read_splits(data_bin: Path, pair: Collection[str] = ()) -> dict[str, list[Column]]:
+    """The texts of each split of binarised data.
+
+    Args:
+        pair: the languages of the pairs to read, where a folder may have several; by default those
+            of all dictionaries.
+    """
+    langs = pair or [p.name[len("dict.") : -len(".txt")] for p in data_bin.glob("dict.*.txt")]
     sides = {f".{a}-{b}.{side}": side for a, b in permutations(langs, 2) for side in langs}
     splits = defaultdict(list)
     for index in sorted([*data_bin.glob("*.idx"), *data_bin.glob("input*/*.idx")]):
         ending = next((ending for ending in sides if index.stem.endswith(ending)), "")
+        if pair and not ending:
+            continue
         name = sides.get(ending, index.parent.name if index.parent != data_bin else "")
         header, data = MMapIndexedDataset.Index(str(index)), index.with_suffix(".bin")
         tokens = np.memmap(data, header.dtype, "r") if data.stat().st_size else np.empty(0, "u2")
