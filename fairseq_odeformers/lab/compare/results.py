@@ -129,7 +129,8 @@ class Row:
     def cost(self) -> float:
         """The seconds that the training has cost: of the CPU, or on the clock where a GPU trains.
 
-        Other processes on the machine make the clock's longer. All that is told of time uses it.
+        Other processes on the machine make the clock's longer. All that is told of time uses it, so
+        a comparison has one clock; see :func:`share_clock`.
         """
         return self.cpu_seconds or self.seconds or 0.0
 
@@ -161,14 +162,22 @@ class Row:
         curve = read_curve(self.folder / self.curve)
         if self.tokens is None:  # an earlier version wrote the clock's seconds
             update = self.cost / max(1, curve.updates[-1])  # all cost alike
-            curve = replace(curve, seconds=[update * number for number in curve.updates])
-        return curve
+            return replace(curve, seconds=[update * number for number in curve.updates])
+        scale = self.cost / (curve.seconds[-1] or 1)  # 1, unless the clock counts instead
+        return replace(curve, seconds=[scale * seconds for seconds in curve.seconds])
 
     @cached_property
     def outputs(self) -> Predictions | None:
         """The predictions that have the score, if they are there."""
         path = self.folder / self.predictions
         return read_predictions(path, self.texts) if self.predictions else None
+
+
+def share_clock(rows: Sequence[Row]) -> list[Row]:
+    """Rows whose costs are of one clock: without the CPU's seconds if a training lacks them."""
+    if all(row.cpu_seconds for row in rows if row.trained and row.validation is not None):
+        return [*rows]
+    return [replace(row, cpu_seconds=None) for row in rows]
 
 
 def name_clock(rows: Iterable[Row]) -> str:
@@ -363,7 +372,7 @@ class Comparison:
     Attributes:
         baseline: the architecture that the others are compared with; it comes first.
         rows: all of the comparison.
-        runs: rows of trainings at the chosen settings.
+        runs: rows of trainings at the chosen settings; these and the following have one clock.
         trained: the same, of trainings that have ended.
         candidates: rows of trainings at all tried settings, with the seed that chooses.
         tables: scores of each split and checkpoint.
@@ -380,7 +389,7 @@ class Comparison:
         seed, settings = choose_settings([row for row in rows if not row.metric])
         rows = sorted(rows, key=lambda row: (names.index(row.architecture), row.seed))
         self.candidates = [r for r in rows if r.tuned and r.seed == seed and not r.metric]
-        rows = [row for row in rows if row.tuned == settings.get(row.architecture)]
+        rows = share_clock([r for r in rows if r.tuned == settings.get(r.architecture)])
         self.runs: Runs = group((row for row in rows if not row.metric), "architecture")
         ended = (r for r in rows if not r.metric and r.trained and r.validation is not None)
         self.trained: Runs = group(ended, "architecture")

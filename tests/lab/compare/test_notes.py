@@ -91,7 +91,7 @@ def test_a_busy_machine_is_told(clock, cpu, told, tmp_path):
     """Not several threads, nor short trainings, whose time on the clock is rounded."""
     runs = (
         write_run(tmp_path, "a", seconds=float(clock), cpu_seconds=float(cpu)),
-        write_run(tmp_path, "b", seconds=500.0, cpu_seconds=None),
+        write_run(tmp_path, "b", seconds=500.0, cpu_seconds=500.0),
     )
     found = notes_of(write_comparison(tmp_path, *runs), "Other processes")
     assert [note.subjects for note in found] == [("a",)] * told

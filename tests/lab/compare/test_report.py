@@ -70,6 +70,25 @@ def test_trainings_are_a_row_for_each_architecture(tmp_path):
     assert [line[:4] for line in rows if line[:1] == "|"][2:] == ["| a ", "| b "]
 
 
+def test_costs_are_of_one_clock(tmp_path):
+    """The CPU's, unless a training lacks it, as on a GPU; learning curves end there."""
+    spent = {"score": 70.0, "seconds": 8.0, "cpu_seconds": 6.0, "tokens": 48.0}
+    alone, mixed = tmp_path / "alone", tmp_path / "mixed"
+    write_comparison(alone, write_run(alone, "a", **spent))
+    on_gpu = write_run(mixed, "b", **{**spent, "cpu_seconds": None})
+    write_comparison(mixed, write_run(mixed, "a", **spent), on_gpu)
+    a = cells(report(alone), "a")
+    assert (a["CPU time"], a["time on the clock"]) == ("0:00:06", "0:00:08")
+    assert a["tokens per CPU second"] == "8"
+    for name in "ab":
+        row = cells(report(mixed), name)
+        assert (row["time"], row["tokens per second"]) == ("0:00:08", "6")
+        assert "time on the clock" not in row
+    (table,) = read_comparison(mixed).tables
+    assert [runs[0].cost for runs in table.main.values()] == [8.0, 8.0]
+    assert table.first.learning.seconds == pytest.approx([8 / 3, 16 / 3, 8])
+
+
 def test_scores_are_beside_their_differences(tmp_path):
     """And beside the paper's; always the most frequent class is the last row."""
     wrong = ["y", *CLASSES[1:]]
