@@ -17,6 +17,7 @@ TABLES = {  # page, what stands before the table, and the columns of the results
     "agnews": ("examples/text_classification/README.md", "## Small trials", slice(1, 2)),
     "listops": ("examples/lra/README.md", "## Short ListOps", slice(1, 2)),
     "ptb": ("docs/papers/transject.md", "### Table 3", slice(3, 4)),
+    "truncation": ("docs/papers/ode_transformer.md", "### Truncation error", slice(1, 3)),
 }
 
 
