@@ -46,8 +46,8 @@ class Cell:
     seeds: int  # the number of runs
     parameters: int
     metric: str
-    mean: float  # on the test set
-    difference: float  # from the baseline; positive is better
+    mean: float | None  # on the test set; None of a baseline without a score
+    difference: float | None  # from the baseline, if that has a score; positive is better
     # Of its 95% interval (Welch); None where a side has too few seeds, or all equal.
     low: float | None
     high: float | None
@@ -64,11 +64,13 @@ class Cell:
 
     @property
     def score(self) -> str:
+        if self.mean is None:
+            return f"no score{self.mark}"
         return f"{self.mean:.{add_decimals(self.mean, 1)}f} ({self.runs}){self.mark}"
 
     @property
     def advantage(self) -> str:
-        if self.obstacles:
+        if self.obstacles or self.difference is None:
             return f"not compared{self.mark}"
         spread = self.runs if self.low is None else f"{self.low:+.1f} to {self.high:+.1f}"
         return f"{self.difference:+.1f} ({spread})"
@@ -148,38 +150,45 @@ def make_column(name: str, comparison: Comparison, table: Table) -> Column:
     notes = [Note(*each) for each in json.loads(kept)]
     changes = {"comparison": name, "notes": kept, "predictions": "", "curve": ""}
     rows = [replace(row, **changes) for row in comparison.rows]
-    return Column(name, make_cells(name, table, notes), rows)
+    return Column(name, make_cells(name, comparison, table, notes), rows)
 
 
-def make_cells(column: str, table: Table, notes: Sequence[Note]) -> list[Cell]:
-    """The cells of a column; the first is its baseline.
+def make_cells(
+    column: str, comparison: Comparison, table: Table, notes: Sequence[Note]
+) -> list[Cell]:
+    """The cells of a column; the first is its baseline, perhaps without a score.
 
-    A family's is its architecture that has validated best with its first seed.
+    The cell of another family is its architecture that has validated best with its first seed.
     """
     obstacles = [note for note in notes if note.kind == RULES_OUT]
     others = " ".join(note.sentence for note in notes if note.kind != RULES_OUT)
-    chosen: dict[str, list[Row]] = {}  # by family
+    name, base = table.baseline, table.main.get(table.baseline)
+    first = (base or comparison.runs[name])[0]
+    if base is None:
+        sentence = f"Nothing to compare with: the baseline, {name}, has no score."
+        obstacles.append(Note(RULES_OUT, (name,), sentence))
+    chosen = {first.family: base or []}
     for runs in table.main.values():
         best = chosen.setdefault(runs[0].family, runs)
-        if runs[0].quality > best[0].quality:
+        if runs[0].family != first.family and runs[0].quality > best[0].quality:
             chosen[runs[0].family] = runs
-    base, *_ = chosen.values()
     cells = []
     for family, runs in chosen.items():
-        concerned = {runs[0].architecture, base[0].architecture}
-        difference = compare_seeds(runs, base)
-        low, high = (difference.interval if runs is not base else None) or (None, None)
+        row = runs[0] if runs else first
+        concerned = {row.architecture, name}
+        difference = compare_seeds(runs, base) if base else None
+        low, high = (difference and runs is not base and difference.interval) or (None, None)
         cells.append(
             Cell(
                 column=column,
                 family=family,
-                architecture=runs[0].architecture,
-                tuned=runs[0].tuned,
+                architecture=row.architecture,
+                tuned=row.tuned,
                 seeds=len(runs),
-                parameters=runs[0].parameters,
-                metric=runs[0].metric,
-                mean=fmean(row.value for row in runs),
-                difference=difference.mean,
+                parameters=row.parameters,
+                metric=table.metric,
+                mean=fmean(each.value for each in runs) if runs else None,
+                difference=difference.mean if difference else None,
                 low=low,
                 high=high,
                 obstacles=" ".join(n.sentence for n in obstacles if concerned & {*n.subjects}),
@@ -272,7 +281,7 @@ def draw(columns: Sequence[Column]) -> Figure:
 def draw_cell(axes: Axes, cell: Cell, place: float, edge: float, look: dict) -> None:
     """The difference of a family on a task, and beside the panel what it cannot show."""
     notes = []
-    if cell.obstacles:
+    if cell.obstacles or cell.difference is None:
         notes.append("not compared")
     elif cell.low is not None and cell.high is not None:
         ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
@@ -296,5 +305,5 @@ def reach(cells: Sequence[Cell]) -> float:
     If a model diverges with one of its seeds, its interval is many times as wide as the others.
     """
     ends = [max(-c.low, c.high) for c in cells if c.low is not None and c.high is not None]
-    points = (abs(cell.difference) for cell in cells if cell.low is None)
+    points = (abs(c.difference) for c in cells if c.low is None and c.difference is not None)
     return 1.1 * max(2 * median(ends or [0]), *points, 0) or 1

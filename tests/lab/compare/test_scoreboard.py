@@ -87,6 +87,27 @@ def test_a_family_is_its_architecture_that_validates_best(maximized, chosen, tmp
     assert cells["ours"].architecture == chosen
 
 
+def test_a_baseline_is_no_other_model(tmp_path):
+    """Neither one of its family, whatever it validates, nor the next one where it has no score."""
+    better = {"family": "a", "validation": 0.1}
+    kept, failed = (
+        write_comparison(
+            tmp_path / name,
+            write_run(tmp_path / name, "a", score=score, state="" if score else "failed: NaN"),
+            write_run(tmp_path / name, "b", score=90.0, **better),
+            write_run(tmp_path / name, "ours", score=85.0),
+        )
+        for name, score in (("kept", 80.0), ("failed", None))
+    )
+    page, _ = board(kept, failed)
+    assert "| a | 80.0 (one seed) | no score † |" in page
+    assert "| ours | +5.0 (one seed) | not compared † |" in page
+    assert "- failed: † " in page and "the baseline, a, has no score." in page
+    out = tmp_path / "board"
+    odeformers.main(["report", str(kept), str(failed), "--out", str(out)])
+    assert board(out / "trainings.csv")[0] == page == (out / "scoreboard.md").read_text("utf-8")
+
+
 def test_columns_are_beside_each_other(tmp_path):
     """Named by their folders or as told; a family without a run in a column says so."""
     first = write_column(tmp_path / "one", a=[80.0], ours=[81.0])
