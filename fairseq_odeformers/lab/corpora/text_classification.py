@@ -18,7 +18,7 @@ import csv
 import logging
 import os
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -101,13 +101,13 @@ def read_tables(files: Files) -> Splits:
             the tables begin with the same row, and no other training text has its class.
     """
     splits: Splits = {}
-    classes: list[str | None] = []  # of the training texts
+    classes: Counter[str | None] = Counter()  # of the training texts
     for name, path in files.items():
         split = name.partition(".")[0]
         splits[split] = list(read_tsv(path, classes))
-        classes = classes or [label for label, text in splits[split] if text.strip()]
+        classes = classes or Counter(label for label, text in splits[split] if text.strip())
     first = splits["train"][0]
-    if classes.count(first[0]) == 1 and all(texts[0] == first for texts in splits.values()):
+    if classes[first[0]] == 1 and all(texts[0] == first for texts in splits.values()):
         place = f"{files['train.tsv']}, line 1"
         raise ValueError(f"{place}: {first[0]!r} looks like a header; remove it in each file")
     return splits
@@ -138,7 +138,7 @@ def read_tsv(path: Path, classes: Collection[str | None] = ()) -> Iterator[Text]
         if not is_class_name(label):
             raise ValueError(f"{place}: no class can be called {label!r}")
         if classes and label not in classes:
-            known = list_few(sorted(name[:40] for name in {*classes} if name))
+            known = list_few(sorted(name[:40] for name in classes if name))
             raise ValueError(
                 f"{place}: {label[:40]} is not one of {known}; correct the line, CLASS<tab>TEXT, "
                 "or add training texts of it"
