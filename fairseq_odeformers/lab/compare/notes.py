@@ -264,6 +264,9 @@ def find_majority(predictions: Predictions) -> tuple[str, float]:
 def note_texts(table: Table) -> Iterator[Note]:
     """Test texts that are too few, too similar, or unlike what models read and write."""
     first, names = table.first, tuple(table.main)
+    rows = [row for runs in table.main.values() for row in runs]
+    leaked = max(row.leaked or 0 for row in rows)  # earlier versions left it out
+    unknown = max(row.unknown or 0 for row in rows)
     if first.outputs and len(first.outputs.output) < FEW:
         texts = len(first.outputs.output)
         yield Note(RULES_OUT, names, f"Too few texts to compare: {texts}; test on {FEW} or more.")
@@ -272,18 +275,18 @@ def note_texts(table: Table) -> Iterator[Note]:
         if share == 100:
             sentence = f"Nothing to compare: all texts of {table.split} have one class, {name}."
             yield Note(RULES_OUT, names, sentence)
-    if (first.leaked or 0) >= LEAK:
+    if leaked >= LEAK:
         pairs = first.metric == Kind.TRANSLATION.score
         what, shared = ("pairs", "share a side with") if pairs else ("texts", "are also in")
-        sentence = f"{first.leaked:.1%} of the {what} of {table.split} {shared} the training set: "
+        sentence = f"{leaked:.1%} of the {what} of {table.split} {shared} the training set: "
         yield Note(REMARK, names, sentence + "scores on them are too good.")
     if first.outputs and (empty := sum(not text.strip() for text in first.outputs.reference)):
         sentence = (
             f"{empty:,} of the references of {table.split} are empty, which lowers all scores."
         )
         yield Note(REMARK, names, sentence)
-    if first.metric == Kind.LANGUAGE_MODEL.score and (first.unknown or 0) > UNKNOWN:
-        sentence = f"{first.unknown:.1%} of the words of {table.split} are unknown. They count as "
+    if first.metric == Kind.LANGUAGE_MODEL.score and unknown > UNKNOWN:
+        sentence = f"{unknown:.1%} of the words of {table.split} are unknown. They count as "
         sentence += "one word, which is easy to predict: the score looks better than it is."
         yield Note(REMARK, names, sentence)
     if match := re.search(rf"\|{RESTORED}:([\d.]+%)", first.signature):

@@ -306,15 +306,25 @@ def test_few_texts_rule_a_comparison_out(texts, told, tmp_path):
 
 @pytest.mark.parametrize("share, told", [(0.009, False), (0.121, True)])
 def test_unknown_words_make_a_perplexity_look_better(share, told, tmp_path):
-    run = write_run(tmp_path, "a", score=100.0, unknown=share, **LANGUAGE_MODEL)
-    found = notes_of(write_comparison(tmp_path, run), "12.1% of the words of test are unknown")
+    """Also where it is not known of the first run."""
+    runs = [
+        write_run(tmp_path, name, score=100.0, unknown=of_run, **LANGUAGE_MODEL)
+        for name, of_run in (("a", None), ("b", share))
+    ]
+    found = notes_of(write_comparison(tmp_path, *runs), "12.1% of the words of test are unknown")
     assert len(found) == told
 
 
 @pytest.mark.parametrize("share, told", [(0.009, False), (0.031, True)])
 def test_test_texts_that_were_trained_on_are_told(share, told, tmp_path):
-    run = write_run(tmp_path, "a", score=20.0, leaked=share, **TRANSLATION)
-    found = notes_of(write_comparison(tmp_path, run), "3.1% of the pairs of test share a side with")
+    """Also where an earlier version has written the first rows, without the column."""
+    runs = [
+        write_run(tmp_path, name, score=20.0, leaked=of_run, **TRANSLATION)
+        for name, of_run in (("a", None), ("b", share))
+    ]
+    found = notes_of(
+        write_comparison(tmp_path, *runs), "3.1% of the pairs of test share a side with"
+    )
     assert len(found) == told
 
 
