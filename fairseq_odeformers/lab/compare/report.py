@@ -77,7 +77,8 @@ def write_report(out: Path, baseline: str = "") -> str:
     Returns:
         ``report.md``.
     """
-    with lock(out) if (out / RESULTS).is_file() else nullcontext():  # another folder stays as it is
+    known = (out / RESULTS).is_file()  # another folder stays as it is
+    with lock(out / PAGE) if known else nullcontext():
         sections = [*make_sections(read_comparison(out, baseline))]
         files = {each.picture: to_png(each.figure) for each in sections if each.figure}
         page = to_page(sections)

@@ -27,7 +27,7 @@ from fairseq_odeformers.files import (
     write_csv,
 )
 
-RESULTS, LOCK = "results.csv", ".results.lock"
+RESULTS = "results.csv"
 BEST_CHECKPOINT = "best checkpoint"  # whose scores count
 RUN = "run.yaml"  # in the folder of each run
 OLD_PLAN = "plan.yaml"  # in folders of earlier versions
@@ -235,18 +235,18 @@ def parse(cell: str, kind: Any) -> Any:
     return float(cell) if cell else None
 
 
-def lock(out: Path) -> FileLock:
-    """The lock of all files that are made of a comparison's rows.
+def lock(path: Path) -> FileLock:
+    """The lock of a file that is made of rows, and of the files that are written with it.
 
     Whoever holds it reads the rows anew and writes whole files, so that commands in one folder
     leave no mixture.
     """
-    return FileLock(out / LOCK)
+    return FileLock(path.with_name(f".{path.stem}.lock"))
 
 
 def collect_rows(out: Path) -> None:
     """Make the file of a comparison of the rows that its runs have written."""
-    with lock(out):
+    with lock(out / RESULTS):
         files = [path.with_name(RESULTS) for path in out.glob(f"*/{RUN}")]
         rows = [row for path in files if path.exists() for row in read_rows(path)]
         begun = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}

@@ -26,6 +26,7 @@ from .results import (
     Row,
     Table,
     group,
+    lock,
     read_comparison,
     read_rows,
     write_rows,
@@ -97,11 +98,12 @@ def write_scoreboard(sources: Sequence[str], out: Path) -> str:
     ]
     page = describe(columns)
     out.mkdir(parents=True, exist_ok=True)
-    write_csv(out / CELLS, figures)
-    write_rows(out / RUNS, [row for column in columns for row in column.rows])
-    save(draw, columns, out / PICTURE)
-    with replacing(out / PAGE) as path:
-        path.write_text(page, encoding="utf-8")
+    with lock(out / PAGE):
+        write_csv(out / CELLS, figures)
+        write_rows(out / RUNS, [row for column in columns for row in column.rows])
+        save(draw, columns, out / PICTURE)
+        with replacing(out / PAGE) as path:
+            path.write_text(page, encoding="utf-8")
     return page
 
 

@@ -16,13 +16,19 @@ from lab.compare.pages import cell, numbers, table
 
 import odeformers
 from fairseq_odeformers.lab.compare.report import (
+    PAGE,
     Section,
     make_sections,
     to_html,
     to_markdown,
     to_page,
 )
-from fairseq_odeformers.lab.compare.results import lock, read_comparison
+from fairseq_odeformers.lab.compare.results import (
+    RESULTS,
+    collect_rows,
+    lock,
+    read_comparison,
+)
 
 CLASSES = ["x", "y", "x"] * 40
 
@@ -231,7 +237,7 @@ def test_a_report_that_waits_for_another_command_has_the_newest_rows(tmp_path):
     """So files of two commands are never a mixture: one begins when the other has ended."""
     runs = [write_run(tmp_path, name, score=70.0) for name in "ab"]
     write_comparison(tmp_path, *runs[:1])
-    with lock(tmp_path):
+    with lock(tmp_path / PAGE):
         waiting = Thread(target=odeformers.main, args=[["report", str(tmp_path)]])
         waiting.start()
         waiting.join(0.3)
@@ -240,6 +246,32 @@ def test_a_report_that_waits_for_another_command_has_the_newest_rows(tmp_path):
     waiting.join()
     for name in ("report.md", "report.html"):
         assert "2 models" in (tmp_path / name).read_text("utf-8")
+
+
+def test_a_report_does_not_wait_for_rows_nor_rows_for_it(tmp_path):
+    """It may take minutes, and runs that end meanwhile go on."""
+    write_comparison(tmp_path, write_run(tmp_path, "a", score=70.0))
+    (tmp_path / "a-seed1/run.yaml").touch()
+    shutil.copy(tmp_path / "results.csv", tmp_path / "a-seed1/results.csv")
+    with lock(tmp_path / RESULTS):
+        odeformers.main(["report", str(tmp_path)])
+    with lock(tmp_path / PAGE):
+        collect_rows(tmp_path)
+
+
+def test_of_two_boards_in_a_folder_one_waits_for_the_other(tmp_path):
+    """So their files are no mixture, and no temporary file is taken away."""
+    source, out = tmp_path / "runs", tmp_path / "board"
+    write_comparison(source, write_run(source, "a", score=70.0))
+    out.mkdir()
+    with lock(out / "scoreboard.md"):
+        line = ["report", str(source), "--out", str(out)]
+        waiting = Thread(target=odeformers.main, args=[line])
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive() and not [*out.glob("*.csv")]
+    waiting.join()
+    assert (out / "scoreboard.md").exists()
 
 
 def test_a_folder_that_was_copied_is_reported(board, tmp_path, monkeypatch):
