@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from statistics import fmean
 
 import numpy as np
@@ -56,11 +55,17 @@ def judge_trainings(comparison: Comparison) -> list[Note]:
     return [note for find in finders for note in find(comparison)]
 
 
-def judge(comparison: Comparison, table: Table) -> tuple[list[Note], Statistics]:
-    """All notes that concern a table, and its statistics without what they rule out."""
-    notes = judge_trainings(comparison)
-    notes += chain(note_undertrained(comparison, table), note_texts(table))
-    excluded = {name for note in notes if note.kind == RULES_OUT for name in note.subjects}
+def judge(
+    comparison: Comparison, table: Table, of_trainings: Sequence[Note]
+) -> tuple[list[Note], Statistics]:
+    """The notes on a table, and its statistics without what any note rules out.
+
+    Args:
+        of_trainings: the notes of :func:`judge_trainings`.
+    """
+    notes = [*note_undertrained(comparison, table), *note_texts(table)]
+    ruling = (note for note in (*of_trainings, *notes) if note.kind == RULES_OUT)
+    excluded = {name for note in ruling for name in note.subjects}
     statistics = compute_statistics(table, excluded)
     return [*notes, *note_statistics(table, statistics)], statistics
 

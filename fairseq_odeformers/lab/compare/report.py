@@ -155,12 +155,14 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
     if not comparison.tables:
         lines.append("No model has been scored.")
     yield Section(lines=lines)
-    yield describe_trainings(comparison, UNITS[kind])
+    of_trainings = judge_trainings(comparison)
+    yield describe_trainings(comparison, UNITS[kind], of_trainings)
     if comparison.candidates:
         yield describe_tuning(comparison)
     for table in comparison.tables:
-        notes, statistics = judge(comparison, table)
-        yield compare_scores(comparison, table, statistics, notes)
+        notes, statistics = judge(comparison, table, of_trainings)
+        ruling = [note for note in of_trainings if note.kind == RULES_OUT]
+        yield compare_scores(table, statistics, [*ruling, *notes])
         if printed := [row for row in comparison.printed if row.place == table.first.place]:
             rows = [[f"{row.architecture}, seed {row.seed}", row.printed] for row in printed]
             yield Section(table=[["run", printed[0].metric], *rows])
@@ -186,7 +188,7 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
     return [[*columns], *([row.get(name, "") for name in columns] for row in rows)]
 
 
-def describe_trainings(comparison: Comparison, unit: str) -> Section:
+def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note]) -> Section:
     """Sizes, costs and validations, and what to keep in mind when they are compared."""
     trained = [*chain(*comparison.trained.values())]
     by = name_clock(trained)
@@ -228,7 +230,7 @@ def describe_trainings(comparison: Comparison, unit: str) -> Section:
             f"Best checkpoints are chosen by the {trained[0].validated} on "
             f"{trained[0].validation_texts:,} validation texts."
         )
-    lines += [note.sentence for note in judge_trainings(comparison) if note.kind != RULES_OUT]
+    lines += [note.sentence for note in notes if note.kind != RULES_OUT]
     return Section("Trainings", table=table_of(rows), lines=lines)
 
 
@@ -249,14 +251,8 @@ def describe_tuning(comparison: Comparison) -> Section:
     return Section("Tuning", table=table_of(rows), lines=[told])
 
 
-def compare_scores(
-    comparison: Comparison, table: Table, statistics: Statistics, notes: Sequence[Note]
-) -> Section:
-    """The scores on a split, with tests against the baseline, seed by seed.
-
-    Args:
-        notes: all that concern them.
-    """
+def compare_scores(table: Table, statistics: Statistics, notes: Sequence[Note]) -> Section:
+    """The scores on a split, with tests against the baseline, seed by seed, and notes on them."""
     digits, rows = count_decimals(table.metric, table.first.texts), []
     for name, runs in table.main.items():
         row: dict[str, str] = {"architecture": name, "seeds": str(len(runs))}
@@ -294,8 +290,7 @@ def compare_scores(
     if tests := sum(map(len, statistics.p_values.values())):
         corrected = f", corrected by Holm's method for {tests} tests" if tests > 1 else ""
         lines.append(f"p-values: {statistics.test}, seed by seed{corrected}.")
-    told = judge_trainings(comparison)
-    lines += [n.sentence for n in notes if n.kind != RULES_OUT and n not in told]
+    lines += [note.sentence for note in notes if note.kind != RULES_OUT]
     warnings = [note.sentence for note in notes if note.kind == RULES_OUT]
     return Section(f"{table.split}, {table.checkpoint}", warnings, table_of(rows), lines)
 

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from fairseq_odeformers.lab.plots import legend, panels, save, shades
 
-from .notes import RULES_OUT, Note, judge
+from .notes import RULES_OUT, Note, judge, judge_trainings
 from .results import (
     BEST_CHECKPOINT,
     Comparison,
@@ -148,8 +148,12 @@ def read_columns(source: str) -> list[Column]:
 
 def make_column(name: str, comparison: Comparison, table: Table) -> Column:
     """The column of a table of scores, with the notes of its report, or that its rows have kept."""
-    kept = table.first.notes or json.dumps([*map(astuple, judge(comparison, table)[0])])
-    notes = [Note(*each) for each in json.loads(kept)]
+    if table.first.notes:
+        notes = [Note(*each) for each in json.loads(table.first.notes)]
+    else:
+        of_trainings = judge_trainings(comparison)
+        notes = [*of_trainings, *judge(comparison, table, of_trainings)[0]]
+    kept = json.dumps([*map(astuple, notes)])
     changes = {"comparison": name, "notes": kept, "predictions": "", "curve": ""}
     rows = [replace(row, **changes) for row in comparison.rows]
     return Column(name, make_cells(name, comparison, table, notes), rows)

@@ -30,7 +30,7 @@ def notes_of(out, start):
     comparison = read_comparison(out)
     notes = judge_trainings(comparison)
     for table in comparison.tables:
-        notes, _ = judge(comparison, table)
+        notes += judge(comparison, table, notes)[0]
     return [note for note in notes if note.sentence.startswith(start)]
 
 
@@ -60,7 +60,7 @@ def test_unequal_effort(a, b, kind, equal, tmp_path):
     found = notes_of(tmp_path, "Unequal effort")
     assert [note.kind for note in found] == [kind] * (kind is not None)
     comparison = read_comparison(tmp_path)
-    _, statistics = judge(comparison, *comparison.tables)
+    _, statistics = judge(comparison, *comparison.tables, judge_trainings(comparison))
     assert bool(statistics.differences) == (kind != RULES_OUT)
 
 
@@ -368,5 +368,5 @@ def test_a_model_with_too_little_training_withholds_its_own_statistics(early, co
         write_run(tmp_path, n, score=70.0, epoch_updates=31 if n == early else 30) for n in "abc"
     )
     comparison = read_comparison(write_comparison(tmp_path, *runs))
-    _, statistics = judge(comparison, *comparison.tables)
+    _, statistics = judge(comparison, *comparison.tables, judge_trainings(comparison))
     assert list(statistics.differences) == compared
