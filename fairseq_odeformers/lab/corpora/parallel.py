@@ -21,7 +21,7 @@ from fairseq_odeformers.options import real_number
 
 from .common.command import add_number, make_parser, parse_options, preparing
 from .common.pairs import Pair, Pairs, pair_up
-from .common.tables import is_header, read_rows
+from .common.tables import is_header, read_rows, show_row
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
 
@@ -74,13 +74,13 @@ def split_pairs(
     pairs: list[Pair] = []
     for number, fields in read_rows(path, langs):
         if len(fields) != 2:
-            raise ValueError(
-                f"{path}, line {number}: {len(fields)} columns; give source<TAB>target, with one "
-                "tab"
-            )
+            row = show_row(path, "source", "target")
+            raise ValueError(f"{path}, line {number}: {len(fields)} columns; give two, {row}")
         pairs.append((fields[0], fields[1]))
     if not pairs:
-        raise ValueError(f"{path} is empty; give a pair per line, source<TAB>target")
+        raise ValueError(
+            f"{path} is empty; give a pair per line, {show_row(path, 'source', 'target')}"
+        )
     share = max(1, min(HELD_OUT, len(pairs) // 10))
     sizes = {split: size or share for split, size in sizes.items()}
     keys = [[" ".join(side.casefold().split()) for side in pair] for pair in pairs]

@@ -47,14 +47,14 @@ from .common.command import (
     preparing,
     step,
 )
-from .common.corpus import Corpus, Download, Files, fingerprint, strip_compression
+from .common.corpus import Corpus, Download, Files, fingerprint, match, strip_compression
 from .common.labels import POSITIONS, Encoded, Labels, hold_out
-from .common.tables import read_rows
+from .common.tables import is_csv, read_rows, show_row
 
 logger = logging.getLogger(__name__)
 
 VOCAB_SIZE = 30_522
-VALID_FRACTION = 0.1
+VALID_FRACTION = TEST_FRACTION = 0.1
 SEED = 1  # for the texts that are held out
 BATCH_SIZE = 1024  # texts that are encoded at a time
 
@@ -94,37 +94,41 @@ def read_each(read: Callable[[Path], Iterator[Text]], files: Files) -> Splits:
 
 
 def read_tables(files: Files) -> Splits:
-    """The texts of tables of class and text: ``train.tsv``, ``test.tsv`` and perhaps ``valid.tsv``.
+    """The texts of tables of class and text: ``train``, ``test`` and perhaps ``valid``.
 
     Raises:
-        ValueError: a line is not such a row, or has a class that ``train.tsv`` does not have; or
-            the tables begin with the same row, and no other training text has its class.
+        ValueError: a line is not such a row, or has a class that ``train`` does not have; a
+            split has two tables; or the tables begin with the same row, and no other training text
+            has its class.
     """
     splits: Splits = {}
     classes: Counter[str | None] = Counter()  # of the training texts
+    tables = Counter(name.partition(".")[0] for name in files)
     for name, path in files.items():
         split = name.partition(".")[0]
-        splits[split] = list(read_tsv(path, classes))
+        if tables[split] > 1:
+            raise ValueError(f"{path.parent} has {split}.csv and {split}.tsv; keep one")
+        splits[split] = list(read_table(path, classes))
         classes = classes or Counter(label for label, text in splits[split] if text.strip())
     first = splits["train"][0]
     if classes[first[0]] == 1 and all(texts[0] == first for texts in splits.values()):
-        place = f"{files['train.tsv']}, line 1"
+        place = f"{next(iter(files.values()))}, line 1"
         raise ValueError(f"{place}: {first[0]!r} looks like a header; remove it in each file")
     return splits
 
 
-def read_tsv(path: Path, classes: Collection[str | None] = ()) -> Iterator[Text]:
+def read_table(path: Path, classes: Collection[str | None] = ()) -> Iterator[Text]:
     """The rows of a table; what follows the first tab is text.
 
-    If no row of ``test.tsv`` has a tab, its texts have no class.
+    If ``test.tsv`` or ``test.csv`` has one column, its texts have no class.
 
     Args:
         classes: of the training texts, which others may have as well; any if there are none.
     """
-    rows = list(read_rows(path))
+    rows, layout = list(read_rows(path)), show_row(path, "CLASS", "TEXT")
     if not rows:
-        raise ValueError(f"{path}: there are no lines; give CLASS<tab>TEXT")
-    is_test = strip_compression(path.name) == "test.tsv"
+        raise ValueError(f"{path}: there are no lines; give {layout}")
+    is_test = strip_compression(path.name) in ("test.tsv", "test.csv")
     unlabelled = is_test and all(len(fields) == 1 for _, fields in rows)
     for number, (label, *parts) in rows:
         place = f"{path}, line {number}"
@@ -134,13 +138,15 @@ def read_tsv(path: Path, classes: Collection[str | None] = ()) -> Iterator[Text]
         label = normalize("NFC", label.strip())
         if not (label and parts):
             line = "\t".join([label, *parts])
-            raise ValueError(f"{place}: {line[:40]!r} is not a class, a tab and text")
+            raise ValueError(f"{place}: {line[:40]!r} is not a class and text; give {layout}")
+        if len(parts) > 1 and is_csv(path):
+            raise ValueError(f"{place}: {len(parts) + 1} columns; put a text with commas in quotes")
         if not is_class_name(label):
             raise ValueError(f"{place}: no class can be called {label!r}")
         if classes and label not in classes:
             known = list_few(sorted(name[:40] for name in classes if name))
             raise ValueError(
-                f"{place}: {label[:40]} is not one of {known}; correct the line, CLASS<tab>TEXT, "
+                f"{place}: {label[:40]} is not one of {known}; correct the line, {layout}, "
                 "or add training texts of it"
             )
         yield label, "\t".join(parts)
@@ -164,7 +170,7 @@ AG_NEWS_FILES = [
         "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699",
     ),
 ]
-TABLES = Download("", ["train.tsv", "valid.tsv", "test.tsv"])
+TABLES = Download("", ["train.[ct]sv", "valid.[ct]sv", "test.[ct]sv"])
 CORPORA = {
     "imdb": Corpus([IMDB], partial(read_each, read_imdb), Labels(("neg", "pos"))),
     "agnews": Corpus(
@@ -173,12 +179,12 @@ CORPORA = {
         Labels(tuple(AG_NEWS.values())),
         optional=["valid.csv"],
     ),
-    "tsv": Corpus([TABLES], read_tables, Labels(()), optional=["valid.tsv"]),
+    "tsv": Corpus([TABLES], read_tables, Labels(()), optional=["valid.[ct]sv"]),
 }
 SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "
-    "perhaps valid.tsv of lines CLASS<tab>TEXT; test.tsv may have lines TEXT alone (default: "
-    "download the published files)"
+    "perhaps valid.tsv of lines CLASS<tab>TEXT (or .csv, CLASS,TEXT); test.tsv may have lines TEXT "
+    "alone; or one such file, to draw a test set from (default: download the published files)"
 )
 
 
@@ -211,12 +217,39 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
     labels.write({split: encode(split) for split in splits}, dictionary, folder)
 
 
+def is_table(args: argparse.Namespace) -> bool:
+    """Whether the source is a single table of yours, which is to be divided."""
+    if args.data != "tsv" or not args.source.is_file():
+        return False
+    return strip_compression(args.source.name).lower().endswith((".tsv", ".csv"))
+
+
+def hold_out_texts(
+    texts: Sequence[Text], split: str, fraction: float, avoid: bool
+) -> tuple[list[Text], list[Text]]:
+    """Split off *fraction* of each class, drawn at random; both parts keep the order.
+
+    Args:
+        avoid: whether to draw texts that are there again, apart from case and spaces, last.
+    """
+    keys = [" ".join(text.casefold().split()) if avoid else "" for _, text in texts]
+    counts, draw = Counter(keys), np.random.RandomState(SEED).permutation
+
+    def order(places: list[int]) -> list[int]:
+        return sorted(draw(places), key=lambda place: counts[keys[place]] > 1)
+
+    return hold_out(texts, (label for label, _ in texts), fraction, order, split)
+
+
 def prepare(corpus: Corpus[Labels], args: argparse.Namespace) -> None:
     """Write the binarised data, with the word pieces in ``vocab.txt``."""
     if args.vocab:
         read_pieces(args.vocab)
     strip_accents = args.strip_accents or args.vocab is not None
-    files = corpus.files(args.source, args.out)
+    one = is_table(args)
+    files = {"train": args.source} if one else corpus.files(args.source, args.out)
+    shares = {"test": args.test_fraction} if one else {}
+    shares["valid"] = args.valid_fraction
 
     def make(folder: Path) -> None:
         splits = {split: list(texts) for split, texts in corpus.read(files).items()}
@@ -224,10 +257,9 @@ def prepare(corpus: Corpus[Labels], args: argparse.Namespace) -> None:
         if dropped := len(splits["train"]) - len(train):
             logger.info(f"dropped {dropped:,} empty training texts")
         classes = corpus.writer.classes or sorted({label for label, _ in train})
-        if "valid" not in splits and args.valid_fraction:
-            labels = (label for label, _ in train)
-            draw = np.random.RandomState(SEED).permutation
-            train, splits["valid"] = hold_out(train, labels, args.valid_fraction, draw)
+        for split, share in shares.items():
+            if split not in splits and share:
+                train, splits[split] = hold_out_texts(train, split, share, one)
         splits["train"] = train
         pieces = folder / "vocab.txt"
         if args.vocab:
@@ -243,7 +275,7 @@ def prepare(corpus: Corpus[Labels], args: argparse.Namespace) -> None:
         "data": args.data,
         "from": fingerprint(files),
         "vocab": sha256(args.vocab) if args.vocab else args.vocab_size,
-        "valid_fraction": args.valid_fraction,
+        **{f"{split}_fraction": share for split, share in shares.items()},
         "strip_accents": strip_accents,
     }
     step("dividing texts into word pieces", args.out / "data-bin", inputs, make)
@@ -262,6 +294,8 @@ def main(arguments: Sequence[str]) -> None:
         "for no validation set"
     )
     add_number(parser, "--valid-fraction", VALID_FRACTION, what, fraction)
+    what = f"the same for the test set, if --from is one table (default: {TEST_FRACTION})"
+    add_number(parser, "--test-fraction", None, what, fraction)
     what = (
         "drop accents and other marks, as BERT's uncased vocabulary needs it (implied by --vocab)"
     )
@@ -270,6 +304,16 @@ def main(arguments: Sequence[str]) -> None:
     corpus = CORPORA[args.data]
     if args.source is None and not corpus.downloads[0].url:
         parser.error(f"{args.data} needs --from")
+    if args.source is not None and is_table(args):
+        if args.test_fraction is None:
+            args.test_fraction = TEST_FRACTION
+        if match(args.source.name, corpus.downloads[0].files):
+            parser.error(
+                f"--from {args.source}: give the folder with train.tsv, test.tsv (or .csv), or "
+                "give the file another name to have a test set drawn from it"
+            )
+    elif args.test_fraction is not None:
+        parser.error("--test-fraction divides one table; the source has a test set")
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
     with preparing(args):
         prepare(corpus, args)

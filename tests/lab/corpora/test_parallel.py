@@ -180,10 +180,13 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"test.de": b"", "test.en": b""}, "test.de and .*test.en are empty; give"),
         ({"train.de": None, "train.de.gz": b"x"}, "own/train.de.gz is damaged"),
         ({"test,a.de": b"x\n", "test,a.en": b"x\n"}, "own: test,a.de: .*','"),
-        ({"one.tsv": TSV + b"a b\n"}, "own/one.tsv, line 10: 1 columns; give source<TAB>target"),
+        (
+            {"one.tsv": TSV + b"a b\n"},
+            "own/one.tsv, line 10: 1 columns; give two, source<tab>target",
+        ),
         (
             {"one.tsv": TSV + b"a\tb\tc\n"},
-            "own/one.tsv, line 10: 3 columns; give source<TAB>target",
+            "own/one.tsv, line 10: 3 columns; give two, source<tab>target",
         ),
         ({"one.tsv": TSV + b"\xff\tb\n"}, "own/one.tsv, line 10: not UTF-8"),
         (
@@ -191,7 +194,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
             "one.tsv has 8 pairs, .* whose sides .* --valid 4 and --test 4 take 8",
         ),
         ({"one.tsv": TSV * 2}, "one.tsv has 18 pairs, and 0 whose sides .*text-classification tsv"),
-        ({"one.tsv": b""}, "own/one.tsv is empty; give a pair per line, source<TAB>target"),
+        ({"one.tsv": b""}, "own/one.tsv is empty; give a pair per line, source<tab>target"),
     ],
 )
 def test_bad_text_is_named(changes, named, prepare, tmp_path):

@@ -1,5 +1,6 @@
 """Published files and tables become the examples they hold, in word pieces; bad ones are named."""
 
+import gzip
 import random
 from collections import Counter
 from dataclasses import replace
@@ -209,6 +210,73 @@ def test_a_spreadsheet_is_read_as_the_table_that_it_shows(header, prepare, tmp_p
     assert data[0] == data[1]
 
 
+ROWS = [
+    *('calm,"a ""quiet"", cold day"', 'wild,"the wind,', 'the sea"', "calm,still here"),
+    *("wild,the sea far away", "calm,no commas"),
+]
+
+
+def test_a_table_may_be_separated_by_commas(prepare, tmp_path):
+    """It is the tab-separated table of the same cells, with or without a header."""
+    cells = [
+        *('calm\ta "quiet", cold day', "wild\tthe wind, the sea", "calm\tstill here"),
+        *("wild\tthe sea far away", "calm\tno commas"),
+    ]
+    data = []
+    for ending, lines in (("csv", ["label,text", *ROWS * 8]), ("tsv", cells * 8)):
+        files = {f"{split}.{ending}": lines for split in ("train", "test")}
+        out = tmp_path / f"{ending}-out"
+        prepare(f"{LINE} tsv --vocab-size 60", write(tmp_path / ending, files, "\r\n"), out=out)
+        data.append(
+            {p: c for p, c in contents(out / "data-bin").items() if p.name != "recipe.json"}
+        )
+    assert data[0] == data[1]
+
+
+@pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz"])
+def test_one_table_is_divided(name, prepare, tmp_path, vocab):
+    """Each text is in one set, a share of each class is held out, and no text that is repeated."""
+    separator = "\t" if ".tsv" in name else ","
+    examples = [("rare" if n % 5 == 0 else "common", str(n)) for n in range(100)]
+    repeated = [("common", "again"), ("common", "Again"), ("rare", "again")] * 20
+    rows = "".join(separator.join(row) + "\n" for row in [*examples, *repeated]).encode()
+    source = tmp_path / name
+    source.write_bytes(gzip.compress(rows) if name.endswith("gz") else rows)
+    options = "--test-fraction 0.1 --valid-fraction 0.2"
+    prepare(f"{LINE} tsv {options}", source, "--vocab", vocab)
+    sets = {split: load(prepare.out / "data-bin", split) for split in ("train", "valid", "test")}
+    assert Counter(label for label, _ in sets["test"]) == {"common": 12, "rare": 4}
+    assert Counter(label for label, _ in sets["valid"]) == {"common": 21, "rare": 7}
+    held_out = [text for split in ("valid", "test") for _, text in sets[split]]
+    assert "again" not in held_out and len(set(held_out)) == 44
+    lowered = [(label, text.lower()) for label, text in [*examples, *repeated]]
+    assert sorted(sum(sets.values(), [])) == sorted(lowered)
+
+
+@pytest.mark.parametrize(
+    "name, rows, named",
+    [
+        ("own.csv", ["a,b", "a;b"], "own.csv, line 2: 'a;b' .*give CLASS,TEXT"),
+        ("own.csv", ["a,b", "a,b,c"], "own.csv, line 2: 3 columns; put a text with commas"),
+        ("own.csv", ["a,b", '"a,b', "c"], "own.csv, line 2: .*correct the row's quotes"),
+        ("own.csv", ["a,b", "b,a"] * 2, "--test-fraction 0.1: of 4 training texts"),
+        ("own.csv", [], "own.csv: there are no lines; give CLASS,TEXT"),
+        ("train.csv", ["a,b"], "--from .*train.csv: give the folder"),
+    ],
+)
+def test_a_refusal_leaves_no_folder(name, rows, named, prepare, tmp_path, vocab):
+    source = write(tmp_path / "table", {name: rows}) / name
+    prepare.refuses(named, f"{LINE} tsv", source, "--vocab", vocab)
+    assert not prepare.out.exists()
+
+
+def test_two_tables_of_one_set_are_refused(prepare, tmp_path, vocab):
+    folder = write(tmp_path / "table", {**TABLE, "train.csv": ["no,x"]})
+    prepare.refuses(
+        "has train.csv and train.tsv; keep one", f"{LINE} tsv", folder, "--vocab", vocab
+    )
+
+
 def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
     """Also where one opens a text and another ends the next, which has a class before it."""
     lines = ['a b\t"Text" is, a "text"', 'no\t"a text"'] * 20
@@ -266,7 +334,7 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(prepare, t
 
 def test_a_file_in_place_of_its_folder(prepare, tmp_path):
     folder = write(tmp_path / "table", TABLE)
-    named = "train.tsv .*; give the folder with train.tsv, test.tsv"
+    named = "train.tsv: give the folder with train.tsv, test.tsv"
     prepare.refuses(named, f"{LINE} tsv", folder / "train.tsv")
 
 
@@ -305,7 +373,8 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
     ],
 )
 def test_bad_files_are_named(name, files, named, prepare, tmp_path, vocab):
-    folder = write(tmp_path / "table", {**TABLE, **NEWS, **files})
+    whole = NEWS if name == "agnews" else TABLE
+    folder = write(tmp_path / "table", {**whole, **files})
     prepare.refuses(named, f"{LINE} {name}", folder, "--vocab", vocab)
 
 

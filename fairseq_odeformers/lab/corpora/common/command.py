@@ -131,7 +131,7 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
         stream=sys.stdout,
         force=True,  # fairseq's import may have set it up
     )
-    out, lock = args.out, FileLock(args.out / ".lock")
+    out, lock, is_new = args.out, FileLock(args.out / ".lock"), not args.out.exists()
     try:
         acquired = lock.acquire(blocking=False)
     except Timeout:
@@ -144,6 +144,10 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
             yield
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
+        finally:
+            if is_new and os.listdir(out) == [".lock"]:
+                (out / ".lock").unlink()
+                out.rmdir()
         with replacing(out / SETTINGS) as path:
             path.write_text(json.dumps(settings, indent=2) + "\n")
         made = sorted(map(str, out.glob("*-bin")))

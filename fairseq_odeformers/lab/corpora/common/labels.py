@@ -128,12 +128,14 @@ def hold_out(
     classes: Iterable[Any],
     fraction: float,
     order: Callable[[list[int]], Sequence[int] | np.ndarray],
+    split: str = "valid",
 ) -> tuple[list[Item], list[Item]]:
     """Split off *fraction* of each class; both parts keep the order.
 
     Args:
         classes: of the examples.
         order: of the places of a class; the first ones are held out.
+        split: for which they are held out.
 
     Raises:
         ValueError: that holds nothing out.
@@ -144,8 +146,8 @@ def hold_out(
     drawn = {p for each in places.values() for p in order(each)[: int(len(each) * fraction)]}
     if not drawn:
         raise ValueError(
-            f"--valid-fraction {fraction}: of {len(examples)} training texts this leaves none for "
-            "validation"
+            f"--{split}-fraction {fraction}: of {len(examples)} training texts this leaves none "
+            f"for {split}; give more texts per class, or a larger share"
         )
     kept = [example for place, example in enumerate(examples) if place not in drawn]
     return kept, [examples[place] for place in sorted(drawn)]

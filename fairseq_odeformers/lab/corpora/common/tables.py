@@ -1,11 +1,14 @@
-"""Tab-separated tables, as they are or as spreadsheets write them: with quotes and a header."""
+"""Tables, tab-separated or in a ``.csv``, plain or of a spreadsheet: with quotes and a header."""
 
+import csv
 import logging
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from fairseq_odeformers.files import read_lines
+
+from .corpus import strip_compression
 
 logger = logging.getLogger(__name__)
 
@@ -18,6 +21,28 @@ NAMES = {
     *("label", "class", "category", "sentiment", "topic", "text", "sentence", "review", "comment"),
     *("english", "german", "french", "spanish", "italian", "dutch", "portuguese", "russian"),
 }
+
+
+def is_csv(path: Path) -> bool:
+    """Whether the columns of a table are separated by commas, by the ending of its name."""
+    return strip_compression(path.name).lower().endswith(".csv")
+
+
+def show_row(path: Path, *columns: str) -> str:
+    """How a table's row is to be written, for messages."""
+    return ("," if is_csv(path) else "<tab>").join(columns)
+
+
+def split_commas(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The number of the first line and the fields of each row; line breaks become spaces."""
+    table = csv.reader((line + "\n" for line in read_lines(path)), strict=True)
+    number = 1
+    try:
+        for row in table:
+            yield number, [re.sub(r"\r?\n", " ", field) for field in row] or [""]
+            number = table.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {number}: {error}; correct the row's quotes") from error
 
 
 def split_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -37,7 +62,8 @@ def read_rows(path: Path, names: Collection[str] = ()) -> Iterator[tuple[int, li
     Raises:
         ValueError: some fields are quoted, others have quotation marks that are not.
     """
-    rows = split_cells(path) if is_quoted(path) else split_lines(path)
+    split = split_commas if is_csv(path) else split_cells if is_quoted(path) else split_lines
+    rows = split(path)
     for number, fields in rows:
         if number > 1 or not is_header(path, fields, names):
             yield number, fields
@@ -75,6 +101,8 @@ def is_quoted(path: Path) -> bool:
         )
     if quoted := "quoted" in first and "single" not in first:
         logger.info(f"{path}: quoted as by a spreadsheet, and read accordingly")
+    elif first:
+        logger.info(f"{path}: quotation marks, such as in line {first['single']}, are text")
     return quoted
 
 
