@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from lab.compare.test_experiment import folders, read, recipe  # noqa: F401  fixtures
 
 from fairseq_odeformers.lab.compare.trial import call_in_child
@@ -58,19 +59,25 @@ import fairseq_odeformers
 def wide(args):
     args.encoder_embed_dim = getattr(args, "encoder_embed_dim", 48)
 """
+OURS = """
+from fairseq_odeformers.models.common.preset import register_preset
+register_preset("transject", "wide_transject", encoder_embed_dim=48)
+"""
 
 
-def test_a_preset_alone_is_a_plugin_s_code(training_data, tmp_path):
+@pytest.mark.parametrize("text", [PRESET, OURS])
+def test_a_preset_alone_is_a_plugin_s_code(text, training_data, tmp_path):
     """Of a model of this package; the model itself does not depend on the plugin."""
-    (plugin := tmp_path / "only_a_preset").mkdir()
+    (plugin := tmp_path / tmp_path.name).mkdir()
     file = plugin / "__init__.py"
-    file.write_text(PRESET)
     line = [training_data / "words", "--user-dir", plugin, "--no-check"]
     line += ["--archs", "wide_transject", "transject"]
 
+    file.write_text(text)
+
     def codes():
         before = [each.code for each in variants(*line)]
-        file.write_text(f"{PRESET}#")
+        file.write_text(f"{text}#")
         return before, [each.code for each in variants(*line)]
 
     (wide, own), (changed, _) = call_in_child(codes)
