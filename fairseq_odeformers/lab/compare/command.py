@@ -21,7 +21,7 @@ from fairseq_odeformers.parser import Parser
 
 from .experiment import Experiment, parse_words, read_experiments
 from .fairness import make_plan
-from .launch import choose_launcher, execute
+from .launch import check_place, choose_launcher, execute
 from .report import DOCUMENT, PAGE, write_report
 from .results import RESULTS, clock
 from .runs import Run, best_runs, tuning_runs
@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args, others = parser.parse_known_args(arguments)
     check_options(others, parser)
     check_plugin(args.user_dir)
+    check_place(args)
     # A shell that starts this in the background has SIGINT ignored.
     before = {
         number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(number, handler)
     failed = [run for run in runs if not run.finished]
     for run in failed:
-        print(f"{run.folder}: {run.failure}")
+        print(f"{run.folder}: {run.failure or 'taken over by another command'}")
     if failed:
         sys.exit(f"odeformers compare: {len(failed)} of {len(runs)} runs did not finish")
 
@@ -170,7 +171,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
         print_commands(runs)
         return []
-    runs = execute(shared, variants, experiment.seeds, launcher, out)
+    runs = execute(shared, variants, tuning, experiment.seeds, launcher, out)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return runs

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -43,26 +43,29 @@ def make_plan(experiment: Experiment, out: Path) -> tuple[Shared, list[Variant]]
             settings.
     """
     shared = share(experiment, out)
-    variants = call_in_child(partial(plan_variants, experiment, shared, recall_trials(out)))
-    target = shared.parameters or find_target(variants, shared.baseline)
+    begun = list(read_begun(out).values())
+    variants = call_in_child(partial(plan_variants, experiment, shared, begun))
     check_begun(shared, variants, out)
-    return replace(shared, parameters=target), variants
+    return shared, variants
 
 
 def plan_variants(
-    experiment: Experiment, shared: Shared, known: dict[str, Variant]
+    experiment: Experiment, shared: Shared, begun: Sequence[Variant]
 ) -> list[Variant]:
     """Try the variants of an experiment, and make them equal in size and effort.
 
+    The size is that of the baseline's runs that have begun, or else of its first variant.
+
     Args:
-        known: variants that have been tried, by what they cost; others are added.
+        begun: the variants of runs that have begun.
     """
+    known = recall_trials(begun)
     watch, command = Stopwatch(), datetime.now().isoformat(timespec="seconds")
     variants, planned = make_variants(experiment), {}
     order = sorted(variants, key=lambda variant: variant.architecture != shared.baseline)
     for number, variant in enumerate(order, start=1):
-        target = shared.parameters or find_target(planned.values(), shared.baseline)
-        target = target if experiment.match else 0
+        tried = [*begun, *planned.values()] if experiment.match else []
+        target = find_target(tried, shared.baseline)
         kept = known.get(variant.cost)
         with naming_faults(variant.label, "cannot be trained"), blaming():
             if kept and (kept.size or not target or is_near(kept.parameters, target)):
@@ -92,10 +95,10 @@ def find_target(variants: Iterable[Variant], baseline: str) -> int:
     return next((each.parameters for each in variants if each.architecture == baseline), 0)
 
 
-def recall_trials(out: Path) -> dict[str, Variant]:
-    """The variants whose runs have begun in a folder, by what they cost."""
+def recall_trials(begun: Iterable[Variant]) -> dict[str, Variant]:
+    """The variants of runs that have begun, by what they cost, if an update was timed."""
     known = {}
-    for kept in read_begun(out).values():
+    for kept in begun:
         if kept.budget and not kept.update_seconds:  # as earlier versions kept it
             kept = replace(kept, update_seconds=60 * kept.budget / (kept.updates + 0.5))
         if kept.update_seconds:

@@ -31,27 +31,31 @@ from fairseq_odeformers.files import reason
 from fairseq_odeformers.lab.commands import end_with_parent
 
 from .results import clock, collect_rows
-from .runs import Run, Shared, begin, best_runs, tuning_runs
+from .runs import Run, Shared, begin, best_runs
 from .trial import FORK, THREADS
 from .variant import Variant
 
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
 
 
+def check_place(args: argparse.Namespace) -> None:
+    """Refuse options that are not for the place where the command line wants the runs."""
+    slurm = args.cluster == "slurm"
+    if args.budget and slurm:
+        raise ValueError(
+            "--budget: its updates would be timed on this machine, and --cluster slurm trains on "
+            "others; give --epochs or --max-update, or start the command in a job without --cluster"
+        )
+    if args.slurm_partition and not slurm:
+        raise ValueError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
+    if args.time and not slurm:
+        raise ValueError("--time: give --cluster slurm as well; here, write timeout 24h odeformers")
+
+
 def choose_launcher(args: argparse.Namespace, out: Path) -> Launcher:
     """The place where the command line wants the runs."""
     if args.cluster == "slurm":
-        if args.budget:
-            raise ValueError(
-                "--budget: its updates would be timed on this machine, and --cluster slurm trains "
-                "on others; give --epochs or --max-update, or start the command in a job without "
-                "--cluster"
-            )
         return Slurm(args, out)
-    if args.slurm_partition:
-        raise ValueError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
-    if args.time:
-        raise ValueError("--time: give --cluster slurm as well; here, write timeout 24h odeformers")
     return Machine(args.jobs, 1 if args.gpus_per_run is None else args.gpus_per_run)
 
 
@@ -174,17 +178,20 @@ Launcher = Machine | Slurm
 def execute(
     shared: Shared,
     variants: Sequence[Variant],
+    tuning: Sequence[Run],
     seeds: Sequence[int],
     launcher: Launcher,
     out: Path,
 ) -> list[Run]:
     """Train all candidates, then train and evaluate the best ones.
 
+    Args:
+        tuning: the trainings of the candidates.
+
     Returns:
         The runs that should have finished: runs of the best candidates, and all tuning runs of an
         architecture if none of them has finished.
     """
-    tuning = tuning_runs(variants, out, shared.seed)
     begin(tuning, shared, out)
     launch(tuning, launcher)
     trained = {run.variant.architecture for run in tuning if run.finished}
@@ -222,8 +229,9 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
             while True:
                 for run in [run for run, job in active.items() if job.done()]:
                     if error := active.pop(run).exception():  # killed, or lost
-                        run.fail(f"the job ended early: {str(error).strip().splitlines()[-1]}")
-                waiting = [run for run in waiting if not (run.finished or run.failure)]
+                        lines = str(error).strip().splitlines() or [type(error).__name__]
+                        run.fail(f"the job ended early: {lines[-1]}")
+                waiting = [run for run in waiting if not run.finished and run.failure is None]
                 free = (run for run in waiting if run not in active and not run.busy)
                 if submitted := list(itertools.islice(free, at_once - len(active))):
                     active |= launcher.submit(submitted)

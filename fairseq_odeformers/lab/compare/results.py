@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, get_type_hints
 
 import numpy as np
 from filelock import FileLock
@@ -386,7 +386,9 @@ class Comparison:
         baseline = baseline or rows[0].baseline
         self.rows, self.baseline = rows, baseline if baseline in names else names[0]
         names.sort(key=lambda name: name != self.baseline)
-        seed, settings = choose_settings([row for row in rows if not row.metric])
+        trainings = [row for row in rows if not row.metric]
+        seed = find_tuning_seed(trainings)
+        settings = choose_settings(trainings, seed)
         rows = sorted(rows, key=lambda row: (names.index(row.architecture), row.seed))
         self.candidates = [r for r in rows if r.tuned and r.seed == seed and not r.metric]
         rows = share_clock([r for r in rows if r.tuned == settings.get(r.architecture)])
@@ -398,26 +400,23 @@ class Comparison:
         self.tables = [Table(of_place, self.baseline) for of_place in scored.values()]
 
 
-class Choice(NamedTuple):
-    """What tuning has chosen: a setting of each architecture, with one seed."""
-
-    seed: int
-    settings: dict[str, str]  # values of tuned options, by architecture
-
-
-def choose_settings(trainings: Sequence[Row]) -> Choice:
-    """The setting of each architecture that validates best with the seed that was tuned with.
-
-    It is the seed that most settings were trained with. Before any training has ended, the first
-    setting is chosen.
-    """
+def find_tuning_seed(trainings: Iterable[Row]) -> int:
+    """The seed that options were tuned with: most settings were trained with it."""
     seeds = [row.seed for row in trainings]
-    seed = max(dict.fromkeys(seeds), key=seeds.count, default=1)
+    return max(dict.fromkeys(seeds), key=seeds.count, default=1)
+
+
+def choose_settings(trainings: Iterable[Row], seed: int) -> dict[str, str]:
+    """The values of tuned options, by architecture, that validate best with a seed.
+
+    Of equal ones, and before any training has ended, those that began first are chosen.
+    """
     settings = {}
-    for name, rows in group(trainings, "architecture").items():
+    in_order = sorted(trainings, key=lambda row: row.begun)
+    for name, rows in group(in_order, "architecture").items():
         tried = (row for row in rows if row.seed == seed)
         settings[name] = max(tried, key=lambda row: row.quality, default=rows[0]).tuned
-    return Choice(seed, settings)
+    return settings
 
 
 def check_version(out: Path) -> None:

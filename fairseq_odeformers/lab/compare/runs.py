@@ -6,19 +6,19 @@ scoring. A step is skipped if its product exists, and an interrupted training re
 checkpoint. Its rows are written last: a run has finished if they say that it lacks nothing. A lock
 keeps a second command from the same run.
 
-``comparison.yaml`` has what all runs of a comparison share; the first command writes it.
+``comparison.yaml`` has what all runs of a comparison share; the command that begins the first one
+writes it.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import InitVar, asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ import submitit
 import yaml
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import find_free_name, reading, replacing, sha256
+from fairseq_odeformers.files import find_free_name, reading, reason, replacing, sha256
 from fairseq_odeformers.lab.commands import end_with_parent, python_command
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.options import name_differences
@@ -40,6 +40,7 @@ from .results import (
     RUN,
     Options,
     check_version,
+    choose_settings,
     clock,
     collect_rows,
     read_rows,
@@ -178,7 +179,7 @@ class Run:
         except Timeout:
             return  # busy
         except Exception as error:
-            self.fail(str(error))
+            self.fail(reason(error))
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """The same run again, where it was left: submitit's answer to preemption."""
@@ -247,9 +248,10 @@ class Run:
         if not (self.folder / RUN).exists():
             write_yaml(self.folder / RUN, replace(self.variant, begun=datetime.now().isoformat()))
 
-    def fail(self, reason: str) -> None:
+    def fail(self, why: str) -> None:
         """Keep why the run has ended; it is not tried again by this command."""
-        (self.folder / FAILURE).write_text(f"{reason}\n", encoding="utf-8")
+        with replacing(self.folder / FAILURE) as temporary:
+            temporary.write_text(f"{why}\n", encoding="utf-8")
 
     @property
     def failure(self) -> str | None:
@@ -314,16 +316,17 @@ def best_runs(variants: Sequence[Variant], out: Path, seed: int, seeds: Sequence
     The best one has the best validation with the seed that options are tuned with, also among
     candidates of earlier commands.
     """
-    candidates, quality = {each.label: each for each in variants}, {}
+    known = {(each.architecture, each.tuned): each for each in variants}
+    first = {name: tuned for name, tuned in reversed(known)}
+    place, trainings = variants[0].options.get("user-dir"), []
     for folder, kept in read_begun(out).items():
-        candidates.setdefault(kept.label, kept)
-        if kept.seed == seed and (folder / RESULTS).exists():
-            quality[kept.label] = read_rows(folder / RESULTS)[0].quality
-    best = []
-    for name in dict.fromkeys(each.architecture for each in variants):
-        known = [each for each in candidates.values() if each.architecture == name]
-        best.append(max(known, key=lambda each: quality.get(each.label, -math.inf)))
-    return make_runs(best, out, seeds)
+        # The package or plugin may have been elsewhere.
+        known.setdefault((kept.architecture, kept.tuned), kept.change(user_dir=place))
+        if (folder / RESULTS).exists():
+            trainings.append(read_rows(folder / RESULTS)[0])
+    best = {**first, **choose_settings(trainings, seed)}
+    names = dict.fromkeys(each.architecture for each in variants)
+    return make_runs([known[name, best[name]] for name in names], out, seeds)
 
 
 # --- continuing --------------------------------------------------------------------------------
@@ -340,7 +343,7 @@ class Shared:
     effort: Options  # a budget, or where trainings end
     baseline: str  # the architecture that others are compared with
     seed: int  # that options are tuned with
-    parameters: int = 0  # of the baseline, once it is tried
+    parameters: InitVar[int] = 0  # in files of earlier versions
 
 
 def share(experiment: Experiment, out: Path) -> Shared:
@@ -360,7 +363,7 @@ def share(experiment: Experiment, out: Path) -> Shared:
             f"--out {out}: it has files that are not of a comparison; give a new folder, such as "
             f"--out {find_free_name(out)}"
         )
-    kept = read_yaml(out / COMPARISON, Shared) if (out / COMPARISON).exists() else None
+    kept = read_shared(out)
     limits = ("max-epoch", "max-update")
     effort = {name: str(value) for name, value in experiment.train.items() if name in limits}
     return Shared(
@@ -372,7 +375,6 @@ def share(experiment: Experiment, out: Path) -> Shared:
         baseline=experiment.baseline
         or (kept.baseline if kept else next(iter(experiment.architectures))),
         seed=kept.seed if kept else experiment.seeds[0],
-        parameters=kept.parameters if kept else 0,
     )
 
 
@@ -387,7 +389,7 @@ def begin(runs: Iterable[Run], shared: Shared, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with FileLock(out / f".{COMPARISON}.lock"):
         check_begun(shared, [run.variant for run in runs], out)
-        if not (out / COMPARISON).exists():
+        if not read_shared(out):
             write_yaml(out / COMPARISON, shared)
         for run in runs:
             run.begin()
@@ -404,8 +406,7 @@ def check_begun(shared: Shared, variants: Iterable[Variant], out: Path) -> None:
     """
     begun, asked = read_begun(out), {variant.cost: variant for variant in variants}
     general: tuple[str, ...] = ()
-    if (out / COMPARISON).exists():
-        kept = read_yaml(out / COMPARISON, Shared)
+    if kept := read_shared(out):
         general = find_changes(common_settings(kept), common_settings(shared))
         if kept.data == shared.data and kept.data_digest != shared.data_digest:
             general += (f"the files of {kept.data} have changed",)
@@ -414,14 +415,13 @@ def check_begun(shared: Shared, variants: Iterable[Variant], out: Path) -> None:
     for folder, variant in begun.items():
         now = asked.get(variant.cost, variant)
         changes = general + find_changes(settings(variant), settings(now))
-        if variant.code != now.code:
+        # Earlier versions kept none of a plugin that has only a preset.
+        if variant.code and variant.code != now.code:
             changes += ("the files of its plugin have changed",)
         if changes:
             folders.append(str(folder))
             named = ", ".join(list(dict.fromkeys(changes))[:MOST_NAMED])
             told.setdefault(named, {})[variant.architecture] = None
-    if general and not begun:
-        told[", ".join(general)] = {COMPARISON: None}
     if told:
         differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in told.items())
         delete = "" if general else f"delete {' '.join(folders)} to train anew, or "
@@ -472,6 +472,12 @@ def read_yaml(path: Path, kind: type) -> Any:
 def write_yaml(path: Path, value: Any) -> None:
     with replacing(path) as temporary:
         temporary.write_text(yaml.safe_dump(asdict(value), sort_keys=False), encoding="utf-8")
+
+
+def read_shared(out: Path) -> Shared | None:
+    """What all runs that have been begun in a folder share; None if none has been."""
+    path = out / COMPARISON
+    return read_yaml(path, Shared) if path.exists() and any(out.glob(f"*/{RUN}")) else None
 
 
 def read_begun(out: Path) -> dict[Path, Variant]:

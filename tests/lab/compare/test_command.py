@@ -9,6 +9,9 @@ import warm
 from script_helpers import parallel_data
 
 import odeformers
+from fairseq_odeformers.files import sha256
+from fairseq_odeformers.lab.compare.runs import Shared, write_yaml
+from fairseq_odeformers.lab.compare.variant import Variant
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
 
@@ -26,6 +29,8 @@ def data(tmp_path_factory):
         ("--redo transformer", "--redo: delete the folders of its runs in --out"),
         ("--gpus 1", "--gpus: choose GPUs by CUDA_VISIBLE_DEVICES"),
         ("--time 1h", "--time: give --cluster slurm as well; here, write timeout"),
+        ("--cluster slurm --budget 1h --dry-run", "--budget: its updates would be timed on this"),
+        ("--slurm-partition a --dry-run", "--slurm-partition a: give --cluster slurm as well"),
         ("--budgett 1m", "--budgett: there is no such option; did you mean --budget"),
         ("--user-dir {a} --user-dir {b}", "--user-dir {a} {b}: fairseq takes one folder"),
         ("--user-dir {b}", "--user-dir {b}: it does not import fairseq_odeformers"),
@@ -79,3 +84,23 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkey
     assert tuning.count("fairseq-train") == 2 and "fairseq-generate" not in tuning
     assert others.count("fairseq-train") == others.count("fairseq-generate") == 2
     assert "--lr 1e-3" in others and "--total-num-update 2e" not in others
+
+
+def test_the_size_of_a_baseline_that_is_not_there_any_more_is_forgotten(
+    data, tmp_path, monkeypatch, capfd
+):
+    """Its runs and others are deleted as a message says, and the sizes are others now."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    left = Shared(str(data), sha256(data), "translation", "", {"max-epoch": "3"}, "transformer", 1)
+    write_yaml(tmp_path / "comparison.yaml", left)
+    with open(tmp_path / "comparison.yaml", "a") as file:  # as an earlier version wrote it
+        file.write("parameters: 3000\n")
+    (tmp_path / "other-seed1").mkdir()
+    options = {"arch": "transformer", "user-dir": "here"}
+    other = Variant("other", 1, "translation", str(data), options, parameters=3000)
+    write_yaml(tmp_path / "other-seed1/run.yaml", other)
+    line = ["compare", data, "--archs", "transformer", "macaron_transformer", "--out", tmp_path]
+    odeformers.main([str(word) for word in [*line, *SMALL, "--epochs", 3, "--dry-run"]])
+    printed = capfd.readouterr().out
+    (baseline,) = (row for row in printed.splitlines() if "--arch transformer " in row)
+    assert "--encoder-ffn-embed-dim 32 " in baseline

@@ -15,6 +15,7 @@ from fairseq_odeformers.lab.compare.fairness import (
     search_width,
     width_options,
 )
+from fairseq_odeformers.lab.compare.runs import read_begun
 from fairseq_odeformers.lab.compare.variant import Variant, make_variants
 
 MEASURED = {"parameters": 1234, "epoch_updates": 10, "update_seconds": 0.5}
@@ -95,7 +96,7 @@ def test_a_budget_that_an_earlier_version_began_keeps_its_updates(updates, tmp_p
     begun = Variant("a", 1, "translation", "/data", {"arch": "a"}, budget=0.1, updates=updates)
     facts = {name: value for name, value in asdict(begun).items() if name != "update_seconds"}
     (tmp_path / "a-seed1/run.yaml").write_text(yaml.safe_dump(facts))
-    kept = recall_trials(tmp_path)["a"]
+    kept = recall_trials(read_begun(tmp_path).values())["a"]
     assert int(60 * kept.budget / kept.update_seconds) == updates
 
 

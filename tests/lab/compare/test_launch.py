@@ -88,17 +88,10 @@ def test_a_cluster_is_chosen_only_where_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     args = Namespace(cluster="slurm", slurm_partition=None, gpus_per_run=None, time=None, jobs=2)
-    args.budget = 1.0
-    with pytest.raises(ValueError, match="--budget: .* give --epochs or --max-update"):
-        choose_launcher(args, tmp_path)
-    args.budget = None
     with pytest.raises(ValueError, match="--cluster slurm: .*srun"):
         choose_launcher(args, tmp_path)
     args.cluster = "local"
     assert choose_launcher(args, tmp_path).jobs == 2
-    args.time = 5.0
-    with pytest.raises(ValueError, match="--time: give --cluster slurm"):
-        choose_launcher(args, tmp_path)
 
 
 def test_a_cluster_gets_all_runs_at_once(tmp_path):
@@ -133,6 +126,14 @@ def test_no_runs_have_no_progress(capsys):
     """As after tuning runs that have all failed."""
     launch([], Machine(1, 0))
     assert capsys.readouterr().out == ""
+
+
+def test_a_run_that_has_failed_is_not_begun_again(tmp_path):
+    """Even if nothing is known of why."""
+    run = Run(tmp_path, VARIANT)
+    run.fail("")
+    launch([run], Machine(1, 0))
+    assert run.failure == "" and not (tmp_path / TRAIN_LOG).exists()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from fairseq_odeformers.lab.compare.results import (
     Row,
     choose_settings,
     collect_rows,
+    find_tuning_seed,
     read_comparison,
     read_curve,
     read_predictions,
@@ -115,7 +116,8 @@ def test_the_setting_validates_best_with_the_seed_that_was_tuned_with(maximized,
     row = replace(ROW, maximized=maximized, seed=5)
     rows = [replace(row, tuned=tuned, validation=value) for tuned, value in tried.items()]
     other = replace(row, tuned="lr 1", seed=6, validation=9.0 if maximized else 0.0)
-    assert choose_settings([*rows, other]) == (5, {"a": chosen})
+    rows = [*rows, other, replace(other, tuned="lr 2"), *rows[:1]]
+    assert choose_settings(rows, find_tuning_seed(rows)) == {"a": chosen}
 
 
 def test_a_comparison_is_told_from_a_run_and_from_parts(tmp_path):

@@ -13,7 +13,7 @@ from lab.compare.test_scores import write_log
 from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare import runs
 from fairseq_odeformers.lab.compare.experiment import Experiment
-from fairseq_odeformers.lab.compare.results import read_rows
+from fairseq_odeformers.lab.compare.results import Comparison, read_rows
 from fairseq_odeformers.lab.compare.runs import (
     Shared,
     Step,
@@ -242,11 +242,16 @@ def test_the_checkpoints_of_the_training_go_when_all_is_done(tmp_path):
 
 
 def test_the_same_settings_continue_a_folder(tmp_path):
-    """Wherever the package is, and however large the batches of an evaluation are."""
+    """Wherever the package is, and however large the batches of an evaluation are.
+
+    An earlier version kept no digest of a plugin that has only a preset.
+    """
     begun(tmp_path, replace(VARIANT, evaluate={"beam": 5}))
     same = {**OPTIONS, "user-dir": "elsewhere", "fp16": False, "clip-norm": None}
     smaller = {"beam": 5, "batch-size": 8}
-    check_begun(SHARED, [replace(VARIANT, options=same, evaluate=smaller, seed=9)], tmp_path)
+    check_begun(
+        SHARED, [replace(VARIANT, options=same, evaluate=smaller, seed=9, code="x")], tmp_path
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,7 +270,7 @@ def test_the_same_settings_continue_a_folder(tmp_path):
 def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, tmp_path):
     """Which are all of the architecture, whatever their seeds."""
     out = tmp_path / "runs"
-    kept = replace(VARIANT, evaluate={"beam": 5}, test_sets={"test": None})
+    kept = replace(VARIANT, evaluate={"beam": 5}, test_sets={"test": None}, code="y")
     for variant in (kept, replace(kept, seed=2), replace(kept, architecture="b")):
         begun(out, variant)
     folders = f"{out}/a-seed1 {out}/a-seed2"
@@ -286,12 +291,19 @@ def experiment(tmp_path):
 
 
 def test_the_first_command_says_what_runs_share(experiment, tmp_path):
-    """The baseline, the seed that tunes and the size to match stay those of the first command."""
+    """The baseline and the seed that tunes stay those of the first command, once a run has begun.
+
+    An earlier version also kept the size to match.
+    """
     out = tmp_path / "runs"
-    first = replace(share(experiment, out), parameters=7)
+    first = share(experiment, out)
     assert (first.baseline, first.seed) == ("a", 5)
-    begin([], first, out)
+    begin([], replace(first, baseline="b", effort={}), out)
+    begin(make_runs([VARIANT], out, [1]), first, out)
     later = replace(experiment, architectures={"c": {}}, seeds=[2])
+    assert share(later, out) == first
+    with open(out / "comparison.yaml", "a") as file:
+        file.write("parameters: 7\n")
     assert share(later, out) == first
 
 
@@ -403,5 +415,13 @@ def test_the_best_validation_is_chosen_also_of_earlier_candidates(tmp_path):
             run.write_results("not evaluated")
     (best,) = chosen(every[1:])
     assert best.tried == {"lr": "1"}, "by the seed that tunes alone"
+    tie = begun(tmp_path, replace(VARIANT, tried={"lr": "0"}))
+    write_log(tie.folder / TRAIN_LOG, (10, 1.0, 1))
+    tie.write_results("not evaluated")
+    here = replace(tie.variant, options={**OPTIONS, "user-dir": "/here"})
+    (best,) = chosen([here])
+    assert best.tried == {"lr": "1"}, "which began before, as the report has it"
+    assert Comparison(read_rows(tmp_path)).runs["a"][0].tuned == "lr 1"
+    assert best.options["user-dir"] == "/here", "where the package is now"
     other = replace(VARIANT, architecture="b")
     assert [each.architecture for each in chosen([*every[1:], other])] == ["a", "b"]
