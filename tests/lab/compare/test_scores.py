@@ -281,7 +281,7 @@ def test_unknown_words_and_texts_of_the_training_set_are_counted(tmp_path):
 
 
 def test_other_pairs_in_a_folder_tell_nothing_of_one(tmp_path):
-    """Nor do files of another pair that are missing; without those of a model nothing is known."""
+    """Even if files of another pair are missing. If the model's own are, nothing is known."""
     for pair, count in (("de-en", 2), ("fr-en", 3)):
         for language in pair.split("-"):
             for split in ("train", "test"):
