@@ -14,7 +14,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import InitVar, dataclass, field, fields, replace
 from difflib import get_close_matches
 from glob import escape
 from itertools import chain
@@ -104,6 +104,20 @@ class Experiment(Recipe):
     def kind(self) -> Kind:
         """The kind of models that the task trains; translators if nothing names one."""
         return Kind.of_task(self.task) or Kind.TRANSLATION
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all runs of a comparison share."""
+
+    data: str
+    data_digest: str
+    task: str
+    tune: str  # names of tuned options
+    effort: Options  # a budget, or where trainings end
+    baseline: str  # the architecture that others are compared with
+    seed: int  # that options are tuned with
+    parameters: InitVar[int] = 0  # in files of earlier versions
 
 
 # --- from a command line -----------------------------------------------------------------------

@@ -25,9 +25,9 @@ from fairseq_odeformers.lab.benchmark.timing import Stopwatch, describe_environm
 from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import SIDES, hyphenate
 
-from .experiment import WIDTHS, Experiment
+from .experiment import WIDTHS, Experiment, Shared
 from .results import Options
-from .runs import Shared, check_begun, read_begun, share
+from .runs import check_begun, read_begun, share
 from .trial import call_in_child, try_variant
 from .variant import Variant, count_parameters, make_variants, resolve_shares
 
@@ -61,7 +61,7 @@ def plan_variants(
     """
     known = recall_trials(begun)
     watch, command = Stopwatch(), datetime.now().isoformat(timespec="seconds")
-    variants, planned = make_variants(experiment), {}
+    variants, planned = make_variants(experiment, shared), {}
     order = sorted(variants, key=lambda variant: variant.architecture != shared.baseline)
     for number, variant in enumerate(order, start=1):
         tried = [*begun, *planned.values()] if experiment.match else []
@@ -79,9 +79,6 @@ def plan_variants(
     return [
         replace(
             planned[variant.label],
-            seed=shared.seed,
-            data_digest=shared.data_digest,
-            baseline=shared.baseline,
             defaults=planned[variant.label].find_defaults(),
             command=command,
             environment=environment,

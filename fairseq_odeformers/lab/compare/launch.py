@@ -30,8 +30,9 @@ from submitit.core.utils import FailedJobError
 from fairseq_odeformers.files import reason
 from fairseq_odeformers.lab.commands import end_with_parent
 
+from .experiment import Shared
 from .results import clock, collect_rows
-from .runs import Run, Shared, begin, best_runs
+from .runs import Run, begin, best_runs
 from .trial import FORK, THREADS
 from .variant import Variant
 

@@ -18,7 +18,7 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import InitVar, asdict, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,7 @@ from fairseq_odeformers.lab.commands import end_with_parent, python_command
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.options import name_differences
 
-from .experiment import Experiment
+from .experiment import Experiment, Shared
 from .results import (
     NOT_EVALUATED,
     RESULTS,
@@ -330,20 +330,6 @@ def best_runs(variants: Sequence[Variant], out: Path, seed: int, seeds: Sequence
 
 
 # --- continuing --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Shared:
-    """What all runs of a comparison share."""
-
-    data: str
-    data_digest: str
-    task: str
-    tune: str  # names of tuned options
-    effort: Options  # a budget, or where trainings end
-    baseline: str  # the architecture that others are compared with
-    seed: int  # that options are tuned with
-    parameters: InitVar[int] = 0  # in files of earlier versions
 
 
 def share(experiment: Experiment, out: Path) -> Shared:

@@ -34,7 +34,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
 from fairseq_odeformers.options import hyphenate, underscore
 
-from .experiment import Experiment, name_options
+from .experiment import Experiment, Shared, name_options
 from .results import Options, to_words
 
 USER_DIR = str(Path(__file__).resolve().parents[2])  # this package, which fairseq's commands import
@@ -179,18 +179,18 @@ def count_parameters(model: BaseFairseqModel) -> int:
     return sum(each.numel() for each in model.parameters() if each.requires_grad)
 
 
-def make_variants(experiment: Experiment) -> list[Variant]:
+def make_variants(experiment: Experiment, shared: Shared) -> list[Variant]:
     """All variants of an experiment, with their options parsed.
 
     A plugin's architectures have to pass ``odeformers check``.
     """
     variants = []
-    for name, own in experiment.architectures.items():
+    for name in experiment.architectures:
         for values in itertools.product(*experiment.tune.values()):
             tried = dict(zip(experiment.tune, values))
             called = " ".join([name, *(f"--tune {key}={value}" for key, value in tried.items())])
             with naming_faults(called, "cannot be trained"), blaming():
-                variants.append(make_variant(experiment, name, {**own, **tried}, tried))
+                variants.append(make_variant(experiment, shared, name, tried))
     of_plugin = {each.architecture: each.arch for each in variants if each.code}
     for name, arch in of_plugin.items() if experiment.check else ():
         _, own = split_sizes({**experiment.architectures[name], "arch": None})
@@ -199,15 +199,16 @@ def make_variants(experiment: Experiment) -> list[Variant]:
     return variants
 
 
-def make_variant(experiment: Experiment, name: str, own: Options, tried: Options) -> Variant:
-    """The variant of an architecture's options."""
-    options = resolve_options(experiment, name, own)
+def make_variant(experiment: Experiment, shared: Shared, name: str, tried: Options) -> Variant:
+    """The variant of an architecture at some values of tuned options."""
+    options = resolve_options(experiment, name, {**experiment.architectures[name], **tried})
     variant = Variant(
         architecture=name,
-        seed=experiment.seeds[0],
+        seed=shared.seed,
         task=experiment.task,
         data=experiment.data,
         options=options,
+        data_digest=shared.data_digest,
         code=digest_plugin(experiment, options["arch"]),
         tried=tried,
         evaluate=experiment.evaluate,
@@ -216,6 +217,7 @@ def make_variant(experiment: Experiment, name: str, own: Options, tried: Options
         score=experiment.score,
         bleu_tokenize=experiment.bleu_tokenize or None,
         paper=experiment.paper.get(name, {}),
+        baseline=shared.baseline,
         budget=experiment.budget,
     )
     variant.cfg  # noqa: B018  parses the options

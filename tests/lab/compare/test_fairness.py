@@ -1,6 +1,7 @@
 """Widths at which architectures have a wanted number of parameters, and schedules that end."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from fairseq_odeformers.lab.compare.fairness import (
     search_width,
     width_options,
 )
-from fairseq_odeformers.lab.compare.runs import read_begun
+from fairseq_odeformers.lab.compare.runs import read_begun, share
 from fairseq_odeformers.lab.compare.variant import Variant, make_variants
 
 MEASURED = {"parameters": 1234, "epoch_updates": 10, "update_seconds": 0.5}
@@ -64,7 +65,7 @@ def test_a_width_fits_the_heads():
 
 def variant(data, arch, *words):
     (experiment,) = read(data, "--archs", arch, "--width", 32, "--heads", 2, *words).values()
-    (found,) = make_variants(experiment)
+    (found,) = make_variants(experiment, share(experiment, Path("new")))
     return replace(found, **MEASURED)
 
 

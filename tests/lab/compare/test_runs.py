@@ -12,10 +12,9 @@ from lab.compare.test_scores import write_log
 
 from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare import runs
-from fairseq_odeformers.lab.compare.experiment import Experiment
+from fairseq_odeformers.lab.compare.experiment import Experiment, Shared
 from fairseq_odeformers.lab.compare.results import Comparison, read_rows
 from fairseq_odeformers.lab.compare.runs import (
-    Shared,
     Step,
     begin,
     best_runs,
