@@ -54,7 +54,7 @@ def plan_variants(
 ) -> list[Variant]:
     """Try the variants of an experiment, and make them equal in size and effort.
 
-    The size is that of the baseline's runs that have begun, or else of its first variant.
+    They get as many parameters as the baseline's runs that have begun, or else its first variant.
 
     Args:
         begun: the variants of runs that have begun.
