@@ -83,8 +83,14 @@ def writing(path: str | Path, fault: str = "cannot be written") -> Iterator[None
         raise OSError(f"{path} {fault} ({reason(cause or error)})") from error
 
 
+class Named(ValueError):
+    """An error whose message names the input at fault."""
+
+
 def is_named(error: BaseException, name: str | Path) -> bool:
     """Whether an error that the commands print names a file, or has *name* in its message."""
+    if isinstance(error, Named):
+        return True
     names = str(name) in str(error) or getattr(error, "filename", None) is not None
     return names and isinstance(error, (ValueError, OSError))
 

@@ -7,6 +7,7 @@ from itertools import chain
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.options import get_training_parser
 
+from fairseq_odeformers.files import Named
 from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.parser import NO_VALUE, did_you_mean
@@ -25,16 +26,26 @@ OTHER_NAMES = {  # that options of fairseq-train have elsewhere, as in odeformer
 
 def training_parser() -> argparse.ArgumentParser:
     """The parser of fairseq-train, with errors as exceptions."""
-    return raise_errors(get_training_parser())
+    return raise_errors(get_training_parser(), Named)
 
 
-def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """A parser whose errors are exceptions."""
+def raise_errors(
+    parser: argparse.ArgumentParser, unknown_option: type[ValueError] = ValueError
+) -> argparse.ArgumentParser:
+    """A parser whose errors are exceptions.
+
+    Args:
+        unknown_option: the exception for an option that no architecture has.
+    """
 
     def refuse(message):
         _, unknown, words = message.partition("unrecognized arguments: ")
         if unknown:
-            message += explain_unknown(words.split()[0].partition("=")[0], parser)
+            option = words.split()[0].partition("=")[0]
+            remedy = explain_unknown(option, parser)
+            if option.startswith("-") and not find_owners(option):
+                raise unknown_option(f"there is no option {words}{remedy}")
+            message += remedy
         for kind, number in NUMBERS.items():
             message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
         raise ValueError(message.replace(*NO_VALUE))
@@ -67,10 +78,14 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
         )
     if option in OTHER_NAMES:
         return f"; fairseq calls it {OTHER_NAMES[option]}"
-    remedy = did_you_mean(option, [*parser._option_string_actions, *OTHER_NAMES]) or did_you_mean(
+    known = [*parser._option_string_actions]
+    remedy = did_you_mean(option, [*known, *OTHER_NAMES]) or did_you_mean(
         option, {*chain.from_iterable(model_options().values())}
     )
-    return f"; {remedy}" if remedy else ""
+    longer = [name for name in known if name.endswith(option[1:])]
+    if longer and not remedy:
+        remedy = f"did you mean {' or '.join(longer[:3])}?"
+    return f"; {remedy or 'fairseq-train --help and odeformers options list all'}"
 
 
 def explain_unknown_architecture(arch: str, names: Sequence[str]) -> str:

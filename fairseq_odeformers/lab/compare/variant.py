@@ -188,7 +188,8 @@ def make_variants(experiment: Experiment, shared: Shared) -> list[Variant]:
     for name in experiment.architectures:
         for values in itertools.product(*experiment.tune.values()):
             tried = dict(zip(experiment.tune, values))
-            called = " ".join([name, *(f"--tune {key}={value}" for key, value in tried.items())])
+            typed = typed_name(name, experiment.architectures[name])
+            called = " ".join([typed, *(f"--tune {key}={value}" for key, value in tried.items())])
             with naming_faults(called, "cannot be trained"), blaming():
                 variants.append(make_variant(experiment, shared, name, tried))
     of_plugin = {each.architecture: each.arch for each in variants if each.code}
@@ -197,6 +198,14 @@ def make_variants(experiment: Experiment, shared: Shared) -> list[Variant]:
         with naming_faults(name, "cannot be trained"), blaming():
             require(arch, *to_words(own), task=experiment.task)
     return variants
+
+
+def typed_name(name: str, own: Options) -> str:
+    """An architecture as ``--archs`` has it: its name in tables, or with options in brackets."""
+    options = {key: value for key, value in own.items() if key != "arch"}
+    if not options or name != (arch := own.get("arch", name)) + name_options(options):
+        return name
+    return f"'{arch}[{' '.join(to_words(options))}]'"
 
 
 def make_variant(experiment: Experiment, shared: Shared, name: str, tried: Options) -> Variant:

@@ -35,6 +35,13 @@ MISTAKES = [
         "--encoder-depth 2; .* belong to transevolve.* 'transevolve.--enc",
     ),
     ("--archs transformer --droput 0.1", "--droput 0.1; did you mean --dropout"),
+    (
+        "--archs transformer --metric accuracy",
+        "(?<=error: )there .* --metric accuracy; .*-metric[?]",
+    ),
+    ("--archs transformer --frobnicate", "(?<=error: )there .* --frobnicate; fairseq-train --help"),
+    ("--archs 'ode_transformer[--rk-ordr 2]'", "--rk-ordr 2; did you mean --rk-order[?]"),
+    ("--archs 'ode_transformer[--rk-order x]'", "'ode_transformer.--rk-order x.' cannot be"),
     ("--arch transformer,transevolve", "--arch: .* did you mean --archs"),
     ("--archs transformer --budgett 1m", "--budgett: .* did you mean --budget"),
     ("--archs transformer --tune lr=fast,1", "--tune lr=fast .*--lr: give a number, not 'fast'"),
