@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -64,6 +65,15 @@ def share_cores() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; without arguments, it prints the help."""
+    try:
+        choose(arguments)
+    except KeyboardInterrupt:
+        print("\nodeformers: interrupted", file=sys.stderr)
+        sys.exit(128 + signal.SIGINT)
+
+
+def choose(arguments: Sequence[str] | None) -> None:
+    """Run the command that the first of the arguments names."""
     share_cores()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments == ["--version"]:

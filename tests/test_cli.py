@@ -35,6 +35,20 @@ def test_version(capsys):
     assert capsys.readouterr().out == version("fairseq-odeformers") + "\n"
 
 
+def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path):
+    """A module in the place of one that a command imports interrupts its process."""
+    (tmp_path / "fairseq.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    ended = subprocess.run(
+        [sys.executable, "-m", "odeformers", "list"],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 130
+    assert ended.stderr.strip() == "odeformers: interrupted"
+
+
 @pytest.mark.parametrize(
     "given, spins",
     [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "PASSIVE"}, None)],
