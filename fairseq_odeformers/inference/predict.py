@@ -7,6 +7,7 @@ prints the accuracy; ``... --text FILE`` takes one text per line, and ``... --te
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -191,6 +192,9 @@ def predict_texts(
         return classifier.encode(text, place)
 
     inputs = [tokens or [] for tokens in encode_lines(encode, texts, name)]
+    if count := sum(not text.strip() for text in texts):
+        what = "is empty and has" if count == 1 else "are empty and have"
+        print(f"{name}: {count:,} of {len(texts):,} texts {what} no class", file=sys.stderr)
     results = classifier.classify_tokens(inputs, args.batch_size)
     rows = [(number, text, *result) for number, (text, result) in enumerate(zip(texts, results))]
     write_predictions("text", classifier.classes, rows, args.output)

@@ -165,6 +165,7 @@ def test_text(predict, monkeypatch):
     assert torch.allclose(probabilities(rows[:1]), probabilities([first]), atol=1e-5)
     assert rows[1][2:] == rows[2][2:] == [""] * 4 and all(rows[3])
     assert re.match(r"text, line 3: '1 .* has \d+ tokens, more than .* --truncate\n", err)
+    assert "text: 1 of 4 texts is empty and has no class\n" in err
     for more in ([], ["--truncate"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(texts.encode())))
         found, _ = predict("classifier.pt", *more, "--text", output=())
