@@ -233,11 +233,12 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
                         lines = str(error).strip().splitlines() or [type(error).__name__]
                         run.fail(f"the job ended early: {lines[-1]}")
                 waiting = [run for run in waiting if not run.finished and run.failure is None]
-                free = (run for run in waiting if run not in active and not run.busy)
+                elsewhere = [run for run in waiting if run not in active and run.busy]
+                free = (run for run in waiting if run not in active and run not in elsewhere)
                 if submitted := list(itertools.islice(free, at_once - len(active))):
                     active |= launcher.submit(submitted)
                 ended = not waiting and not active
-                lines = progress(runs, active)
+                lines = progress(runs, active, elsewhere)
                 if console.is_terminal:
                     live.update(Text("\n".join(lines)), refresh=True)
                 elif "; ".join(lines) != told and (ended or time.monotonic() - last >= LINE):
@@ -253,14 +254,22 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
             run.note_unfinished()
 
 
-def progress(runs: Sequence[Run], active: Collection[Run]) -> list[str]:
-    """How many runs have finished, and how far those are that are executed."""
+def progress(
+    runs: Sequence[Run], active: Collection[Run], elsewhere: Collection[Run] = ()
+) -> list[str]:
+    """How many runs have finished, and how far those are that are executed.
+
+    Args:
+        elsewhere: the runs that other commands execute.
+    """
     what = "tuning runs" if all(run.tuning for run in runs) else "runs"
     lines = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
-    for run in active:
+    for run in [*active, *elsewhere]:
         step, stats = run.next_step, run.progress
         total, done, speed = run.variant.updates, stats["updates"], float(stats.get("ups", 0))
         parts = [step.name if step else "finished"]
+        if run in elsewhere:
+            parts[0] += " by another command"
         if done:
             parts.append(f"epoch {stats['epoch']}, {done:,} of {total:,} updates")
         if "loss" in stats:

@@ -81,7 +81,7 @@ def test_rows_that_a_killed_command_has_not_written_are_written(again):
     rows.unlink()
     with FileLock(rows.parent / ".lock"):  # of another command, which is at this run
         command = again(*BOTH, *SHORT, call=Command)
-        wait_for(lambda: "1 of 2 runs finished" in command.text(command.output))
+        wait_for(lambda: "by another command" in command.text(command.output))
         rows.write_bytes(kept)
     assert command.end().status == 0 and scores(again.out) == told
     rows.unlink()
