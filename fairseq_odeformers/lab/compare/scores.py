@@ -320,14 +320,18 @@ def make_rows(variant: Variant, folder: Path, state: str = "") -> list[Row]:
         write_curve(folder / CURVE, curve)
         row = replace(row, curve=f"{folder.name}/{CURVE}")
     rows = [row]
+    options = variant.options if variant.kind is Kind.TRANSLATION else {}
+    pair = [options[side] for side in ("source-lang", "target-lang") if side in options]
     for split, texts in variant.test_sets.items():
-        for checkpoint, name in CHECKPOINTS.items():
-            outputs = folder / f"{checkpoint}.{split}.{variant.output_suffix}"
-            if outputs.exists():
-                place = {"split": split, "checkpoint": name.format(variant.average)}
-                faulty = (OSError, ValueError) if state else ()
-                with suppress(*faulty), naming_faults(outputs):
-                    rows += score_rows(variant, replace(row, **place), outputs, texts)
+        paths = {c: folder / f"{c}.{split}.{variant.output_suffix}" for c in CHECKPOINTS}
+        evaluated = [checkpoint for checkpoint, path in paths.items() if path.exists()]
+        data = inspect_data(Path(variant.data), split, pair) if evaluated else {}
+        for checkpoint in evaluated:
+            name, outputs = CHECKPOINTS[checkpoint].format(variant.average), paths[checkpoint]
+            faulty = (OSError, ValueError) if state else ()
+            with suppress(*faulty), naming_faults(outputs):
+                place = replace(row, split=split, checkpoint=name, **data)
+                rows += score_rows(variant, place, outputs, texts)
     return rows
 
 
@@ -339,16 +343,14 @@ def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> 
         texts: the file of the references or texts of the split.
     """
     given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None
-    pair: tuple[str, ...] = ()
     if variant.kind is Kind.TRANSLATION:
-        pair = variant.options["source-lang"], variant.options["target-lang"]
-        scores = score_translations(outputs, pair[1], given, variant.bleu_tokenize)
+        language = variant.options["target-lang"]
+        scores = score_translations(outputs, language, given, variant.bleu_tokenize)
     elif variant.kind is Kind.CLASSIFICATION:
         scores = score_classes(outputs, given)
     else:
         scores = score_language_model(outputs)
-    paper = json.dumps(variant.paper) if variant.paper else ""
-    row = replace(row, paper=paper, **inspect_data(Path(variant.data), row.split, pair))
+    row = replace(row, paper=json.dumps(variant.paper) if variant.paper else "")
     if scores.predictions:
         path = outputs.with_suffix(".csv")
         write_predictions(path, scores.predictions)
