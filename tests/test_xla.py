@@ -3,19 +3,16 @@
 Run by ``make test-xla``, in an environment with torch_xla.
 """
 
-import importlib.util
-
 import pytest
 import torch
+import torch.nn.functional as F
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 from make_checkpoints import MODELS, parsed, task_of, training_line
 from script_helpers import trainings
 
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
 
-pytestmark = pytest.mark.skipif(
-    not importlib.util.find_spec("torch_xla"), reason="needs torch_xla: make test-xla"
-)
+torch_xla = pytest.importorskip("torch_xla", reason="needs torch_xla: make test-xla")
 SOLVER = "--ode-method rk4 --ode-steps 2".split()  # adaptive steps are refused
 EPOCHS = ["--max-epoch", 4, "--max-update", 0, "--optimizer", "sgd", "--lr", 0.05]
 BUCKETS = "--num-batch-buckets 2 --max-tokens 48".split()
@@ -56,6 +53,18 @@ def test_xla_trains_what_a_cpu_trains(found):
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
     for name, tensor in expected["model"].items():
         assert (state["model"][name] - tensor).abs().max() < 1e-4, name
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("activation", [F.elu, F.celu])
+def test_gradient_of_exponential_units(activation, inplace):
+    """torch_xla 2.9 computes the slope 1 + x of negative inputs x."""
+    slopes = []
+    for device in ("cpu", torch_xla.device()):
+        x = torch.linspace(-4, 4, 9, device=device, requires_grad=True)
+        activation(x.clone(), inplace=inplace).sum().backward()
+        slopes.append(x.grad.cpu())
+    assert torch.allclose(*slopes, rtol=1e-6, atol=0)
 
 
 def test_nothing_is_compiled_once_the_shapes_have_been_seen(found):

@@ -191,6 +191,13 @@ if versions.xm is not None:
             "torch_xla 2.7 has dropped both. xla #7654.",
             "fairseq calls torch_xla.runtime",
         ),
+        Patch(
+            "aten::elu_backward of torch_xla",
+            versions.add_elu_gradient,
+            "torch_xla 2.9 takes the input of an ELU that is not in place for its result: where x "
+            "is negative the gradient is 1 + x instead of exp(x).",
+            "torch_xla reads is_result",
+        ),
         Replacement(
             "torch_xla.core.xla_model.get_memory_info",
             versions.get_memory_info,

@@ -6,6 +6,7 @@ The only file that knows their versions. fairseq 0.12.2 is the release for Pytho
 import argparse
 import os
 import types
+import warnings
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,20 @@ def add_xla_names() -> None:
     ):
         if not hasattr(xm, name):
             setattr(xm, name, function)
+
+
+def add_elu_gradient() -> None:
+    """Give torch_xla the gradient of ELU at negative inputs."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Warning only once for all operators")  # it is replaced
+        torch.library.impl("aten::elu_backward", "XLA", elu_backward)
+
+
+def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
+    """torch's operation: the slope by an input x, or in place by the result that is left of it."""
+    x = self_or_result
+    negative = x + alpha * scale if is_result else alpha * scale * (input_scale * x).exp()
+    return grad_output * torch.where(x > 0, scale, input_scale * negative)
 
 
 def get_memory_info(original, device=None):
