@@ -18,6 +18,7 @@ from importlib.metadata import version
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 PACKAGE = "fairseq_odeformers"
 
@@ -67,9 +68,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line; without arguments, it prints the help."""
     try:
         choose(arguments)
-    except KeyboardInterrupt:
-        print("\nodeformers: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        show_error(type(error), error)
         sys.exit(128 + signal.SIGINT)
+
+
+def show_error(kind: type[BaseException], error: BaseException, trace: Any = None) -> None:
+    """What Python shows of an error that ends a program (``sys.excepthook``): Ctrl-C is a line."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("\nodeformers: interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 def choose(arguments: Sequence[str] | None) -> None:

@@ -5,8 +5,14 @@ criterions. ``load_translator``, ``load_classifier`` and ``load_language_model``
 trained; see ``inference.hub``.
 """
 
+import sys
+
 from . import patches
 
+if sys.argv[0] == "-m":  # python -m fairseq_odeformers, whose __main__ waits for these imports
+    import odeformers
+
+    sys.excepthook = odeformers.show_error
 patches.apply()
 
 from . import criterions, tasks  # noqa: E402, F401

@@ -12,4 +12,4 @@ case $name in
     prepare-*) set -- prepare "${name#prepare-}" "$@" ;;
     score-wmt14) set -- score-wmt14 "$@" ;;
 esac
-PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m fairseq_odeformers "$@"
+PYTHONPATH=$root${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m odeformers "$@"

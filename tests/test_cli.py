@@ -35,14 +35,15 @@ def test_version(capsys):
     assert capsys.readouterr().out == version("fairseq-odeformers") + "\n"
 
 
-def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path):
+@pytest.mark.parametrize("program", ["odeformers", "fairseq_odeformers"])
+def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path, program):
     """A module in the place of one that a command imports interrupts its process."""
     handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     # A shell that starts the tests in the background has SIGINT ignored.
     (tmp_path / "fairseq.py").write_text(f"{handled}signal.raise_signal(signal.SIGINT)")
     paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     ended = subprocess.run(
-        [sys.executable, "-m", "odeformers", "list"],
+        ["sh", "-c", f"{sys.executable} -m {program} list; exit $?"],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
