@@ -25,6 +25,7 @@ BERT = "bert"  # whose two losses share a forward pass
 PRETRAINING = {"_name": "bert_pretraining", "data": "documents", "sample_break_mode": "eos"}
 TWO_LOSSES = {"task": PRETRAINING, "criterion": {"_name": "bert_pretraining"}}
 RESUMED = "resumed"  # of the first model: all processes get the checkpoint that the first reads
+UNEVEN = "uneven"  # its updates have three batches, of two sizes
 RESET = [f"reset_{part}" for part in ("dataloader", "lr_scheduler", "meters", "optimizer")]
 
 
@@ -37,19 +38,23 @@ def weights(training_data):
     resuming = {"restore_file": start, **dict.fromkeys(RESET, True)}
     for kind, (processes, options) in KINDS.items():
         archs = FAMILIES[:1] if kind == "legacy_ddp" else FAMILIES
+        clipped = {"clip_norm": 1, "update_freq": [2 // processes]}
+        three = {
+            "dataset": {"batch_size": 16},
+            "optimization": {"clip_norm": 0, "update_freq": [4 // processes]},  # sizes matter
+        }
         configs = [
             training_config(
                 arch,
-                optimizer={"adam_eps": 0.01},
-                optimization={"clip_norm": 1, "update_freq": [2 // processes]},
-                distributed_training={"distributed_backend": "gloo", **options},
                 checkpoint={"save_dir": str(folder / kind / name), **checkpoint},
-                **parts,
+                distributed_training={"distributed_backend": "gloo", **options},
+                **{"optimizer": {"adam_eps": 0.01}, "optimization": clipped, **parts},
             )
             for name, arch, checkpoint, parts in [
                 *((arch, arch, {}, {}) for arch in archs),
                 (RESUMED, FAMILIES[0], resuming, {}),
                 (BERT, "macaron_bert", {}, TWO_LOSSES),
+                (UNEVEN, FAMILIES[0], {}, three),
             ]
         ]
         trainings(configs, folder, processes)
@@ -59,8 +64,8 @@ def weights(training_data):
 @pytest.mark.parametrize(
     "kind, name",
     [
-        *(("legacy_ddp", name) for name in (FAMILIES[0], RESUMED, BERT)),
-        *(("pytorch_ddp", name) for name in (*FAMILIES, RESUMED, BERT)),
+        *(("legacy_ddp", name) for name in (FAMILIES[0], RESUMED, BERT, UNEVEN)),
+        *(("pytorch_ddp", name) for name in (*FAMILIES, RESUMED, BERT, UNEVEN)),
     ],
 )
 def test_two_processes_are_one_with_twice_the_batches(kind, name, weights):

@@ -9,6 +9,7 @@ from . import (
     languages,
     registration,
     segments,
+    updates,
     versions,
     warnings,
 )
@@ -163,6 +164,13 @@ PATCHES: list[Patch] = [
         versions.replace_unk,
         "--replace-unk expects a number where --print-alignment makes a pair. fairseq #3533.",
         "the issue is closed",
+    ),
+    Replacement(
+        "fairseq.trainer.Trainer.train_step",
+        updates.train_step,
+        "With --update-freq, a process whose last batch of an epoch is missing does not count the "
+        "texts of its other batches, whose gradients it adds: the update is too long.",
+        "fairseq counts them",
     ),
     # torch_xla.
     Replacement(
