@@ -27,7 +27,7 @@ from .common import tokens
 from .common.command import add_number, add_path, make_parser, parse_options, preparing, step
 from .common.corpus import Corpus, Download, Files, fingerprint
 from .common.labels import POSITIONS, Encoded, Labels
-from .common.tables import split_lines
+from .common.tables import read_plain
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ def read_table(
     path: Path, columns: Sequence[str], header: Sequence[str] = (), ragged: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
     """Line number and values of *columns* for each line of a table; see :class:`Tables`."""
-    rows = split_lines(path)
+    rows = read_plain(path)
     names = header or next(rows, (1, [""]))[1]
     if missing := [column for column in columns if column not in names]:
         raise ValueError(

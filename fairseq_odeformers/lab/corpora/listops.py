@@ -29,7 +29,7 @@ from fairseq_odeformers.options import flag, integer
 
 from .common.command import add_number, make_parser, parse_options, preparing, step
 from .common.labels import Labels
-from .common.tables import split_lines
+from .common.tables import read_plain
 from .common.tokens import map_rows
 
 DIGITS = {str(digit): digit for digit in range(10)}
@@ -54,7 +54,7 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
 
     A line is ``tree<TAB>class``; the first one is ``Source<TAB>Target``.
     """
-    rows = split_lines(path)
+    rows = read_plain(path)
     if (header := next(rows, (1, []))[1]) != ["Source", "Target"]:
         raise ValueError(f"{path}, line 1 is {header!r}, expected Source<TAB>Target")
     for number, (tree, *labels) in rows:

@@ -16,12 +16,13 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from fairseq_odeformers.files import check_path, fingerprints, read_lines
+from fairseq_odeformers.files import check_path, fingerprints
 from fairseq_odeformers.options import real_number
 
 from .common.command import add_number, make_parser, parse_options, preparing
+from .common.corpus import read_text
 from .common.pairs import Pair, Pairs, pair_up
-from .common.tables import is_header, read_rows, show_row
+from .common.tables import BESIDE, find_columns, name_sides, read_pairs
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
 
@@ -58,8 +59,20 @@ def read_folder(
     }
 
 
-def read_text(path: Path) -> Iterator[str]:
-    return (line.rstrip("\r") for line in read_lines(path))
+def has_header(paths: tuple[Path, Path], langs: Sequence[str]) -> bool:
+    """Whether the first lines of two files name their sides, or languages, instead of a pair.
+
+    Raises:
+        ValueError: each names the other side.
+    """
+    cells = [next(read_text(path), "") for path in paths]
+    columns = find_columns(f"{paths[0]}, line 1", cells, name_sides(langs), others=BESIDE)
+    if columns == [1, 0]:
+        raise ValueError(
+            f"{paths[0]}, line 1: {cells[0]!r} is the other language, and {paths[1]} has "
+            f"{cells[1]!r}; swap the names of the files, or correct the lines"
+        )
+    return bool(columns)
 
 
 def split_pairs(
@@ -71,16 +84,7 @@ def split_pairs(
         sizes: number of pairs of each split but ``train``, which has the rest; None for a tenth of
             the file.
     """
-    pairs: list[Pair] = []
-    for number, fields in read_rows(path, langs):
-        if len(fields) != 2:
-            row = show_row(path, "source", "target")
-            raise ValueError(f"{path}, line {number}: {len(fields)} columns; give two, {row}")
-        pairs.append((fields[0], fields[1]))
-    if not pairs:
-        raise ValueError(
-            f"{path} is empty; give a pair per line, {show_row(path, 'source', 'target')}"
-        )
+    pairs = read_pairs(path, langs)
     share = max(1, min(HELD_OUT, len(pairs) // 10))
     sizes = {split: size or share for split, size in sizes.items()}
     keys = [[" ".join(side.casefold().split()) for side in pair] for pair in pairs]
@@ -144,11 +148,7 @@ def main(arguments: Sequence[str]) -> None:
     with preparing(args):
         if args.source.is_dir():
             documents = find_documents(args.source, langs)
-            headers = [
-                split
-                for split, paths in documents.items()
-                if is_header(paths[0], [next(read_text(path), "") for path in paths], langs)
-            ]
+            headers = [split for split, paths in documents.items() if has_header(paths, langs)]
             read = partial(read_folder, documents, headers)
             inputs = {"raw": fingerprints(chain(*documents.values()))}
         else:

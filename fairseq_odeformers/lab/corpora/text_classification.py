@@ -19,15 +19,14 @@ import logging
 import os
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from unicodedata import normalize
 
 import numpy as np
 
-from fairseq_odeformers.data.classification import is_class_name, make_dictionary
+from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.data.word_pieces import (
     SPECIAL,
     learn_pieces,
@@ -37,7 +36,6 @@ from fairseq_odeformers.data.word_pieces import (
 )
 from fairseq_odeformers.files import read_lines, sha256
 
-from .common.checks import list_few
 from .common.command import (
     add_number,
     add_path,
@@ -47,9 +45,9 @@ from .common.command import (
     preparing,
     step,
 )
-from .common.corpus import Corpus, Download, Files, fingerprint, match, strip_compression
+from .common.corpus import Corpus, Download, Files, fingerprint, match
 from .common.labels import POSITIONS, Encoded, Labels, hold_out
-from .common.tables import is_csv, read_rows, show_row
+from .common.tables import Text, is_table, read_labelled
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +57,6 @@ SEED = 1  # for the texts that are held out
 BATCH_SIZE = 1024  # texts that are encoded at a time
 
 
-Text = tuple[str | None, str]  # class and text; a test set may be without classes
 Splits = dict[str, list[Text]]
 
 
@@ -93,65 +90,6 @@ def read_each(read: Callable[[Path], Iterator[Text]], files: Files) -> Splits:
     return splits
 
 
-def read_tables(files: Files) -> Splits:
-    """The texts of tables of class and text: ``train``, ``test`` and perhaps ``valid``.
-
-    Raises:
-        ValueError: a line is not such a row, or has a class that ``train`` does not have; a
-            split has two tables; or the tables begin with the same row, and no other training text
-            has its class.
-    """
-    splits: Splits = {}
-    classes: Counter[str | None] = Counter()  # of the training texts
-    tables = Counter(name.partition(".")[0] for name in files)
-    for name, path in files.items():
-        split = name.partition(".")[0]
-        if tables[split] > 1:
-            raise ValueError(f"{path.parent} has {split}.csv and {split}.tsv; keep one")
-        splits[split] = list(read_table(path, classes))
-        classes = classes or Counter(label for label, text in splits[split] if text.strip())
-    first = splits["train"][0]
-    if classes[first[0]] == 1 and all(texts[0] == first for texts in splits.values()):
-        place = f"{next(iter(files.values()))}, line 1"
-        raise ValueError(f"{place}: {first[0]!r} looks like a header; remove it in each file")
-    return splits
-
-
-def read_table(path: Path, classes: Collection[str | None] = ()) -> Iterator[Text]:
-    """The rows of a table; what follows the first tab is text.
-
-    If ``test.tsv`` or ``test.csv`` has one column, its texts have no class.
-
-    Args:
-        classes: of the training texts, which others may have as well; any if there are none.
-    """
-    rows, layout = list(read_rows(path)), show_row(path, "CLASS", "TEXT")
-    if not rows:
-        raise ValueError(f"{path}: there are no lines; give {layout}")
-    is_test = strip_compression(path.name) in ("test.tsv", "test.csv")
-    unlabelled = is_test and all(len(fields) == 1 for _, fields in rows)
-    for number, (label, *parts) in rows:
-        place = f"{path}, line {number}"
-        if unlabelled:
-            yield None, label
-            continue
-        label = normalize("NFC", label.strip())
-        if not (label and parts):
-            line = "\t".join([label, *parts])
-            raise ValueError(f"{place}: {line[:40]!r} is not a class and text; give {layout}")
-        if len(parts) > 1 and is_csv(path):
-            raise ValueError(f"{place}: {len(parts) + 1} columns; put a text with commas in quotes")
-        if not is_class_name(label):
-            raise ValueError(f"{place}: no class can be called {label!r}")
-        if classes and label not in classes:
-            known = list_few(sorted(name[:40] for name in classes if name))
-            raise ValueError(
-                f"{place}: {label[:40]} is not one of {known}; correct the line, {layout}, "
-                "or add training texts of it"
-            )
-        yield label, "\t".join(parts)
-
-
 IMDB = Download(
     "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
     [f"{split}/{label}/[0-9]*.txt" for split in ("train", "test") for label in ("neg", "pos")],
@@ -179,7 +117,7 @@ CORPORA = {
         Labels(tuple(AG_NEWS.values())),
         optional=["valid.csv"],
     ),
-    "tsv": Corpus([TABLES], read_tables, Labels(()), optional=["valid.[ct]sv"]),
+    "tsv": Corpus([TABLES], read_labelled, Labels(()), optional=["valid.[ct]sv"]),
 }
 SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "
@@ -217,13 +155,6 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
     labels.write({split: encode(split) for split in splits}, dictionary, folder)
 
 
-def is_table(args: argparse.Namespace) -> bool:
-    """Whether the source is a single table of yours, which is to be divided."""
-    if args.data != "tsv" or not args.source.is_file():
-        return False
-    return strip_compression(args.source.name).lower().endswith((".tsv", ".csv"))
-
-
 def hold_out_texts(
     texts: Sequence[Text], split: str, fraction: float, avoid: bool
 ) -> tuple[list[Text], list[Text]]:
@@ -241,14 +172,17 @@ def hold_out_texts(
     return hold_out(texts, (label for label, _ in texts), fraction, order, split)
 
 
-def prepare(corpus: Corpus[Labels], args: argparse.Namespace) -> None:
-    """Write the binarised data, with the word pieces in ``vocab.txt``."""
+def prepare(corpus: Corpus[Labels], table: Path | None, args: argparse.Namespace) -> None:
+    """Write the binarised data, with the word pieces in ``vocab.txt``.
+
+    Args:
+        table: of yours, to be divided; otherwise the corpus has a test set.
+    """
     if args.vocab:
         read_pieces(args.vocab)
     strip_accents = args.strip_accents or args.vocab is not None
-    one = is_table(args)
-    files = {"train": args.source} if one else corpus.files(args.source, args.out)
-    shares = {"test": args.test_fraction} if one else {}
+    files = {"train": table} if table else corpus.files(args.source, args.out)
+    shares = {"test": args.test_fraction} if table else {}
     shares["valid"] = args.valid_fraction
 
     def make(folder: Path) -> None:
@@ -259,7 +193,7 @@ def prepare(corpus: Corpus[Labels], args: argparse.Namespace) -> None:
         classes = corpus.writer.classes or sorted({label for label, _ in train})
         for split, share in shares.items():
             if split not in splits and share:
-                train, splits[split] = hold_out_texts(train, split, share, one)
+                train, splits[split] = hold_out_texts(train, split, share, table is not None)
         splits["train"] = train
         pieces = folder / "vocab.txt"
         if args.vocab:
@@ -304,16 +238,17 @@ def main(arguments: Sequence[str]) -> None:
     corpus = CORPORA[args.data]
     if args.source is None and not corpus.downloads[0].url:
         parser.error(f"{args.data} needs --from")
-    if args.source is not None and is_table(args):
-        if args.test_fraction is None:
-            args.test_fraction = TEST_FRACTION
-        if match(args.source.name, corpus.downloads[0].files):
-            parser.error(
-                f"--from {args.source}: give the folder with train.tsv, test.tsv (or .csv), or "
-                "give the file another name to have a test set drawn from it"
-            )
-    elif args.test_fraction is not None:
+    one = args.source and args.data == "tsv" and is_table(args.source)
+    table = args.source if one else None
+    if table and match(table.name, TABLES.files):
+        parser.error(
+            f"--from {table}: give the folder with train.tsv, test.tsv (or .csv), or give the file "
+            "another name to have a test set drawn from it"
+        )
+    if table is None and args.test_fraction is not None:
         parser.error("--test-fraction divides one table; the source has a test set")
+    if table and args.test_fraction is None:
+        args.test_fraction = TEST_FRACTION
     os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
     with preparing(args):
-        prepare(corpus, args)
+        prepare(corpus, table, args)

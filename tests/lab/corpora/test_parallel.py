@@ -115,7 +115,7 @@ def test_training_pairs_are_cleaned_by_byte_pairs(prepare, tmp_path):
 
 
 def write_pairs(path, pairs):
-    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
+    path.write_text("".join("\t".join(pair) + "\n" for pair in pairs), "utf-8")
     return path
 
 
@@ -188,6 +188,16 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
             {"one.tsv": TSV + b"a\tb\tc\n"},
             "own/one.tsv, line 10: 3 columns; give two, source<tab>target",
         ),
+        *(
+            ({"one.tsv": header + TSV}, "own/one.tsv, line 1: the header .* call them source and")
+            for header in (b"de\tfr\n", b"German\tSource\n", b"source (en)\ttarget (de)\n")
+        ),
+        ({"one.tsv": b"de\ten\n" + TSV + b"a\tb\tc\n"}, "own/one.tsv, line 11: 3 columns"),
+        (
+            {f"val.{lang}": f"{other}\nx\n".encode() for lang, other in (LANGS, LANGS[::-1])},
+            "own/val.de, line 1: 'en' is the other language, and .*own/val.en has 'de'; swap",
+        ),
+        ({"test.en": b"a\rb\n"}, "own/test.en, line 1: a carriage return within the line"),
         ({"one.tsv": TSV + b"\xff\tb\n"}, "own/one.tsv, line 10: not UTF-8"),
         (
             {"one.tsv": TSV[:-6]},
@@ -210,14 +220,25 @@ def test_bad_text_is_named(changes, named, prepare, tmp_path):
     assert " train, " not in prepare.refuses(named, LINE, source, *options)
 
 
-@pytest.mark.parametrize("header", ["", "source\ttarget\n", "DE\tEN\n", '"German"\t"English"\n'])
-def test_a_spreadsheet_is_read_as_the_pairs_that_it_shows(header, prepare, tmp_path):
-    """Its quotes and its header are no text."""
+@pytest.mark.parametrize(
+    "header, order",
+    [
+        ("", "st"),
+        ("source\ttarget\n", "st"),
+        ("DE\tEN\n", "st"),
+        ('"German"\t"English"\n', "st"),
+        ("target\tsource\n", "ts"),
+        ("id\ten-GB\tde_AT\n", "its"),
+        ("Source (de)\tNotes\tTarget (en)\n", "sit"),
+    ],
+)
+def test_a_spreadsheet_is_read_as_the_pairs_that_it_shows(header, order, prepare, tmp_path):
+    """Its quotes and its header are no text; the header tells the sides of the pairs."""
     pairs = [(f'der "{n}". Hund', f"the {n}th dog") for n in range(40)]
     outs = [tmp_path / "plain", tmp_path / "quoted"]
     prepare(LINE, write_pairs(tmp_path / "plain.tsv", pairs), out=outs[0])
-    quoted = [(f'"{source.replace(QUOTE, QUOTE * 2)}"', target) for source, target in pairs]
-    source = write_pairs(tmp_path / "quoted.tsv", quoted)
+    rows = ({"s": f'"{s.replace(QUOTE, QUOTE * 2)}"', "t": t, "i": "7"} for s, t in pairs)
+    source = write_pairs(tmp_path / "quoted.tsv", [[row[cell] for cell in order] for row in rows])
     source.write_text(header + source.read_text())
     prepare(LINE, source, out=outs[1])
     assert plain_splits(outs[0]) == plain_splits(outs[1])

@@ -1,6 +1,8 @@
 """Published files and tables become the examples they hold, in word pieces; bad ones are named."""
 
+import csv
 import gzip
+import io
 import random
 from collections import Counter
 from dataclasses import replace
@@ -187,11 +189,11 @@ def test_a_single_class_is_refused(lines, named, prepare, tmp_path, vocab):
 
 QUOTED = [
     *('"calm"\t"a ""quiet"" day"', '"wild"\t"the wind,\nthe\n\nsea"', '"calm"\t"still\there"'),
-    *('wild\t"the sea\n""far"" away"', 'calm\tno quotes\t""'),
+    *('wild\t"the sea\n""far"" away"', 'calm\tno quotes\t""', '"wild"\t"no\nrow\tof its own"'),
 ]
 PLAIN = [
     *('calm\ta "quiet" day', "wild\tthe wind, the  sea", "calm\tstill\there"),
-    *('wild\tthe sea "far" away', "calm\tno quotes\t"),
+    *('wild\tthe sea "far" away', "calm\tno quotes\t", "wild\tno row\tof its own"),
 ]
 
 
@@ -210,27 +212,63 @@ def test_a_spreadsheet_is_read_as_the_table_that_it_shows(header, prepare, tmp_p
     assert data[0] == data[1]
 
 
-ROWS = [
-    *('calm,"a ""quiet"", cold day"', 'wild,"the wind,', 'the sea"', "calm,still here"),
-    *("wild,the sea far away", "calm,no commas"),
+CELLS = [
+    ("calm", 'a "quiet", cold; day'),
+    ("wild", "the wind, the sea"),
+    ("calm", "still"),
+    ("b c", "d"),
 ]
 
 
-def test_a_table_may_be_separated_by_commas(prepare, tmp_path):
-    """It is the tab-separated table of the same cells, with or without a header."""
-    cells = [
-        *('calm\ta "quiet", cold day', "wild\tthe wind, the sea", "calm\tstill here"),
-        *("wild\tthe sea far away", "calm\tno commas"),
-    ]
-    data = []
-    for ending, lines in (("csv", ["label,text", *ROWS * 8]), ("tsv", cells * 8)):
-        files = {f"{split}.{ending}": lines for split in ("train", "test")}
-        out = tmp_path / f"{ending}-out"
-        prepare(f"{LINE} tsv --vocab-size 60", write(tmp_path / ending, files, "\r\n"), out=out)
-        data.append(
-            {p: c for p, c in contents(out / "data-bin").items() if p.name != "recipe.json"}
-        )
-    assert data[0] == data[1]
+def table(*header, order=(0, 1), end="", separator=",", number=False):
+    """The lines of a table as spreadsheets write it."""
+    rows = [header] if header else []
+    for count, row in enumerate(CELLS * 8):
+        rows.append([*[str(count)] * number, *(row[place] for place in order)])
+    file = io.StringIO()
+    csv.writer(file, delimiter=separator, lineterminator=f"{end}\n").writerows(rows)
+    return file.getvalue().splitlines()
+
+
+TABLES = [
+    {
+        "csv": table(),
+        "valid.csv": table("Label", "text"),
+        "test.csv": table("text", "label", order=(1, 0)),
+    },
+    {
+        "csv": ["sep=;", *table("class", "text", separator=";")],
+        "valid.csv": table(separator=";"),
+        "test.csv": table(separator="\t"),
+    },
+    {
+        "csv": table("", "Review text", "Sentiment", order=(1, 0), number=True),
+        "valid.csv": table("label", "text", "", "", end=",,"),
+        "test.csv": [*table(end=","), "", ",,", ""],
+    },
+    {
+        "tsv": [
+            "sentence\tlabel",
+            *('"{}"\t{}'.format(b.replace('"', '""'), a) for a, b in CELLS * 8),
+        ],
+        "valid.tsv": [
+            *(f"{n}\t{a}\t{b}" for n, (a, b) in enumerate([("class", "text"), *CELLS * 8]))
+        ],
+        "test.tsv": [*map("\t".join, CELLS * 8), "", "\t"],
+    },
+]
+
+
+@pytest.mark.parametrize("files", TABLES)
+def test_a_table_says_how_it_is_written(files, prepare, tmp_path, vocab):
+    """By a header, and what separates all rows; blank columns and rows at the end are none."""
+    named = {name if "." in name else f"train.{name}": lines for name, lines in files.items()}
+    folder = write(tmp_path / "table", named, "\r\n")
+    prepare(f"{LINE} tsv", folder, "--vocab", vocab)
+    texts = ["a <unk> quiet <unk> , cold <unk> day", "the wind , the sea", "still", "d"]
+    expected = [(label, text) for (label, _), text in zip(CELLS, texts)]
+    for split in ("train", "valid", "test"):
+        assert load(prepare.out / "data-bin", split) == expected * 8
 
 
 @pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz"])
@@ -352,7 +390,15 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
             "line 1: x{40} is not one of a b, no; .*CLASS<tab>",
         ),
         ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: 'no x'"),
-        ("tsv", {"test.tsv": ["no\tx", ""]}, "test.tsv, line 2: ''"),
+        ("tsv", {"test.tsv": ["no\tx", "", "no\ty"]}, "test.tsv, line 2: ''"),
+        ("tsv", {"test.tsv": ["no\tx\rno\ty"]}, "test.tsv, line 1: a carriage return within"),
+        ("tsv", {"test.tsv": ["n\0o\0"]}, "test.tsv, line 1: no text, or UTF-16"),
+        ("tsv", {"test.tsv": ["text\tclass", "x\tno", "x\ty\tno"]}, "line 3: 3 columns, where"),
+        ("tsv", {"test.tsv": ["class\ttext", "no\tx", "no"]}, "line 3: 1 columns, where"),
+        *(
+            ("tsv", {"test.tsv": [header, "x\tno\tno"]}, "line 1: the header .* call them class")
+            for header in ("text\tlabel\tcategory", "Review\tsentence", "text_label\ttext")
+        ),
         ("tsv", {"train.tsv": ["\tx"]}, r"train.tsv, line 1: '\\tx'"),
         (
             "tsv",
@@ -362,7 +408,7 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         ("tsv", {"train.tsv": []}, "train.tsv: there are no lines; give CLASS<tab>TEXT"),
         ("tsv", {"train.tsv": ["no\tx", "<s>\ty"]}, "train.tsv, line 2: .* '<s>'"),
         ("tsv", {"train.tsv": ["<unk>\tx"]}, "train.tsv, line 1: .* '<unk>'"),
-        ("tsv", {"train.tsv": ["n\ro\tx"]}, r"train.tsv, line 1: .* 'n\\ro'"),
+        ("tsv", {"train.tsv": ["n\x85o\tx"]}, r"train.tsv, line 1: .* 'n\\x85o'"),
         ("tsv", {"train.tsv": ["no\tx", "a b\t"]}, "test.tsv, line 2: a b is not one of no;"),
         ("tsv", {"train.tsv": ["no\tx", "a b\ty"]}, "--valid-fraction 0.1: of 2 training texts"),
         ("imdb", {}, r"test/neg/\S*, test/pos/\S*, train/neg/\S*, train/pos/"),

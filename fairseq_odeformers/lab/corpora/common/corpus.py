@@ -18,7 +18,14 @@ from urllib.request import Request, urlopen
 
 from tqdm import tqdm
 
-from fairseq_odeformers.files import BROKEN, decompress, fingerprints, naming_faults, sha256
+from fairseq_odeformers.files import (
+    BROKEN,
+    decompress,
+    fingerprints,
+    naming_faults,
+    read_lines,
+    sha256,
+)
 
 from .command import show_progress, step
 
@@ -176,6 +183,22 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
     """The content of a file, decompressed if it is called ``.gz`` or ``.xz``."""
     with naming_faults(path, BROKEN), open(path, "rb") as file:
         yield decompress(path.name, file)
+
+
+def read_text(path: Path) -> Iterator[str]:
+    """The lines of your own text, without carriage returns at their ends.
+
+    Raises:
+        ValueError: a line has one elsewhere, where some programs end the line, or a NUL.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        line = line.rstrip("\r")
+        if "\0" in line:
+            fault = "no text, or UTF-16 (it has a NUL); save the file as text in UTF-8"
+            raise ValueError(f"{path}, line {number}: {fault}")
+        if "\r" in line:
+            raise ValueError(f"{path}, line {number}: a carriage return within the line; divide it")
+        yield line
 
 
 def strip_compression(name: str) -> str:

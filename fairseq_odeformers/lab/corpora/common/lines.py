@@ -12,18 +12,18 @@ they may leave out some others.
 """
 
 import logging
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from fairseq_odeformers.files import read_lines, write_lines
+from fairseq_odeformers.files import write_lines
 
 from .checks import check_data
 from .command import make_parser, parse_options, preparing, step
-from .corpus import Corpus, Download, Files, fingerprint_each
+from .corpus import Corpus, Download, Files, fingerprint_each, read_text
 from .tokens import fairseq_preprocess
 
 logger = logging.getLogger(__name__)
@@ -58,15 +58,17 @@ class Lines:
         """
 
         def binarize(folder: Path) -> None:
-            with TemporaryDirectory(dir=out) as name:
-                splits = read()
-                for split, lines in splits.items():
-                    write_lines(Path(name, split), self.count(split, lines))
-                fairseq_preprocess(
-                    "--only-source",
-                    *(f"--{split}pref={Path(name, split)}" for split in splits),
-                    *["--destdir", str(folder), "--workers", str(workers)],
-                )
+            texts = folder / "texts"
+            texts.mkdir()
+            splits = read()
+            for split, lines in splits.items():
+                write_lines(texts / split, self.count(split, lines))
+            fairseq_preprocess(
+                "--only-source",
+                *(f"--{split}pref={texts / split}" for split in splits),
+                *["--destdir", str(folder), "--workers", str(workers)],
+            )
+            shutil.rmtree(texts)
             check_data(folder)
 
         step("binarising the text (fairseq-preprocess)", out / "data-bin", inputs, binarize)
@@ -111,17 +113,14 @@ def read_texts(names: Mapping[str, str], files: Files) -> dict[str, Iterator[str
 
 
 def clean_lines(path: Path) -> Iterator[str]:
-    """The lines that fairseq gets, which ends a line at a carriage return as well.
+    """The lines that fairseq gets.
 
     Raises:
-        ValueError: a line has a carriage return or one of fairseq's symbols, or the file has no
-            words; the message names it.
+        ValueError: see :func:`.read_text`; or a line has one of fairseq's symbols, or the file has
+            no words.
     """
     empty = True
-    for number, line in enumerate(read_lines(path), start=1):
-        line = line.rstrip("\r")
-        if "\r" in line:
-            raise ValueError(f"{path}, line {number}: a carriage return within the line; divide it")
+    for number, line in enumerate(read_text(path), start=1):
         if symbols := RESERVED.intersection(line.split()):
             raise ValueError(
                 f"{path}, line {number}: {' '.join(sorted(symbols))} is a symbol of fairseq's; "
