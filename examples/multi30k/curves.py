@@ -9,6 +9,7 @@ Rows of runs whose folders are removed, or on another machine, stay in the table
 import argparse
 import csv
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,10 @@ def read_table(table: Path) -> Trainings:
 
 
 def read_runs(out: Path) -> Trainings:
-    """The trainings of a comparison."""
+    """The trainings of a comparison, with seconds on the clock, as all of the table have."""
     trainings: Trainings = defaultdict(list)
     for run in read_rows(out):
-        if (curve := run.learning) and not run.metric:
+        if (curve := replace(run, cpu_seconds=None).learning) and not run.metric:
             name = run.architecture, run.seed, run.parameters
             for point in zip(curve.updates, curve.loss, map(round, curve.seconds)):
                 trainings[name[:2]].append(dict(zip(COLUMNS, name + point)))

@@ -1,7 +1,8 @@
-"""Commands of fairseq and of this package that Python starts, and what they log."""
+"""Commands of fairseq and of this package that Python starts, what they log, and forks."""
 
 import ctypes
 import json
+import multiprocessing
 import os
 import re
 import shlex
@@ -9,11 +10,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
+import torch
+
+FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
+THREADS = "OMP_NUM_THREADS"  # of torch
 MODULES = {
     "fairseq-train": "fairseq_odeformers.lab.compare.training",
     "fairseq-generate": "fairseq_cli.generate",
@@ -54,6 +61,43 @@ def end_with_parent() -> None:
     process is killed, and Python has no function for it.
     """
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
+
+
+def call_in_child(function: Callable[[], Any]) -> Any:
+    """Call a function in a fork of this process, and return or raise what it does.
+
+    So models that are tried leave no memory and no threads in the process that forks runs.
+    """
+    receiver, sender = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_answer, args=(sender, function))
+    child.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        raise ValueError(
+            "the trial of the models was killed, perhaps because memory ran out"
+        ) from None
+    finally:
+        child.kill()
+        child.join()
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def _answer(sender: Connection, function: Callable[[], Any]) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    warnings.simplefilter("ignore")  # the trainings' logs have them
+    if threads := os.environ.get(THREADS):
+        torch.set_num_threads(int(threads))
+    try:
+        result = function()
+    except Exception as error:
+        result = error
+    sender.send(result)
 
 
 def log_stats(line: str, kind: str) -> dict[str, str] | None:

@@ -1,16 +1,17 @@
 """Comparisons: trainings of several architectures on the same data, and a report on them.
 
-A command line or a recipe becomes an :class:`~.experiment.Experiment`, which becomes a
-:class:`~.variant.Variant` for each architecture and value of a tuned option. A trial measures each,
-and widths and updates are chosen for fairness. Then each :class:`~.runs.Run` trains and evaluates a
-variant in a folder of its own, whose ``run.yaml`` has the variant, and writes rows of
-``results.csv``. A report is made of these rows alone. In this order, a file has one of them:
+A command line or a recipe becomes an :class:`~.experiment.Experiment`. A :class:`~.plan.Plan`
+makes a :class:`~.variant.Variant` of each architecture and value of a tuned option: a trial
+measures it, and its width and updates are chosen for fairness. Then each :class:`~.runs.Run` trains
+and evaluates a variant in a folder of its own, whose ``run.yaml`` has the variant, and writes rows
+of ``results.csv``. A report is made of these rows alone. In this order, a file has one of them:
 
 - ``command.py``: ``odeformers compare`` and ``report``, from the words to the page;
 - ``experiment.py``: what is compared, of a recipe in YAML or a folder of data (``defaults.py``);
-- ``variant.py``: all that determines a run, and the words of its commands;
-- ``trial.py``: what one build and a few updates tell; ``fairness.py``: equal size and effort;
-- ``runs.py``: runs, and how they are continued; ``launch.py``: where they are executed;
+- ``plan.py``: what a command trains, in line with what its folder has begun;
+- ``fairness.py``: equal size and effort; ``variant.py``: all that determines a run, and the words
+  of its commands; ``trial.py``: what one build and a few updates tell;
+- ``launch.py``: where runs are executed; ``runs.py``: their steps;
 - ``scores.py``: what logs and outputs come to; ``results.py``: the rows;
 - ``statistics.py``: intervals and tests; ``notes.py``: what the figures do not bear;
 - ``report.py``, ``figures.py``: the page and its pictures; ``scoreboard.py``: several comparisons.

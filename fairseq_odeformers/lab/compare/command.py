@@ -11,22 +11,23 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
+import submitit
 from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_odeformers.files import markdown_table
+from fairseq_odeformers.lab.commands import THREADS
 from fairseq_odeformers.lab.parsers import find_owners, training_parser
 from fairseq_odeformers.models.common.sizes import SIZES
 from fairseq_odeformers.options import add_user_dir, integer, output_folder, positive_int
 from fairseq_odeformers.parser import Parser
 
 from .experiment import Experiment, parse_words, read_experiments
-from .fairness import make_plan
-from .launch import check_place, choose_launcher, execute
+from .launch import choose_launcher, launch
+from .plan import make_plan
 from .report import DOCUMENT, PAGE, write_report
-from .results import RESULTS, clock
-from .runs import Run, best_runs, tuning_runs
+from .results import RESULTS, clock, collect_rows
+from .runs import Run
 from .scoreboard import write_scoreboard
-from .trial import THREADS
 from .variant import Variant
 
 MOST_SEED = 2**32 - 1  # of NumPy
@@ -156,25 +157,39 @@ def make_parser() -> Parser:
 
 
 def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list[Run]:
-    """Plan, run and report an experiment; returns the runs that should have finished."""
+    """Plan and run an experiment, and report on it.
+
+    Returns:
+        The runs that should have finished: runs of the best candidates, and all tuning runs of an
+        architecture if none of them has finished.
+    """
     if args.cluster == "local":  # jobs of a cluster have other cores
         threads = max(1, (os.cpu_count() or 1) // args.jobs)
         os.environ.setdefault(THREADS, str(threads))
-    launcher = None if args.dry_run else choose_launcher(args, out)
-    shared, variants = make_plan(experiment, out)
-    tuning = tuning_runs(variants, out, shared.seed)
-    runs = best_runs(variants, out, shared.seed, experiment.seeds)
-    print(overview(variants, [*tuning, *runs], args.jobs), flush=True)
-    if launcher is None:
+    plan = make_plan(experiment, out, begin=not args.dry_run)
+    tuning, runs = plan.tuning_runs(), plan.best_runs()
+    print(overview(plan.variants, [*tuning, *runs], args.jobs), flush=True)
+    if args.dry_run:
         print_commands(tuning)
         if tuning:
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
         print_commands(runs)
         return []
-    runs = execute(shared, variants, tuning, experiment.seeds, launcher, out)
+    launcher = choose_launcher(args, out)
+    launch(tuning, launcher)
+    trained = {run.variant.architecture for run in tuning if run.finished}
+    failed = [run for run in tuning if run.variant.architecture not in trained]
+    untrained = {run.variant.architecture for run in failed}
+    runs = [run for run in plan.best_runs() if run.variant.architecture not in untrained]
+    launch(runs, launcher)
+    evaluated = {run.folder for run in runs}
+    for run in tuning:
+        if run.folder not in evaluated:
+            run.discard()
+    collect_rows(out)  # a command that was killed may have written those of a run alone
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    return runs
+    return [*runs, *failed]
 
 
 def overview(variants: Iterable[Variant], runs: Iterable[Run], jobs: int) -> str:
@@ -223,6 +238,25 @@ def check_options(words: Sequence[str], parser: Parser) -> None:
         known = near and option in training_parser()._option_string_actions
         if near and not known and not find_owners(option):
             raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
+
+
+def check_place(args: argparse.Namespace) -> None:
+    """Refuse options that are not for the place where the command line wants the runs."""
+    slurm = args.cluster == "slurm"
+    if args.budget and slurm:
+        raise ValueError(
+            "--budget: its updates would be timed on this machine, and --cluster slurm trains on "
+            "others; give --epochs or --max-update, or start the command in a job without --cluster"
+        )
+    if slurm and not args.dry_run and submitit.SlurmExecutor.affinity() < 0:
+        raise ValueError(
+            "--cluster slurm: Slurm's command srun is not here; give --cluster local, or use a "
+            "machine of the cluster"
+        )
+    if args.slurm_partition and not slurm:
+        raise ValueError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
+    if args.time and not slurm:
+        raise ValueError("--time: give --cluster slurm as well; here, write timeout 24h odeformers")
 
 
 def check_plugin(folders: Sequence[str]) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import copy
+import logging
 import os
 import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import InitVar, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from difflib import get_close_matches
 from glob import escape
 from itertools import chain
@@ -26,8 +28,20 @@ from fairseq.data.data_utils import infer_language_pair
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 
-from fairseq_odeformers.files import check_path, check_regular, naming_faults, reading
+from fairseq_odeformers.files import (
+    check_path,
+    check_regular,
+    naming_faults,
+    reading,
+    reason,
+    sha256,
+)
 from fairseq_odeformers.lab.commands import check_program, python_command
+from fairseq_odeformers.lab.corpora.common.checks import (
+    count_training_texts,
+    hash_texts,
+    read_splits,
+)
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
 from fairseq_odeformers.models.common.papers import family_of
@@ -36,7 +50,9 @@ from fairseq_odeformers.options import underscore
 from fairseq_odeformers.parser import did_you_mean, explain_missing
 
 from .defaults import describe_data
-from .results import Options
+from .results import Options, find_kind
+
+logger = logging.getLogger(__name__)
 
 REFUSED = {  # options of fairseq-train, and what to do instead
     "seed": "give --seeds; each run has its own",
@@ -90,11 +106,15 @@ class Experiment(Recipe):
 
     # The splits to evaluate on, each with the file of its texts as published, None if not kept.
     test_sets: dict[str, str | None] = field(default_factory=dict)
+    data_digest: str = ""  # of the files of the data
+    flaws: dict[str, dict[str, float]] = field(default_factory=dict)  # see find_flaws
     match: bool = False  # whether widths are chosen for equal numbers of parameters
     budget: float | None = None  # minutes of each training
-    baseline: str | None = None  # the architecture that others are compared with
+    baseline: str = ""  # the architecture that others are compared with; "" for the first command's
+    tuning_seed: int = 0  # the first seed of the first command
     plugin: str | None = None  # the user's folder
     check: bool = True  # whether its architectures must have the properties of lab/check
+    command: str = ""  # when the command was started
 
     @property
     def task(self) -> str:
@@ -102,22 +122,13 @@ class Experiment(Recipe):
 
     @property
     def kind(self) -> Kind:
-        """The kind of models that the task trains; translators if nothing names one."""
-        return Kind.of_task(self.task) or Kind.TRANSLATION
+        return find_kind(self.task)
 
-
-@dataclass(frozen=True)
-class Shared:
-    """What all runs of a comparison share."""
-
-    data: str
-    data_digest: str
-    task: str
-    tune: str  # names of tuned options
-    effort: Options  # a budget, or where trainings end
-    baseline: str  # the architecture that others are compared with
-    seed: int  # that options are tuned with
-    parameters: InitVar[int] = 0  # in files of earlier versions
+    @property
+    def pair(self) -> list[str]:
+        """The languages of a translator."""
+        names = ("source-lang", "target-lang") if self.kind is Kind.TRANSLATION else ()
+        return [self.train[name] for name in names if name in self.train]
 
 
 # --- from a command line -----------------------------------------------------------------------
@@ -154,16 +165,17 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
     else:
         contents = read_parts(args.what, args.part)
     typed = dict(chain(options.items(), *(own.items() for own in architectures.values())))
-    experiments = {}
+    experiments, started = {}, datetime.now().isoformat(timespec="seconds")
     for name, content in contents.items():
         check_keys(content, f"{args.what}, part {name}" if name else str(args.what))
         experiments[name] = Experiment(
             **change_content(content, args, architectures, options),
             match=match,
             budget=args.budget,
-            baseline=args.baseline,
+            baseline=args.baseline or "",
             plugin=os.path.abspath(args.user_dir[0]) if args.user_dir else None,
             check=not args.no_check,
+            command=started,
         )
         check_experiment(experiments[name], args, {"epochs": args.epochs, **typed})
     return {name: find_data(each, args.dry_run) for name, each in experiments.items()}
@@ -286,7 +298,8 @@ def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
                 f"{split} to the key splits, or remove this score"
             )
         check_program(line, "score")
-    return replace(experiment, data=data, train=train, test_sets=test_sets)
+    experiment = replace(experiment, data=data, train=train, test_sets=test_sets)
+    return replace(experiment, data_digest=sha256(Path(data)), flaws=find_flaws(experiment))
 
 
 def prepare_data(data: str, command: str, dry_run: bool) -> None:
@@ -321,6 +334,26 @@ def find_test_sets(
     }
     texts = {split: Path(str(paths.get(kind, "")).format(split)) for split in splits}
     return {split: str(path) if path.is_file() else None for split, path in texts.items()}
+
+
+def find_flaws(experiment: Experiment) -> dict[str, dict[str, float]]:
+    """What makes scores on a split misleading: the shares of unknown words and of leaked texts.
+
+    Nothing is known of data in another format than fairseq's default, or with damaged files, which
+    is logged.
+    """
+    flaws = {}
+    try:
+        with naming_faults(experiment.data):
+            splits = read_splits(Path(experiment.data), experiment.pair)
+            trained = hash_texts(splits.get("train", []))
+            for split in experiment.test_sets.keys() & splits.keys() if trained else ():
+                seen, total = count_training_texts(trained, splits[split])
+                unknown = max(column.unknown() for column in splits[split])
+                flaws[split] = {"unknown": unknown, "leaked": seen / max(1, total)}
+    except (OSError, ValueError) as error:
+        logger.warning(f"unknown words and leaked texts are not looked for: {reason(error)}")
+    return flaws
 
 
 # --- YAML --------------------------------------------------------------------------------------

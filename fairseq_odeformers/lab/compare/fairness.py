@@ -1,7 +1,7 @@
 """Fairness: equal numbers of parameters, and equal effort.
 
-:func:`make_plan` makes the variants of an experiment equal: :func:`match_parameters` chooses
-widths, and :func:`fit_effort` numbers of updates.
+:func:`make_fair` tries the variants of an experiment and makes them equal: :func:`match_parameters`
+chooses widths, and :func:`fit_effort` numbers of updates.
 """
 
 from __future__ import annotations
@@ -10,12 +10,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
-from functools import cache, partial
-from pathlib import Path
+from functools import cache
 
 import torch
 
@@ -25,116 +22,63 @@ from fairseq_odeformers.lab.benchmark.timing import Stopwatch, describe_environm
 from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import SIDES, hyphenate
 
-from .experiment import WIDTHS, Experiment, Shared
+from .experiment import WIDTHS, Experiment
 from .results import Options
-from .runs import check_begun, read_begun, share
-from .trial import call_in_child, try_variant
+from .trial import MEASURED, try_variant
 from .variant import Variant, count_parameters, make_variants, resolve_shares
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
 PLANNING = 0.1  # of its budget, the most that planning a model should take
 
 
-def make_plan(experiment: Experiment, out: Path) -> tuple[Shared, list[Variant]]:
-    """What the runs of an experiment share, and its variants with all that determines their runs.
-
-    Raises:
-        ValueError: a variant cannot be trained or evaluated, or the folder was begun with other
-            settings.
-    """
-    shared = share(experiment, out)
-    begun = list(read_begun(out).values())
-    variants = call_in_child(partial(plan_variants, experiment, shared, begun))
-    check_begun(shared, variants, out)
-    return shared, variants
-
-
-def plan_variants(
-    experiment: Experiment, shared: Shared, begun: Sequence[Variant]
-) -> list[Variant]:
-    """Try the variants of an experiment, and make them equal in size and effort.
+def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]:
+    """The variants of an experiment, the baseline's first, equal in size and effort.
 
     They get as many parameters as the baseline's runs that have begun, or else its first variant.
+    Variants of one trial are tried once.
 
     Args:
         begun: the variants of runs that have begun.
     """
-    known = recall_trials(begun)
-    watch, command = Stopwatch(), datetime.now().isoformat(timespec="seconds")
-    variants, planned = make_variants(experiment, shared), {}
-    order = sorted(variants, key=lambda variant: variant.architecture != shared.baseline)
-    for number, variant in enumerate(order, start=1):
-        tried = [*begun, *planned.values()] if experiment.match else []
-        target = find_target(tried, shared.baseline)
-        kept = known.get(variant.cost)
+    watch, known = Stopwatch(), {each.trial_label: each for each in begun if each.update_seconds}
+    baseline, variants, late = experiment.baseline, make_variants(experiment), []
+    variants.sort(key=lambda variant: variant.architecture != baseline)
+    fair: list[Variant] = []
+    for number, variant in enumerate(variants, start=1):
+        sizes = (each.parameters for each in (*begun, *fair) if each.architecture == baseline)
+        target = next(sizes, 0) if experiment.match else 0
+        kept = known.get(variant.trial_label)
         with naming_faults(variant.label, "cannot be trained"), blaming():
             if kept and (kept.size or not target or is_near(kept.parameters, target)):
                 variant = repeat_trial(variant, kept, experiment.match)
             else:
-                with limiting(variant, f"{number} of {len(order)}") as end:
-                    variant = match_parameters(variant, target) if target else variant
-                    variant = try_variant(variant, end)
-            known[variant.cost] = planned[variant.label] = fit_effort(variant)
-    environment = describe_planning(watch)
-    return [
-        replace(
-            planned[variant.label],
-            defaults=planned[variant.label].find_defaults(),
-            command=command,
-            environment=environment,
+                start = time.perf_counter()
+                most = 60 * variant.budget * PLANNING if variant.budget else math.inf
+                place = f"{number} of {len(variants)}"  # beside the output of the command
+                print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
+                variant = match_parameters(variant, target) if target else variant
+                variant = try_variant(variant, start + most)
+                late += [variant.label] if time.perf_counter() - start > most else []
+            fair.append(fit_effort(variant))
+            known[variant.trial_label] = fair[-1]
+    if late:
+        print(
+            f"Planning took more than a tenth of the budget: {', '.join(late)}. Few updates were "
+            "timed, so trainings may miss the budget; give a longer --budget",
+            flush=True,
         )
-        for variant in variants
-    ]
-
-
-def find_target(variants: Iterable[Variant], baseline: str) -> int:
-    """The parameters of the baseline; 0 if it is not there."""
-    return next((each.parameters for each in variants if each.architecture == baseline), 0)
-
-
-def recall_trials(begun: Iterable[Variant]) -> dict[str, Variant]:
-    """The variants of runs that have begun, by what they cost, if an update was timed."""
-    known = {}
-    for kept in begun:
-        if kept.budget and not kept.update_seconds:  # as earlier versions kept it
-            kept = replace(kept, update_seconds=60 * kept.budget / (kept.updates + 0.5))
-        if kept.update_seconds:
-            known[kept.cost] = kept
-    return known
+    environment = describe_planning(watch)
+    return [replace(variant, environment=environment) for variant in fair]
 
 
 def repeat_trial(variant: Variant, kept: Variant, match: bool) -> Variant:
-    """A variant with the width and the figures of one that has been tried and costs the same."""
+    """A variant with the width and the figures of one of the same trial."""
     if match and kept.size:
         names, _ = width_options(variant)
         variant = variant.change(**{name: kept.options.get(hyphenate(name)) for name in names})
     if variant.tried:
         variant.build()  # a value that hardly costs time may still be wrong
-    return replace(
-        variant,
-        size=kept.size,
-        parameters=kept.parameters,
-        epoch_updates=kept.epoch_updates,
-        update_seconds=kept.update_seconds,
-        validation_texts=kept.validation_texts,
-    )
-
-
-@contextmanager
-def limiting(variant: Variant, place: str) -> Iterator[float]:
-    """Tell that a variant is tried, and if that has taken too long; yields when it should end."""
-    begin = time.perf_counter()
-    most = 60 * variant.budget * PLANNING if variant.budget else math.inf
-    # Beside the output of a command.
-    print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
-    yield begin + most
-    if (taken := time.perf_counter() - begin) > most:
-        print(
-            f"Planning {variant.label} has taken {taken:.1f} seconds, more than a tenth of its "
-            "budget. Few updates were timed, so its training may miss the budget; give a longer "
-            "--budget",
-            flush=True,
-        )
+    return replace(variant, **{name: getattr(kept, name) for name in ("size", *MEASURED)})
 
 
 def describe_planning(watch: Stopwatch) -> str:
@@ -177,7 +121,8 @@ def fit_effort(variant: Variant) -> Variant:
             f"--average {variant.average}: {updates} updates of {variant.label} leave {saved} "
             "checkpoints; give from 0 to as many, or more updates"
         )
-    return replace(variant, options=options, updates=updates)
+    variant = replace(variant, options=options, updates=updates)
+    return replace(variant, defaults=variant.find_defaults())
 
 
 def count_updates(optimization, per_epoch: int) -> int:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.lab.plots import STYLE, legend, panels, styles
 
-from .results import Curve, Runs, name_clock
+from .results import Curve, Runs, count_cpu
 from .statistics import ENOUGH, half_interval
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
@@ -23,7 +23,7 @@ MARKER = {"linestyle": "", "markersize": 7}
 
 @rc_context(STYLE)
 def draw_learning_curves(
-    curves: Mapping[str, Sequence[Curve]], unit: str, metric: str, clock: str
+    curves: Mapping[str, Sequence[Curve]], unit: str, metric: str, cpu: bool
 ) -> Figure:
     """Validation loss, and the metric that chooses, against updates and against cost.
 
@@ -31,10 +31,10 @@ def draw_learning_curves(
         curves: by architecture, one per seed.
         unit: of the loss.
         metric: chose the best validations.
-        clock: of the cost; see :func:`.name_clock`.
+        cpu: whether costs are seconds of the CPU.
     """
     every = [curve for of_seeds in curves.values() for curve in of_seeds]
-    seconds, time = choose_time_unit(max(curve.seconds[-1] for curve in every), clock)
+    seconds, time = choose_time_unit(max(curve.seconds[-1] for curve in every), cpu)
     rows = {"loss": f"validation loss\n({unit})"}
     if metric != "loss":
         rows["metric"] = f"validation {metric}"
@@ -91,7 +91,7 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
         errors: by architecture, half of the interval over the texts.
     """
     every = [row for runs in scores.values() for row in runs]
-    unit, time = choose_time_unit(max(row.cost for row in every), name_clock(every))
+    unit, time = choose_time_unit(max(row.cost for row in every), count_cpu(every))
     costs = {time: [fmean(row.cost for row in runs) / unit for runs in scores.values()]}
     sizes = [runs[0].parameters / 1e6 for runs in scores.values()]
     if max(sizes) > SAME_SIZE * min(sizes):
@@ -117,13 +117,13 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
     return figure
 
 
-def choose_time_unit(longest: float, clock: str) -> tuple[int, str]:
+def choose_time_unit(longest: float, cpu: bool) -> tuple[int, str]:
     """The unit for costs up to so many seconds: its length in seconds, and its name on an axis."""
     if longest < 180:
         length, name = 1, "seconds"
     else:
         length, name = (60, "minutes") if longest <= 3 * 3600 else (3600, "hours")
-    return length, f"{clock}{name} of training"
+    return length, f"{'CPU ' if cpu else ''}{name} of training"
 
 
 def finish(figure: Figure, grid: Sequence[Axes], headline: str, labels: Sequence[str]) -> None:

@@ -28,29 +28,12 @@ from rich.text import Text
 from submitit.core.utils import FailedJobError
 
 from fairseq_odeformers.files import reason
-from fairseq_odeformers.lab.commands import end_with_parent
+from fairseq_odeformers.lab.commands import FORK, THREADS, end_with_parent
 
-from .experiment import Shared
-from .results import clock, collect_rows
-from .runs import Run, begin, best_runs
-from .trial import FORK, THREADS
-from .variant import Variant
+from .results import clock
+from .runs import Run
 
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
-
-
-def check_place(args: argparse.Namespace) -> None:
-    """Refuse options that are not for the place where the command line wants the runs."""
-    slurm = args.cluster == "slurm"
-    if args.budget and slurm:
-        raise ValueError(
-            "--budget: its updates would be timed on this machine, and --cluster slurm trains on "
-            "others; give --epochs or --max-update, or start the command in a job without --cluster"
-        )
-    if args.slurm_partition and not slurm:
-        raise ValueError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
-    if args.time and not slurm:
-        raise ValueError("--time: give --cluster slurm as well; here, write timeout 24h odeformers")
 
 
 def choose_launcher(args: argparse.Namespace, out: Path) -> Launcher:
@@ -135,11 +118,6 @@ class Slurm:
     jobs = None
 
     def __init__(self, args: argparse.Namespace, out: Path):
-        if submitit.SlurmExecutor.affinity() < 0:
-            raise ValueError(
-                "--cluster slurm: Slurm's command srun is not here; give --cluster local, or use a "
-                "machine of the cluster"
-            )
         logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
         settings: dict[str, Any] = {
             "timeout_min": math.ceil(args.time or 60 * 24 * 30),
@@ -173,54 +151,19 @@ class Slurm:
 Launcher = Machine | Slurm
 
 
-# --- trainings, and what follows them ------------------------------------------------------------
-
-
-def execute(
-    shared: Shared,
-    variants: Sequence[Variant],
-    tuning: Sequence[Run],
-    seeds: Sequence[int],
-    launcher: Launcher,
-    out: Path,
-) -> list[Run]:
-    """Train all candidates, then train and evaluate the best ones.
-
-    Args:
-        tuning: the trainings of the candidates.
-
-    Returns:
-        The runs that should have finished: runs of the best candidates, and all tuning runs of an
-        architecture if none of them has finished.
-    """
-    begin(tuning, shared, out)
-    launch(tuning, launcher)
-    trained = {run.variant.architecture for run in tuning if run.finished}
-    failed = [run for run in tuning if run.variant.architecture not in trained]
-    untrained = {run.variant.architecture for run in failed}
-    runs = best_runs(variants, out, shared.seed, seeds)
-    runs = [run for run in runs if run.variant.architecture not in untrained]
-    begin(runs, shared, out)
-    launch(runs, launcher)
-    collect_rows(out)  # a command that was killed may have written those of a run alone
-    evaluated = {run.folder for run in runs}
-    for run in tuning:
-        if run.folder not in evaluated:
-            run.discard()
-    return [*runs, *failed]
-
-
 # --- progress ----------------------------------------------------------------------------------
 
 
 def launch(runs: Sequence[Run], launcher: Launcher) -> None:
-    """Submit the runs that are not finished, and show the progress of all.
+    """Begin runs, submit those that are not finished, and show the progress of all.
 
     A run that another command is executing is waited for, and taken over if that command ends
     without finishing it. At Ctrl-C all jobs end.
     """
     if not runs:
         return
+    for run in runs:
+        run.begin()
     waiting = [run for run in runs if not run.finished]
     at_once = launcher.jobs or len(waiting)
     active: dict[Run, LocalJob | submitit.Job] = {}

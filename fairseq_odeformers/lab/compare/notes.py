@@ -1,14 +1,13 @@
 """Notes: what the figures of a comparison do not bear.
 
-A new note is a line of a function below that yields :class:`Note`; each is named in :func:`judge`
-or :func:`judge_trainings`.
+A new note is a line of a function below that yields :class:`Note`; each is named in :func:`judge`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -29,6 +28,7 @@ INCOMPARABLE = 0.5  # the share from which on times rule a comparison out
 LEAST_VOCABULARY = 0.1  # of the references' words; a model below repeats phrases
 LEAST_BLEU = 1  # below which translations are hardly words of the reference
 SHORT = 60  # seconds; fairseq's log rounds those of an epoch on the clock
+LEAST_TIME = 30  # seconds of a training, below which seeds take unequal time by chance
 UNKNOWN = 0.01  # the share of unknown words from which on it is told
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
 
@@ -49,25 +49,27 @@ class Note:
     sentence: str
 
 
-def judge_trainings(comparison: Comparison) -> list[Note]:
-    """The notes on the trainings of a comparison."""
+@dataclass(frozen=True)
+class Judged:
+    """A table of scores, the notes on it, and its statistics without what any note rules out."""
+
+    table: Table
+    notes: list[Note]
+    statistics: Statistics
+
+
+def judge(comparison: Comparison) -> tuple[list[Note], list[Judged]]:
+    """The notes on the trainings of a comparison, and those on each of its tables."""
     finders = note_effort, note_times, note_improving, note_untuned, note_defaults, note_edges
-    return [note for find in finders for note in find(comparison)]
-
-
-def judge(
-    comparison: Comparison, table: Table, of_trainings: Sequence[Note]
-) -> tuple[list[Note], Statistics]:
-    """The notes on a table, and its statistics without what any note rules out.
-
-    Args:
-        of_trainings: the notes of :func:`judge_trainings`.
-    """
-    notes = [*note_undertrained(comparison, table), *note_texts(table)]
-    ruling = (note for note in (*of_trainings, *notes) if note.kind == RULES_OUT)
-    excluded = {name for note in ruling for name in note.subjects}
-    statistics = compute_statistics(table, excluded)
-    return [*notes, *note_statistics(table, statistics)], statistics
+    of_trainings = [note for find in finders for note in find(comparison)]
+    judged = []
+    for table in comparison.tables:
+        notes = [*note_undertrained(comparison, table), *note_texts(table)]
+        ruling = (note for note in (*of_trainings, *notes) if note.kind == RULES_OUT)
+        excluded = {name for note in ruling for name in note.subjects}
+        statistics = compute_statistics(table, excluded)
+        judged.append(Judged(table, [*notes, *note_statistics(table, statistics)], statistics))
+    return of_trainings, judged
 
 
 # --- on trainings ----------------------------------------------------------------------
@@ -100,7 +102,8 @@ def note_effort(comparison: Comparison) -> Iterator[Note]:
 def note_times(comparison: Comparison) -> Iterator[Note]:
     """Times that do not tell what models cost: another machine, or other processes on it."""
     trained = comparison.trained
-    unsteady = [name for name, runs in trained.items() if differ(row.cost for row in runs)]
+    costs = {name: [row.cost for row in runs] for name, runs in trained.items()}
+    unsteady = [name for name, of in costs.items() if differ(of) and max(of) >= LEAST_TIME]
     if unsteady:
         sentence = f"Seeds took unequal time: {', '.join(unsteady)} (by more than {UNEQUAL:.0%}). "
         sentence += "Do not compare the cost of these models."

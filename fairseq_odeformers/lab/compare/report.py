@@ -24,28 +24,28 @@ from fairseq_odeformers.models.common.kinds import Kind
 
 from .figures import draw_learning_curves, draw_quality
 from .notes import (
+    REMARK,
     RULES_OUT,
+    Judged,
     Note,
     different_defaults,
     find_majority,
     judge,
-    judge_trainings,
     parse_tuned,
 )
 from .results import (
     BEST_CHECKPOINT,
     RESULTS,
     Comparison,
-    Table,
     clock,
+    count_cpu,
     group,
     lock,
-    name_clock,
     read_comparison,
     to_words,
 )
 from .scores import score_outputs
-from .statistics import Statistics, count_decimals, over_seeds
+from .statistics import Difference, count_decimals, over_seeds
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
@@ -146,28 +146,25 @@ def let_break(text: str) -> Markup:
 
 def make_sections(comparison: Comparison) -> Iterator[Section]:
     """All parts of the report."""
-    row, count = comparison.rows[0], len(comparison.runs)
-    kind = Kind.of_task(row.task) or Kind.TRANSLATION
+    row, count, unit = comparison.rows[0], len(comparison.runs), UNITS[comparison.kind]
     models = "1 model" if count == 1 else f"{count} models"
-    lines = [f"{models} for {kind.purpose}, data `{row.data}`."]
+    lines = [f"{models} for {comparison.kind.purpose}, data `{row.data}`."]
     if row.environment:
         lines.append(f"Environment: {row.environment}.")
-    if not comparison.tables:
-        lines.append("No model has been scored.")
     yield Section(lines=lines)
-    of_trainings = judge_trainings(comparison)
-    yield describe_trainings(comparison, UNITS[kind], of_trainings)
+    of_trainings, judged = judge(comparison)
+    yield give_verdict(of_trainings, judged)
+    yield describe_trainings(comparison, unit, of_trainings)
     if comparison.candidates:
         yield describe_tuning(comparison)
-    for table in comparison.tables:
-        notes, statistics = judge(comparison, table, of_trainings)
-        ruling = [note for note in of_trainings if note.kind == RULES_OUT]
-        yield compare_scores(table, statistics, [*ruling, *notes])
+    for each in judged:
+        table = each.table
+        yield compare_scores(each)
         if printed := [row for row in comparison.printed if row.place == table.first.place]:
             rows = [[f"{row.architecture}, seed {row.seed}", row.printed] for row in printed]
             yield Section(table=[["run", printed[0].metric], *rows])
         if table.checkpoint == BEST_CHECKPOINT:
-            figure = draw_quality(table.main, statistics.errors)
+            figure = draw_quality(table.main, each.statistics.errors)
             title, picture = f"{table.metric} against cost", f"quality-{table.split}.png"
             yield Section(title, figure=figure, picture=picture)
     trained = [row for row in chain(*comparison.trained.values()) if row.learning]
@@ -176,10 +173,39 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
             name: [row.learning for row in runs if row.learning]
             for name, runs in group(trained, "architecture").items()
         }
-        unit, by = UNITS[kind], name_clock(trained)
-        figure = draw_learning_curves(curves, unit, trained[0].validated, by)
+        figure = draw_learning_curves(curves, unit, trained[0].validated, count_cpu(trained))
         yield Section("Learning curves", figure=figure, picture="curves.png")
     yield describe_options(comparison)
+
+
+def give_verdict(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
+    """What the differences from the baseline come to, and the notes that bear on it."""
+    lines = [] if judged else ["No model has been scored."]
+    for table, differences in ((each.table, each.statistics.differences) for each in judged):
+        if others := [name for name in table.main if name != table.baseline]:
+            told = [f"{name} {explain(differences.get(name))}" for name in others]
+            place = f"{table.split}, {table.checkpoint}"
+            lines.append(f"{place}, {table.metric} against {table.baseline}: {'; '.join(told)}.")
+    places: dict[Note, list[str]] = {note: [] for note in of_trainings}
+    for each in judged:
+        for note in each.notes:
+            places.setdefault(note, []).append(f"{each.table.split}, {each.table.checkpoint}")
+    told = {
+        note: f"{' and '.join(at)}: {note.sentence}" if 0 < len(at) < len(judged) else note.sentence
+        for note, at in places.items()
+        if note.kind != REMARK
+    }
+    warnings = [sentence for note, sentence in told.items() if note.kind == RULES_OUT]
+    lines += [sentence for note, sentence in told.items() if note.kind != RULES_OUT]
+    return Section("Verdict", warnings, lines=lines)
+
+
+def explain(difference: Difference | None) -> str:
+    """A difference from the baseline in words."""
+    if difference is None:
+        return "is not compared"
+    better = "is better" if difference.mean > 0 else "is worse"
+    return f"{better if difference.excludes_zero else 'is undecided'}, {difference}"
 
 
 def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
@@ -191,7 +217,7 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
 def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note]) -> Section:
     """Sizes, costs and validations, and what to keep in mind when they are compared."""
     trained = [*chain(*comparison.trained.values())]
-    by = name_clock(trained)
+    by = "CPU " if count_cpu(trained) else ""
     rows = []
     for name, (one, *others) in comparison.runs.items():
         runs = comparison.trained.get(name, [])
@@ -230,7 +256,7 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
             f"Best checkpoints are chosen by the {trained[0].validated} on "
             f"{trained[0].validation_texts:,} validation texts."
         )
-    lines += [note.sentence for note in notes if note.kind != RULES_OUT]
+    lines += [note.sentence for note in notes if note.kind == REMARK]
     return Section("Trainings", table=table_of(rows), lines=lines)
 
 
@@ -251,8 +277,9 @@ def describe_tuning(comparison: Comparison) -> Section:
     return Section("Tuning", table=table_of(rows), lines=[told])
 
 
-def compare_scores(table: Table, statistics: Statistics, notes: Sequence[Note]) -> Section:
-    """The scores on a split, with tests against the baseline, seed by seed, and notes on them."""
+def compare_scores(judged: Judged) -> Section:
+    """The scores on a split, with tests against the baseline, seed by seed, and remarks on them."""
+    table, statistics = judged.table, judged.statistics
     digits, rows = count_decimals(table.metric, table.first.texts), []
     for name, runs in table.main.items():
         row: dict[str, str] = {"architecture": name, "seeds": str(len(runs))}
@@ -290,9 +317,8 @@ def compare_scores(table: Table, statistics: Statistics, notes: Sequence[Note]) 
     if tests := sum(map(len, statistics.p_values.values())):
         corrected = f", corrected by Holm's method for {tests} tests" if tests > 1 else ""
         lines.append(f"p-values: {statistics.test}, seed by seed{corrected}.")
-    lines += [note.sentence for note in notes if note.kind != RULES_OUT]
-    warnings = [note.sentence for note in notes if note.kind == RULES_OUT]
-    return Section(f"{table.split}, {table.checkpoint}", warnings, table_of(rows), lines)
+    lines += [note.sentence for note in judged.notes if note.kind == REMARK]
+    return Section(f"{table.split}, {table.checkpoint}", (), table_of(rows), lines)
 
 
 def describe_options(comparison: Comparison) -> Section:

@@ -26,6 +26,7 @@ from fairseq_odeformers.files import (
     reading,
     write_csv,
 )
+from fairseq_odeformers.models.common.kinds import Kind
 
 RESULTS = "results.csv"
 BEST_CHECKPOINT = "best checkpoint"  # whose scores count
@@ -48,6 +49,11 @@ def to_words(options: Options) -> list[str]:
         elif value is not False and value is not None:
             words += [f"--{name}", str(value)]
     return words
+
+
+def find_kind(task: str) -> Kind:
+    """The kind of models that a task trains; translators if nothing tells."""
+    return Kind.of_task(task) or Kind.TRANSLATION
 
 
 def clock(seconds: float) -> str:
@@ -180,9 +186,9 @@ def share_clock(rows: Sequence[Row]) -> list[Row]:
     return [replace(row, cpu_seconds=None) for row in rows]
 
 
-def name_clock(rows: Iterable[Row]) -> str:
-    """What is put before a time to say whose it is: "CPU ", or "" if a GPU has trained one."""
-    return "CPU " if all(row.cpu_seconds for row in rows) else ""
+def count_cpu(rows: Iterable[Row]) -> bool:
+    """Whether costs are seconds of the CPU; they are the clock's if a GPU has trained one."""
+    return all(row.cpu_seconds for row in rows)
 
 
 # --- files -------------------------------------------------------------------------------------
@@ -375,6 +381,7 @@ class Comparison:
         runs: rows of trainings at the chosen settings; these and the following have one clock.
         trained: the same, of trainings that have ended.
         candidates: rows of trainings at all tried settings, with the seed that chooses.
+        kind: of the models.
         tables: scores of each split and checkpoint.
         printed: rows of what a recipe's own commands have printed.
     """
@@ -387,8 +394,8 @@ class Comparison:
         self.rows, self.baseline = rows, baseline if baseline in names else names[0]
         names.sort(key=lambda name: name != self.baseline)
         trainings = [row for row in rows if not row.metric]
-        seed = find_tuning_seed(trainings)
-        settings = choose_settings(trainings, seed)
+        self.kind = find_kind(trainings[0].task)
+        seed, settings = find_tuning_seed(trainings), choose_settings(trainings)
         rows = sorted(rows, key=lambda row: (names.index(row.architecture), row.seed))
         self.candidates = [r for r in rows if r.tuned and r.seed == seed and not r.metric]
         rows = share_clock([r for r in rows if r.tuned == settings.get(r.architecture)])
@@ -401,20 +408,18 @@ class Comparison:
 
 
 def find_tuning_seed(trainings: Iterable[Row]) -> int:
-    """The seed that options were tuned with: most settings were trained with it."""
-    seeds = [row.seed for row in trainings]
-    return max(dict.fromkeys(seeds), key=seeds.count, default=1)
+    """The seed that options were tuned with: the first training that began has it."""
+    return min(trainings, key=lambda row: row.begun).seed
 
 
-def choose_settings(trainings: Iterable[Row], seed: int) -> dict[str, str]:
-    """The values of tuned options, by architecture, that validate best with a seed.
+def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
+    """The values of tuned options, by architecture, that validate best with the seed that tunes.
 
     Of equal ones, and before any training has ended, those that began first are chosen.
     """
-    settings = {}
-    in_order = sorted(trainings, key=lambda row: row.begun)
+    in_order, settings = sorted(trainings, key=lambda row: row.begun), {}
     for name, rows in group(in_order, "architecture").items():
-        tried = (row for row in rows if row.seed == seed)
+        tried = (row for row in rows if row.seed == find_tuning_seed(in_order))
         settings[name] = max(tried, key=lambda row: row.quality, default=rows[0]).tuned
     return settings
 

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from fairseq_odeformers.lab.plots import legend, panels, save, shades
 
-from .notes import RULES_OUT, Note, judge, judge_trainings
+from .notes import RULES_OUT, Note, judge
 from .results import (
     BEST_CHECKPOINT,
     Comparison,
@@ -151,8 +151,8 @@ def make_column(name: str, comparison: Comparison, table: Table) -> Column:
     if table.first.notes:
         notes = [Note(*each) for each in json.loads(table.first.notes)]
     else:
-        of_trainings = judge_trainings(comparison)
-        notes = [*of_trainings, *judge(comparison, table, of_trainings)[0]]
+        notes, judged = judge(comparison)
+        notes += next(each.notes for each in judged if each.table is table)
     kept = json.dumps([*map(astuple, notes)])
     changes = {"comparison": name, "notes": kept, "predictions": "", "curve": ""}
     rows = [replace(row, **changes) for row in comparison.rows]

@@ -10,10 +10,11 @@ import csv
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,6 @@ from fairseq_odeformers.data.classification import macro_f1
 from fairseq_odeformers.data.detokenize import RESTORED, choose_references, make_detokenizer
 from fairseq_odeformers.files import naming_faults, read_lines
 from fairseq_odeformers.lab.commands import log_stats
-from fairseq_odeformers.lab.corpora.common.checks import (
-    count_training_texts,
-    hash_texts,
-    read_splits,
-)
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.papers import family_of
 
@@ -258,27 +254,6 @@ def read_texts(path: Path) -> list[str]:
         return [dictionary.string(tokens).replace(" ##", "") for tokens in dataset]
 
 
-def inspect_data(data: Path, split: str, pair: Collection[str] = ()) -> dict[str, float]:
-    """What makes a score on a split misleading, as columns of a row: unknown words, leaked texts.
-
-    Nothing is known without the files of the split or of the training set, or of those in another
-    format than fairseq's default.
-
-    Args:
-        pair: the languages of a translator.
-    """
-    try:
-        splits = read_splits(data, pair)
-        if not {"train", split} <= {*splits}:
-            return {}
-        columns = splits[split]
-        count, total = count_training_texts(hash_texts(splits["train"]), columns)
-        unknown = max(column.unknown() for column in columns)
-    except Exception:  # whatever is wrong with the files: the model has its score
-        return {}
-    return {"unknown": unknown, "leaked": count / max(1, total)}
-
-
 # --- rows --------------------------------------------------------------------------------------
 
 TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"
@@ -320,18 +295,14 @@ def make_rows(variant: Variant, folder: Path, state: str = "") -> list[Row]:
         write_curve(folder / CURVE, curve)
         row = replace(row, curve=f"{folder.name}/{CURVE}")
     rows = [row]
-    options = variant.options if variant.kind is Kind.TRANSLATION else {}
-    pair = [options[side] for side in ("source-lang", "target-lang") if side in options]
-    for split, texts in variant.test_sets.items():
-        paths = {c: folder / f"{c}.{split}.{variant.output_suffix}" for c in CHECKPOINTS}
-        evaluated = [checkpoint for checkpoint, path in paths.items() if path.exists()]
-        data = inspect_data(Path(variant.data), split, pair) if evaluated else {}
-        for checkpoint in evaluated:
-            name, outputs = CHECKPOINTS[checkpoint].format(variant.average), paths[checkpoint]
-            faulty = (OSError, ValueError) if state else ()
+    faulty = (OSError, ValueError) if state else ()
+    for split, checkpoint in product(variant.test_sets, CHECKPOINTS):
+        outputs = folder / f"{checkpoint}.{split}.{variant.output_suffix}"
+        if outputs.exists():
+            name = CHECKPOINTS[checkpoint].format(variant.average)
+            place = replace(row, split=split, checkpoint=name, **variant.flaws.get(split, {}))
             with suppress(*faulty), naming_faults(outputs):
-                place = replace(row, split=split, checkpoint=name, **data)
-                rows += score_rows(variant, place, outputs, texts)
+                rows += score_rows(variant, place, outputs, variant.test_sets[split])
     return rows
 
 

@@ -7,14 +7,9 @@ costs.
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
-import signal
 import time
-import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
 
@@ -26,15 +21,14 @@ from fairseq.trainer import Trainer
 
 from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.inference.texts import allows_truncation
-from fairseq_odeformers.lab.commands import end_with_parent
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .variant import Variant, count_parameters
 
-FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
-THREADS = "OMP_NUM_THREADS"  # of torch
 STEPS = 4  # updates that are timed at least, unless the time is over
 SECONDS = 2.0  # of updates that are timed at least where they determine the length of a training
+# What is measured: fields of a variant, besides its size.
+MEASURED = ("parameters", "epoch_updates", "update_seconds", "validation_texts")
 EXAMPLES = 16  # that are validated on
 LONGER = {  # the options that make room for a longer example
     Kind.TRANSLATION: "--max-source-positions and --max-target-positions",
@@ -181,43 +175,3 @@ def check_data(variant: Variant, trainer: Trainer) -> None:
                 max_tokens=most,
                 max_positions=utils.resolve_max_positions(*limits),
             )
-
-
-# --- in a child --------------------------------------------------------------------------------
-
-
-def call_in_child(function: Callable):
-    """Call a function in a fork of this process, and return or raise what it does.
-
-    So models that are tried leave no memory and no threads in the process that forks runs.
-    """
-    receiver, sender = FORK.Pipe(duplex=False)
-    child = FORK.Process(target=_answer, args=(sender, function))
-    child.start()
-    sender.close()
-    try:
-        result = receiver.recv()
-    except EOFError:
-        raise ValueError(
-            "the trial of the models was killed, perhaps because memory ran out"
-        ) from None
-    finally:
-        child.kill()
-        child.join()
-    if isinstance(result, Exception):
-        raise result
-    return result
-
-
-def _answer(sender: Connection, function: Callable) -> None:
-    end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    warnings.simplefilter("ignore")  # the trainings' logs have them
-    if threads := os.environ.get(THREADS):
-        torch.set_num_threads(int(threads))
-    try:
-        result = function()
-    except Exception as error:
-        result = error
-    sender.send(result)

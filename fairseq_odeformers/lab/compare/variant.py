@@ -9,23 +9,23 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from fairseq import tasks
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from omegaconf import DictConfig
 
 from fairseq_odeformers.blame import blaming
-from fairseq_odeformers.files import naming_faults, sha256
+from fairseq_odeformers.files import naming_faults, reading, replacing, sha256
 from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.lab.check.command import require
 from fairseq_odeformers.lab.dataless import make_config
@@ -34,9 +34,11 @@ from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
 from fairseq_odeformers.options import hyphenate, underscore
 
-from .experiment import Experiment, Shared, name_options
-from .results import Options, to_words
+from .experiment import Experiment, name_options
+from .results import RUN, Options, find_kind, to_words
 
+REGISTRIES = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY
+OURS = [{*registry} for registry in REGISTRIES]  # and fairseq's: a plugin is imported later
 USER_DIR = str(Path(__file__).resolve().parents[2])  # this package, which fairseq's commands import
 BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
 # Options of a training that an evaluation repeats: fairseq takes the task from its command line,
@@ -64,7 +66,7 @@ class Variant:
     """
 
     architecture: str  # its name in tables
-    seed: int
+    seed: int  # of a run; until then the one that options are tuned with
     task: str
     data: str
     options: Options  # of fairseq-train, without the seed and the folder
@@ -90,6 +92,8 @@ class Variant:
     environment: str = ""
     command: str = ""  # when the command that planned it was started
     begun: str = ""
+    # What makes scores on a split misleading: columns of its rows.
+    flaws: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def arch(self) -> str:
@@ -97,8 +101,7 @@ class Variant:
 
     @property
     def kind(self) -> Kind:
-        """The kind of models that the task trains."""
-        return Kind.of_task(self.task) or Kind.TRANSLATION
+        return find_kind(self.task)
 
     @property
     def label(self) -> str:
@@ -106,7 +109,7 @@ class Variant:
         return self.architecture + name_options(self.tried)
 
     @property
-    def cost(self) -> str:
+    def trial_label(self) -> str:
         """The name that it shares with variants of its size whose updates take as long."""
         tried = {name: v for name, v in self.tried.items() if not name.endswith(COST_FREE)}
         return self.architecture + name_options(tried)
@@ -179,7 +182,7 @@ def count_parameters(model: BaseFairseqModel) -> int:
     return sum(each.numel() for each in model.parameters() if each.requires_grad)
 
 
-def make_variants(experiment: Experiment, shared: Shared) -> list[Variant]:
+def make_variants(experiment: Experiment) -> list[Variant]:
     """All variants of an experiment, with their options parsed.
 
     A plugin's architectures have to pass ``odeformers check``.
@@ -191,7 +194,7 @@ def make_variants(experiment: Experiment, shared: Shared) -> list[Variant]:
             typed = typed_name(name, experiment.architectures[name])
             called = " ".join([typed, *(f"--tune {key}={value}" for key, value in tried.items())])
             with naming_faults(called, "cannot be trained"), blaming():
-                variants.append(make_variant(experiment, shared, name, tried))
+                variants.append(make_variant(experiment, name, tried))
     of_plugin = {each.architecture: each.arch for each in variants if each.code}
     for name, arch in of_plugin.items() if experiment.check else ():
         _, own = split_sizes({**experiment.architectures[name], "arch": None})
@@ -208,16 +211,16 @@ def typed_name(name: str, own: Options) -> str:
     return f"'{arch}[{' '.join(to_words(options))}]'"
 
 
-def make_variant(experiment: Experiment, shared: Shared, name: str, tried: Options) -> Variant:
+def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
     """The variant of an architecture at some values of tuned options."""
     options = resolve_options(experiment, name, {**experiment.architectures[name], **tried})
     variant = Variant(
         architecture=name,
-        seed=shared.seed,
+        seed=experiment.tuning_seed,
         task=experiment.task,
         data=experiment.data,
         options=options,
-        data_digest=shared.data_digest,
+        data_digest=experiment.data_digest,
         code=digest_plugin(experiment, options["arch"]),
         tried=tried,
         evaluate=experiment.evaluate,
@@ -226,8 +229,10 @@ def make_variant(experiment: Experiment, shared: Shared, name: str, tried: Optio
         score=experiment.score,
         bleu_tokenize=experiment.bleu_tokenize or None,
         paper=experiment.paper.get(name, {}),
-        baseline=shared.baseline,
+        baseline=experiment.baseline,
         budget=experiment.budget,
+        command=experiment.command,
+        flaws=experiment.flaws,
     )
     variant.cfg  # noqa: B018  parses the options
     return variant
@@ -268,21 +273,13 @@ def option_names(experiment: Experiment, arch: str) -> set[str]:
 
 
 def digest_plugin(experiment: Experiment, arch: str) -> str:
-    """A digest of the plugin's Python files, if an architecture depends on any of them.
-
-    They may define its model, its preset, the task or the criterion.
-    """
-    if experiment.plugin is None:
-        return ""
-    folder = Path(experiment.plugin).resolve()
+    """A digest of the plugin's Python files, if architecture, task or criterion are its own."""
     names = arch, experiment.task, experiment.train.get("criterion")
-    registries = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY
-    classes = (registry.get(name, object) for registry, name in zip(registries, names))
-    modules = {parent.__module__ for each in classes for parent in each.__mro__}
-    modules.add(ARCH_CONFIG_REGISTRY[arch].__module__)
-    files = [getattr(sys.modules.get(name), "__file__", None) or "/" for name in modules]
-    if not any(Path(file).resolve().is_relative_to(folder) for file in files):
+    registered = zip(names, REGISTRIES, OURS)
+    theirs = any(name in registry and name not in ours for name, registry, ours in registered)
+    if experiment.plugin is None or not theirs:
         return ""
+    folder = Path(experiment.plugin)
     digests = (f"{p.relative_to(folder)} {sha256(p)}\n" for p in sorted(folder.rglob("*.py")))
     return hashlib.sha256("".join(digests).encode()).hexdigest()
 
@@ -295,6 +292,25 @@ def resolve_shares(options: Options, updates: int) -> Options:
         else value
         for name, value in options.items()
     }
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def read_yaml(path: Path, kind: type) -> Any:
+    """The value of a dataclass that :func:`write_yaml` has written."""
+    with reading(path, f"is no {path.name} of this version"):
+        return kind(**yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def write_yaml(path: Path, value: Any) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(yaml.safe_dump(asdict(value), sort_keys=False), encoding="utf-8")
+
+
+def read_begun(out: Path) -> dict[Path, Variant]:
+    """The folders of all runs that have begun, each with what determines it."""
+    return {path.parent: read_yaml(path, Variant) for path in sorted(out.glob(f"*/{RUN}"))}
 
 
 # --- words -------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Architectures that are a registered model with other defaults."""
 
-import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import field, fields, make_dataclass
@@ -25,8 +24,6 @@ def register_preset(model: str, *names: str, **options: Any) -> None:
         for option, value in options.items():
             setattr(args, option, getattr(args, option, value))
 
-    # Of a plugin's preset, its own: compare looks for the files that a model depends on.
-    preset.__module__ = sys._getframe(1).f_globals["__name__"]
     for name in names:
         register_model_architecture(model, name)(preset)
         register_config(name, model, options)

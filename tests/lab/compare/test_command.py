@@ -10,9 +10,8 @@ from script_helpers import parallel_data
 
 import odeformers
 from fairseq_odeformers.files import sha256
-from fairseq_odeformers.lab.compare.experiment import Shared
-from fairseq_odeformers.lab.compare.runs import write_yaml
-from fairseq_odeformers.lab.compare.variant import Variant
+from fairseq_odeformers.lab.compare.plan import Shared
+from fairseq_odeformers.lab.compare.variant import Variant, write_yaml
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
 
@@ -31,6 +30,7 @@ def data(tmp_path_factory):
         ("--gpus 1", "--gpus: choose GPUs by CUDA_VISIBLE_DEVICES"),
         ("--time 1h", "--time: give --cluster slurm as well; here, write timeout"),
         ("--cluster slurm --budget 1h --dry-run", "--budget: its updates would be timed on this"),
+        ("--cluster slurm", "--cluster slurm: Slurm's command srun is not here"),
         ("--slurm-partition a --dry-run", "--slurm-partition a: give --cluster slurm as well"),
         ("--budgett 1m", "--budgett: there is no such option; did you mean --budget"),
         ("--user-dir {a} --user-dir {b}", "--user-dir {a} {b}: fairseq takes one folder"),
@@ -94,8 +94,6 @@ def test_the_size_of_a_baseline_that_is_not_there_any_more_is_forgotten(
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     left = Shared(str(data), sha256(data), "translation", "", {"max-epoch": "3"}, "transformer", 1)
     write_yaml(tmp_path / "comparison.yaml", left)
-    with open(tmp_path / "comparison.yaml", "a") as file:  # as an earlier version wrote it
-        file.write("parameters: 3000\n")
     (tmp_path / "other-seed1").mkdir()
     options = {"arch": "transformer", "user-dir": "here"}
     other = Variant("other", 1, "translation", str(data), options, parameters=3000)

@@ -1,23 +1,19 @@
 """Widths at which architectures have a wanted number of parameters, and schedules that end."""
 
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from lab.compare.test_experiment import read
 
 from fairseq_odeformers.lab.compare.fairness import (
     count_checkpoints,
     count_updates,
     fit_effort,
-    recall_trials,
     search_width,
     width_options,
 )
-from fairseq_odeformers.lab.compare.runs import read_begun, share
-from fairseq_odeformers.lab.compare.variant import Variant, make_variants
+from fairseq_odeformers.lab.compare.variant import make_variants
 
 MEASURED = {"parameters": 1234, "epoch_updates": 10, "update_seconds": 0.5}
 
@@ -65,7 +61,7 @@ def test_a_width_fits_the_heads():
 
 def variant(data, arch, *words):
     (experiment,) = read(data, "--archs", arch, "--width", 32, "--heads", 2, *words).values()
-    (found,) = make_variants(experiment, share(experiment, Path("new")))
+    (found,) = make_variants(experiment)
     return replace(found, **MEASURED)
 
 
@@ -88,17 +84,6 @@ def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
     assert len(totals) == 1
     with pytest.raises(ValueError, match="an update takes 99.0 seconds; give more"):
         fit_effort(replace(planned, update_seconds=99.0))
-
-
-@pytest.mark.parametrize("updates", [1, 479, 123_457])
-def test_a_budget_that_an_earlier_version_began_keeps_its_updates(updates, tmp_path):
-    """Though the time of an update is not known."""
-    (tmp_path / "a-seed1").mkdir()
-    begun = Variant("a", 1, "translation", "/data", {"arch": "a"}, budget=0.1, updates=updates)
-    facts = {name: value for name, value in asdict(begun).items() if name != "update_seconds"}
-    (tmp_path / "a-seed1/run.yaml").write_text(yaml.safe_dump(facts))
-    kept = recall_trials(read_begun(tmp_path).values())["a"]
-    assert int(60 * kept.budget / kept.update_seconds) == updates
 
 
 def test_as_many_checkpoints_are_saved_as_are_averaged(training_data):

@@ -22,7 +22,7 @@ def score(value, seconds=300.0, parameters=2_000_000):
 def test_figures_have_the_units_of_their_values():
     """Parameters have a panel if they differ by more than 10%; costs begin at 0."""
     training = Curve([10, 20], [120.0, 300.0], [5.0, 4.0], [5.0, 4.0], [5.0, 4.0], 1)
-    curves = draw_learning_curves({"a": [training]}, "bits", "loss", "CPU ")
+    curves = draw_learning_curves({"a": [training]}, "bits", "loss", True)
     updates, minutes = (axes.lines[0].get_xdata().tolist() for axes in curves.axes)
     assert (updates, minutes) == ([10, 20], [2, 5])
     assert curves.axes[1].get_xlabel() == "CPU minutes of training"
@@ -39,8 +39,8 @@ def test_figures_have_the_units_of_their_values():
 @pytest.mark.parametrize("seconds, unit", [(179, "seconds"), (3600, "minutes"), (10801, "hours")])
 def test_times_have_a_unit_for_their_length(seconds, unit):
     """And say whether they are the CPU's."""
-    for clock in ("CPU ", ""):
-        assert choose_time_unit(seconds, clock)[1].startswith(f"{clock}{unit}")
+    for cpu, clock in ((True, "CPU "), (False, "")):
+        assert choose_time_unit(seconds, cpu)[1].startswith(f"{clock}{unit}")
 
 
 @pytest.mark.parametrize("metric, best", [("loss", (2, 1)), ("accuracy", (3, 3))])
@@ -49,9 +49,7 @@ def test_curves_mark_the_best_checkpoints_and_fit_the_axes_to_them(metric, best)
     losses = [9.0, 3.0, 2.0, 4.0, 5.0, 6.0], [9.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     shares = [50.0, 80.0, 85.0, 90.0, 89.0, 88.0], [10.0, 80.0, 85.0, 88.0, 87.0, 86.0, 85.0]
     chosen = losses if metric == "loss" else shares
-    figure = draw_learning_curves(
-        {"a": [*map(curve, losses, chosen, best)]}, "bits", metric, "CPU "
-    )
+    figure = draw_learning_curves({"a": [*map(curve, losses, chosen, best)]}, "bits", metric, True)
     panels = [losses, losses] + [chosen, chosen] * (metric != "loss")
     for axes, values, scale in zip(figure.axes, panels, (1, 2, 1, 2), strict=False):
         line, marks = axes.lines

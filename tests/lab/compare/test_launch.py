@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import time
-from argparse import Namespace
 from dataclasses import dataclass, replace
 
 import pytest
@@ -12,17 +11,16 @@ from filelock import FileLock
 from lab.compare.test_runs import VARIANT
 from submitit import AutoExecutor
 
+from fairseq_odeformers.lab.commands import FORK, call_in_child
 from fairseq_odeformers.lab.compare.launch import (
     LocalJob,
     Machine,
     Slurm,
-    choose_launcher,
     launch,
     progress,
 )
 from fairseq_odeformers.lab.compare.runs import Run
 from fairseq_odeformers.lab.compare.scores import TRAIN_LOG
-from fairseq_odeformers.lab.compare.trial import FORK, call_in_child
 
 # Holds a lock as long as it lives, or as a process lives that it starts.
 HOLD = """
@@ -45,6 +43,13 @@ class Shell:
     def __call__(self):
         os.chdir(self.folder)
         os.system(self.line)
+
+
+class Failing(Run):
+    def __call__(self):
+        with open(self.folder / TRAIN_LOG, "a") as log:
+            log.write("begun\n")
+        self.fail("")
 
 
 def wait_until(condition):
@@ -84,16 +89,6 @@ def test_jobs_share_the_gpus_of_a_machine(tmp_path, monkeypatch):
     ]
 
 
-def test_a_cluster_is_chosen_only_where_it_is(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    args = Namespace(cluster="slurm", slurm_partition=None, gpus_per_run=None, time=None, jobs=2)
-    with pytest.raises(ValueError, match="--cluster slurm: .*srun"):
-        choose_launcher(args, tmp_path)
-    args.cluster = "local"
-    assert choose_launcher(args, tmp_path).jobs == 2
-
-
 def test_a_cluster_gets_all_runs_at_once(tmp_path):
     """By the public interface of submitit, here of its executor for tests."""
     slurm = Slurm.__new__(Slurm)
@@ -129,11 +124,12 @@ def test_no_runs_have_no_progress(capsys):
 
 
 def test_a_run_that_has_failed_is_not_begun_again(tmp_path):
-    """Even if nothing is known of why."""
-    run = Run(tmp_path, VARIANT)
-    run.fail("")
+    """Even if nothing is known of why, and until the next command."""
+    run = Failing(tmp_path, VARIANT)
     launch([run], Machine(1, 0))
-    assert run.failure == "" and not (tmp_path / TRAIN_LOG).exists()
+    assert run.failure == "" and (tmp_path / TRAIN_LOG).read_text() == "begun\n"
+    launch([run], Machine(1, 0))
+    assert (tmp_path / TRAIN_LOG).read_text() == "begun\nbegun\n"
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from fairseq_odeformers.lab.compare.notes import (
     RULES_OUT,
     different_defaults,
     judge,
-    judge_trainings,
 )
 from fairseq_odeformers.lab.compare.results import Curve, read_comparison
 
@@ -27,10 +26,8 @@ CLASSES = ["x", "y"] * 60
 
 def notes_of(out, start):
     """The notes of a comparison that begin with a text."""
-    comparison = read_comparison(out)
-    notes = judge_trainings(comparison)
-    for table in comparison.tables:
-        notes += judge(comparison, table, notes)[0]
+    notes, judged = judge(read_comparison(out))
+    notes += [note for each in judged for note in each.notes]
     return [note for note in notes if note.sentence.startswith(start)]
 
 
@@ -59,9 +56,8 @@ def test_unequal_effort(a, b, kind, equal, tmp_path):
     write_comparison(tmp_path, *runs)
     found = notes_of(tmp_path, "Unequal effort")
     assert [note.kind for note in found] == [kind] * (kind is not None)
-    comparison = read_comparison(tmp_path)
-    _, statistics = judge(comparison, *comparison.tables, judge_trainings(comparison))
-    assert bool(statistics.differences) == (kind != RULES_OUT)
+    _, (judged,) = judge(read_comparison(tmp_path))
+    assert bool(judged.statistics.differences) == (kind != RULES_OUT)
 
 
 def test_unfinished_trainings_are_not_of_equal_effort(tmp_path):
@@ -73,12 +69,14 @@ def test_unfinished_trainings_are_not_of_equal_effort(tmp_path):
     assert not notes_of(tmp_path, "Unequal effort")
 
 
-@pytest.mark.parametrize("other, told", [(12.5, False), (12.6, True)])
-def test_seeds_of_unequal_time_tell_no_cost(other, told, tmp_path):
-    """By the CPU, since the clock depends on other processes."""
+@pytest.mark.parametrize(
+    "one, other, told", [(40, 50, False), (40, 51, True), (10, 30, True), (1, 29, False)]
+)
+def test_seeds_of_unequal_time_tell_no_cost(one, other, told, tmp_path):
+    """By the CPU, since the clock depends on other processes; not of trainings of seconds."""
     runs = (
-        write_run(tmp_path, "a", seed, cpu_seconds=cpu, seconds=seed * 100.0)
-        for seed, cpu in ((1, 10.0), (2, other))
+        write_run(tmp_path, "a", seed, cpu_seconds=float(cpu), seconds=seed * 100.0)
+        for seed, cpu in ((1, one), (2, other))
     )
     found = notes_of(write_comparison(tmp_path, *runs), "Seeds took unequal time")
     assert [note.subjects for note in found] == [("a",)] * told
@@ -367,6 +365,5 @@ def test_a_model_with_too_little_training_withholds_its_own_statistics(early, co
     runs = (
         write_run(tmp_path, n, score=70.0, epoch_updates=31 if n == early else 30) for n in "abc"
     )
-    comparison = read_comparison(write_comparison(tmp_path, *runs))
-    _, statistics = judge(comparison, *comparison.tables, judge_trainings(comparison))
-    assert list(statistics.differences) == compared
+    _, (judged,) = judge(read_comparison(write_comparison(tmp_path, *runs)))
+    assert list(judged.statistics.differences) == compared

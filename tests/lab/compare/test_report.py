@@ -130,14 +130,41 @@ def test_differences_of_perplexities_have_no_p_values(tmp_path):
 
 
 def test_what_rules_a_comparison_out_takes_the_place_of_tests(tmp_path):
-    """For averaged checkpoints as well."""
+    """For averaged checkpoints as well; the verdict, before all tables, says it once."""
     runs = [write_run(tmp_path, name, outputs=CLASSES[:9], references=CLASSES[:9]) for name in "ab"]
     for rows in runs:
         rows.append(replace(rows[-1], checkpoint="average of the last 2 checkpoints"))
     lines = report(write_comparison(tmp_path, *runs))
+    verdict = part(lines, "Verdict")
+    assert sum("Too few texts" in line for line in lines) == 1
+    assert verdict[2].startswith("**Too few texts") and not any("|" in line for line in verdict)
     for checkpoint in ("best checkpoint", "average of the last 2 checkpoints"):
-        assert part(lines, f"test, {checkpoint}")[2].startswith("**Too few texts")
-    assert not any("against a" in line for line in lines)
+        told = f"test, {checkpoint}, accuracy against a: b is not compared."
+        assert any(line.startswith(told) for line in verdict)
+    assert lines.index("## Verdict") < next(n for n, line in enumerate(lines) if line[:1] == "|")
+    assert not any("against a |" in line for line in lines)
+
+
+def test_the_verdict_is_the_intervals_and_the_notes_that_bear_on_them(tmp_path):
+    """A note on one table of several names it; remarks are beside their tables."""
+    scores = {"a": (70.0, 70.5, 71.0), "b": (72.0, 72.5, 73.1), "c": (69.0, 70.0, 73.0)}
+    scores["d"] = (60.0, 60.5, 60.8)
+    empty = ["", *CLASSES[1:]]
+    runs = [
+        write_run(tmp_path, name, seed, score, CLASSES, empty)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    for rows in (rows for rows in runs if rows[0].seed == 0):
+        rows.append(replace(rows[-1], split="other"))
+    lines = report(write_comparison(tmp_path, *runs))
+    verdict = "\n".join(part(lines, "Verdict"))
+    assert "test, best checkpoint, accuracy against a: b is better, +2.0 (" in verdict
+    assert "; c is undecided, +0.2 (" in verdict and "; d is worse, -10.1 (" in verdict
+    assert "other, best checkpoint, accuracy against a: b is undecided, +2.0; c" in verdict
+    assert "\nother, best checkpoint: One seed says nothing" in verdict
+    assert "are empty" not in verdict
+    assert any("are empty" in line for line in part(lines, "test, best checkpoint"))
 
 
 def test_another_baseline_may_be_named(tmp_path, capsys):

@@ -14,7 +14,6 @@ from fairseq_odeformers.lab.compare.results import (
     Row,
     choose_settings,
     collect_rows,
-    find_tuning_seed,
     read_comparison,
     read_curve,
     read_predictions,
@@ -117,7 +116,7 @@ def test_the_setting_validates_best_with_the_seed_that_was_tuned_with(maximized,
     rows = [replace(row, tuned=tuned, validation=value) for tuned, value in tried.items()]
     other = replace(row, tuned="lr 1", seed=6, validation=9.0 if maximized else 0.0)
     rows = [*rows, other, replace(other, tuned="lr 2"), *rows[:1]]
-    assert choose_settings(rows, find_tuning_seed(rows)) == {"a": chosen}
+    assert choose_settings(rows) == {"a": chosen}
 
 
 def test_a_comparison_is_told_from_a_run_and_from_parts(tmp_path):

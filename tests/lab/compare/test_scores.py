@@ -9,8 +9,8 @@ from fairseq.data import indexed_dataset
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.lab.compare.experiment import Experiment, find_flaws
 from fairseq_odeformers.lab.compare.scores import (
-    inspect_data,
     make_rows,
     read_log,
     read_progress,
@@ -270,35 +270,40 @@ def test_texts_of_word_pieces_are_words(tmp_path):
     assert read_texts(path) == ["unbelievable film"]
 
 
+def flaws(data, *pair):
+    train = dict(zip(("source-lang", "target-lang"), pair))
+    train["task"] = "translation" if pair else "language_modeling"
+    return find_flaws(Experiment(str(data), train, {}, test_sets={"test": None}))
+
+
 def test_unknown_words_and_texts_of_the_training_set_are_counted(tmp_path):
     """Three of five words, and one of three texts; an empty one is none."""
     write_text(tmp_path, "train", ["film", "odd", "film film"])
-    assert inspect_data(tmp_path, "test") == {}
+    assert flaws(tmp_path) == {}
     write_text(tmp_path, "test", ["film strange film", "odd", "odder", ""])
     # Both unknown words read <unk>, as the training text does.
-    found = inspect_data(tmp_path, "test")
-    assert found == pytest.approx({"unknown": 3 / 5, "leaked": 2 / 3})
+    assert flaws(tmp_path)["test"] == pytest.approx({"unknown": 3 / 5, "leaked": 2 / 3})
 
 
-def test_other_pairs_in_a_folder_tell_nothing_of_one(tmp_path):
-    """Even if files of another pair are missing. If the model's own are, nothing is known."""
+def test_other_pairs_in_a_folder_tell_nothing_of_one(tmp_path, caplog):
+    """Even if files of another pair are missing. If the model's own are, one line tells it."""
     for pair, count in (("de-en", 2), ("fr-en", 3)):
         for language in pair.split("-"):
             for split in ("train", "test"):
                 write_text(tmp_path, f"{split}.{pair}.{language}", ["film"] * count, language)
     (tmp_path / "train.fr-en.fr.bin").unlink()
     for pair in (("de", "en"), ("en", "de")):
-        assert inspect_data(tmp_path, "test", pair)["leaked"] == 1
-    assert inspect_data(tmp_path, "test", ("fr", "en")) == {}
+        assert flaws(tmp_path, *pair)["test"]["leaked"] == 1
+    assert not caplog.records and flaws(tmp_path, "fr", "en") == {}
+    (told,) = caplog.messages
+    assert "leaked" in told and "train.fr-en.fr.bin" in told
+    (tmp_path / "train.de-en.de.idx").write_text("damaged")
+    assert flaws(tmp_path, "de", "en") == {} and str(tmp_path) in caplog.messages[1]
 
 
 def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
     """Of each checkpoint and split, and what the recipe's own command has printed."""
-    data, folder = tmp_path / "data", tmp_path / "a-lr-1-seed2"
-    data.mkdir()
-    folder.mkdir()
-    write_text(data, "train", ["film"])
-    write_text(data, "test", ["film strange film"])
+    (folder := tmp_path / "a-lr-1-seed2").mkdir()
     write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
     for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):
         (folder / f"{name}.test.out").write_text(EVALUATED.format(120, perplexity))
@@ -307,12 +312,13 @@ def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
         architecture="a",
         seed=2,
         task="language_modeling",
-        data=str(data),
+        data="/data",
         options={"arch": "transformer_lm_prenorm", "lr": "1"},
         tried={"lr": "1"},
         average=3,
         test_sets={"test": None},
         score={"test": "measure {output}"},
+        flaws={"test": {"unknown": 0.25, "leaked": 0.0}},
     )
     training, best, averaged, *printed = make_rows(variant, folder, "not evaluated")
     assert (training.metric, training.score, training.state) == ("", None, "not evaluated")
@@ -320,11 +326,7 @@ def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
     assert (averaged.checkpoint, averaged.score) == ("average of the last 3 checkpoints", 7)
     assert [row.printed for row in printed] == ["one", "two"]
     assert {row.metric for row in printed} == {"measure {output}"}
-    assert (
-        best.unknown == pytest.approx(1 / 3)
-        and best.leaked == 0
-        and best.family == "pre-norm Transformer"
-    )
+    assert best.unknown == 0.25 and best.leaked == 0 and best.family == "pre-norm Transformer"
     assert (best.updates, best.validation, best.tuned) == (20, 4.0, "lr 1")
     assert json.loads(best.options) == variant.options
     assert np.genfromtxt(tmp_path / best.curve, delimiter=",", names=True)["loss"].tolist() == [

@@ -1,13 +1,11 @@
 """What a trial measures, and for how long; what it refuses is in ``outside/test_trials.py``."""
 
 import itertools
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from lab.compare.test_experiment import read
 
-from fairseq_odeformers.lab.compare.runs import share
 from fairseq_odeformers.lab.compare.trial import time_updates, try_variant
 from fairseq_odeformers.lab.compare.variant import make_variants
 
@@ -51,7 +49,7 @@ def test_timing_ends_when_its_time_is_over(end, timed, clock):
 def variant(data, *words):
     """A classifier with some more options for fairseq-train."""
     (experiment,) = read(data, "--archs", "macaron_classifier", *SIZES, *words).values()
-    (found,) = make_variants(experiment, share(experiment, Path("new")))
+    (found,) = make_variants(experiment)
     return found
 
 

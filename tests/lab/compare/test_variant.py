@@ -1,13 +1,11 @@
 """What variants make of the options of an experiment, and the words of their commands."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from lab.compare.test_experiment import folders, read, recipe  # noqa: F401  fixtures
 
-from fairseq_odeformers.lab.compare.runs import share
-from fairseq_odeformers.lab.compare.trial import call_in_child
+from fairseq_odeformers.lab.commands import call_in_child
 from fairseq_odeformers.lab.compare.variant import (
     Variant,
     evaluation_words,
@@ -21,7 +19,7 @@ SIZES = ["--layers", 1, "--width", 16, "--heads", 2, "--ffn", 16]
 
 def variants(*words):
     (experiment,) = read(*words).values()
-    return make_variants(experiment, share(experiment, Path("new")))
+    return make_variants(experiment)
 
 
 def test_what_a_variant_makes_of_the_options_of_a_recipe(recipe):  # noqa: F811

@@ -141,20 +141,19 @@ def test_more_architectures_train_alone(again, controls):
 @pytest.mark.parametrize(
     "options, named",
     [
-        (["--lr", "7e-3"], ["lr", "7e-3"]),
-        (["--epochs", 3], ["epoch", "3"]),
-        (
-            ["--average", 1, "--lr", "7e-3", "--epochs", 3],
-            ["average 2 → 1", "lr", "max-epoch 2 → 3"],
-        ),
+        (["--average", 1, "--lr", "7e-3"], ["scripted_base", "average 2 → 1", "lr", "7e-3"]),
+        (["--lr", "7e-3", "--epochs", 3], ["max-epoch 2 → 3"]),
     ],
     ids=lambda words: str(words[0]),
 )
 def test_other_options_are_refused_before_training(again, options, named):
-    """By name and value; nothing changes, and the message says which folder it is about."""
+    """By name and value; nothing changes, and the message says which folder it is about.
+
+    What all runs share comes first, and before a trial.
+    """
     before = contents(again.out)
     said = again(*BOTH, "--epochs", 2, "--average", 2, *options, call=refuse)
-    assert str(again.out) in said and "scripted_base" in said
+    assert str(again.out) in said
     for text in named:
         assert text in said
     assert contents(again.out) == before
@@ -222,6 +221,17 @@ def test_what_was_killed_resumes(finished, controls, tmp_path):
         assert one.keys() == other.keys()
         assert all(torch.equal(one[key], other[key]) for key in one), product
     assert scores(out)["scripted_base"] == scores(finished / "runs")["scripted_base"]
+
+
+def test_commands_that_begin_at_once_train_one_plan(data, tmp_path):
+    """Updates by a budget, which each would count otherwise, are those of one of them."""
+    out = tmp_path / "runs"
+    words = [word for word in line(data, out, *BOTH, "--budget", "2s")]
+    commands = [Command(*words), Command(*words)]
+    assert [command.end().status for command in commands] == [0, 0]
+    assert [trainings(out, run) for run in runs(out)] == [(1, 0)] * 2
+    refused = refuse(*line(data, out, *BOTH, "--budget", "4s"))
+    assert "(budget 0:00:02 → 0:00:04); give another folder" in refused
 
 
 def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):
