@@ -207,10 +207,9 @@ def summaries():
     for page, texts in {
         "README": (
             f"TransJect takes about {cost['transject']:.1f} times as long",
-            f"[{slowest} to {fastest} times](docs/speed.md#growth-with-length) as fast as "
-            f"fairseq's at 1,024 to 8,192 tokens, with {least} to {most} times the memory",
-            f"TransJect's {faster} at 1,024",
-            f"Plain linear attention trains up to {linear[-1]} times as fast",
+            f"TransJect's encoder trains [{faster}](docs/speed.md#growth-with-length) as fast",
+            f"plain linear attention up to {linear[-1]} times, TransEvolve (fullFF-1) {slowest} to "
+            f"{fastest} times, with {least} to {most} times the memory",
             f"up to {longest:.0f} times at 8,192 tokens",
         ),
         "docs/results": (
