@@ -121,7 +121,7 @@ def test_the_notes_of_a_report_have_their_thresholds():
         ("Too few texts to compare", f"{notes.FEW} test texts"),
         ("Unequal effort", f"{notes.INCOMPARABLE:.0%}", f"{notes.UNEQUAL:.0%}"),
         ("Still improving at the end", f"{notes.SLIGHT:.0%}"),
-        ("Seeds took unequal time", f"{notes.UNEQUAL:.0%}"),
+        ("Seeds took unequal time", f"{notes.LEAST_TIME} seconds", f"{notes.UNEQUAL:.0%}"),
         ("... of the words of test are unknown", f"above {notes.UNKNOWN:.0%}"),
     ):
         (item,) = (item for item in items if item.startswith(f"`{note}`"))
