@@ -1,5 +1,6 @@
 """Files that appear complete or not at all, errors that name them, and lines of text."""
 
+import bz2
 import codecs
 import csv
 import glob
@@ -11,6 +12,7 @@ import lzma
 import os
 import secrets
 import shutil
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -25,7 +27,7 @@ LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 MARK = "\ufeff"  # byte order mark
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # with which such a file begins
 BROKEN = "is damaged, cut off, or in another format"
-COMPRESSED = {".gz": gzip.open, ".xz": lzma.open}  # by the ending of a name
+COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by the ending of a name
 # With what compressed files begin, and the ending that they should have.
 COMPRESSIONS = {
     b"\x1f\x8b": ".gz",
@@ -275,8 +277,8 @@ def decompress(name: str, stream: IO[bytes]) -> IO[bytes]:
 def read_lines(path: Path) -> Iterator[str]:
     r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
 
-    A file called ``.gz`` or ``.xz`` is decompressed. Byte order marks are left out, also within the
-    file, where files have been joined.
+    A file called ``.gz``, ``.bz2`` or ``.xz`` is decompressed. Byte order marks are left out, also
+    within the file, where files have been joined.
 
     Raises:
         ValueError: a line is not UTF-8, or has no end.
@@ -307,6 +309,11 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
                 f"{name}, line {number}: not UTF-8 ({error.reason}); convert the file, for example "
                 f"with iconv -f {encoding} -t utf-8"
             ) from error
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has spaces and invisible characters alone, such as a zero-width space."""
+    return all(one.isspace() or unicodedata.category(one) in ("Cc", "Cf") for one in text)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -248,7 +248,8 @@ def test_what_is_no_file_is_not_read(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, pack", [("t.gz", gzip.compress), ("t.xz", lzma.compress), ("t.txt", bytes)]
+    "name, pack",
+    [("t.gz", gzip.compress), ("t.xz", lzma.compress), ("t.bz2", bz2.compress), ("t.txt", bytes)],
 )
 def test_compressed_lines_are_read(name, pack, tmp_path):
     path = tmp_path / name
@@ -261,7 +262,7 @@ def test_compressed_lines_are_read(name, pack, tmp_path):
     [
         (gzip.compress(b"text", mtime=0), r"is compressed \(.gz\); decompress it, or call it .gz"),
         (lzma.compress(b"text"), r"is compressed \(.xz\); decompress it, or call it .xz"),
-        (bz2.compress(b"text"), r"is compressed \(.bz2\); decompress it$"),
+        (bz2.compress(b"text"), r"is compressed \(.bz2\); decompress it, or call it .bz2"),
         ("grün".encode("latin1"), "line 1: not UTF-8"),
     ],
     ids=["gzip", "xz", "bzip2", "latin1"],

@@ -21,6 +21,7 @@ BEFORE = "（「『【《〈〔"  # no space after them
 AFTER = "।॥،؛؟۔։。，、；：！？）」』】》〉〕"  # no space before them
 JOINERS = "\u200b\u200c\u200d\u2060"
 UNSPACED = ("ja", "zh")
+INNER = {":": r"\d\d", "·": "ll"}  # no space around them between such characters: 14:30, col·lecció
 
 RESTORED = "restored"  # in signatures of scores: the share of references by choose_references
 
@@ -62,6 +63,9 @@ def glue(tokens: Sequence[str], lang: str) -> list[str]:
         left, right = apostrophes.get(index, (token in JOINERS, token in JOINERS))
         left |= index in closing or token in AFTER
         right |= index in opening or token in BEFORE
+        if token in INNER and 0 < index < len(tokens) - 1:
+            around = tokens[index - 1][-1] + tokens[index + 1][0]
+            left = right = left or bool(re.fullmatch(INNER[token], around, re.IGNORECASE))
         if lang in UNSPACED and (token in AFTER or token in BEFORE):
             left |= index > 0 and unicodedata.east_asian_width(tokens[index - 1][-1]) in "FW"
             right = True
@@ -107,19 +111,19 @@ def find_quotes(
     closers = {mark: closers[mark] for mark in closers if lang not in SPACED or mark not in "«»‹›"}
     opening: set[int] = set()
     closing: set[int] = set()
-    waiting: list[int] = []
+    waiting: dict[str, list[int]] = {mark: [] for mark in closers}  # places of marks not yet closed
     for index, token in enumerate(tokens):
         if index in others:
             continue
-        for place in reversed(range(len(waiting))):
-            if token in closers[tokens[waiting[place]]]:
-                opening.add(waiting[place])
-                closing.add(index)
-                del waiting[place:]
-                break
-        else:
-            if token in closers:
-                waiting.append(index)
+        closed = [waiting[mark][-1] for mark in closers if token in closers[mark] and waiting[mark]]
+        if closed:
+            opening.add(max(closed))
+            closing.add(index)
+            for places in waiting.values():
+                while places and places[-1] >= max(closed):
+                    places.pop()
+        elif token in closers:
+            waiting[token].append(index)
     return opening, closing
 
 

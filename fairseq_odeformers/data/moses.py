@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.files import MADE_FROM, reading
+from fairseq_odeformers.files import MADE_FROM, is_blank, reading
 
 from .detokenize import make_detokenizer
 
@@ -21,6 +21,8 @@ def make_moses_tokenizer(
     sacremoses keeps the final period of a text with abbreviations, numbers and single letters;
     Moses splits it off any word.
 
+    A blank text has no tokens.
+
     Args:
         aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
         escape: whether to write the characters ``&|<>'"[]`` as entities.
@@ -30,6 +32,8 @@ def make_moses_tokenizer(
     moses = MosesTokenizer(lang)
 
     def tokenize(text: str) -> str:
+        if is_blank(text):
+            return ""
         tokens = " ".join(moses.tokenize(text, aggressive_hyphens, escape=escape))
         return FINAL_PERIOD.sub(" .", tokens)
 

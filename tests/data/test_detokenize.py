@@ -7,7 +7,7 @@ from fairseq_odeformers.data.moses import make_moses_tokenizer
 
 CLEAR = {
     "ar": ["مرحبا، كيف حالك؟", "قال: «نعم»؛ ثم ذهب."],
-    "ca": ["L'home d'or."],
+    "ca": ["L'home d'or.", "Il·lusió: COL·LECCIÓ a les 14:30, 3:1."],
     "de": ["Er sagte: „Hallo“.", "»Ja«, rief sie.", "‚Nein‘, so Peter's Auto (rot)."],
     "en": [
         "He said “hello” to me.",
@@ -42,6 +42,12 @@ def test_text_comes_back(lang):
     tokenize, detokenize = make_moses_tokenizer(lang), make_detokenizer(lang)
     for text in CLEAR[lang]:
         assert detokenize(tokenize(text)) == text
+
+
+def test_marks_without_end_take_little_time():
+    """Quotes that nothing closes, and some that close all of them."""
+    tokens = " ".join(["«", "„"] * 20_000 + ["”"] * 10)
+    assert make_detokenizer("de")(tokens).count("„") == 20_000
 
 
 @pytest.mark.parametrize("lang", sorted({*CLEAR, *UNCLEAR}))

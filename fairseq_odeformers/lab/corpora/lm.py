@@ -6,7 +6,7 @@ from .common.lines import Lines, prepare_lines, text_corpus
 
 SOURCE = (
     "folder or archive (tar, zip) with train.txt, valid.txt and perhaps test.txt: tokenised text, "
-    "one sentence or paragraph per line; plain, .gz or .xz"
+    "one sentence or paragraph per line; plain, .gz, .bz2 or .xz"
 )
 
 

@@ -4,7 +4,7 @@ A folder has ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any nu
 such as ``test.*`` and ``test2016.*``. One file has one pair per line, and its validation and test
 set are drawn at random. Pairs whose source or target is in the file again, apart from case and
 spaces, are never drawn, so that no side of a held-out pair is in another set. Files may be
-compressed (``.gz``, ``.xz``).
+compressed (``.gz``, ``.bz2``, ``.xz``).
 """
 
 import argparse
@@ -20,7 +20,7 @@ from fairseq_odeformers.files import check_path, fingerprints
 from fairseq_odeformers.options import real_number
 
 from .common.command import add_number, make_parser, parse_options, preparing
-from .common.corpus import read_text
+from .common.corpus import read_text, strip_compression
 from .common.pairs import Pair, Pairs, pair_up
 from .common.tables import BESIDE, find_columns, name_sides, read_pairs
 
@@ -30,10 +30,10 @@ HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth o
 def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, Path]]:
     """The two files of each split in a folder, ``train`` first."""
     endings = "|".join(map(re.escape, langs))
-    name = re.compile(rf"(train|valid|val|test.*?)\.({endings})(\.gz|\.xz)?")
+    name = re.compile(rf"(train|valid|val|test.*?)\.({endings})")
     splits: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
     for path in sorted(source.iterdir()):
-        if match := name.fullmatch(path.name):
+        if match := name.fullmatch(strip_compression(path.name)):
             check_path(path.name, f"{source}:", ":,")
             split = "valid" if match[1] == "val" else match[1]
             other = splits.setdefault(split, {}).setdefault(match[2], path)
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> None:
         "Prepare your parallel text for fairseq-train --task translation.",
         out="data/own",
         source="folder with train, valid and test files of both languages (train.de, train.en, "
-        "...), or a file of tab-separated pairs; plain, .gz or .xz",
+        "...), or a file of tab-separated pairs; plain, .gz, .bz2 or .xz",
         required=True,
     )
     for option, text in (("-s", "source"), ("-t", "target")):

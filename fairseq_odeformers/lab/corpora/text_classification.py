@@ -34,7 +34,7 @@ from fairseq_odeformers.data.word_pieces import (
     read_pieces,
     write_normalization,
 )
-from fairseq_odeformers.files import read_lines, sha256
+from fairseq_odeformers.files import is_blank, read_lines, sha256
 
 from .common.command import (
     add_number,
@@ -187,7 +187,7 @@ def prepare(corpus: Corpus[Labels], table: Path | None, args: argparse.Namespace
 
     def make(folder: Path) -> None:
         splits = {split: list(texts) for split, texts in corpus.read(files).items()}
-        train = [(label, text) for label, text in splits["train"] if text.strip()]
+        train = [(label, text) for label, text in splits["train"] if not is_blank(text)]
         if dropped := len(splits["train"]) - len(train):
             logger.info(f"dropped {dropped:,} empty training texts")
         classes = corpus.writer.classes or sorted({label for label, _ in train})

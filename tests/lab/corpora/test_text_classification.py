@@ -181,6 +181,34 @@ def test_a_class_that_is_rare_or_misspelt_has_one_warning(
     assert said == [(fault or "").format("did you mean ")] * bool(fault)
 
 
+@pytest.mark.parametrize(
+    "names, said",
+    [
+        (
+            ["yes", "Yes", "no"],
+            "classes Yes, yes differ by case, spaces or zeros alone; are they one?",
+        ),
+        (["1", "01", "1.0", "0"], "classes 01, 1, 1.0 differ by case, spaces or zeros alone; are "),
+        (
+            ["a b", "a  b", "ab"],
+            "classes a  b, a b differ by case, spaces or zeros alone; are they",
+        ),
+        (["no", "null", "~", "true", "1e1", "1"], None),
+    ],
+)
+def test_classes_that_are_alike_are_warned_of(names, said, prepare, tmp_path, vocab, warnings):
+    """They stay as they are; none becomes a number or a word of YAML's."""
+    lines = [f" {name} \tx {n}" for n in range(4) for name in names]
+    folder = write(
+        tmp_path / "table", {f"{split}.tsv": lines for split in ("train", "valid", "test")}
+    )
+    log = prepare(f"{LINE} tsv", folder, "--vocab", vocab)
+    found = [line for line in warnings(log) if line.startswith("classes")]
+    assert [line.startswith(said or "") for line in found] == [True] * bool(said)
+    classes = Dictionary.load(str(prepare.out / "data-bin" / "label" / "dict.txt"))
+    assert classes.symbols[classes.nspecial :] == sorted(names)
+
+
 @pytest.mark.parametrize("lines, named", [(["a\tx", "a\ty"], "one class, a"), (["a\tx"], "one")])
 def test_a_single_class_is_refused(lines, named, prepare, tmp_path, vocab):
     folder = write(tmp_path / "table", {"train.tsv": lines * 20, "test.tsv": ["a\tz"]})

@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -137,7 +138,7 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
     except Timeout:
         logger.warning(f"another process is writing to {out}; waiting for it")
         acquired = lock.acquire()
-    with acquired:
+    with acquired, cleaning_up():
         settings = check_settings(args)
         start = time.monotonic()
         try:
@@ -153,6 +154,16 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
         made = sorted(map(str, out.glob("*-bin")))
         ready = f"{', '.join(made)} {'is' if len(made) == 1 else 'are'} ready for fairseq-train"
         logger.info(f"{ready} ({describe(time.monotonic() - start)})")
+
+
+@contextmanager
+def cleaning_up() -> Iterator[None]:
+    """Have a termination (SIGTERM) remove what is half-written, as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:

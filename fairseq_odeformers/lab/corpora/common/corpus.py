@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from fairseq_odeformers.files import (
     BROKEN,
+    COMPRESSED,
     decompress,
     fingerprints,
     naming_faults,
@@ -44,8 +45,8 @@ class Download(NamedTuple):
     Attributes:
         url: of a tar or zip archive, or of a single file; "" for the user's own files.
         files: names of the files to take, or patterns of names, as for ``Path.match``. A name has
-            as many folders as its pattern, such as ``train/pos/*.txt``, and neither ``.gz`` nor
-            ``.xz``.
+            as many folders as its pattern, such as ``train/pos/*.txt``, and no ending of a
+            compressed file.
         sha256: of what is at the URL, if it is known.
     """
 
@@ -180,7 +181,7 @@ def list_files(place: Path) -> Iterator[tuple[str, Opener]]:
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
-    """The content of a file, decompressed if it is called ``.gz`` or ``.xz``."""
+    """The content of a file, decompressed if its name says that it is compressed."""
     with naming_faults(path, BROKEN), open(path, "rb") as file:
         yield decompress(path.name, file)
 
@@ -202,8 +203,8 @@ def read_text(path: Path) -> Iterator[str]:
 
 
 def strip_compression(name: str) -> str:
-    """The name of a file without ``.gz`` or ``.xz``."""
-    return name.removesuffix(".gz").removesuffix(".xz")
+    """The name of a file without ``.gz`` and the like."""
+    return name[: -len(Path(name).suffix)] if Path(name).suffix in COMPRESSED else name
 
 
 def fingerprint(files: Files) -> str:

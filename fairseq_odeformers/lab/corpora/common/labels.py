@@ -3,6 +3,7 @@
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -102,12 +103,19 @@ def count_classes(examples: Iterable[Encoded], counts: Counter) -> Iterator[Enco
 
 
 def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> None:
-    """Warn of classes with one or two training texts, or without a text in another split.
+    """Warn of classes that are alike, or have one or two training texts, or none in another split.
 
     Args:
         counts: of the classes of each split with labels.
     """
-    warnings = []
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name in classes:
+        alike[normalise_class(name)].append(name)
+    warnings = [
+        f"classes {', '.join(names)} differ by case, spaces or zeros alone; are they one?"
+        for names in alike.values()
+        if len(names) > 1
+    ]
     for name in classes:
         count = counts["train"][name]
         absent = [split for split, others in counts.items() if not others[name]]
@@ -120,7 +128,15 @@ def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> No
     for warning in warnings[:SHOWN]:
         logger.warning(warning)
     if len(warnings) > SHOWN:
-        logger.warning(f"{len(warnings) - SHOWN:,} more classes have as few texts")
+        logger.warning(f"{len(warnings) - SHOWN:,} more classes are alike or have as few texts")
+
+
+def normalise_class(name: str) -> str:
+    """The name of a class without case, and without spaces and zeros that mean nothing."""
+    name = " ".join(name.casefold().split())
+    with suppress(ValueError):
+        return str(float(name))
+    return name
 
 
 def hold_out(

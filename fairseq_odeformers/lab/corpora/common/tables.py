@@ -15,7 +15,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from fairseq_odeformers.data.classification import is_class_name
-from fairseq_odeformers.files import LONGEST_LINE, read_lines
+from fairseq_odeformers.files import LONGEST_LINE, is_blank, read_lines
 
 from .checks import list_few
 from .corpus import Files, read_text, strip_compression
@@ -84,7 +84,7 @@ def read_labelled(files: Files) -> dict[str, list[Text]]:
         if split in splits:
             raise ValueError(f"{path.parent} has {split}.csv and {split}.tsv; keep one")
         splits[split] = read_texts(path, classes)
-        classes = classes or Counter(label for label, text in splits[split] if text.strip())
+        classes = classes or Counter(label for label, text in splits[split] if not is_blank(text))
     first = splits["train"][0]
     if classes[first[0]] == 1 and all(texts[0] == first for texts in splits.values()):
         raise ValueError(

@@ -6,6 +6,7 @@ their label. Rows are streamed; only the vocabulary is held in memory.
 
 import io
 import logging
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -64,6 +65,8 @@ def map_rows(
 
 def _make(make_function: Callable[..., Callable], args: tuple[Any, ...]) -> None:
     global _function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that has started this one ends it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _function = make_function(*args)
 
 

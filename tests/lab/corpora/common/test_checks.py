@@ -124,8 +124,9 @@ def test_unknown_characters(kind, said):
 
 @pytest.mark.parametrize("kind", ["pairs", "labels"])
 def test_empty_texts_are_named_by_their_lines(kind, said):
-    """Empty or of spaces alone; those of running text may be."""
-    test = [" " * (n % 2) if n % 3 == 2 else text for n, text in enumerate(TEST)]
+    """Empty or of what cannot be seen; those of running text may be."""
+    blanks = ["", " ", "\u00a0", "\u200b", "\u3000", "\u00ad\u200d"]
+    test = [blanks[n % 6] if n % 3 == 2 else text for n, text in enumerate(TEST)]
     found = said(kind, train=TRAIN, valid=VALID, test=test)
     if kind == "labels":
         assert [line.split(";")[0] for line in found] == [
@@ -136,6 +137,12 @@ def test_empty_texts_are_named_by_their_lines(kind, said):
             "test, de: 17.5% of the texts are empty (7 of 40, line 3, 9, 15, 21, 27, ...)",
             "test, en: 15.0% of the texts are empty (6 of 40, line 6, 12, 18, 24, 30, ...)",
         ]
+
+
+@pytest.mark.parametrize("kind", ["pairs", "labels"])
+def test_invisible_training_texts_are_left_out(kind, said):
+    log = said(kind, log=True, train=[*TRAIN, "\u200b", "\u2060 \u00ad"], valid=VALID, test=TEST)
+    assert ("2 with an empty side" if kind == "pairs" else "dropped 2 empty training texts") in log
 
 
 def test_blank_lines_of_running_text_have_no_warning(said):

@@ -138,6 +138,25 @@ def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, reque
     ]
 
 
+def terminate(out):
+    """A preparation that is terminated in the middle of a step."""
+
+    def make(folder):
+        (folder / "ids").touch()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with preparing(Namespace(out=out)):
+        build(out / "data-bin", {}, make)
+
+
+def test_a_termination_leaves_nothing(tmp_path):
+    process = warm.FORK.Process(target=terminate, args=(tmp_path / "out",))
+    process.start()
+    process.join()
+    assert process.exitcode == 128 + signal.SIGTERM
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_log_tells_how_far_it_is(prepare, monkeypatch):
     """Where there is no terminal, as here: each half minute, or after each item."""
     assert "train: 19 texts" not in prepare(LISTOPS)
