@@ -28,6 +28,7 @@ from script_helpers import (
 )
 
 from fairseq_odeformers import load_classifier
+from fairseq_odeformers.cli import make_absolute
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +127,15 @@ def test_hydra_reads_what_is_in_the_current_folder(data, tmp_path):
     with pytest.raises(subprocess.CalledProcessError) as failed:
         module(*line, "common.user_dir=absent", cwd=tmp_path)
     assert f"--user-dir {tmp_path}/absent: no such folder" in failed.value.output
+
+
+@pytest.mark.parametrize("name, default", [("start.pt", False), ("checkpoint_last.pt", True)])
+def test_hydra_resumes_from_the_current_folder(name, default, tmp_path, monkeypatch):
+    """But fairseq looks for its default name where the training saves."""
+    monkeypatch.chdir(tmp_path)
+    config = {"task": {}, "common": {"user_dir": None}, "checkpoint": {"restore_file": name}}
+    make_absolute(config := OmegaConf.create(config))
+    assert config.checkpoint.restore_file == (name if default else str(tmp_path / name))
 
 
 @pytest.mark.skipif(not AS_FAIRSEQ, reason="Hydra 1.0 sets no key that the YAML leaves out")

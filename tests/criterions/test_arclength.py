@@ -95,6 +95,15 @@ def test_formula(arch):
         assert torch.allclose(arclength(model, *rows), value[row], rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_summed_in_single(dtype):
+    """Squares exceed the largest number of float16, and a sum the digits of bfloat16."""
+    states = [torch.full((3, 2, 6), value, dtype=dtype) for value in (0, 301, 0)]
+    found = discrete_arclength(states, torch.ones(2, 3).bool())
+    assert found.dtype == torch.float32
+    assert (found == 2 / 2 * 2 * 6 * states[1][0, 0, 0].float() ** 2).all()
+
+
 @pytest.mark.parametrize("arch", ["transformer_lm", "transevolve_fullff_2"])
 def test_it_is_computed_if_it_has_a_weight(arch):
     """An option's, or the model's own, in training; nothing stays in the model."""

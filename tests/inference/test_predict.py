@@ -13,7 +13,7 @@ from fairseq.data import data_utils, indexed_dataset
 from fairseq_cli import validate
 from helpers import OLD
 from make_checkpoints import PATHS, parsed, write_data, write_splits
-from script_helpers import IN_MAIN_THREAD, lines, trainings
+from script_helpers import IN_MAIN_THREAD, labelled_texts, lines, trainings
 from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_odeformers import load_classifier
@@ -62,7 +62,12 @@ def test_table_and_accuracy(predict, tmp_path):
     assert "\r" not in err  # no progress bar in what is no terminal
     assert header == ["id", "target", *HEADER]
     assert [row[0] for row in rows] == [str(number) for number in range(13)]
-    assert torch.allclose(probabilities(rows).sum(1), torch.ones(13), atol=1e-5)
+    targets, texts = zip(*labelled_texts(Path("words"), "test"))
+    assert [row[1] for row in rows] == [*targets]
+    own = load_classifier("classifier.pt", "words").classify(texts)
+    own = torch.tensor([[*result.probabilities.values()] for result in own])
+    assert torch.allclose(probabilities(rows), own, atol=1e-5)
+    assert torch.pdist(own).min() > 1e-4 and len({*targets}) == 3  # so that an order can be seen
     assert [row[2] for row in rows] == [CLASSES[n] for n in probabilities(rows).argmax(1)]
     accuracy = 100 * accuracy_score([row[1] for row in rows], [row[2] for row in rows])
     wilson = "23.21-70.86%"  # Wilson's interval of 6 of 13

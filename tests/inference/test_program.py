@@ -1,8 +1,10 @@
 """Programs of torch alone: they compute what the models do, for texts of any number and length."""
 
 import json
+import shutil
 import sys
 from multiprocessing import Pipe
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,9 +12,11 @@ import warm
 from fairseq.models import FairseqEncoderDecoderModel
 from helpers import EOS, HEAD, PAD
 from make_checkpoints import PATHS
+from tokenizers import Tokenizer
 
 from fairseq_odeformers import load_classifier
 from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.data.word_pieces import SPECIAL
 from fairseq_odeformers.inference import program
 from odeformers import main
 
@@ -92,30 +96,47 @@ def test_computes_what_the_model_does(name, load, tmp_path):
 PACKAGES = ("fairseq", "fairseq_cli", "fairseq_odeformers", "odeformers", "omegaconf")
 
 
-def classify(path, text, sender):
-    """What torch makes of a program and a text where nothing of fairseq can be imported."""
+def classify(path, texts, sender):
+    """What torch makes of a program and of texts where nothing of fairseq can be imported."""
     for name in [*sys.modules, *PACKAGES]:
         if name.partition(".")[0] in PACKAGES:
             sys.modules[name] = None
     extra = {"description.json": ""}
     exported = torch.export.load(path, extra_files=extra).module()
     found = json.loads(extra["description.json"])
-    words = [found["vocabulary"].index(word) for word in text.split()]
-    tokens = torch.tensor([found["start"] + words + found["end"]])
-    sender.send(dict(zip(found["classes"], exported(tokens)[0].tolist())))
+    tokenizer = Tokenizer.from_str(found["tokenizer"])
+    numbers = {symbol: number for number, symbol in enumerate(found["vocabulary"])}
+    for text in texts:
+        first, *second = (
+            [numbers.get(piece, found["unknown"]) for piece in tokenizer.encode(part).tokens]
+            for part in ([text] if isinstance(text, str) else text)
+        )
+        for other in second:
+            first += [*found["end"], found["separator"], *other]
+        tokens = torch.tensor([found["start"] + first + found["end"]])
+        sender.send(dict(zip(found["classes"], exported(tokens)[0].tolist())))
 
 
 def test_a_process_without_fairseq_classifies(data, checkpoint, tmp_path, monkeypatch):
-    """By what the command has written: the program, and what a text becomes for it."""
-    monkeypatch.chdir(data)
+    """By what the command has written: the program, and what a text becomes for it.
+
+    In word pieces; with an unknown one; of two texts in one, between special tokens.
+    """
+    monkeypatch.chdir(shutil.copytree(data, tmp_path / "data"))
+    pieces = [*SPECIAL, "!", *map(str, range(20)), *(f"##{digit}" for digit in range(10))]
+    Path("words", "vocab.txt").write_text("\n".join(pieces) + "\n")
+    texts = ["3 1 2", "12! 3", ("3 1", "4 123"), ("4 123", "3 1")]
     path, out = str(checkpoint("transject")), str(tmp_path / "model.pt2")
-    main(["export", path, out, "--data", "words"])
+    tokens = {"init_token": 5, "separator_token": 6}
+    main(["export", path, out, "--data", "words", "--model-overrides", str(tokens)])
     receiver, sender = Pipe(duplex=False)
-    child = warm.FORK.Process(target=classify, args=(out, "3 1 2", sender))
+    child = warm.FORK.Process(target=classify, args=(out, texts, sender))
     child.start()
     sender.close()
-    found = receiver.recv()
-    assert found == pytest.approx(load_classifier(path, "words").classify("3 1 2").probabilities)
+    expected = load_classifier(path, "words", **tokens).classify(texts)
+    assert len({result.probabilities["0"] for result in expected}) == len(texts)
+    for result in expected:
+        assert receiver.recv() == pytest.approx(result.probabilities)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble
+from fairseq.modules import FairseqDropout
 from helpers import Task, call, count_parameters, make_any, source_batch
 from make_checkpoints import training_config
 from script_helpers import trainings
@@ -25,6 +26,17 @@ def count(arch, *options):
     with torch.device("meta"):
         model = make_any(arch, *options, task=Task(1000), sizes=[])
     return count_parameters(getattr(model, "encoder", model))
+
+
+@pytest.mark.parametrize("arch", TWINS)
+def test_each_dropout_is_of_its_option(arch):
+    options = {"dropout": 0.1, "attention-dropout": 0.2, "activation-dropout": 0.3}
+    model = make_any(arch, *(f"--{name}={p}" for name, p in options.items()))
+    names = {name: m.p for name, m in model.named_modules() if isinstance(m, FairseqDropout)}
+    branches = {name.split(".layers.")[1]: p for name, p in names.items() if ".layers." in name}
+    for name, p in branches.items():
+        assert p == options[name.rpartition(".")[2].removesuffix("_module").replace("_", "-")]
+    assert {*branches.values()} == {*options.values()}
 
 
 @pytest.mark.parametrize("arch", TWINS)

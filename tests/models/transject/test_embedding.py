@@ -28,7 +28,7 @@ def test_formula():
     assert torch.equal(module(tokens[:, :3], incremental_state={}), x[:, 2:3])
 
 
-@pytest.mark.parametrize("symbols", [20, 1000])
+@pytest.mark.parametrize("symbols", [5, 20, 1000])  # fewer than the width, and more
 def test_tokens_count_as_much_as_positions(symbols):
     """However many symbols there are, the mean square of an entry is 1; of a sinusoid it is 1/2."""
     x = make_embedding(symbols)(torch.arange(4, symbols).unsqueeze(0)).detach()
