@@ -25,7 +25,13 @@ logger = logging.getLogger(__name__)
 MADE_FROM = "recipe.json"  # what a folder was made from; older data have the name
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 MARK = "\ufeff"  # byte order mark
-UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # with which such a file begins
+# With what files in other encodings begin; the mark of UTF-32 begins with that of UTF-16.
+ENCODINGS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 BROKEN = "is damaged, cut off, or in another format"
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by the ending of a name
 # With what compressed files begin, and the ending that they should have.
@@ -281,7 +287,7 @@ def read_lines(path: Path) -> Iterator[str]:
     within the file, where files have been joined.
 
     Raises:
-        ValueError: a line is not UTF-8, or has no end.
+        ValueError: a line is not UTF-8, or has no end; or carriage returns alone end the lines.
     """
     with naming_faults(path, BROKEN), open(path, "rb") as file:
         yield from decode_lines(decompress(path.name, file), path)
@@ -291,24 +297,43 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
     r"""The same for the lines of a file called *name* that is open, or in an archive."""
     start = b""
     for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
-        start = start or line
+        start, place = start or line, f"{name}, line {number}"
         if len(line) == LONGEST_LINE:
-            raise ValueError(f"{name}, line {number}: longer than {LONGEST_LINE:,} bytes")
+            raise ValueError(f"{place}: longer than {LONGEST_LINE:,} bytes")
         try:
-            yield line.decode("utf-8").rstrip("\n").replace(MARK, "")
+            text = line.decode("utf-8")
+            fault = "it has zeros" if has_zeros(line) else ""
         except UnicodeDecodeError as error:
+            text, fault = "", error.reason
+        if fault:
             for magic in filter(start.startswith, COMPRESSIONS):
                 ending = COMPRESSIONS[magic]
                 named = ending in COMPRESSED and os.path.exists(name)  # not standard input
                 renamed = f", or call it {ending}" if named else ""
-                raise ValueError(
-                    f"{name} is compressed ({ending}); decompress it{renamed}"
-                ) from error
-            encoding = "utf-16" if line.startswith(UTF_16) else "latin1"
+                raise ValueError(f"{name} is compressed ({ending}); decompress it{renamed}")
             raise ValueError(
-                f"{name}, line {number}: not UTF-8 ({error.reason}); convert the file, for example "
-                f"with iconv -f {encoding} -t utf-8"
-            ) from error
+                f"{place}: not UTF-8 ({fault}); convert the file, for example with iconv -f "
+                f"{guess_encoding(line)} -t utf-8"
+            )
+        if number == 1 and "\r" in text[:-1] and not text.endswith("\n"):
+            raise ValueError(
+                f"{name}: carriage returns end the lines; convert the file, for example with tr "
+                "'\\r' '\\n'"
+            )
+        yield text.rstrip("\n").replace(MARK, "")
+
+
+def has_zeros(line: bytes) -> bool:
+    """Whether so many bytes are 0 as in UTF-16, which may be UTF-8 as well."""
+    return 3 * line.count(b"\0") > len(line)
+
+
+def guess_encoding(line: bytes) -> str:
+    """The likely encoding of the first line that is not UTF-8."""
+    for mark, encoding in ENCODINGS.items():
+        if line.startswith(mark):
+            return encoding
+    return "utf-16le" if has_zeros(line) else "latin1"
 
 
 def is_blank(text: str) -> bool:

@@ -178,6 +178,22 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
     assert list(read_lines(path)) == ["a", "b\r", "c"]
 
 
+@pytest.mark.parametrize(
+    "content, named",
+    [
+        ("ab\nc\n".encode("utf-16-le"), "line 1: not UTF-8 .* iconv -f utf-16le"),
+        ("äb\nc\n".encode("utf-16-le"), "line 1: not UTF-8 .* iconv -f utf-16le"),
+        ("ab\n".encode("utf-32"), "line 1: not UTF-8 .* iconv -f utf-32 "),
+        ("ä\n".encode("latin1"), "line 1: not UTF-8 .* iconv -f latin1 "),
+        (b"a\rb", "carriage returns end the lines"),
+    ],
+)
+def test_another_encoding_is_named(content, named, tmp_path):
+    (tmp_path / "text").write_bytes(content)
+    with pytest.raises(ValueError, match=named):
+        list(read_lines(tmp_path / "text"))
+
+
 def test_tables_are_whole_or_not_there(tmp_path):
     """With the keys of the first row as header; a row of other keys is an error."""
     path = tmp_path / "table.csv"

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairseq import checkpoint_utils, utils
@@ -176,10 +177,11 @@ def naming_missing(path: str, data: str | None) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        if os.path.dirname(error.filename or "") not in utils.split_paths(data or ""):
+        missing = Path(error.filename or "")
+        if not any(Path(folder) in missing.parents for folder in utils.split_paths(data or "")):
             raise
         raise FileNotFoundError(
-            f"{error.filename}: no such file; give the data folder of the training of {path}"
+            f"{missing}: no such file; give the data folder of the training of {path}"
         ) from error
 
 

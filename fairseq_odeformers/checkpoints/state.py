@@ -138,7 +138,7 @@ def explaining_refusal(path: str) -> Iterator[None]:
         raise ValueError(fault) from None
     except EOFError as error:
         raise ValueError("its end is missing") from error
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, RuntimeError) as error:
         (key,) = error.args if isinstance(error, KeyError) else [None]
         fault = f"it has no {key!r}" if isinstance(key, str) else "it holds something else"
         raise ValueError(fault) from error

@@ -1,7 +1,6 @@
 """Classifiers of typed texts."""
 
 from collections.abc import Iterable, Sequence
-from numbers import Integral
 from typing import NamedTuple
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
 
-from .texts import truncate, warn_of_unknown
+from .texts import check_whole, truncate, warn_of_unknown
 
 
 class Classification(NamedTuple):
@@ -59,8 +58,7 @@ class Classifier(nn.Module):
     @torch.no_grad()
     def classify_tokens(self, inputs: list[list[Tensor]], batch_size: int) -> list[Classification]:
         """See :meth:`classify`; for the result of :meth:`encode` for each text."""
-        if not isinstance(batch_size, Integral) or batch_size < 1:
-            raise ValueError(f"batch_size {batch_size}: give a whole number from 1")
+        check_whole("batch_size", batch_size)
         results = [Classification("", {}) for _ in inputs]
         texts = [index for index, tokens in enumerate(inputs) if tokens]
         order = sorted(texts, key=lambda index: len(inputs[index][0]))

@@ -1,8 +1,9 @@
 """Translators and language models, as fairseq's interface to them."""
 
+import math
 from dataclasses import fields
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 
 import torch
 from fairseq.dataclass.configs import GenerationConfig
@@ -12,7 +13,14 @@ from torch import Tensor
 from fairseq_odeformers.data.moses import RawPairs
 from fairseq_odeformers.parser import did_you_mean
 
-from .texts import apply_to_texts, check_text, truncate, warn_of_unknown
+from .texts import (
+    apply_to_texts,
+    check_text,
+    check_texts,
+    check_whole,
+    truncate,
+    warn_of_unknown,
+)
 
 DEFAULTS = {item.name: item.default for item in fields(GenerationConfig)}
 GENERATION_OPTIONS = {*DEFAULTS, "prefix_allowed_tokens_fn", "inference_step_args"}
@@ -66,9 +74,10 @@ class Generator(GeneratorHubInterface):
         Arguments and errors are as in :meth:`translate`. With ``sampling=True`` tokens are
         drawn, instead of the most probable ones.
         """
-        if isinstance(sentences, str) or len(sentences):
+        if isinstance(sentences, str):
             return super().sample(sentences, beam, verbose, **options)
-        return []
+        texts = check_texts(sentences)
+        return super().sample(texts, beam, verbose, **options) if texts else []
 
     def score(self, sentences, **options):
         """The log-probabilities of a text, or a list for several.
@@ -89,10 +98,12 @@ class Generator(GeneratorHubInterface):
 
     def generate(self, tokenized_sentences, beam=5, verbose=False, **options):
         """fairseq's method for tokens, which the others use; for errors see :meth:`translate`."""
-        if not isinstance(beam, Integral) or beam < 1:
-            raise ValueError(f"beam {beam!r}: give a whole number from 1")
+        check_whole("beam", beam)
         for name, value in options.items():
-            if type(DEFAULTS.get(name)) in (int, float) and not isinstance(value, Real):
+            kind = type(DEFAULTS.get(name))
+            if kind is bool and not isinstance(value, bool):
+                raise ValueError(f"{name} {value!r}: give True or False")
+            if kind in (int, float) and not (isinstance(value, Real) and math.isfinite(value)):
                 raise ValueError(f"{name} {value!r}: give a number")
         for name in options.keys() - GENERATION_OPTIONS:
             remedy = did_you_mean(name, GENERATION_OPTIONS) or "fairseq-generate --help names them"
@@ -100,7 +111,11 @@ class Generator(GeneratorHubInterface):
         if torch.is_tensor(tokenized_sentences) and tokenized_sentences.dim() == 1:
             return self.generate([tokenized_sentences], beam, verbose, **options)[0]
         sentences = [self.fit(tokens) for tokens in tokenized_sentences]
-        return super().generate(sentences, beam, verbose, **options)
+        try:
+            return super().generate(sentences, beam, verbose, **options)
+        except AssertionError as error:  # fairseq's answer to options out of bounds
+            asked = " ".join(f"{name} {value!r}" for name, value in options.items())
+            raise ValueError(f"{asked}: {error}") from error
 
     def fit(self, tokens: Tensor, place: str = "a text") -> Tensor:
         """A sentence (T), truncated to what all models take if allowed; it ends with ``</s>``.

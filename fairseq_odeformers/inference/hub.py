@@ -18,6 +18,7 @@ and ``shorten_method="truncate"`` of other models.
 """
 
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,8 @@ def load_translator(checkpoint, data=None, tokenized: bool | None = None, **opti
         ValueError: it is not a checkpoint, or one of another kind of model; or raw text is asked
             for, and the data set was not made by ``odeformers prepare``.
     """
+    if tokenized not in (None, True, False):
+        raise ValueError(f"tokenized {tokenized!r}: give True or False")
     for name in options.keys() - {"tokenizer"}:
         if remedy := did_you_mean(name, ["tokenized"]):
             raise ValueError(f"load_translator has no option {name}; {remedy}")
@@ -110,18 +113,23 @@ def read_each(checkpoint) -> Iterator[Checkpoint]:
     A file is read when its model is about to be built.
 
     Raises:
+        TypeError: *checkpoint* is no path.
         ValueError: there is a file or folder whose name has the colon; or see
             :meth:`.Checkpoint.read`.
     """
     if isinstance(checkpoint, Checkpoint):
         yield checkpoint
         return
+    if not isinstance(checkpoint, (str, PathLike)):
+        raise TypeError(f"checkpoint {checkpoint!r}: give a path, or several joined by colons")
     check_joined(str(checkpoint))
     yield from map(Checkpoint.read, utils.split_paths(str(checkpoint)))
 
 
 def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name: str) -> Generator:
     """See :func:`load_translator`; *name* is what messages call models that derive from *base*."""
+    if "beam" in options:  # which the methods set
+        raise ValueError(f"beam {options['beam']!r}: give it to the methods of the loaded model")
     models, task, cfg = [], None, None
     for each in read_each(checkpoint):
         model_class = ARCH_MODEL_REGISTRY.get(each.arch, base)  # build refuses others

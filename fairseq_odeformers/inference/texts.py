@@ -6,7 +6,8 @@ A text may be longer than a model takes, or have symbols that its dictionary doe
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -91,14 +92,25 @@ def apply_to_texts(
         A result, or a list of them.
 
     Raises:
-        TypeError: see :func:`check_text`.
+        TypeError: see :func:`check_texts`.
     """
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
+    if isinstance(texts, str):
         return apply_to_texts(function, [texts], make_empty)[0]
-    texts = [*map(check_text, texts)]
+    texts = check_texts(texts)
     words = [text for text in texts if text.strip()]
     results = iter(function(words) if words else [])
     return [next(results) if text.strip() else make_empty() for text in texts]
+
+
+def check_texts(texts: Any) -> list[str]:
+    """The texts of any collection, in its order.
+
+    Raises:
+        TypeError: they have no order, or are no strings.
+    """
+    if isinstance(texts, (bytes, Set)) or not isinstance(texts, Iterable):
+        raise TypeError(f"{texts!r}: give a text or a sequence of texts")
+    return [*map(check_text, texts)]
 
 
 def check_text(text: Any) -> str:
@@ -110,6 +122,16 @@ def check_text(text: Any) -> str:
     if not isinstance(text, str):
         raise TypeError(f"{text!r}: give a text or a sequence of texts")
     return text
+
+
+def check_whole(name: str, value: Any) -> None:
+    """Check an argument that is a number of things.
+
+    Raises:
+        ValueError: it is no whole number from 1.
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} {value!r}: give a whole number from 1")
 
 
 def allows_truncation(cfg) -> bool:

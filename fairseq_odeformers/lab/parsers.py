@@ -69,6 +69,8 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
     """Whose option it is that an architecture does not have, or which one may be meant."""
     if option in ARCH_MODEL_REGISTRY:
         return "; name architectures before options"
+    if not option.startswith("-"):
+        return "; an option that is on or off has no value (true in a recipe)"
     owners = find_owners(option)
     if owners:
         shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")

@@ -305,8 +305,24 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
         (load_translator, "transevolve", lambda m: m.translate("1", beam="5"), "beam '5': "),
         (load_translator, "transevolve", lambda m: m.translate("1", lenpen="a"), "lenpen 'a': "),
         (load_language_model, "transject_lm", lambda m: m.sample("1", beam=-1), "beam -1: "),
+        (load_translator, "transevolve", lambda m: m.translate("1", beam=True), "beam True: "),
+        (load_translator, "transevolve", lambda m: m.translate("1", max_len_b=0), "max_len_b 0: "),
+        (
+            load_translator,
+            "transevolve",
+            lambda m: m.translate("1", lenpen=math.nan),
+            "lenpen nan: ",
+        ),
+        (
+            load_translator,
+            "transevolve",
+            lambda m: m.translate("1", sampling="x"),
+            "sampling 'x': ",
+        ),
+        (load_translator, "transevolve", lambda m: m.translate({"1"}), "a sequence of texts"),
+        (load_language_model, "transject_lm", lambda m: m.sample(None), "^None: give a text or"),
         (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),
-        (load_classifier, "transject", lambda model: model.classify("1", "x"), "batch_size x: "),
+        (load_classifier, "transject", lambda model: model.classify("1", "x"), "batch_size 'x': "),
         (load_classifier, "transject", lambda model: model.classify([("1", "2")]), "a text alone"),
         (load_translator, "transevolve", lambda m: m.translate(["1", 3]), "^3: give a text or"),
         (load_translator, "transevolve", lambda m: m.translate(None), "^None: give a text or"),
@@ -325,6 +341,18 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
 def test_refusals(load, name, use, message, loaded):
     with pytest.raises((ValueError, TypeError), match=message):
         use(loaded(load, name))
+
+
+@pytest.mark.parametrize("path", [None, 5, ["checkpoint.pt"]])
+def test_a_path_is_one_text(path, data):
+    with pytest.raises(TypeError, match="^checkpoint .*: give a path, or several joined by colons"):
+        load_translator(path, data / "words")
+
+
+@pytest.mark.parametrize("option, value", [("beam", 5), ("tokenized", "no")])
+def test_what_a_loader_would_ignore_is_refused(option, value, checkpoint, data):
+    with pytest.raises(ValueError, match=f"^{option} {value!r}: give "):
+        load_translator(checkpoint("transevolve"), data / "words", **{option: value})
 
 
 @pytest.mark.parametrize(

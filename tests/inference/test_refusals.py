@@ -47,6 +47,7 @@ REFUSED = {
     },
     "predict c:d --path classifier.pt --output made": {"": "c:d ':'"},
     "predict two --path classifier.pt --output made": {"": "classes two"},
+    "predict bare --path classifier.pt": {"": "bare/input0/dict.txt: give the data folder"},
     "predict absent --path classifier.pt": {"": "data absent: no such folder; give dictionaries"},
     "translate words --path classifier.pt": {
         "--text absent": "--text absent: no such file; give",
@@ -121,6 +122,7 @@ def write_files(folder):
     Path("export/config.json").touch()
     write_data(folder)
     write_splits(folder, test=4)
+    Path("bare").mkdir()
     for name, classes in (("two", "01"), ("turned", "210")):
         shutil.copytree("words", name)
         make_dictionary(classes).save(f"{name}/label/dict.txt")

@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -46,7 +47,7 @@ from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
 from fairseq_odeformers.models.common.papers import family_of
 from fairseq_odeformers.models.common.sizes import NEUTRAL
-from fairseq_odeformers.options import underscore
+from fairseq_odeformers.options import hyphenate, underscore
 from fairseq_odeformers.parser import did_you_mean, explain_missing
 
 from .defaults import describe_data
@@ -197,6 +198,13 @@ def check_keys(content: dict, where: str) -> None:
         if value is not None:
             with naming_faults(f"{where}: {key}", "is of another type"):
                 typed[key] = value
+    values = OmegaConf.to_container(typed)
+    content |= {key: values[key] for key, value in content.items() if value is not None}
+    sizes = [*map(hyphenate, NEUTRAL.values())]
+    for name in content.get("sizes") or ():
+        if hyphenate(name) not in sizes:
+            remedy = did_you_mean(name, sizes) or f"choose from {', '.join(sizes)}"
+            raise ValueError(f"{where}: sizes has no key {name}; {remedy}")
 
 
 def change_content(
@@ -256,6 +264,8 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
     for options in (experiment.train, experiment.shared, *described.values()):
         for name in REFUSED.keys() & options.keys():
             raise ValueError(f"--{name} {options[name]}: {REFUSED[name]}")
+    if not seeds or min(seeds) < 0:
+        raise ValueError(f"--seeds {' '.join(map(str, seeds))}: give whole numbers from 0")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"--seeds {' '.join(map(str, seeds))}: give each once")
     if experiment.baseline and experiment.baseline not in described:
@@ -362,7 +372,7 @@ def find_flaws(experiment: Experiment) -> dict[str, dict[str, float]]:
 class Loader(yaml.SafeLoader):
     """YAML whose only words that are no strings are true, false and null, as in YAML 1.2.
 
-    In YAML 1.1 the language code ``no`` is false, and 2016-05-01 a date.
+    In YAML 1.1 the language code ``no`` is false, 2016-05-01 a date, 012 ten and 1:30 ninety.
     """
 
     yaml_implicit_resolvers = {
@@ -370,7 +380,26 @@ class Loader(yaml.SafeLoader):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
+    def resolve(self, kind, value, implicit):
+        """The tag of a node; a number is decimal."""
+        text = kind is yaml.ScalarNode and implicit[0] and NOT_DECIMAL.match(value)
+        return self.DEFAULT_SCALAR_TAG if text else super().resolve(kind, value, implicit)
 
+    def construct_mapping(self, node, deep=False):
+        """The dictionary of a node.
+
+        Raises:
+            ValueError: it has a key twice.
+        """
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        for key, count in keys.items():
+            if count > 1:
+                line = node.start_mark.line + 1
+                raise ValueError(f"the key {key} is there twice, in what begins in line {line}")
+        return super().construct_mapping(node, deep)
+
+
+NOT_DECIMAL = re.compile(r"[-+]?0[\dbox_]|[-+\d]+:")
 BOOLEAN = re.compile("true|True|TRUE|false|False|FALSE")
 Loader.add_implicit_resolver("tag:yaml.org,2002:bool", BOOLEAN, list("tTfF"))
 

@@ -61,6 +61,7 @@ def test_a_base_gives_what_a_recipe_does_not_say(recipe):
     [
         *(("no", "no"), ("NO", "NO"), ("on", "on"), ("yes", "yes"), ("2016-05-01", "2016-05-01")),
         *(("true", True), ("False", False), ("1e-3", "1e-3"), ("0.5", 0.5), ("3", 3)),
+        *(("0", 0), ("012", "012"), ("0x10", "0x10"), ("1:30", "1:30"), ("-0.5", -0.5)),
     ],
 )
 def test_words_of_yaml_are_strings_but_for_true_and_false(text, value, tmp_path):
@@ -78,6 +79,7 @@ def test_words_of_yaml_are_strings_but_for_true_and_false(text, value, tmp_path)
         ({"train": ["a"]}, "train is of another type .*Dict"),
         ({"score": "x {output}"}, "score is of another type .*Dict"),
         ({"seeds": 3}, "seeds is of another type .*list"),
+        ({"sizes": {"embedding": 8}}, "sizes has no key embedding; did you mean embed-dim"),
         ({"average": "two"}, "average is of another type .*'two'"),
         ({"architectures": {"transfomer": {}}}, "transfomer: no such .*; did you mean transformer"),
         ({"parts": {"a": {"seed": 1}}}, ", part a: there is no key seed"),
@@ -89,7 +91,14 @@ def test_bad_recipes_name_the_file_and_the_key(changes, named, recipe):
         read(path)
 
 
-@pytest.mark.parametrize("text, named", [("data: [", "YAML"), ("just words", "recipe")])
+@pytest.mark.parametrize(
+    "text, named",
+    [
+        ("data: [", "YAML"),
+        ("just words", "recipe"),
+        ("data: a\ntrain:\n  lr: 1\n  lr: 2", "the key lr is there twice, .*line 3"),
+    ],
+)
 def test_what_is_no_yaml_is_named(text, named, tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
