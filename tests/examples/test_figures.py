@@ -46,16 +46,16 @@ def test_figure2_takes_the_highest_score_of_a_run(tmp_path, draw, capsys):
 
 
 def test_curves_of_runs_are_kept_without_them(tmp_path, draw):
-    """A run that is there takes the place of its rows."""
+    """A run that is there takes the place of its rows; seconds are the clock's."""
     table, picture = tmp_path / "trainings.csv", tmp_path / "curves.png"
     table.write_text(
         "arch,seed,parameters,updates,loss,seconds\none,1,1234,10,6.0,7\none,2,1234,10,5.0,8\n"
     )
     curve = Curve([20], [9.1], [4.5], [4.5], [4.0], 0)
     runs = tmp_path / "runs"
-    write_comparison(runs, write_run(runs, "one", 2, score=70.0, curve=curve))
+    write_comparison(runs, write_run(runs, "one", 2, score=70.0, curve=curve, seconds=18.4))
     draw("multi30k/curves.py", runs, "--table", table, "--out", picture)
-    assert lines(table)[1:] == ["one,1,1234,10,6.0,7", "one,2,1234,20,4.5,9"]
+    assert lines(table)[1:] == ["one,1,1234,10,6.0,7", "one,2,1234,20,4.5,18"]
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

@@ -55,10 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         runs: list[Run] = []
         for name, experiment in read_experiments(args, parse_words(others)).items():
             runs += compare(args, experiment, args.out / name if name else args.out)
-    except Interrupted as interrupted:
+    except KeyboardInterrupt as interrupted:
         again = "nothing was trained" if args.dry_run else "the same command resumes its runs"
         print(f"\nodeformers compare: interrupted; {again}", file=sys.stderr)
-        sys.exit(128 + interrupted.number)
+        sys.exit(128 + interrupted.args[0])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -232,7 +232,7 @@ def check_options(words: Sequence[str], parser: Parser) -> None:
     """Refuse what is no option any more, or a misspelt one, which fairseq-train would get."""
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
-        if told := (GONE | FORMATS).get(option):
+        if told := GONE.get(option):
             raise ValueError(f"{option}: {told}")
         near = get_close_matches(option, own, 1, 0.8) if option.startswith("--") else []
         known = near and option in training_parser()._option_string_actions
@@ -274,15 +274,8 @@ def check_plugin(folders: Sequence[str]) -> None:
             )
 
 
-class Interrupted(BaseException):
-    """A signal has ended the command."""
-
-    def __init__(self, number: int):
-        self.number = number
-
-
 def interrupt(number: int, frame: object) -> NoReturn:
-    raise Interrupted(number)
+    raise KeyboardInterrupt(number)
 
 
 def seeds(text: str) -> list[int]:

@@ -76,7 +76,7 @@ class Plan:
         with FileLock(self.out / f".{COMPARISON}.lock"):
             if read_begun(self.out) != begun:
                 return False
-            if not begun:
+            if not read_shared(self.out, begun):
                 write_yaml(self.out / COMPARISON, share(self.experiment))
             for run in self.tuning_runs() or self.best_runs():
                 run.begin()
@@ -135,6 +135,12 @@ def share(experiment: Experiment) -> Shared:
     )
 
 
+def read_shared(out: Path, begun: Mapping[Path, Variant]) -> Shared | None:
+    """What the runs share that have begun; None if none has, or its file is deleted."""
+    path = out / COMPARISON
+    return read_yaml(path, Shared) if begun and path.exists() else None
+
+
 def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Experiment:
     """An experiment as a folder continues it, before its trials.
 
@@ -153,11 +159,10 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Ex
             f"--out {out}: it has files that are not of a comparison; give a new folder, such as "
             f"--out {find_free_name(out)}"
         )
-    path = out / COMPARISON
-    if not begun or not path.exists():
+    kept = read_shared(out, begun)
+    if kept is None:
         baseline = experiment.baseline or next(iter(experiment.architectures))
         return replace(experiment, baseline=baseline, tuning_seed=experiment.seeds[0])
-    kept: Shared = read_yaml(path, Shared)
     joined = replace(
         experiment, baseline=experiment.baseline or kept.baseline, tuning_seed=kept.seed
     )

@@ -194,8 +194,8 @@ def count_cpu(rows: Iterable[Row]) -> bool:
 # --- files -------------------------------------------------------------------------------------
 
 COLUMNS = {name: kind for name, kind in get_type_hints(Row).items() if name != "folder"}
-# Columns that files of earlier versions lack, and one that they have.
-ADDED, GONE = ("tokens", "leaked"), "tokens_per_second"
+# Columns that files of earlier versions lack, and one that only they have.
+ADDED, DROPPED = ("tokens", "leaked"), "tokens_per_second"
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -212,7 +212,7 @@ def read_rows(path: Path) -> list[Row]:
     path = path / RESULTS if path.is_dir() else path
     with reading(path), open(path, encoding="utf-8", newline="") as file:
         reader, rows = csv.DictReader(file), []
-        names = [name for name in reader.fieldnames or () if name != GONE]
+        names = [name for name in reader.fieldnames or () if name != DROPPED]
         if names != [name for name in COLUMNS if name in names or name not in ADDED]:
             raise ValueError(
                 f"{path}, line 1: no results of this version; its columns are {', '.join(COLUMNS)}"
