@@ -10,6 +10,7 @@ from fairseq_odeformers.lab.compare.fairness import (
     count_checkpoints,
     count_updates,
     fit_effort,
+    make_fair,
     search_width,
     width_options,
 )
@@ -63,6 +64,25 @@ def variant(data, arch, *words):
     (experiment,) = read(data, "--archs", arch, "--width", 32, "--heads", 2, *words).values()
     (found,) = make_variants(experiment)
     return replace(found, **MEASURED)
+
+
+def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys):
+    """Wherever the baseline stands. What has begun keeps its width and figures, and sets others."""
+    archs = ["macaron_classifier", "transformer_classifier"]
+    words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 64, "--epochs", 1, "--cpu"]
+    (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
+    experiment = replace(experiment, baseline=archs[1])
+    base, macaron = begun = make_fair(experiment, [])
+    assert (base.architecture, base.size) == (archs[1], "") and "->" in macaron.size
+    assert abs(base.parameters - macaron.parameters) < 40, "of a width of 2"
+    assert capsys.readouterr().err.count("trying") == 2
+    again = make_fair(experiment, begun)
+    assert [replace(each, environment="") for each in again] == [
+        replace(each, environment="") for each in begun
+    ]
+    assert "trying" not in capsys.readouterr().err
+    (alone,) = make_fair(replace(experiment, architectures={archs[0]: {}}), [base])
+    assert alone.options == macaron.options
 
 
 def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
