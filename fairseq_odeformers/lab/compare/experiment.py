@@ -198,7 +198,7 @@ def check_keys(content: dict, where: str) -> None:
         if value is not None:
             with naming_faults(f"{where}: {key}", "is of another type"):
                 typed[key] = value
-    values = OmegaConf.to_container(typed)
+    values: Any = OmegaConf.to_container(typed)
     content |= {key: values[key] for key, value in content.items() if value is not None}
     sizes = [*map(hyphenate, NEUTRAL.values())]
     for name in content.get("sizes") or ():
