@@ -120,9 +120,15 @@ def check_first(command: str, path: str = "-") -> None:
 
 def prepare(arguments: Sequence[str]) -> None:
     """The command that prepares a corpus."""
-    parser = load_parsing().Parser(prog="odeformers prepare")
+    parser = load_parsing().Parser(
+        prog="odeformers prepare",
+        description="Prepare a corpus or your own text for fairseq-train. --help after a corpus "
+        "lists its options.",
+    )
     corpora = list_corpora()
-    parser.add_argument("corpus", choices=corpora, help="--help after a corpus lists its options")
+    names = parser.add_subparsers(dest="corpus", required=True, metavar="CORPUS")
+    for name, text in corpora.items():
+        names.add_parser(name, help=text, add_help=False)
     path = next(iter(arguments), "")
     if path not in corpora and os.path.exists(path):
         parser.error(
@@ -151,10 +157,13 @@ def user_dir() -> Path:
     return Path(spec.origin).parent
 
 
-def list_corpora() -> list[str]:
-    """The names of the corpora: each has a file."""
-    files = sorted(Path(user_dir(), "lab", "corpora").glob("[!_]*.py"))
-    return [path.stem.replace("_", "-") for path in files]
+def list_corpora() -> dict[str, str]:
+    """What each corpus is, by its name: each has a file, and begins it so."""
+    corpora = {}
+    for path in sorted(Path(user_dir(), "lab", "corpora").glob("[!_]*.py")):
+        with open(path, encoding="utf-8") as file:
+            corpora[path.stem.replace("_", "-")] = file.readline().strip('".\n')
+    return corpora
 
 
 def run(name: str, target: str, arguments: Sequence[str]) -> None:

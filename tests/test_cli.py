@@ -15,7 +15,7 @@ from script_helpers import ROOT, USER_DIR, module
 
 from fairseq_odeformers.cli import architectures, list_options, option_rows
 from fairseq_odeformers.parser import FIRST
-from odeformers import COMMANDS, main
+from odeformers import COMMANDS, list_corpora, main
 
 ARCHITECTURES = architectures()
 
@@ -139,6 +139,14 @@ def test_help_needs_no_fairseq(line):
     imported = subprocess.run(show, capture_output=True, text=True).stderr
     assert "argparse" in imported
     assert not re.search(r"\|\s+(torch|fairseq(_odeformers)?|numpy)$", imported, re.M)
+
+
+def test_help_says_what_each_corpus_is(capsys):
+    with pytest.raises(SystemExit):
+        main(["prepare", "--help"])
+    shown = capsys.readouterr().out
+    for name in list_corpora():
+        assert re.search(rf"^    {name}\s+[A-Z]\w+", shown, re.M), name
 
 
 @pytest.mark.skipif(OLD, reason="fairseq has fewer options of its own")

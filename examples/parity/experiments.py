@@ -109,7 +109,7 @@ def regularization(max_length: int, *between: float) -> list[Ensemble]:
 def settings() -> list[Ensemble]:
     """(8, 2) of Table 1 as it is, and in other ways that the paper may mean.
 
-    A final time of 4 stands for a vector field four times as large.
+    A final time of 4 is equivalent to a vector field four times as large.
     """
     both = [
         ((), LEARNING_RATES),
@@ -187,7 +187,7 @@ def results_file(args: argparse.Namespace) -> Path:
 
 
 def read_results(args: argparse.Namespace) -> dict[tuple, Result]:
-    """The finished runs by ensemble, learning rate and seed, with those of ``--reports``.
+    """The finished runs, also of ``--reports``, by ensemble, learning rate and seed.
 
     Raises:
         ValueError: a file lacks a column.

@@ -70,8 +70,8 @@ def check(model, task, checkpoint: str) -> None:
         raise ValueError(f"{checkpoint} is not of a node_transformer on the task parity")
     if model.args.ode_method not in ADAPTIVE:
         raise ValueError(
-            f"{checkpoint} was trained with --ode-method {model.args.ode_method}, whose steps "
-            f"are fixed; train with one of {', '.join(ADAPTIVE)}"
+            f"{checkpoint} was trained with fixed steps (--ode-method "
+            f"{model.args.ode_method}); train with one of {', '.join(ADAPTIVE)}"
         )
 
 

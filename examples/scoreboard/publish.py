@@ -2,7 +2,7 @@
 
     python examples/scoreboard/publish.py RUNS [RUNS ...] --out examples/scoreboard/long_text
 
-RUNS are folders of ``odeformers compare``, whose complete runs are added to those of the files:
+The complete runs of RUNS, folders of ``odeformers compare``, are added to the files:
 ``results.csv`` has their rows; ``curves.csv`` their validations; ``answers.npz`` a bit per scored
 run (``runs``) and test text, 1 where its answer was right (``right``, ``texts`` of them).
 """

@@ -4,8 +4,8 @@
 
 For each other architecture of ``results.csv``, at the setting that validated best: the difference
 of the test accuracies with Welch's 95% interval over seeds, Welch's p-value, and a p-value over
-texts. This is of the differences between each text's shares of seeds that are right, whose signs
-are permuted at random. Both are corrected by Holm's method for the number of others.
+texts: of each text, the difference between the shares of seeds that are right, with signs permuted
+at random. Both p-values are corrected by Holm's method for the number of others.
 """
 
 import argparse

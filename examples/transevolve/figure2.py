@@ -31,7 +31,7 @@ def read_scores(folder: Path) -> Scores:
     """The maximum BLEU of each finished run.
 
     Raises:
-        ValueError: there is none, or one has a line that is no score.
+        ValueError: no run has finished, or a line of one is no score.
     """
     scores: dict[Setting, dict[int, float]] = defaultdict(dict)
     for path in folder.glob("*/*/averaged.test.score"):

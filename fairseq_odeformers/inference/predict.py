@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="checkpoint; several, separated by colons, average their probabilities",
     )
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--split", help="(default: test)")
+    source.add_argument("--split", help="split to classify (default: test)")
     source.add_argument(
         "--text",
         metavar="FILE",
@@ -68,7 +68,11 @@ def make_parser() -> argparse.ArgumentParser:
         "with --text standard output)",
     )
     parser.add_argument(
-        "--batch-size", metavar="N", type=positive_int, default=32, help="(default: %(default)s)"
+        "--batch-size",
+        metavar="N",
+        type=positive_int,
+        default=32,
+        help="texts per batch (default: %(default)s)",
     )
     parser.add_argument("--truncate", action="store_true", help="truncate texts that are too long")
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")

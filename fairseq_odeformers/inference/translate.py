@@ -33,9 +33,15 @@ def main(arguments=None) -> None:
         type=output_file,
         help="translations (default: standard output)",
     )
-    parser.add_argument("--beam", type=positive_int, default=5, help="(default: %(default)s)")
     parser.add_argument(
-        "--batch-size", metavar="N", type=positive_int, default=32, help="(default: %(default)s)"
+        "--beam", type=positive_int, default=5, help="beam size (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--batch-size",
+        metavar="N",
+        type=positive_int,
+        default=32,
+        help="sentences per batch (default: %(default)s)",
     )
     parser.add_argument(
         "--tokenized", action="store_true", help="read and write tokens between spaces"

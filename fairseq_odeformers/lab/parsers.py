@@ -75,8 +75,8 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
     if owners:
         shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
         return (
-            f"; options of this name belong to {shown}: leave it out, or give it to one of them "
-            f"alone (in odeformers compare as '{owners[0]}[{option} ...]')"
+            f"; options of this name belong to {shown}: leave it out, or set it for one of "
+            f"them alone (in odeformers compare as '{owners[0]}[{option} ...]')"
         )
     if option in OTHER_NAMES:
         return f"; fairseq calls it {OTHER_NAMES[option]}"

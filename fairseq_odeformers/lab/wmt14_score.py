@@ -38,7 +38,7 @@ def read_hypotheses(path: Path, count: int) -> list[str]:
     if [number for number, _ in hypotheses] != list(range(count)):
         raise ValueError(
             f"{path} has {len(hypotheses):,} translations, lines H-<id>, and the reference has "
-            f"{count:,} sentences, from 0; give it the output of fairseq-generate --nbest 1 "
+            f"{count:,} sentences, from 0; use the output of fairseq-generate --nbest 1 "
             "--required-batch-size-multiple 1"
         )
     texts = [text for _, text in hypotheses]

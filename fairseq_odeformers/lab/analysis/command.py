@@ -72,7 +72,9 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             help="folder for the result, new or of the same command",
         )
         if split:
-            command.add_argument("--split", default=split, help="(default: %(default)s)")
+            command.add_argument(
+                "--split", default=split, help="split to read (default: %(default)s)"
+            )
         command.add_argument("--cpu", action="store_true", help="do not use a GPU")
         add_user_dir(command)
     states_parser, attention_parser = commands.choices["states"], commands.choices["attention"]

@@ -24,7 +24,7 @@ Tensors = list[torch.Tensor]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two evaluations of a model, or of a copy in the second, whose results must be equal."""
+    """Two evaluations of a model, the second perhaps of a copy, that must have equal results."""
 
     model: nn.Module
     first: Callable[[], Iterable[torch.Tensor]]
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 def find_not_finite(model: nn.Module, evaluate: Callable[[], object]) -> str:
-    """The module that returns NaN or infinity which its inputs lack; "" if there is none."""
+    """The first module that returns NaN or infinity for inputs without it, or ""."""
 
     def severity(tensors: Tensors) -> int:  # 1 with infinity, as masks have it, 2 with NaN
         return max((2 if t.isnan().any() else int(t.isinf().any()) for t in tensors), default=0)
@@ -57,7 +57,7 @@ def find_not_finite(model: nn.Module, evaluate: Callable[[], object]) -> str:
 
 
 def find_difference(pairs: Iterable[Pair], bound: float) -> str:
-    """The module that makes equal inputs unequal in a pair of evaluations; "" if there is none.
+    """The first module that makes equal inputs unequal in a pair of evaluations, or "".
 
     The calls of the two evaluations correspond by module and number.
     """
@@ -75,7 +75,7 @@ def find_difference(pairs: Iterable[Pair], bound: float) -> str:
 
 
 def record(model: nn.Module, evaluate: Callable[[], object]) -> list[Call]:
-    """The calls of all modules in an evaluation, in the order in which they end.
+    """The calls of all modules in an evaluation; those that end first come first.
 
     Dictionaries do not count as inputs: they are caches, or what another module has returned.
     """

@@ -115,7 +115,7 @@ def make_parser() -> Parser:
         "--out",
         type=output_folder,
         default=Path("runs"),
-        help="runs and report (default: %(default)s)",
+        help="folder for runs and report (default: %(default)s)",
     )
     add(
         "--match",
@@ -140,9 +140,14 @@ def make_parser() -> Parser:
     sizes = (f"{name} ({' '.join(map(str, size.values()))})" for name, size in SIZES.items())
     add("--size", choices=SIZES, help=f"all four in this order: {', '.join(sizes)}")
     add = parser.add_argument_group("on a cluster").add_argument
-    add("--cluster", choices=("local", "slurm"), default="local", help="(default: this machine)")
+    add(
+        "--cluster",
+        choices=("local", "slurm"),
+        default="local",
+        help="where to train (default: here)",
+    )
     add("--slurm-partition", metavar="NAME", help="partition for the jobs")
-    add("--gpus-per-run", type=integer, metavar="N", help="(default: 1 on this machine, if there)")
+    add("--gpus-per-run", type=integer, metavar="N", help="(default: 1 here, if there is one)")
     add("--time", type=minutes, metavar="TIME", help="limit of a job, such as 24h")
     add_user_dir(parser)
     parser.add_argument(

@@ -103,7 +103,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Experiment(Recipe):
-    """What is compared, by which trainings and evaluations."""
+    """What is compared, and the trainings and evaluations that compare it."""
 
     # The splits to evaluate on, each with the file of its texts as published, None if not kept.
     test_sets: dict[str, str | None] = field(default_factory=dict)
@@ -151,7 +151,7 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         raise ValueError(explain_missing("compare", args.what))
     if not is_data and args.what.suffix not in (".yaml", ".yml"):
         raise ValueError(
-            f"{args.what}: no recipe, whose name ends in .yaml; for text, give the folder that "
+            f"{args.what}: a recipe's name ends in .yaml; for text, give the folder that "
             "odeformers prepare parallel, text-classification or lm makes of it"
         )
     for name in ("part", "data") if is_data else ("task", "epochs"):

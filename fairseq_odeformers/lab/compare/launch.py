@@ -113,7 +113,7 @@ def visible_gpus() -> list[str]:
 
 
 class Slurm:
-    """A cluster, whose scheduler limits the number of jobs at a time."""
+    """A cluster. Its scheduler limits the number of jobs at a time."""
 
     jobs = None
 

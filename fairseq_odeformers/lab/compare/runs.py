@@ -282,7 +282,7 @@ class Run:
 def make_runs(
     variants: Iterable[Variant], out: Path, seeds: Sequence[int], tuning: bool = False
 ) -> list[Run]:
-    """Runs of all variants with all seeds; those of the first seed come first."""
+    """Runs of all variants with all seeds, seed by seed."""
     return [
         Run(out / f"{variant.label}-seed{seed}", replace(variant, seed=seed), tuning)
         for seed in seeds

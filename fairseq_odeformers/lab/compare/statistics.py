@@ -83,8 +83,7 @@ class Difference(NamedTuple):
 def compare_seeds(runs: Sequence[Row], others: Sequence[Row]) -> Difference:
     """By how much runs score better than others, with Welch's 95% interval.
 
-    There is none if a side has fewer than three seeds, or equal ones, which say nothing of their
-    variance.
+    Fewer than three seeds, or equal ones, say nothing of a side's variance: no interval.
     """
     metric = runs[0].metric
     lower_is_better = metric in ("perplexity", "ppl") or metric.endswith("loss")

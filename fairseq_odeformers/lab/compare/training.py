@@ -1,4 +1,4 @@
-"""fairseq-train, whose log also has the seconds of the CPU that its updates have taken.
+"""fairseq-train, with the CPU seconds of its updates in its log.
 
 On a machine that others use as well, they tell what a training costs; the clock does not.
 """

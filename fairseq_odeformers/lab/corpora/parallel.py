@@ -1,4 +1,4 @@
-"""Your parallel text: two files per split, or one file of tab-separated pairs.
+"""Your parallel text: two files per split, or one table of pairs.
 
 A folder has ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any number of test sets,
 such as ``test.*`` and ``test2016.*``. One file has one pair per line, and its validation and test

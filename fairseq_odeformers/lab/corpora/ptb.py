@@ -1,4 +1,4 @@
-"""The Penn Treebank as Mikolov et al. (2011) prepared it, for fairseq's ``language_modeling``.
+"""The Penn Treebank as Mikolov et al. (2011) prepared it, for language models.
 
 The text is from the Wall Street Journal, one sentence per line: sections 0 to 20 for training, 21
 and 22 for validation, 23 and 24 for testing. It is tokenised, lower-cased and without punctuation,

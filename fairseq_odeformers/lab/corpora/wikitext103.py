@@ -1,4 +1,4 @@
-"""WikiText-103 (Merity et al. 2017), for fairseq's ``language_modeling``.
+"""WikiText-103 (Merity et al. 2017), for language models.
 
 Articles of Wikipedia, one paragraph or heading per line and blank lines between them, tokenised,
 with ``<unk>`` for words that occur less than three times. The dictionary is made as in
