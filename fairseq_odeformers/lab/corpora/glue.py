@@ -239,17 +239,16 @@ def columns_of(labels: Labels) -> list[str]:
     return [*(f"input{number}" for number in range(labels.inputs)), "label"]
 
 
-def _make_row_tokenizer(sentences: int) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
-    """A function that makes sentences like the pretraining corpus: lower-case Moses tokens."""
+def make_tokenizer() -> Callable[[str], str]:
+    """A function that makes text like the pretraining corpus: lower-case Moses tokens."""
     normalize = MosesPunctNormalizer("en").normalize
     tokenize = make_moses_tokenizer("en", escape=False)
+    return lambda text: tokenize(normalize(text).lower())
 
-    def tokenize_row(split_row: tokens.SplitRow) -> tokens.SplitRow:
-        split, row = split_row
-        texts = (tokenize(normalize(text).lower()) for text in row[:sentences])
-        return split, [*texts, *row[sentences:]]
 
-    return tokenize_row
+def _make_row_tokenizer(sentences: int) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
+    tokenize = make_tokenizer()
+    return lambda row: (row[0], [*map(tokenize, row[1][:sentences]), *row[1][sentences:]])
 
 
 def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from fairseq_odeformers.files import check_path, fingerprints
 from fairseq_odeformers.options import real_number
 
+from .common.checks import fold
 from .common.command import add_number, make_parser, parse_options, preparing
 from .common.corpus import read_text, strip_compression
 from .common.pairs import Pair, Pairs, pair_up
@@ -87,7 +88,7 @@ def split_pairs(
     pairs = read_pairs(path, langs)
     share = max(1, min(HELD_OUT, len(pairs) // 10))
     sizes = {split: size or share for split, size in sizes.items()}
-    keys = [[" ".join(side.casefold().split()) for side in pair] for pair in pairs]
+    keys = [[*map(fold, pair)] for pair in pairs]
     counts = [Counter(side) for side in zip(*keys)]
     alone = [
         number

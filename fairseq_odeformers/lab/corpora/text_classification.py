@@ -14,7 +14,6 @@ has as many rows as the vocabulary has pieces.
 """
 
 import argparse
-import csv
 import logging
 import os
 import shutil
@@ -36,6 +35,7 @@ from fairseq_odeformers.data.word_pieces import (
 )
 from fairseq_odeformers.files import is_blank, read_lines, sha256
 
+from .common.checks import fold
 from .common.command import (
     add_number,
     add_path,
@@ -47,7 +47,7 @@ from .common.command import (
 )
 from .common.corpus import Corpus, Download, Files, fingerprint, match
 from .common.labels import POSITIONS, Encoded, Labels, hold_out
-from .common.tables import Text, is_table, read_labelled
+from .common.tables import Text, is_table, read_labelled, split_quoted
 
 logger = logging.getLogger(__name__)
 
@@ -70,14 +70,11 @@ AG_NEWS = {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"}
 
 def read_agnews(path: Path) -> Iterator[Text]:
     """A quoted table of class, title and description."""
-    table = csv.reader((line + "\n" for line in read_lines(path)), strict=True)
-    try:
-        for row in table:
-            if len(row) != 3 or row[0] not in AG_NEWS:
-                raise csv.Error("expected class (1 to 4), title and description")
-            yield AG_NEWS[row[0]], " ".join(row[1:])
-    except csv.Error as error:
-        raise ValueError(f"{path}, line {table.line_num}: {error}") from error
+    for number, row in split_quoted(path, read_lines(path), ","):
+        if len(row) != 3 or row[0] not in AG_NEWS:
+            fault = "expected class (1 to 4), title and description"
+            raise ValueError(f"{path}, line {number}: {fault}")
+        yield AG_NEWS[row[0]], " ".join(row[1:])
 
 
 def read_each(read: Callable[[Path], Iterator[Text]], files: Files) -> Splits:
@@ -163,7 +160,7 @@ def hold_out_texts(
     Args:
         avoid: whether to draw texts that are there again, apart from case and spaces, last.
     """
-    keys = [" ".join(text.casefold().split()) if avoid else "" for _, text in texts]
+    keys = [fold(text) if avoid else "" for _, text in texts]
     counts, draw = Counter(keys), np.random.RandomState(SEED).permutation
 
     def order(places: list[int]) -> list[int]:

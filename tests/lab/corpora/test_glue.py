@@ -1,12 +1,15 @@
 """The published tables become examples of sentence_prediction; bad ones are named."""
 
+import io
+import re
+import sys
 from argparse import Namespace
 
 import pytest
 import torch
 from helpers import HEAD, make_classifier
 from published import write_archive, write_folder
-from script_helpers import contents, lines, sentence_prediction
+from script_helpers import ROOT, contents, lines, sentence_prediction
 
 import odeformers
 from fairseq_odeformers.inference import predict
@@ -222,6 +225,19 @@ def test_a_submission_of_scores_needs_a_regression(out, monkeypatch, capsys):
     with pytest.raises(SystemExit, match="^2$"):
         odeformers.main(line)
     assert "best.pt was not trained with --regression-target" in capsys.readouterr().err
+
+
+def test_pretraining_text_is_tokenised_like_the_tasks(tmp_path):
+    """By the Python within ``prepare_text.sh``, whose subwords the tasks take."""
+    script = (ROOT / "examples" / "macaron" / "prepare_text.sh").read_text()
+    [program] = re.findall(r'python -c "\n(.*?)" <', script, re.DOTALL)
+    raw, clean, _ = next(published_examples("RTE", "train"))
+    stdin, stdout = io.StringIO(f"{raw[0]}\n\n"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", stdin)
+        patch.setattr(sys, "stdout", stdout)
+        exec(program, {})
+    assert stdout.getvalue() == f"{clean[0]}\n\n"
 
 
 def test_what_is_left_out_is_counted(prepare, published):

@@ -356,6 +356,15 @@ def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
     assert load(prepare.out / "data-bin", "test") == [("no", "<unk> a text"), ("a b", "text <unk>")]
 
 
+def test_a_quote_that_no_spreadsheet_needs_is_text(prepare, tmp_path, vocab):
+    """Unless all cells of a column have some."""
+    tests = ['no\t"a text"', "a b\ttext"]
+    folder = write(tmp_path / "table", {**TABLE, "test.tsv": tests, "valid.tsv": tests[:1]})
+    prepare(f"{LINE} tsv", folder, "--vocab", vocab)
+    assert load(prepare.out / "data-bin", "test")[0] == ("no", "<unk> a text <unk>")
+    assert load(prepare.out / "data-bin", "valid") == [("no", "a text")]
+
+
 def test_quotes_of_texts_without_a_class_join_no_lines(prepare, tmp_path, vocab):
     """One may open a text, and another end a later one."""
     folder = write(tmp_path / "table", {**TABLE, "test.tsv": ['"a text', "text", 'a text"']})
@@ -442,7 +451,7 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         ("imdb", {}, r"test/neg/\S*, test/pos/\S*, train/neg/\S*, train/pos/"),
         ("agnews", {"test.csv": ['"5","a","b"']}, "test.csv, line 1: expected class"),
         ("agnews", {"test.csv": ['"1","a"']}, "test.csv, line 1: expected class"),
-        ("agnews", {"test.csv": ['"1","a","b', ""]}, "test.csv, line 2"),
+        ("agnews", {"test.csv": ['"1","a","b', ""]}, "test.csv, line 1: unexpected end"),
         ("agnews", {"train.csv": []}, "train.csv has no texts"),
     ],
 )

@@ -159,6 +159,11 @@ def warn_of_column(where: str, column: Column, train: Column) -> None:
         )
 
 
+def fold(text: str) -> str:
+    """What a text has in common with those that differ by case and spaces alone."""
+    return " ".join(text.casefold().split())
+
+
 def list_few(things: Sequence) -> str:
     """The first few things, and dots if there are more."""
     more = ["..."] if len(things) > SHOWN else []

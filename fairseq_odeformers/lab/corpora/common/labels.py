@@ -15,7 +15,7 @@ from fairseq.data import Dictionary
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.parser import did_you_mean
 
-from .checks import SHOWN, check_data
+from .checks import SHOWN, check_data, fold
 from .command import show_progress
 
 logger = logging.getLogger(__name__)
@@ -133,10 +133,9 @@ def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> No
 
 def normalise_class(name: str) -> str:
     """The name of a class without case, and without spaces and zeros that mean nothing."""
-    name = " ".join(name.casefold().split())
     with suppress(ValueError):
         return str(float(name))
-    return name
+    return fold(name)
 
 
 def hold_out(

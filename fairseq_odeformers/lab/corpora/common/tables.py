@@ -45,7 +45,9 @@ CODES = "ar bg cs da el et fi he hi hr hu id ja ko lt lv nb no pl ro sk sl sr sv
 BESIDE = {"text", "sentence", "language", *LANGUAGES, *CODES.split(), *chain(*LANGUAGES.values())}
 
 SEPARATORS = ",;\t"  # of a .csv, by the language of the spreadsheet
-DOUBLED = re.compile(r'(?:^|\t)"(?:[^"]|"")*""(?:[^"]|"")*"(?=\t|$)')  # a cell with such a mark
+# Quoted cells that have a quotation mark, or a tab.
+DOUBLED = re.compile(r'(?:^|\t)"(?:[^"]|"")*""(?:[^"]|"")*"(?=\t|$)')
+TAB_WITHIN = re.compile(r'(?:^|\t)"(?:[^"]|"")*\t')
 
 
 def is_table(path: Path) -> bool:
@@ -317,41 +319,36 @@ def is_quoted(path: Path, lines: Sequence[str]) -> bool:
     Raises:
         ValueError: it has quoted some, with doubled quotation marks, and others have single ones.
     """
-    if not any('"' in line for line in lines):
-        return False
     rows = [(number, row) for number, row in join_rows(lines) if any(row)]
+    marked = next((number for number, row in rows if '"' in "".join(row)), 0)
     single = next((number for number, row in rows if not is_clean(row, "\t")), 0)
-    clean = (
-        number
-        for number, line in enumerate(lines, 1)
-        if is_clean([line], "\t") and DOUBLED.search(line)
-    )
-    if single and (doubled := next(clean, 0)):
+    alone = (number for number, line in enumerate(lines, 1) if is_clean([line], "\t"))
+    doubled = next((number for number in alone if DOUBLED.search(lines[number - 1])), 0)
+    if single and doubled:
         raise ValueError(
             f"{path}, line {single}: a quotation mark that is not doubled, or opens a cell without "
             f"end, while line {doubled} is quoted as by a spreadsheet; correct the line, or save "
             "the table without quoting"
         )
-    if quoted := not single and is_clear([row for _, row in rows]):
+    if quoted := not single and is_spreadsheet([row for _, row in rows]):
         logger.info(f"{path}: quoted as by a spreadsheet, and read accordingly")
-    else:
-        number = single or next(number for number, row in rows if '"' in "".join(row))
-        logger.info(f"{path}: quotation marks, such as in line {number}, are text")
+    elif marked:
+        logger.info(f"{path}: quotation marks, such as in line {single or marked}, are text")
     return quoted
 
 
-def is_clear(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether no line within a row of several may be a row itself, with a single mark in its text.
+def is_spreadsheet(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the quotes of clean rows are not text: one has to be there, or a column has them all.
 
-    Otherwise the quotes of other cells tell: one is doubled, or all of a column are quoted.
+    A cell needs them for a quotation mark, a tab, or a line break. But a line with a tab may be a
+    row itself, and its marks single ones of two texts.
     """
     several = [row for row in rows if len(row) > 1]
     if any("\t" not in line for row in several for line in row[1:]):
         return all("\t" in "".join(row) for row in rows)
+    if any(DOUBLED.search("\n".join(row)) for row in rows):
+        return True
+    if any(TAB_WITHIN.search(row[0]) for row in rows if len(row) == 1):
+        return True
     first, last = (row[0].startswith('"') for row in rows), (row[-1].endswith('"') for row in rows)
-    return (
-        not several
-        or any(DOUBLED.search("\n".join(row)) for row in rows)
-        or len(several) < len(rows)
-        and (all(first) or all(last))
-    )
+    return len(several) < len(rows) and (all(first) or all(last))
