@@ -1,4 +1,4 @@
-"""All that this package changes in fairseq, torch, torch_xla, numpy, warnings and logging.
+"""All that this package changes in fairseq, torch, torch_xla, numpy, Hydra, warnings and logging.
 
 ``fairseq_odeformers`` calls :func:`apply` once, before anything else. ``table`` lists the changes;
 each has its reason, and what has to happen before it can go. The functions that make them are in

@@ -1,4 +1,4 @@
-"""Makes fairseq work with today's torch, torch_xla and numpy, and on a CPU.
+"""Makes fairseq work with today's torch, torch_xla, numpy and Hydra, and on a CPU.
 
 The only file that knows their versions. fairseq 0.12.2 is the release for Python up to 3.10.
 """
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.logging import meters
+from hydra.core.config_store import ConfigStore
 
 from .guest import trains_ours
 
@@ -55,6 +56,11 @@ def get_buckets(_, sizes, num_buckets):
     """fairseq's function, with numpy's present name of the argument."""
     shares = np.linspace(0, 100, num_buckets + 1)
     return np.unique(np.percentile(sizes, shares, method="lower")[1:])
+
+
+def share_config_store() -> None:
+    """Have Hydra's copies of its sources share the one store of options, which it never changes."""
+    ConfigStore.__deepcopy__ = lambda self, memo: self  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def call_main(original, cfg, main, **kwargs):
