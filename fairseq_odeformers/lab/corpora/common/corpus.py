@@ -190,13 +190,10 @@ def read_text(path: Path) -> Iterator[str]:
     """The lines of your own text, without carriage returns at their ends.
 
     Raises:
-        ValueError: a line has one elsewhere, where some programs end the line, or a NUL.
+        ValueError: a line has one elsewhere, where some programs end the line.
     """
     for number, line in enumerate(read_lines(path), start=1):
         line = line.rstrip("\r")
-        if "\0" in line:
-            fault = "no text, or UTF-16 (it has a NUL); save the file as text in UTF-8"
-            raise ValueError(f"{path}, line {number}: {fault}")
         if "\r" in line:
             raise ValueError(f"{path}, line {number}: a carriage return within the line; divide it")
         yield line

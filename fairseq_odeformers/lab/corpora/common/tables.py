@@ -53,7 +53,7 @@ TAB_WITHIN = re.compile(r'(?:^|\t)"(?:[^"]|"")*\t')
 def is_table(path: Path) -> bool:
     """Whether a path leads to a table, by its name, and not to a folder or an archive."""
     ending = Path(strip_compression(path.name)).suffix.lower()
-    return path.is_file() and ending in (".tsv", ".csv")
+    return path.is_file() and ending in (".tsv", ".csv", ".txt")
 
 
 def is_csv(path: Path) -> bool:
@@ -182,17 +182,19 @@ def find_columns(
         ValueError: it does not tell the columns apart.
     """
     known = {*others, *chain(*names.values())}
-    words = [own if (own := find_words(cell)) <= known else set() for cell in cells]
-    found = {name: [n for n, own in enumerate(words) if own & {*names[name]}] for name in names}
-    nothing_else = all(own for own, cell in zip(words, cells) if cell.strip())
-    if nothing_else:
-        found = {name: places for name, places in found.items() if places or name not in optional}
+    words = [find_words(cell) for cell in cells]
+    nothing_else = all(own <= known for own in words)
+    found: dict[str, list[int]] = {}
+    for name in names:
+        called = {*names[name]}
+        found[name] = [n for n, own in enumerate(words) if own & called and own <= known]
+        if nothing_else and name in optional and not found[name]:
+            del found[name]
     places = [*chain(*found.values())]
-    if len({*places}) == len(places) == sum(len(each) == 1 for each in found.values()):
-        if len(places) == len(found) > 0:
-            logger.info(f"{place} is a header: {', '.join(cells)}")
-            return places
-    if nothing_else and len({*map(str.casefold, cells)}) == len(cells) and any(words):
+    if places and all(map(len, found.values())) and len({*places}) == len(found) == len(places):
+        logger.info(f"{place} is a header: {', '.join(cells)}")
+        return places
+    if nothing_else and any(words) and len({*map(str.casefold, cells)}) == len(cells):
         raise ValueError(
             f"{place}: the header {', '.join(cells)} does not tell the columns apart; call them "
             f"{' and '.join(names)}"
