@@ -231,7 +231,7 @@ def add_user_dir(parser: ArgumentParser) -> None:
         metavar="DIR",
         action=ImportPlugin,
         default=[],
-        help="folder of a plugin of your own that has the model or task; may be given again",
+        help="folder of a plugin of your own that has the model or task",
     )
 
 

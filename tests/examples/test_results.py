@@ -216,8 +216,8 @@ def summaries():
             *(f"{name} {cost[arch]:.2f}" for name, arch in COSTS.items()),
             f"is {on_captions.replace(', 0.001', ' and 0.001')} on captions, "
             f"{on_software.replace(', ', ' and ')} on Debian texts",
-            f"{again:.1f} instead of {first:.1f}, from which they are "
-            f"{predicting - again:.1f} and {evolving - again:.1f} away",
+            f"{again:.1f} instead of {first:.1f}; they are {predicting - again:.1f} and "
+            f"{evolving - again:.1f} above that",
             f"`transject`, tuned; {cost['transject']:.1f} times",
             f"gains {', '.join(linear[:-1])} and {linear[-1]} times",
             f"trains {faster_at_equal_size('transformer_classifier_linear')} times as fast, "
