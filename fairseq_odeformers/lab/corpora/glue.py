@@ -10,10 +10,11 @@ order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are d
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from fairseq.data import Dictionary
@@ -89,23 +90,22 @@ class Tables:
         return {split: self.read_split(split, paths[name]) for split, name in self.files.items()}
 
     def read_split(self, split: str, path: Path) -> Iterator[list[str]]:
-        labelled = not split.startswith("test")
-        if labelled:
-            columns = (*self.sentences, self.label)
-            table = read_table(path, columns, self.header, self.ragged)
-        else:
-            table = read_table(path, self.sentences)
-        count = undecided = 0
-        for number, row in table:
-            if labelled and row[-1] == UNDECIDED:
-                undecided += 1
-                continue
-            if labelled:
-                row[-1] = self.target(row[-1], f"{path}, line {number}")
-            count += 1
-            yield row
-        if not count:
+        rows = self.read_labelled(path)
+        if split.startswith("test"):
+            rows = (row for _, row in read_table(path, self.sentences))
+        if (first := next(rows, None)) is None:
             raise ValueError(f"{path} has no examples")
+        yield from chain([first], rows)
+
+    def read_labelled(self, path: Path, others: Sequence[str] = ()) -> Iterator[list[str]]:
+        """The sentences of each example, further columns, and its label."""
+        columns = (*self.sentences, *others, self.label)
+        undecided = 0
+        for number, row in read_table(path, columns, self.header, self.ragged):
+            if row[-1] == UNDECIDED:
+                undecided += 1
+            else:
+                yield [*row[:-1], self.target(row[-1], f"{path}, line {number}")]
         if undecided:
             logger.info(f"{path}: skipped {undecided:,} with label {UNDECIDED}")
 
@@ -119,19 +119,15 @@ class Tables:
         expected = ", ".join(self.labels) or f"0 to {MAX_SCORE}"
         raise ValueError(f"{place}: {self.label} is {label!r}, expected {expected}")
 
-    def read_msr(self, files: Files) -> dict[str, Iterator[list[str]]]:
+    def read_msr(self, files: Files) -> dict[str, Iterable[list[str]]]:
         """MRPC from Microsoft's files: its development set is the pairs of a list."""
         ids = {line.strip() for line in read_lines(files[MSR_DEV_IDS])}
-        columns = (*self.sentences, self.label, "#1 ID", "#2 ID")
-        rows = [row for _, row in read_table(files[MSR_TRAIN], columns)]
-        if not any("\t".join(row[-2:]) in ids for row in rows):
+        train, valid = [], []
+        for *texts, one, two, label in self.read_labelled(files[MSR_TRAIN], ("#1 ID", "#2 ID")):
+            (valid if f"{one}\t{two}" in ids else train).append([*texts, label])
+        if not valid:
             raise ValueError(f"{files[MSR_DEV_IDS]} names no pair of {MSR_TRAIN}")
-
-        def choose_rows(listed: bool) -> Iterator[list[str]]:
-            return (row[:-2] for row in rows if ("\t".join(row[-2:]) in ids) == listed)
-
-        test = self.read_split("test", files[MSR_TEST])
-        return {"train": choose_rows(False), "valid": choose_rows(True), "test": test}
+        return {"train": train, "valid": valid, "test": self.read_split("test", files[MSR_TEST])}
 
     def corpus(self, task: str) -> Corpus[Labels]:
         name, sha256 = self.archive

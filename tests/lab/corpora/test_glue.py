@@ -322,10 +322,16 @@ def test_a_task_with_one_label_is_refused(prepare, tmp_path):
     prepare.refuses(named, line, write_folder(tmp_path / "from", files))
 
 
-def test_a_list_of_other_pairs_is_an_error(prepare, tmp_path):
+@pytest.mark.parametrize(
+    "label, listed, named",
+    [
+        (1, "11\t10", "mrpc_dev_ids.tsv names no pair of msr_paraphrase_train"),
+        (2, "10\t11", "msr_paraphrase_train.txt, line 2: Quality is '2', expected 0, 1"),
+    ],
+)
+def test_bad_files_of_microsoft_are_named(label, listed, named, prepare, tmp_path):
     header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-    tables = [header, "1\t10\t11\ta\tb"], [header], ["11\t10"]
+    tables = [header, f"{label}\t10\t11\ta\tb"], [header], [listed]
     names = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "mrpc_dev_ids.tsv"
     source = write_folder(tmp_path / "from", dict(zip(names, map(ended, tables))))
-    named = "mrpc_dev_ids.tsv names no pair of msr_paraphrase_train"
     prepare.refuses(named, "glue MRPC", source)
