@@ -40,7 +40,8 @@ PACKAGE = __package__ or ""
 
 def list_names(arguments: Sequence[str]) -> None:
     """Print the architectures by task and paper, and the tasks and criterions."""
-    packages = packages_of(listing_parser("list").parse_args(arguments))
+    parser = listing_parser("list", "Print the names of architectures, tasks and criterions.")
+    packages = packages_of(parser.parse_args(arguments))
     archs = architectures(packages)
     groups: dict[str, dict[str, str]] = {}
     for arch in sorted(archs, key=lambda arch: (place(arch), archs.index(arch))):
@@ -61,7 +62,7 @@ def list_options(arguments: Sequence[str]) -> None:
     Raises:
         ValueError: there is no such architecture.
     """
-    parser = listing_parser("options")
+    parser = listing_parser("options", "Print the options of an architecture and their defaults.")
     parser.add_argument("arch", help="name, as given to --arch")
     args = parser.parse_args(arguments)
     shown = architectures(packages_of(args))
@@ -84,9 +85,9 @@ def place(arch: str) -> tuple[int, int]:
     return kinds.index(kind), papers.index(paper_of(arch))
 
 
-def listing_parser(name: str) -> argparse.ArgumentParser:
+def listing_parser(name: str, text: str) -> argparse.ArgumentParser:
     """The parser of a command that also shows what plugins register."""
-    parser = Parser(prog=f"odeformers {name}", allow_abbrev=False)
+    parser = Parser(prog=f"odeformers {name}", description=text, allow_abbrev=False)
     add_user_dir(parser)
     return parser
 

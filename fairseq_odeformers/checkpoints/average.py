@@ -79,13 +79,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--inputs", metavar="FILE", type=Path, nargs="+", help="the checkpoints")
-    which.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="take the last in DIR")
-    parser.add_argument("--last", metavar="N", type=positive_int, help="how many of DIR")
-    parser.add_argument(
-        "--by", choices=FILE_NAMES, default="update", help="which in --checkpoint-dir (%(default)s)"
+    which.add_argument(
+        "--inputs", metavar="FILE", type=Path, nargs="+", help="checkpoints to average"
     )
-    parser.add_argument("--output", metavar="FILE", type=output_file, required=True)
+    which.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="folder of a training")
+    parser.add_argument("--last", metavar="N", type=positive_int, help="take the last N of DIR")
+    parser.add_argument(
+        "--by",
+        choices=FILE_NAMES,
+        default="update",
+        help="kind of checkpoints in DIR (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=output_file, required=True, help="file to write"
+    )
     args = parser.parse_args(arguments)
     if (args.checkpoint_dir is None) != (args.last is None):
         parser.error("--checkpoint-dir and --last go together")

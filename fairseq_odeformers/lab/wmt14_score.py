@@ -79,7 +79,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
 def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         prog="odeformers score-wmt14",
-        description=__doc__,
+        description=(__doc__ or "").replace("``", ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

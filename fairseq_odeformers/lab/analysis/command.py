@@ -56,7 +56,9 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     analyses = ("states", states, "test"), ("attention", attention, "valid")
     for name, module, split in (*analyses, ("spectra", spectra, None)):
-        command = commands.add_parser(name, help=module.__doc__, allow_abbrev=False)
+        command = commands.add_parser(
+            name, help=module.__doc__, description=module.__doc__, allow_abbrev=False
+        )
         command.add_argument(
             "checkpoints",
             metavar="CHECKPOINT",
