@@ -134,7 +134,7 @@ def test_a_table_has_a_class_and_text_in_each_line(end, prepare, tmp_path, vocab
 
 
 def test_texts_to_predict_need_no_class(prepare, tmp_path, vocab):
-    """If no line of the test set has a class, the texts are still the same."""
+    """If no line of the test set has a class, the texts are the same; they may have numbers."""
     texts = ["Text 7!", "", "are  text"]
     folder = write(tmp_path / "a", {**TABLE, "test.tsv": texts})
     log = prepare(f"{LINE} tsv", folder, "--vocab", vocab)
@@ -143,9 +143,12 @@ def test_texts_to_predict_need_no_class(prepare, tmp_path, vocab):
     assert not list(bare.glob("label/test.*"))
     table = write(tmp_path / "b", {**TABLE, "test.tsv": [f"no\t{text}" for text in texts]})
     prepare(f"{LINE} tsv", table, "--vocab", vocab, out=labelled.parent)
-    for suffix in ("bin", "idx"):
-        name = f"input0/test.{suffix}"
-        assert (bare / name).read_bytes() == (labelled / name).read_bytes()
+    rows = ["Id\tText", *(f"{number}\t{text}" for number, text in enumerate(texts))]
+    numbered = write(tmp_path / "c", {**TABLE, "test.tsv": rows})
+    prepare(f"{LINE} tsv", numbered, "--vocab", vocab, out=tmp_path / "numbered")
+    for name in ("input0/test.bin", "input0/test.idx"):
+        for data_bin in (labelled, tmp_path / "numbered" / "data-bin"):
+            assert (bare / name).read_bytes() == (data_bin / name).read_bytes()
 
 
 def test_a_given_validation_set_is_used(prepare, tmp_path, vocab):

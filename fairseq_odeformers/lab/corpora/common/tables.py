@@ -31,6 +31,7 @@ LABELLED: Names = {
     "class": ("label", "class", "category", "sentiment", "topic", "target", "rating"),
     "text": ("text", "sentence", "review", "comment", "content", "message", "document"),
 }
+KEYS = ("id", "idx", "index")  # what a header may call a column besides
 SIDES: Names = {
     "source": ("source", "src", "original", "input"),
     "target": ("target", "tgt", "trg", "translation", "output"),
@@ -108,7 +109,7 @@ def read_texts(path: Path, classes: Collection[str | None] = ()) -> list[Text]:
         ValueError: a line is not such a row, or has another class.
     """
     is_test = strip_compression(path.name) in ("test.tsv", "test.csv")
-    rows = read_table(path, LABELLED, optional=["class"] if is_test else [])
+    rows = read_table(path, LABELLED, ["class"] if is_test else [], KEYS)
     layout = show_row(path, "CLASS", "TEXT")
     if not rows:
         raise ValueError(f"{path}: there are no lines; give {layout}")
