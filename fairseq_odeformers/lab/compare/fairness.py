@@ -40,10 +40,12 @@ def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]
     Args:
         begun: the variants of runs that have begun.
     """
-    watch, known = Stopwatch(), {each.trial_label: each for each in begun if each.update_seconds}
-    baseline, variants, late = experiment.baseline, make_variants(experiment), []
+    watch, baseline = Stopwatch(), experiment.baseline
+    known = {each.trial_label: each for each in begun if each.update_seconds}
+    variants = make_variants(experiment)
     variants.sort(key=lambda variant: variant.architecture != baseline)
     fair: list[Variant] = []
+    late: list[str] = []  # names
     for number, variant in enumerate(variants, start=1):
         sizes = (each.parameters for each in (*begun, *fair) if each.architecture == baseline)
         target = next(sizes, 0) if experiment.match else 0
@@ -52,13 +54,14 @@ def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]
             if kept and (kept.size or not target or is_near(kept.parameters, target)):
                 variant = repeat_trial(variant, kept, experiment.match)
             else:
-                start = time.perf_counter()
-                most = 60 * variant.budget * PLANNING if variant.budget else math.inf
                 place = f"{number} of {len(variants)}"  # beside the output of the command
                 print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
+                most = 60 * variant.budget * PLANNING if variant.budget else math.inf
+                end = time.perf_counter() + most
                 variant = match_parameters(variant, target) if target else variant
-                variant = try_variant(variant, start + most)
-                late += [variant.label] if time.perf_counter() - start > most else []
+                variant = try_variant(variant, end)
+                if time.perf_counter() > end:
+                    late.append(variant.label)
             fair.append(fit_effort(variant))
             known[variant.trial_label] = fair[-1]
     if late:

@@ -226,12 +226,12 @@ def test_what_was_killed_resumes(finished, controls, tmp_path):
 def test_commands_that_begin_at_once_train_one_plan(data, tmp_path):
     """Updates by a budget, which each would count otherwise, are those of one of them."""
     out = tmp_path / "runs"
-    words = [word for word in line(data, out, *BOTH, "--budget", "2s")]
+    words = line(data, out, *BOTH, "--budget", "1s")
     commands = [Command(*words), Command(*words)]
     assert [command.end().status for command in commands] == [0, 0]
     assert [trainings(out, run) for run in runs(out)] == [(1, 0)] * 2
-    refused = refuse(*line(data, out, *BOTH, "--budget", "4s"))
-    assert "(budget 0:00:02 → 0:00:04); give another folder" in refused
+    refused = refuse(*line(data, out, *BOTH, "--budget", "3s"))
+    assert "(budget 0:00:01 → 0:00:03); give another folder" in refused
 
 
 def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):
