@@ -114,10 +114,10 @@ def preset(args):
 
 def test_a_plugin_is_listed(tmp_path):
     """In processes of their own, since what it registers stays; its preset has its own defaults."""
-    (tmp_path / "linked").symlink_to(ROOT / "examples" / "extending")
+    (tmp_path / "extending").symlink_to(ROOT / "examples" / "extending")
     (tmp_path / "preset").mkdir()
     (tmp_path / "preset" / "__init__.py").write_text(PRESET)
-    plugin = ["--user-dir", tmp_path / "linked", "--user-dir", tmp_path / "preset"]
+    plugin = ["--user-dir", tmp_path / "extending", "--user-dir", tmp_path / "preset"]
     listed = module("fairseq_odeformers", "list", *plugin)
     names = {
         "sentence_prediction.*": "implicit_transformer_classifier",

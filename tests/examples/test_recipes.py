@@ -243,13 +243,11 @@ def command_line(name, arch):
     return training_words(found.data, resolve_shares(options_of(found, arch), 1000))
 
 
-def parsed(line):
-    """What fairseq-train makes of a command line."""
+def parse(line):
+    """What fairseq-train reads from a command line."""
     if OLD and any(word.startswith("--report-") for word in line):
         pytest.skip("fairseq has no such metric yet")
-    parser = options.get_training_parser()
-    args = options.parse_args_and_arch(parser, line)
-    return resolved(args.arch, args)
+    return options.parse_args_and_arch(options.get_training_parser(), line)
 
 
 @pytest.mark.parametrize("name, arch, stated, source", ROWS)
@@ -261,7 +259,8 @@ def test_a_recipe_trains_as_its_source_says(name, arch, stated, source):
     stated = shlex.split(stated)
     names = [word[2:].replace("-", "_") for word in stated if word.startswith("--")]
     line = command_line(name, arch)
-    found, expected = (parsed([*line, *more]) for more in ([], stated))
+    read = (parse([*line, *more]) for more in ([], stated))
+    found, expected = (resolved(args.arch, args) for args in read)
     for option in names:
         assert str(found[option]) == str(expected[option]), source
 
@@ -274,7 +273,7 @@ def test_every_option_of_a_recipe_exists(name):
         key = f"{name} {part}".strip()
         for arch in recipe(key).architectures:
             if (key, arch) not in in_table:
-                parsed(command_line(key, arch))
+                parse(command_line(key, arch))
 
 
 @pytest.mark.parametrize("name", RECIPES)
