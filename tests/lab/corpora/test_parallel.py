@@ -197,7 +197,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
             {f"val.{lang}": f"{other}\nx\n".encode() for lang, other in (LANGS, LANGS[::-1])},
             "own/val.de, line 1: 'en' is the other language, and .*own/val.en has 'de'; swap",
         ),
-        ({"test.en": b"a\rb\n"}, "own/test.en, line 1: a carriage return within the line"),
+        ({"test.de": b"a\rb\r", "test.en": b"a\rb\r"}, "own/test.de.* carriage return"),
         ({"one.tsv": TSV + b"\xff\tb\n"}, "own/one.tsv, line 10: not UTF-8"),
         (
             {"one.tsv": TSV[:-6]},

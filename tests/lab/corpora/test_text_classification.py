@@ -431,7 +431,6 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         ),
         ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: 'no x'"),
         ("tsv", {"test.tsv": ["no\tx", "", "no\ty"]}, "test.tsv, line 2: ''"),
-        ("tsv", {"test.tsv": ["no\tx\rno\ty"]}, "test.tsv, line 1: a carriage return within"),
         ("tsv", {"test.tsv": ["text\tclass", "x\tno", "x\ty\tno"]}, "line 3: 3 columns, where"),
         ("tsv", {"test.tsv": ["class\ttext", "no\tx", "no"]}, "line 3: 1 columns, where"),
         *(

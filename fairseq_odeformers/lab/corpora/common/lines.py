@@ -113,14 +113,16 @@ def read_texts(names: Mapping[str, str], files: Files) -> dict[str, Iterator[str
 
 
 def clean_lines(path: Path) -> Iterator[str]:
-    """The lines that fairseq gets.
+    """The lines that fairseq gets, which ends a line at a carriage return as well.
 
     Raises:
-        ValueError: see :func:`.read_text`; or a line has one of fairseq's symbols, or the file has
-            no words.
+        ValueError: a line has a carriage return or one of fairseq's symbols, or the file has no
+            words.
     """
     empty = True
     for number, line in enumerate(read_text(path), start=1):
+        if "\r" in line:
+            raise ValueError(f"{path}, line {number}: a carriage return within the line; divide it")
         if symbols := RESERVED.intersection(line.split()):
             raise ValueError(
                 f"{path}, line {number}: {' '.join(sorted(symbols))} is a symbol of fairseq's; "

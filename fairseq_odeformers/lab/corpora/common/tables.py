@@ -256,7 +256,7 @@ def split_rows(path: Path) -> list[Row]:
     Raises:
         ValueError: some cells of a table are quoted, others have quotation marks that are not.
     """
-    lines = list(read_text(path))
+    lines = [line.replace("\r", " ") for line in read_text(path)]
     if is_csv(path):
         if lines and (given := re.fullmatch(r'"?sep=(.)"?\W*', lines[0])):  # a line of Excel's own
             return [(n + 1, row) for n, row in split_quoted(path, lines[1:], given[1])]
