@@ -8,6 +8,7 @@ from numbers import Real
 import torch
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.hub_utils import GeneratorHubInterface
+from fairseq.models import FairseqLanguageModel
 from torch import Tensor
 
 from fairseq_odeformers.data.moses import RawPairs
@@ -92,12 +93,17 @@ class Generator(GeneratorHubInterface):
             for an empty text.
 
         Raises:
-            TypeError, ValueError: see :meth:`translate`.
+            TypeError: the model is a translator, or see :meth:`translate`.
+            ValueError: see :meth:`translate`.
         """
+        if not isinstance(self.models[0], FairseqLanguageModel):
+            raise TypeError("score: only language models score a text; a translator translates")
         return apply_to_texts(partial(super().score, **options), sentences, dict)
 
     def generate(self, tokenized_sentences, beam=5, verbose=False, **options):
         """fairseq's method for tokens, which the others use; for errors see :meth:`translate`."""
+        if not all(map(torch.is_tensor, tokenized_sentences)):
+            raise TypeError("generate: give tensors of tokens; translate and sample take texts")
         check_whole("beam", beam)
         for name, value in options.items():
             kind = type(DEFAULTS.get(name))

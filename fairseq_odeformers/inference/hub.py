@@ -45,6 +45,10 @@ USES = {
     Kind.CLASSIFICATION: "odeformers predict, odeformers analyse and load_classifier",
     Kind.LANGUAGE_MODEL: "fairseq-eval-lm and load_language_model",
 }
+LATER = {  # what is no option of a loader
+    "beam": "give it to the methods of the loaded model",
+    "device": "give it to the loaded model's method to()",
+}
 CODES = ("code", "bpecodes")  # as fairseq's from_pretrained looks for them
 
 
@@ -128,8 +132,8 @@ def read_each(checkpoint) -> Iterator[Checkpoint]:
 
 def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name: str) -> Generator:
     """See :func:`load_translator`; *name* is what messages call models that derive from *base*."""
-    if "beam" in options:  # which the methods set
-        raise ValueError(f"beam {options['beam']!r}: give it to the methods of the loaded model")
+    for option in LATER.keys() & options.keys():
+        raise ValueError(f"{option} {options[option]!r}: {LATER[option]}")
     models, task, cfg = [], None, None
     for each in read_each(checkpoint):
         model_class = ARCH_MODEL_REGISTRY.get(each.arch, base)  # build refuses others

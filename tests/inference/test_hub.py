@@ -320,6 +320,8 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
             "sampling 'x': ",
         ),
         (load_translator, "transevolve", lambda m: m.translate({"1"}), "a sequence of texts"),
+        (load_translator, "transevolve", lambda m: m.generate("1"), "translate and sample take"),
+        (load_translator, "transevolve", lambda m: m.score("1"), "only language models score"),
         (load_language_model, "transject_lm", lambda m: m.sample(None), "^None: give a text or"),
         (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),
         (load_classifier, "transject", lambda model: model.classify("1", "x"), "batch_size 'x': "),
@@ -349,7 +351,7 @@ def test_a_path_is_one_text(path, data):
         load_translator(path, data / "words")
 
 
-@pytest.mark.parametrize("option, value", [("beam", 5), ("tokenized", "no")])
+@pytest.mark.parametrize("option, value", [("beam", 5), ("device", "cpu"), ("tokenized", "no")])
 def test_what_a_loader_would_ignore_is_refused(option, value, checkpoint, data):
     with pytest.raises(ValueError, match=f"^{option} {value!r}: give "):
         load_translator(checkpoint("transevolve"), data / "words", **{option: value})
