@@ -24,6 +24,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 
 from .figures import draw_learning_curves, draw_quality
 from .notes import (
+    LEAVES_OPEN,
     REMARK,
     RULES_OUT,
     Judged,
@@ -181,9 +182,15 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
 def give_verdict(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
     """What the differences from the baseline come to, and the notes that bear on it."""
     lines = [] if judged else ["No model has been scored."]
-    for table, differences in ((each.table, each.statistics.differences) for each in judged):
+    for each in judged:
+        table, differences = each.table, each.statistics.differences
         if others := [name for name in table.main if name != table.baseline]:
-            told = [f"{name} {explain(differences.get(name))}" for name in others]
+            notes = (note for note in (*of_trainings, *each.notes) if note.kind == LEAVES_OPEN)
+            unsettled = {name for note in notes for name in note.subjects}
+            told = [
+                explain(name, differences.get(name), bool({name, table.baseline} & unsettled))
+                for name in others
+            ]
             place = f"{table.split}, {table.checkpoint}"
             lines.append(f"{place}, {table.metric} against {table.baseline}: {'; '.join(told)}.")
     places: dict[Note, list[str]] = {note: [] for note in of_trainings}
@@ -200,12 +207,16 @@ def give_verdict(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Sect
     return Section("Verdict", warnings, lines=lines)
 
 
-def explain(difference: Difference | None) -> str:
-    """A difference from the baseline in words."""
+def explain(name: str, difference: Difference | None, unsettled: bool) -> str:
+    """A model's difference from the baseline in words, which a note may leave undecided."""
     if difference is None:
-        return "is not compared"
-    better = "is better" if difference.mean > 0 else "is worse"
-    return f"{better if difference.excludes_zero else 'is undecided'}, {difference}"
+        return f"{name} is not compared"
+    if not difference.excludes_zero:
+        return f"{name} is undecided, {difference}"
+    better = "better" if difference.mean > 0 else "worse"
+    if unsettled:
+        return f"{name} is {better} over these seeds, {difference}, but undecided"
+    return f"{name} is {better}, {difference}"
 
 
 def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:

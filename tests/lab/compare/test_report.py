@@ -146,7 +146,8 @@ def test_what_rules_a_comparison_out_takes_the_place_of_tests(tmp_path):
 
 
 def test_the_verdict_is_the_intervals_and_the_notes_that_bear_on_them(tmp_path):
-    """A note on one table of several names it; remarks are beside their tables."""
+    """What a note leaves open is undecided; a note on one table of several names it; remarks are
+    beside their tables."""
     scores = {"a": (70.0, 70.5, 71.0), "b": (72.0, 72.5, 73.1), "c": (69.0, 70.0, 73.0)}
     scores["d"] = (60.0, 60.5, 60.8)
     empty = ["", *CLASSES[1:]]
@@ -159,12 +160,28 @@ def test_the_verdict_is_the_intervals_and_the_notes_that_bear_on_them(tmp_path):
         rows.append(replace(rows[-1], split="other"))
     lines = report(write_comparison(tmp_path, *runs))
     verdict = "\n".join(part(lines, "Verdict"))
-    assert "test, best checkpoint, accuracy against a: b is better, +2.0 (" in verdict
-    assert "; c is undecided, +0.2 (" in verdict and "; d is worse, -10.1 (" in verdict
+    assert (
+        "test, best checkpoint, accuracy against a: b is better over these seeds, +2.0 (" in verdict
+    )
+    assert (
+        "; c is undecided, +0.2 (" in verdict
+        and "; d is worse over these seeds, -10.1 (" in verdict
+    )
+    assert "), but undecided" in verdict
     assert "other, best checkpoint, accuracy against a: b is undecided, +2.0; c" in verdict
     assert "\nother, best checkpoint: One seed says nothing" in verdict
     assert "are empty" not in verdict
     assert any("are empty" in line for line in part(lines, "test, best checkpoint"))
+
+
+def test_a_difference_that_no_note_leaves_open_is_decided(tmp_path):
+    runs = [
+        write_run(tmp_path, name, seed, score + seed, tuned="activation-fn relu")
+        for name, score in {"a": 70.0, "b": 90.0}.items()
+        for seed in (1, 2, 3)
+    ]
+    verdict = "\n".join(part(report(write_comparison(tmp_path, *runs)), "Verdict"))
+    assert "accuracy against a: b is better, +20.0 (" in verdict
 
 
 def test_another_baseline_may_be_named(tmp_path, capsys):
