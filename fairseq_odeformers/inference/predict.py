@@ -189,10 +189,11 @@ def predict_texts(
     """
 
     def encode(text: str, place: str) -> list[torch.Tensor]:
-        if text.partition("\t")[0] in classifier.classes and "\t" in text:
-            raise ValueError("a label before the text; give the column of texts alone (cut -f 2)")
-        if "\t" in text or "\r" in text:
-            raise ValueError("a tab or a carriage return; remove it")
+        if "\t" in text:
+            column = 2 if text.partition("\t")[0] in classifier.classes else "N"
+            raise ValueError(f"a tab; give the column of texts alone (cut -f {column})")
+        if "\r" in text:
+            raise ValueError("a carriage return; remove it")
         return classifier.encode(text, place)
 
     inputs = [tokens or [] for tokens in encode_lines(encode, texts, name)]

@@ -41,6 +41,7 @@ def read_texts(source: str) -> tuple[str, list[str]]:
 
     Raises:
         FileNotFoundError: there is no such file.
+        ValueError: it is a table, by its name.
     """
     if source == "-":
         name = "standard input"
@@ -48,6 +49,8 @@ def read_texts(source: str) -> tuple[str, list[str]]:
     elif not os.path.exists(source) or os.path.isdir(source):
         fault = "a folder" if os.path.isdir(source) else "no such file"
         raise FileNotFoundError(f"--text {source}: {fault}; give a file with a text per line")
+    elif ".csv" in Path(source).suffixes[-2:]:
+        raise ValueError(f"--text {source}: a table; save the column of texts, a text per line")
     else:
         name, lines = source, read_lines(Path(source))
     return name, [line.rstrip("\r") for line in lines]

@@ -150,7 +150,9 @@ def test_a_labelled_file_is_told_from_texts(predict, capsys):
     Path("text").write_text("left\t2 7 5\n")
     with pytest.raises(SystemExit):
         predict("classifier.pt", "--text", "text")
-    assert "text, line 1: a label before the text; give the column" in capsys.readouterr().err
+    assert (
+        "text, line 1: a tab; give the column of texts alone (cut -f 2)" in capsys.readouterr().err
+    )
 
 
 def test_text(predict, monkeypatch):

@@ -18,6 +18,7 @@ REFUSED = {
     "predict words --path classifier.pt --output made": {
         "--text absent --path cut.pt": "--text absent: no such file; give",
         "--text words": "--text words: a folder; give a file",
+        "--text labels.csv": "--text labels.csv: a table; save the column",
         "--text tab": "tab, line 2",
         "--text cr": "cr, line 2",
         "--split valid": "label/valid",
@@ -123,6 +124,7 @@ def write_files(folder):
     write_data(folder)
     write_splits(folder, test=4)
     Path("bare").mkdir()
+    Path("labels.csv").touch()
     for name, classes in (("two", "01"), ("turned", "210")):
         shutil.copytree("words", name)
         make_dictionary(classes).save(f"{name}/label/dict.txt")
