@@ -408,8 +408,12 @@ class Comparison:
 
 
 def find_tuning_seed(trainings: Iterable[Row]) -> int:
-    """The seed that options were tuned with: the first training that began has it."""
-    return min(trainings, key=lambda row: row.begun).seed
+    """The seed that options were tuned with: most settings were trained with it.
+
+    Of equal ones it is that of the first training that began; those of a seed may be trained anew.
+    """
+    seeds = [row.seed for row in sorted(trainings, key=lambda row: row.begun)]
+    return max(seeds, key=seeds.count, default=1)
 
 
 def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
@@ -418,8 +422,9 @@ def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
     Of equal ones, and before any training has ended, those that began first are chosen.
     """
     in_order, settings = sorted(trainings, key=lambda row: row.begun), {}
+    seed = find_tuning_seed(in_order)
     for name, rows in group(in_order, "architecture").items():
-        tried = (row for row in rows if row.seed == find_tuning_seed(in_order))
+        tried = (row for row in rows if row.seed == seed)
         settings[name] = max(tried, key=lambda row: row.quality, default=rows[0]).tuned
     return settings
 

@@ -110,11 +110,14 @@ def write_other(out):
 
 @pytest.mark.parametrize("maximized, chosen", [(True, "lr 2"), (False, "lr 3")])
 def test_the_setting_validates_best_with_the_seed_that_was_tuned_with(maximized, chosen):
-    """Whatever another seed has validated; NaN and what has not validated yet are not chosen."""
+    """Whatever another seed has validated, and if the runs of this one were trained anew.
+
+    NaN and what has not validated yet are not chosen.
+    """
     tried = {"lr 1": 5.0, "lr 2": 7.0, "lr 3": 4.0, "lr 4": math.nan, "lr 5": None}
-    row = replace(ROW, maximized=maximized, seed=5)
+    row = replace(ROW, maximized=maximized, seed=5, begun="2")
     rows = [replace(row, tuned=tuned, validation=value) for tuned, value in tried.items()]
-    other = replace(row, tuned="lr 1", seed=6, validation=9.0 if maximized else 0.0)
+    other = replace(row, tuned="lr 1", seed=6, validation=9.0 if maximized else 0.0, begun="1")
     rows = [*rows, other, replace(other, tuned="lr 2"), *rows[:1]]
     assert choose_settings(rows) == {"a": chosen}
 
