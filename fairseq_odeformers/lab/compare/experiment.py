@@ -385,18 +385,19 @@ class Loader(yaml.SafeLoader):
         text = kind is yaml.ScalarNode and implicit[0] and NOT_DECIMAL.match(value)
         return self.DEFAULT_SCALAR_TAG if text else super().resolve(kind, value, implicit)
 
-    def construct_mapping(self, node, deep=False):
-        """The dictionary of a node.
+    def compose_mapping_node(self, anchor):
+        """The node of a dictionary, whose ``<<`` are not yet replaced by the keys of others.
 
         Raises:
             ValueError: it has a key twice.
         """
+        node = super().compose_mapping_node(anchor)
         keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
         for key, count in keys.items():
             if count > 1:
                 line = node.start_mark.line + 1
                 raise ValueError(f"the key {key} is there twice, in what begins in line {line}")
-        return super().construct_mapping(node, deep)
+        return node
 
 
 NOT_DECIMAL = re.compile(r"[-+]?0[\dbox_]|[-+\d]+:")

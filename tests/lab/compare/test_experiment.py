@@ -91,6 +91,17 @@ def test_bad_recipes_name_the_file_and_the_key(changes, named, recipe):
         read(path)
 
 
+def test_a_key_replaces_that_of_a_merged_dictionary(tmp_path):
+    """Also if yet another one is made of both, higher up in the file."""
+    path = tmp_path / "recipe.yaml"
+    path.write_text(
+        "train: {a: &own {<<: &base {lr: 1, seed: 1}, lr: 2}}\nshared: {<<: *own, lr: 3}\n"
+    )
+    (content,) = read_parts(path).values()
+    assert content["train"]["a"] == {"lr": 2, "seed": 1}
+    assert content["shared"] == {"lr": 3, "seed": 1}
+
+
 @pytest.mark.parametrize(
     "text, named",
     [
