@@ -76,7 +76,7 @@ class Plan:
         with FileLock(self.out / f".{COMPARISON}.lock"):
             if read_begun(self.out) != begun:
                 return False
-            if not read_shared(self.out, begun):
+            if not begun or not (self.out / COMPARISON).exists():
                 write_yaml(self.out / COMPARISON, share(self.experiment))
             for run in self.tuning_runs() or self.best_runs():
                 run.begin()
@@ -121,24 +121,32 @@ class Shared:
     seed: int  # that options are tuned with
 
 
-def share(experiment: Experiment) -> Shared:
+def share(of: Experiment | Variant) -> Shared:
+    """What runs share, by their experiment or by one of them."""
+    if isinstance(of, Experiment):
+        options, tuned, seed = of.train, of.tune, of.tuning_seed
+    else:
+        options, tuned, seed = of.options, of.tried, of.seed
     limits = ("max-epoch", "max-update")
-    effort = {name: str(value) for name, value in experiment.train.items() if name in limits}
+    effort = {name: str(value) for name, value in options.items() if name in limits}
     return Shared(
-        data=experiment.data,
-        data_digest=experiment.data_digest,
-        task=experiment.task,
-        tune=" ".join(sorted(experiment.tune)),
-        effort={"budget": clock(60 * experiment.budget)} if experiment.budget else effort,
-        baseline=experiment.baseline,
-        seed=experiment.tuning_seed,
+        data=of.data,
+        data_digest=of.data_digest,
+        task=of.task,
+        tune=" ".join(sorted(tuned)),
+        effort={"budget": clock(60 * of.budget)} if of.budget else effort,
+        baseline=of.baseline,
+        seed=seed,
     )
 
 
 def read_shared(out: Path, begun: Mapping[Path, Variant]) -> Shared | None:
-    """What the runs share that have begun; None if none has, or its file is deleted."""
-    path = out / COMPARISON
-    return read_yaml(path, Shared) if begun and path.exists() else None
+    """What the runs share that have begun; by the first of them if the file is deleted."""
+    if not begun:
+        return None
+    if (out / COMPARISON).exists():
+        return read_yaml(out / COMPARISON, Shared)
+    return share(min(begun.values(), key=lambda variant: variant.begun))
 
 
 def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Experiment:

@@ -81,6 +81,12 @@ def continued(experiment, out):
     return join(experiment, out, read_begun(out))
 
 
+def variant_of(experiment):
+    known = {name: getattr(experiment, name) for name in ("data", "data_digest", "task")}
+    options = {**VARIANT.options, **experiment.train}
+    return replace(VARIANT, **known, options=options, baseline="a", seed=experiment.seeds[0])
+
+
 def begin(experiment, out):
     """A command that begins a run."""
     return Plan(continued(experiment, out), [VARIANT], out).begin({})
@@ -125,6 +131,18 @@ def test_another_comparison_is_told_a_free_folder(changes, named, experiment, tm
         (tmp_path / free).mkdir()
 
 
+def test_without_its_file_a_comparison_is_what_its_first_run_says(experiment, tmp_path):
+    out, one = tmp_path / "runs", variant_of(experiment)
+    first = continued(experiment, out)
+    Plan(first, [one], out).begin({})
+    (out / "comparison.yaml").unlink()
+    with pytest.raises(ValueError, match="max-epoch 3 → 4"):
+        continued(replace(experiment, train={"max-epoch": 4}), out)
+    again = continued(replace(experiment, architectures={"c": {}}, seeds=[2]), out)
+    assert again == replace(first, architectures={"c": {}}, seeds=[2])
+    assert Plan(again, [one], out).begin(read_begun(out)) and (out / "comparison.yaml").exists()
+
+
 def test_a_plan_is_made_anew_where_another_command_has_begun_runs(experiment, tmp_path):
     """It was made for the folder as it was; nothing of it is left there."""
     out = tmp_path / "runs"
@@ -150,7 +168,7 @@ def test_a_folder_with_other_files_is_refused(name, experiment, tmp_path):
     with pytest.raises(ValueError, match=f"^--out {out}: it has files .* --out {tmp_path}/runs-2$"):
         continued(experiment, out)
     (out / name).parent.mkdir(exist_ok=True)
-    write_yaml(out / name, VARIANT)
+    write_yaml(out / name, variant_of(experiment))
     assert continued(experiment, out) == joined
 
 
