@@ -230,6 +230,10 @@ def test_the_page_has_means_of_the_runs_of_both_figures():
     assert f"attention {variants[time]} (p = 0.28), with both {variants[skip + time]} " in notes
     for weight, text in (("4", "learns little ("), ("0.000976562", "4^-5 (0.000976562) has ")):
         assert f"{text}{weights['-arclength-weight' + weight]}, " in notes
+    summed = means("arclength", 7)
+    assert all(
+        f"{n} has {summed[f'-arclength-weight{n}']}" in notes for n in (0.5, 0.25, 0.125, 0.03)
+    )
 
 
 def test_the_published_sizes_are_means_of_their_runs():
