@@ -259,7 +259,8 @@ class Run:
         Args:
             lack: what the run lacks; "" if it has finished.
         """
-        rows = make_rows(read_yaml(self.folder / RUN, Variant), self.folder, lack)
+        begun = replace(read_yaml(self.folder / RUN, Variant), flaws=self.variant.flaws)
+        rows = make_rows(begun, self.folder, lack)
         write_rows(self.folder / RESULTS, rows)
         collect_rows(self.folder.parent)
 

@@ -182,17 +182,17 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"test,a.de": b"x\n", "test,a.en": b"x\n"}, "own: test,a.de: .*','"),
         (
             {"one.tsv": TSV + b"a b\n"},
-            "own/one.tsv, line 10: 1 columns; give two, source<tab>target",
+            "own/one.tsv, line 10: give two columns, source<tab>target, not 1",
         ),
         (
             {"one.tsv": TSV + b"a\tb\tc\n"},
-            "own/one.tsv, line 10: 3 columns; give two, source<tab>target",
+            "own/one.tsv, line 10: give two columns, source<tab>target, not 3",
         ),
         *(
             ({"one.tsv": header + TSV}, "own/one.tsv, line 1: the header .* call them source and")
             for header in (b"de\tfr\n", b"German\tSource\n", b"source (en)\ttarget (de)\n")
         ),
-        ({"one.tsv": b"de\ten\n" + TSV + b"a\tb\tc\n"}, "own/one.tsv, line 11: 3 columns"),
+        ({"one.tsv": b"de\ten\n" + TSV + b"a\tb\tc\n"}, "own/one.tsv, line 11: give two columns, .*, not 3"),
         (
             {f"val.{lang}": f"{other}\nx\n".encode() for lang, other in (LANGS, LANGS[::-1])},
             "own/val.de, line 1: 'en' is the other language, and .*own/val.en has 'de'; swap",

@@ -144,7 +144,7 @@ def read_pairs(path: Path, langs: Sequence[str]) -> list[Pair]:
     pairs, layout = [], show_row(path, "source", "target")
     for number, cells in read_table(path, name_sides(langs), others=BESIDE):
         if len(cells) != 2:
-            raise ValueError(f"{path}, line {number}: {len(cells)} columns; give two, {layout}")
+            raise ValueError(f"{path}, line {number}: give two columns, {layout}, not {len(cells)}")
         pairs.append((cells[0], cells[1]))
     if not pairs:
         raise ValueError(f"{path} is empty; give a pair per line, {layout}")
