@@ -192,7 +192,10 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
             ({"one.tsv": header + TSV}, "own/one.tsv, line 1: the header .* call them source and")
             for header in (b"de\tfr\n", b"German\tSource\n", b"source (en)\ttarget (de)\n")
         ),
-        ({"one.tsv": b"de\ten\n" + TSV + b"a\tb\tc\n"}, "own/one.tsv, line 11: give two columns, .*, not 3"),
+        (
+            {"one.tsv": b"de\ten\n" + TSV + b"a\tb\tc\n"},
+            "own/one.tsv, line 11: give two columns, .*, not 3",
+        ),
         (
             {f"val.{lang}": f"{other}\nx\n".encode() for lang, other in (LANGS, LANGS[::-1])},
             "own/val.de, line 1: 'en' is the other language, and .*own/val.en has 'de'; swap",
