@@ -125,11 +125,11 @@ def test_no_runs_have_no_progress(capsys):
 
 def test_a_run_that_has_failed_is_not_begun_again(tmp_path):
     """Even if nothing is known of why, and until the next command."""
-    run = Failing(tmp_path, VARIANT)
+    run = Failing(tmp_path / "run", VARIANT)
     launch([run], Machine(1, 0))
-    assert run.failure == "" and (tmp_path / TRAIN_LOG).read_text() == "begun\n"
+    assert run.failure == "" and (run.folder / TRAIN_LOG).read_text() == "begun\n"
     launch([run], Machine(1, 0))
-    assert (tmp_path / TRAIN_LOG).read_text() == "begun\nbegun\n"
+    assert (run.folder / TRAIN_LOG).read_text() == "begun\nbegun\n"
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def alive(mark):
     try:
         with open(f"/proc/{mark.name.rpartition('-')[2]}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second between open and read
         return False
 
 
