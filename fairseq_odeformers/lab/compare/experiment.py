@@ -309,7 +309,8 @@ def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
             )
         check_program(line, "score")
     experiment = replace(experiment, data=data, train=train, test_sets=test_sets)
-    return replace(experiment, data_digest=sha256(Path(data)), flaws=find_flaws(experiment))
+    flaws = {} if dry_run else find_flaws(experiment)
+    return replace(experiment, data_digest=sha256(Path(data)), flaws=flaws)
 
 
 def prepare_data(data: str, command: str, dry_run: bool) -> None:

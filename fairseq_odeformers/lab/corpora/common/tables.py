@@ -15,7 +15,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from fairseq_odeformers.data.classification import is_class_name
-from fairseq_odeformers.files import LONGEST_LINE, is_blank, read_lines
+from fairseq_odeformers.files import LONGEST_LINE, is_blank
 
 from .checks import list_few
 from .corpus import Files, read_text, strip_compression
@@ -69,8 +69,8 @@ def show_row(path: Path, *columns: str) -> str:
 
 def read_plain(path: Path) -> Iterator[Row]:
     """The rows of a published table: the cells of each line, between tabs, whatever they are."""
-    for number, line in enumerate(read_lines(path), start=1):
-        yield number, line.rstrip("\r").split("\t")
+    for number, line in enumerate(read_text(path), start=1):
+        yield number, line.split("\t")
 
 
 def read_labelled(files: Files) -> dict[str, list[Text]]:
