@@ -133,8 +133,8 @@ def prepare(arguments: Sequence[str]) -> None:
     if path not in corpora and os.path.exists(path):
         parser.error(
             f"{path}: say what it is: parallel --from {path} -s SOURCE -t TARGET for pairs of "
-            "sentences, text-classification tsv --from FOLDER for labelled text, or lm --from "
-            "FOLDER for text alone"
+            f"sentences, text-classification tsv --from {path} for labelled text, or lm --from "
+            f"{path} for text alone"
         )
     name = parser.parse_args(arguments[:1]).corpus
     run(f"odeformers prepare {name}", f"lab.corpora.{name.replace('-', '_')}:main", arguments[1:])

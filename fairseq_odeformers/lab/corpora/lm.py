@@ -6,10 +6,11 @@ from .common.lines import Lines, prepare_lines, text_corpus
 
 SOURCE = (
     "folder or archive (tar, zip) with train.txt, valid.txt and perhaps test.txt: tokenised text, "
-    "one sentence or paragraph per line; plain, .gz, .bz2 or .xz"
+    "one sentence or paragraph per line; plain, .gz, .bz2 or .xz; or one such .txt, whose last "
+    "tenths become validation and test set"
 )
 
 
 def main(arguments: Sequence[str]) -> None:
     corpus = text_corpus(Lines())
-    prepare_lines("lm", "your own tokenised text", SOURCE, corpus, arguments, required=True)
+    prepare_lines("lm", "your own tokenised text", SOURCE, corpus, arguments, own=True)

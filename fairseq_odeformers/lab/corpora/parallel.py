@@ -23,7 +23,7 @@ from .common.checks import fold
 from .common.command import add_number, make_parser, parse_options, preparing
 from .common.corpus import read_text, strip_compression
 from .common.pairs import Pair, Pairs, pair_up
-from .common.tables import BESIDE, find_columns, name_sides, read_pairs
+from .common.tables import find_columns, name_sides, read_pairs
 
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
 
@@ -67,7 +67,7 @@ def has_header(paths: tuple[Path, Path], langs: Sequence[str]) -> bool:
         ValueError: each names the other side.
     """
     cells = [next(read_text(path), "") for path in paths]
-    columns = find_columns(f"{paths[0]}, line 1", cells, name_sides(langs), others=BESIDE)
+    columns = find_columns(f"{paths[0]}, line 1", cells, name_sides(langs))
     if columns == [1, 0]:
         raise ValueError(
             f"{paths[0]}, line 1: {cells[0]!r} is the other language, and {paths[1]} has "

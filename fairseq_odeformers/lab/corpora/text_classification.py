@@ -45,9 +45,9 @@ from .common.command import (
     preparing,
     step,
 )
-from .common.corpus import Corpus, Download, Files, fingerprint, match
+from .common.corpus import Corpus, Download, Files, fingerprint
 from .common.labels import POSITIONS, Encoded, Labels, hold_out
-from .common.tables import Text, is_table, read_labelled, split_quoted
+from .common.tables import Text, read_labelled, split_quoted
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ AG_NEWS_FILES = [
         "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699",
     ),
 ]
-TABLES = Download("", ["train.[ct]sv", "valid.[ct]sv", "test.[ct]sv"])
+TABLES = Download("", [f"{split}.tsv|{split}.csv" for split in ("train", "valid", "test")])
 CORPORA = {
     "imdb": Corpus([IMDB], partial(read_each, read_imdb), Labels(("neg", "pos"))),
     "agnews": Corpus(
@@ -114,7 +114,7 @@ CORPORA = {
         Labels(tuple(AG_NEWS.values())),
         optional=["valid.csv"],
     ),
-    "tsv": Corpus([TABLES], read_labelled, Labels(()), optional=["valid.[ct]sv"]),
+    "tsv": Corpus([TABLES], read_labelled, Labels(()), optional=["valid.tsv|valid.csv"]),
 }
 SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "
@@ -235,13 +235,8 @@ def main(arguments: Sequence[str]) -> None:
     corpus = CORPORA[args.data]
     if args.source is None and not corpus.downloads[0].url:
         parser.error(f"{args.data} needs --from")
-    one = args.source and args.data == "tsv" and is_table(args.source)
-    table = args.source if one else None
-    if table and match(table.name, TABLES.files):
-        parser.error(
-            f"--from {table}: give the folder with train.tsv, test.tsv (or .csv), or give the file "
-            "another name to have a test set drawn from it"
-        )
+    endings = [".tsv", ".csv", ".txt"] if args.data == "tsv" else []
+    table = corpus.one_text(args.source, *endings)
     if table is None and args.test_fraction is not None:
         parser.error("--test-fraction divides one table; the source has a test set")
     if table and args.test_fraction is None:

@@ -1,5 +1,7 @@
 """Your own tokenised text becomes a data set for a language model; mistakes in it are named."""
 
+import gzip
+
 import pytest
 from fairseq.data import Dictionary, data_utils
 from published import write_archive, write_folder
@@ -34,6 +36,29 @@ def test_your_own_text_is_not_held_against_a_published_one(prepare, tmp_path, wa
     assert f"{source} has no test.txt; that split is left out" in said
     assert not any("published" in line for line in said)
     assert not list((prepare.out / "data-bin").glob("test*"))
+
+
+def test_one_text_is_divided(prepare, tmp_path):
+    """In its order: the last tenths are held out."""
+    text = "".join(f"line {n}\n" for n in range(25)).encode()
+    prepare(
+        "lm", write_folder(tmp_path / "texts", {"own.txt.gz": gzip.compress(text)}) / "own.txt.gz"
+    )
+    data_bin = prepare.out / "data-bin"
+    assert sentences(data_bin, "train") == [f"line {n} </s>" for n in range(21)]
+    assert len(sentences(data_bin, "valid")) == len(sentences(data_bin, "test")) == 2
+
+
+@pytest.mark.parametrize(
+    "name, text, named",
+    [
+        ("own.txt", b"a\n" * 9, "own.txt has 9 lines; give 10 or more"),
+        ("own.txt", b"a\n" * 9 + b"<pad>\n", "own.txt, line 10: <pad> is a symbol"),
+        ("train.txt", b"a\n" * 99, "--from .*train.txt: give its folder, or give the file another"),
+    ],
+)
+def test_one_text_that_cannot_be_divided_is_refused(name, text, named, prepare, tmp_path):
+    prepare.refuses(named, "lm", write_folder(tmp_path / "texts", {name: text}) / name)
 
 
 @pytest.mark.parametrize(

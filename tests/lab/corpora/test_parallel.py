@@ -182,11 +182,11 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"test,a.de": b"x\n", "test,a.en": b"x\n"}, "own: test,a.de: .*','"),
         (
             {"one.tsv": TSV + b"a b\n"},
-            "own/one.tsv, line 10: give two columns, source<tab>target, not 1",
+            "own/one.tsv, line 10: expected 2 columns, source<tab>target, found 1",
         ),
         (
             {"one.tsv": TSV + b"a\tb\tc\n"},
-            "own/one.tsv, line 10: give two columns, source<tab>target, not 3",
+            "own/one.tsv, line 10: expected 2 columns, source<tab>target, found 3",
         ),
         *(
             ({"one.tsv": header + TSV}, "own/one.tsv, line 1: the header .* call them source and")
@@ -194,7 +194,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ),
         (
             {"one.tsv": b"de\ten\n" + TSV + b"a\tb\tc\n"},
-            "own/one.tsv, line 11: give two columns, .*, not 3",
+            "own/one.tsv, line 11: expected 2 columns, .*, found 3",
         ),
         (
             {f"val.{lang}": f"{other}\nx\n".encode() for lang, other in (LANGS, LANGS[::-1])},
@@ -207,7 +207,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
             "one.tsv has 8 pairs, .* whose sides .* --valid 4 and --test 4 take 8",
         ),
         ({"one.tsv": TSV * 2}, "one.tsv has 18 pairs, and 0 whose sides .*text-classification tsv"),
-        ({"one.tsv": b""}, "own/one.tsv is empty; give a pair per line, source<tab>target"),
+        ({"one.tsv": b""}, "own/one.tsv is empty"),
     ],
 )
 def test_bad_text_is_named(changes, named, prepare, tmp_path):
@@ -241,7 +241,7 @@ def test_a_spreadsheet_is_read_as_the_pairs_that_it_shows(header, order, prepare
     outs = [tmp_path / "plain", tmp_path / "quoted"]
     prepare(LINE, write_pairs(tmp_path / "plain.tsv", pairs), out=outs[0])
     rows = ({"s": f'"{s.replace(QUOTE, QUOTE * 2)}"', "t": t, "i": "7"} for s, t in pairs)
-    source = write_pairs(tmp_path / "quoted.tsv", [[row[cell] for cell in order] for row in rows])
+    source = write_pairs(tmp_path / "quoted.csv", [[row[cell] for cell in order] for row in rows])
     source.write_text(header + source.read_text())
     prepare(LINE, source, out=outs[1])
     assert plain_splits(outs[0]) == plain_splits(outs[1])
@@ -263,7 +263,7 @@ def test_a_header_of_two_files_is_no_pair(header, prepare, tmp_path, warnings):
 
 
 def test_quotes_of_plain_text_stay(prepare, tmp_path):
-    pairs = [(f'"{n}" sagt er', f'"{n}"') for n in range(40)]
+    pairs = [(f'"{n}" sagt er', f'"{n}"') for n in range(40)] + [("sie", 'also "she"')]
     prepare(LINE, write_pairs(tmp_path / "own.tsv", pairs))
     splits = plain_splits(prepare.out)
     assert all("&quot;" in target for part in splits.values() for _, target in part)
@@ -271,7 +271,7 @@ def test_quotes_of_plain_text_stay(prepare, tmp_path):
 
 def test_a_table_that_may_be_read_in_two_ways_is_refused(prepare, tmp_path):
     pairs = [*sentences(20, 1), ('"er sagt ""ja"""', "x"), ('ein "Wort"', "y")]
-    named = "own.tsv, line 22: a quotation mark .* while line 21 is quoted as"
+    named = "own.tsv, line 21: quoted as by a spreadsheet"
     prepare.refuses(named, LINE, write_pairs(tmp_path / "own.tsv", pairs))
 
 

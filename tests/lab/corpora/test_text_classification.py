@@ -21,7 +21,7 @@ TABLE = {
     "train.tsv": [
         f"{label}\tText {n}, a {label} one." for n in range(20) for label in ("no", "a b")
     ],
-    "test.tsv": ["no\tText 7!", "a b\t", "no\tTabs\tare  text", "a b\tÜber [SEP] 中\u200b"],
+    "test.tsv": ["no\tText 7!", "a b\t", "no\tSpaces are  text", "a b\tÜber [SEP] 中\u200b"],
 }
 NEWS = {
     "train.csv": ['"4","A ""b"", c","d\ne"', '"1","f","g"', '"2","h","i"', '"3","j","k"'],
@@ -122,7 +122,7 @@ def test_a_table_has_a_class_and_text_in_each_line(end, prepare, tmp_path, vocab
     assert load(data_bin, "test") == [
         ("no", "text 7 !"),
         ("a b", ""),
-        ("no", "tabs are text"),
+        ("no", "spaces are text"),
         ("a b", "uber [ sep ] <unk>"),
     ]
     assert (data_bin / "label" / "dict.txt").read_text() == "a b 1\nno 1\n"
@@ -223,8 +223,8 @@ QUOTED = [
     *('wild\t"the sea\n""far"" away"', 'calm\tno quotes\t""', '"wild"\t"no\nrow\tof its own"'),
 ]
 PLAIN = [
-    *('calm\ta "quiet" day', "wild\tthe wind, the  sea", "calm\tstill\there"),
-    *('wild\tthe sea "far" away', "calm\tno quotes\t", "wild\tno row\tof its own"),
+    *('calm\ta "quiet" day', "wild\tthe wind, the  sea", "calm\tstill here"),
+    *('wild\tthe sea "far" away', "calm\tno quotes\t", "wild\tno row of its own"),
 ]
 
 
@@ -232,8 +232,8 @@ PLAIN = [
 def test_a_spreadsheet_is_read_as_the_table_that_it_shows(header, prepare, tmp_path):
     """Its quotes and its header are no text, and line breaks in a cell are spaces."""
     outs = {}
-    for name, lines in (("quoted", [*header, *QUOTED * 8]), ("plain", PLAIN * 8)):
-        folder = write(tmp_path / name, {"train.tsv": lines, "test.tsv": lines[:-1]})
+    for name, lines in (("csv", [*header, *QUOTED * 8]), ("tsv", PLAIN * 8)):
+        folder = write(tmp_path / name, {f"train.{name}": lines, f"test.{name}": lines[:-1]})
         outs[name] = tmp_path / f"{name}-out"
         prepare(f"{LINE} tsv --vocab-size 60", folder, out=outs[name])
     data = [contents(out / "data-bin") for out in outs.values()]
@@ -278,7 +278,7 @@ TABLES = [
         "test.csv": [*table(end=","), "", ",,", ""],
     },
     {
-        "tsv": [
+        "csv": [
             "sentence\tlabel",
             *('"{}"\t{}'.format(b.replace('"', '""'), a) for a, b in CELLS * 8),
         ],
@@ -325,12 +325,17 @@ def test_one_table_is_divided(name, prepare, tmp_path, vocab):
 @pytest.mark.parametrize(
     "name, rows, named",
     [
-        ("own.csv", ["a,b", "a;b"], "own.csv, line 2: 'a;b' .*give CLASS,TEXT"),
-        ("own.csv", ["a,b", "a,b,c"], "own.csv, line 2: 3 columns; put a text with commas"),
+        ("own.csv", ["a,b", "a;b"], "own.csv, line 2: expected 2 columns, class,text, found 1"),
+        (
+            "own.csv",
+            ["a,b", "a,b,c"],
+            "own.csv, line 2: .* found 3; correct the line, or put its cells in quotes",
+        ),
         ("own.csv", ["a,b", '"a,b', "c"], "own.csv, line 2: .*correct the row's quotes"),
         ("own.csv", ["a,b", "b,a"] * 2, "--test-fraction 0.1: of 4 training texts"),
-        ("own.csv", [], "own.csv: there are no lines; give CLASS,TEXT"),
-        ("train.csv", ["a,b"], "--from .*train.csv: give the folder"),
+        ("own.csv", [], "own.csv is empty"),
+        ("own.xlsx", ["a,b"], "--from .*own.xlsx: a spreadsheet; save its table as .csv"),
+        ("train.csv", ["a,b"], "--from .*train.csv: give its folder"),
     ],
 )
 def test_a_refusal_leaves_no_folder(name, rows, named, prepare, tmp_path, vocab):
@@ -347,44 +352,60 @@ def test_two_tables_of_one_set_are_refused(prepare, tmp_path, vocab):
 
 
 def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
-    """Also where one opens a text and another ends the next, which has a class before it."""
+    """Also around some of the texts, and where one opens a text and another ends the next."""
     lines = ['a b\t"Text" is, a "text"', 'no\t"a text"'] * 20
-    tests = ['no\t"a text', 'a b\ttext"']
+    tests = ['no\t"a text', 'a b\ttext"', 'no\t"a" text']
     folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": tests, "valid.tsv": lines})
     prepare(f"{LINE} tsv", folder, "--vocab", vocab)
     assert load(prepare.out / "data-bin", "valid")[:2] == [
         ("a b", "<unk> text <unk> is , a <unk> text <unk>"),
         ("no", "<unk> a text <unk>"),
     ]
-    assert load(prepare.out / "data-bin", "test") == [("no", "<unk> a text"), ("a b", "text <unk>")]
-
-
-def test_a_quote_that_no_spreadsheet_needs_is_text(prepare, tmp_path, vocab):
-    """Unless all cells of a column have some."""
-    tests = ['no\t"a text"', "a b\ttext"]
-    folder = write(tmp_path / "table", {**TABLE, "test.tsv": tests, "valid.tsv": tests[:1]})
-    prepare(f"{LINE} tsv", folder, "--vocab", vocab)
-    assert load(prepare.out / "data-bin", "test")[0] == ("no", "<unk> a text <unk>")
-    assert load(prepare.out / "data-bin", "valid") == [("no", "a text")]
-
-
-def test_quotes_of_texts_without_a_class_join_no_lines(prepare, tmp_path, vocab):
-    """One may open a text, and another end a later one."""
-    folder = write(tmp_path / "table", {**TABLE, "test.tsv": ['"a text', "text", 'a text"']})
-    assert "test: 3 examples" in prepare(f"{LINE} tsv", folder, "--vocab", vocab)
+    assert load(prepare.out / "data-bin", "test") == [
+        ("no", "<unk> a text"),
+        ("a b", "text <unk>"),
+        ("no", "<unk> a <unk> text"),
+    ]
 
 
 @pytest.mark.parametrize(
-    "lines, named",
+    "name, lines, named",
     [
-        ([*QUOTED[:2] * 20, 'calm\ta "quiet" day'], "line 101: a quotation mark .* line 1 is"),
-        ([QUOTED[0], '"calm"\t"no', *PLAIN], "line 2: .*opens a cell without end, .* line 1 is"),
-        (["stimmung\tbericht", *PLAIN], "line 1: 'stimmung' looks like a header; remove it"),
+        ("tsv", [*PLAIN, 'calm\t"a ""quiet"" day"'], "line 7: quoted as by a spreadsheet"),
+        ("tsv", [f'"calm"\t"{n}"' for n in range(9)], "line 2: quoted as by .* call the file .csv"),
+        ("tsv", ["label\ttext", *(f'calm\t"{n}"' for n in range(9))], "line 2: quoted as by"),
+        ("tsv", [*PLAIN[1:3], 'calm\t"the', 'calm\tsea"'], "line 3: quoted as by"),
+        ("tsv", ['"calm"\tx', *PLAIN], "line 1: no class can be called '\"calm\"'"),
+        (
+            "tsv",
+            ["1\tcalm\tx", "2\twild\ty"],
+            "line 1: expected 2 columns, class<tab>text, found 3",
+        ),
+        (
+            "tsv",
+            ["class\ttext", "1\tcalm\tx"],
+            "line 2: expected 2 columns, class<tab>text, found 3",
+        ),
+        (
+            "csv",
+            ["calm,the wind; the sea"],
+            "line 1: commas or semicolons .* begin .* with a header",
+        ),
+        ("csv", ["3,5;calm"] * 9, "line 1: commas or semicolons"),
+        (
+            "tsv",
+            ["stimmung\tbericht", *PLAIN],
+            "line 1: no other line has the class stimmung; call",
+        ),
+        ("csv", ["stimmung,bericht", *["a,b"] * 9], "line 1: no other line has the class stimmung"),
+        ("csv", ["class,text"], "has no rows below its header"),
     ],
 )
-def test_a_table_that_may_be_read_in_two_ways_is_refused(lines, named, prepare, tmp_path, vocab):
-    folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": lines})
-    prepare.refuses(f"t.*.tsv, {named}", f"{LINE} tsv", folder, "--vocab", vocab)
+def test_a_table_that_may_be_read_in_two_ways_is_refused(
+    name, lines, named, prepare, tmp_path, vocab
+):
+    source = write(tmp_path / "table", {f"own.{name}": lines}) / f"own.{name}"
+    prepare.refuses(f"own.{name},? {named}", f"{LINE} tsv", source, "--vocab", vocab)
 
 
 def test_a_part_of_each_class_is_held_out(prepare, tmp_path, vocab):
@@ -412,7 +433,7 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(prepare, t
 
 def test_a_file_in_place_of_its_folder(prepare, tmp_path):
     folder = write(tmp_path / "table", TABLE)
-    named = "train.tsv: give the folder with train.tsv, test.tsv"
+    named = "train.tsv: give its folder, or give"
     prepare.refuses(named, f"{LINE} tsv", folder / "train.tsv")
 
 
@@ -427,28 +448,45 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         (
             "tsv",
             {"test.tsv": [f"{'x' * 99}\ty"]},
-            "line 1: x{40} is not one of a b, no; .*CLASS<tab>",
+            "line 1: x{40} is not one of a b, no; .*class<tab>",
         ),
-        ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: 'no x'"),
-        ("tsv", {"test.tsv": ["no\tx", "", "no\ty"]}, "test.tsv, line 2: ''"),
-        ("tsv", {"test.tsv": ["text\tclass", "x\tno", "x\ty\tno"]}, "line 3: 3 columns, where"),
-        ("tsv", {"test.tsv": ["class\ttext", "no\tx", "no"]}, "line 3: 1 columns, where"),
+        ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: .* class<tab>text, found 1"),
+        ("tsv", {"test.tsv": ["no\tx", "", "no\ty"]}, "test.tsv, line 2: .* found 1"),
+        (
+            "tsv",
+            {"test.tsv": ["text\tclass", "x\tno", "x\ty\tno"]},
+            "line 3: .* text<tab>class, found 3",
+        ),
+        ("tsv", {"test.tsv": ["class\ttext", "no\tx", "no"]}, "line 3: .* found 1"),
         *(
-            ("tsv", {"test.tsv": [header, "x\tno\tno"]}, "line 1: the header .* call them class")
+            ("tsv", {"test.tsv": [header, "x\tno\tno"]}, "line 1: the header .* call them ")
             for header in ("text\tlabel\tcategory", "Review\tsentence", "text_label\ttext")
         ),
-        ("tsv", {"train.tsv": ["\tx"]}, r"train.tsv, line 1: '\\tx'"),
+        ("tsv", {"train.tsv": ["\tx"]}, "train.tsv, line 1: no class can be called ''"),
         (
             "tsv",
             {"test.tsv": ["no\tx", "no\t\udce4"]},
             "test.tsv, line 2: not UTF-8 .* with iconv -f latin1",
         ),
-        ("tsv", {"train.tsv": []}, "train.tsv: there are no lines; give CLASS<tab>TEXT"),
+        ("tsv", {"train.tsv": []}, "train.tsv is empty"),
         ("tsv", {"train.tsv": ["no\tx", "<s>\ty"]}, "train.tsv, line 2: .* '<s>'"),
         ("tsv", {"train.tsv": ["<unk>\tx"]}, "train.tsv, line 1: .* '<unk>'"),
         ("tsv", {"train.tsv": ["n\x85o\tx"]}, r"train.tsv, line 1: .* 'n\\x85o'"),
-        ("tsv", {"train.tsv": ["no\tx", "a b\t"]}, "test.tsv, line 2: a b is not one of no;"),
-        ("tsv", {"train.tsv": ["no\tx", "a b\ty"]}, "--valid-fraction 0.1: of 2 training texts"),
+        (
+            "tsv",
+            {"train.tsv": ["no\tx", "no\tx", "a b\t"]},
+            "test.tsv, line 2: a b is not one of no;",
+        ),
+        (
+            "tsv",
+            {"train.tsv": ["no\tx", "no\tz", "a b\ty"]},
+            "--valid-fraction 0.1: of 3 training texts",
+        ),
+        (
+            "tsv",
+            {"train.tsv": None},
+            "table has no train.tsv or train.csv; give a folder or archive",
+        ),
         ("imdb", {}, r"test/neg/\S*, test/pos/\S*, train/neg/\S*, train/pos/"),
         ("agnews", {"test.csv": ['"5","a","b"']}, "test.csv, line 1: expected class"),
         ("agnews", {"test.csv": ['"1","a"']}, "test.csv, line 1: expected class"),
@@ -458,7 +496,8 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
 )
 def test_bad_files_are_named(name, files, named, prepare, tmp_path, vocab):
     whole = NEWS if name == "agnews" else TABLE
-    folder = write(tmp_path / "table", {**whole, **files})
+    there = {name: lines for name, lines in {**whole, **files}.items() if lines is not None}
+    folder = write(tmp_path / "table", there)
     prepare.refuses(named, f"{LINE} {name}", folder, "--vocab", vocab)
 
 

@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 SETTINGS = "settings.json"  # the options that a folder was prepared with
 SILENCE = 30  # seconds between lines of progress where there is no terminal
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
 
 Item = TypeVar("Item")
@@ -111,6 +112,8 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
     check_path(args.out, "--out", ":,")
     if args.source:
         check_regular(args.source)
+        if args.source.suffix.lower() in SPREADSHEETS:
+            parser.error(f"--from {args.source}: a spreadsheet; save its table as .csv")
     return args
 
 

@@ -44,9 +44,9 @@ class Download(NamedTuple):
 
     Attributes:
         url: of a tar or zip archive, or of a single file; "" for the user's own files.
-        files: names of the files to take, or patterns of names, as for ``Path.match``. A name has
-            as many folders as its pattern, such as ``train/pos/*.txt``, and no ending of a
-            compressed file.
+        files: names of the files to take, or patterns of names, as for ``Path.match``, or several
+            between ``|``. A name has as many folders as its pattern, such as ``train/pos/*.txt``,
+            and no ending of a compressed file.
         sha256: of what is at the URL, if it is known.
     """
 
@@ -102,7 +102,7 @@ class Corpus(Generic[Writer]):
             """In the order of the patterns; ``2.txt`` is before ``10.txt``."""
             parts = re.split("([0-9]+)", name)  # every second part is a number
             numbers = [int(part) if index % 2 else part for index, part in enumerate(parts)]
-            return *(not Path(name).match(pattern) for pattern in patterns), numbers
+            return *(not fits(name, pattern) for pattern in patterns), numbers
 
         return {name: files[name] for name in sorted(files, key=order)}
 
@@ -134,7 +134,8 @@ class Corpus(Generic[Writer]):
         """
         names: set[str] = set()
         wanted = [pattern for pattern in patterns if pattern not in self.optional]
-        fault = f"is damaged, or no tar or zip archive; give the folder with {', '.join(wanted)}"
+        listed = ", ".join(wanted).replace("|", " or ")
+        fault = f"is damaged, or no tar or zip archive; give the folder with {listed}"
         with naming_faults(place, fault):
             for path, open_file in show_progress(list_files(place), place.name, " files"):
                 if name := match(path, patterns):
@@ -142,18 +143,38 @@ class Corpus(Generic[Writer]):
                         raise ValueError(f"{place} has more than one {name}; keep one")
                     names.add(name)
                     yield path, name, open_file
-        if absent := [p for p in wanted if not any(Path(name).match(p) for name in names)]:
+        if absent := sorted(p for p in wanted if not any(fits(name, p) for name in names)):
             raise ValueError(
-                f"{place} has no {', '.join(sorted(absent))}; give a folder or archive with all "
-                "files"
+                f"{place} has no {', '.join(absent).replace('|', ' or ')}; give a folder or "
+                "archive with all files"
             )
+
+    def one_text(self, source: Path | None, *endings: str) -> Path | None:
+        """The path of ``--from`` if it is one text to draw all splits from, by its name's ending.
+
+        Raises:
+            ValueError: it has the name of a file of this corpus, such as the training set.
+        """
+        if source is None or not source.is_file() or ending_of(source) not in endings:
+            return None
+        if match(source.name, [pattern for one in self.downloads for pattern in one.files]):
+            raise ValueError(
+                f"--from {source}: give its folder, or give the file another name to have a "
+                "validation and a test set drawn from it"
+            )
+        return source
 
 
 def match(path: str, patterns: Sequence[str]) -> str | None:
     """The name of a file by the first of the patterns that it matches."""
     plain = Path(strip_compression(path))
-    pattern = next(filter(plain.match, patterns), None)
+    pattern = next((pattern for pattern in patterns if fits(plain, pattern)), None)
     return pattern and "/".join(plain.parts[-len(Path(pattern).parts) :])
+
+
+def fits(path: str | Path, pattern: str) -> bool:
+    """Whether a path has one of the names between ``|``."""
+    return any(map(Path(path).match, pattern.split("|")))
 
 
 def list_files(place: Path) -> Iterator[tuple[str, Opener]]:
@@ -194,6 +215,11 @@ def read_text(path: Path) -> Iterator[str]:
 def strip_compression(name: str) -> str:
     """The name of a file without ``.gz`` and the like."""
     return name[: -len(Path(name).suffix)] if Path(name).suffix in COMPRESSED else name
+
+
+def ending_of(path: Path) -> str:
+    """The ending of a file's name, in lower case and without ``.gz`` and the like."""
+    return Path(strip_compression(path.name)).suffix.lower()
 
 
 def fingerprint(files: Files) -> str:

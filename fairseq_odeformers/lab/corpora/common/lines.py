@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,24 +135,43 @@ def clean_lines(path: Path) -> Iterator[str]:
         raise ValueError(f"{path} is empty")
 
 
+def divide(path: Path) -> dict[str, Iterator[str]]:
+    """The lines of each split of one text: its last tenth is ``test``, the one before ``valid``.
+
+    Raises:
+        ValueError: it has less than ten lines.
+    """
+    count = sum(1 for _ in clean_lines(path))
+    tenth = count // 10
+    if not tenth:
+        raise ValueError(f"{path} has {count} lines; give 10 or more, to divide them into splits")
+    bounds = pairwise([0, count - 2 * tenth, count - tenth, count])
+    return {split: islice(clean_lines(path), *part) for split, part in zip(SPLITS, bounds)}
+
+
 def prepare_lines(
     name: str,
     title: str,
     source: str,
     corpus: Corpus[Lines],
     arguments: Sequence[str],
-    required: bool = False,
+    own: bool = False,
 ) -> None:
     """The command ``odeformers prepare {name}``.
 
     Args:
         title: of the corpus, for the help.
         source: help of ``--from``.
-        required: whether ``--from`` must be given.
+        own: whether the text is the user's: ``--from`` must be given, and may be one text.
     """
     what = f"Prepare {title} for fairseq-train --task language_modeling."
-    args = parse_options(make_parser(name, what, source, required=required), arguments)
+    args = parse_options(make_parser(name, what, source, required=own), arguments)
+    text = corpus.one_text(args.source, ".txt") if own else None
     with preparing(args):
+        if text:
+            inputs = fingerprint_each({"divided": text})
+            corpus.writer.write(partial(divide, text), inputs, args.out, args.workers)
+            return
         files = corpus.files(args.source, args.out)
         if len(files) < len(SPLITS):
             missing = ", ".join(corpus.optional)

@@ -69,10 +69,9 @@ def test_files_that_are_missing_or_twice_there_are_named(kind, changes, fault, p
 
 
 def test_a_file_is_no_archive(prepare, tmp_path):
-    source = write_folder(tmp_path / "folder", TEXTS) / "train.txt"
-    prepare.refuses(
-        "train.txt is .* no tar or zip archive; give the folder with train", "lm", source
-    )
+    source = write_folder(tmp_path / "folder", {"train": b"a\n"}) / "train"
+    named = "train is .* no tar or zip archive; give the folder with train.txt, valid.txt"
+    prepare.refuses(named, "lm", source)
 
 
 LINKS = [tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
