@@ -9,7 +9,9 @@ without the text.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -141,18 +143,24 @@ def write_dictionaries(
 
 
 def write_split(
-    folder: Path, split: str, examples: Iterable[tuple[Sequence, str | None]], labelled: bool = True
-) -> int:
+    folder: Path, split: str, examples: Iterable[tuple[Sequence, str | None]]
+) -> Counter[str | None]:
     """Write a split of a data set; *folder* has its dictionaries.
 
     Args:
         examples: pairs of the inputs of an example (one or two one-dimensional arrays of dictionary
-            indices) and the name of its class.
-        labelled: false if the classes are not known, whatever their names; none are written then.
+            indices) and the name of its class, or None for each if the classes are not known.
 
     Returns:
-        The number of examples.
+        The number of examples of each class.
+
+    Raises:
+        ValueError: there are no examples.
     """
+    examples = iter(examples)
+    if (first := next(examples, None)) is None:
+        raise ValueError(f"there are no examples for {split}")
+    labelled = first[1] is not None
     parts = sorted(path.name for path in folder.iterdir() if (path / "dict.txt").exists())
     if not labelled:
         parts = [part for part in parts if part != "label"]
@@ -163,12 +171,12 @@ def write_split(
         for stem, dictionary in zip(stems, dictionaries)
     ]
     labels = dictionaries[-1]  # "label" sorts after "input0" and "input1"
-    count = 0
-    for inputs, name in examples:
-        count += 1
+    counts: Counter[str | None] = Counter()
+    for inputs, name in chain([first], examples):
+        counts[name] += 1
         columns = (*inputs, [labels.indices[name], labels.eos()]) if labelled else inputs
         for builder, ids in zip(builders, columns):
             builder.add_item(torch.as_tensor(ids))
     for builder, stem in zip(builders, stems):
         builder.finalize(f"{stem}.idx")
-    return count
+    return counts

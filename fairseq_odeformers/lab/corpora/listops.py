@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import count, islice
+from itertools import count, islice, starmap
 from pathlib import Path
 from statistics import median
 
@@ -64,6 +64,11 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
         if not (paired and known and len(labels) == 1):
             raise ValueError(f"{path}, line {number} is {tree[:80]!r}, expected tree<TAB>class")
         yield tokens, labels[0]
+
+
+def to_numbers(tokens: Sequence[str], label: str) -> tuple[list[list[int]], str]:
+    """An example as :meth:`.Labels.write_numbers` takes it."""
+    return [[*map(VOCABULARY.index, tokens)]], label
 
 
 @dataclass(frozen=True)
@@ -168,9 +173,9 @@ def main(arguments: Sequence[str]) -> None:
 
     def make(folder: Path) -> None:
         with closing(generate(shape, args.seed, args.workers)) as drawn:
-            examples = (([[*map(VOCABULARY.index, tokens)]], label) for tokens, label in drawn)
+            examples = starmap(to_numbers, drawn)
             splits = {split: islice(examples, size) for split, size in sizes.items()}
-            WRITER.write_numbers(lambda: splits, folder)
+            WRITER.write_numbers(splits, folder)
 
     with preparing(args):
         inputs = {"sizes": sizes, "shape": asdict(shape), "seed": args.seed}

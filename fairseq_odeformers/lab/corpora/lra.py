@@ -22,8 +22,10 @@ The splits of ``pathfinder`` and ``pathx`` (80, 10 and 10%) and of the training 
 Here the order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
 """
 
+import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +62,7 @@ CIFAR10 = Download(
     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
 )
 
-Example = tuple[Sequence[np.ndarray], str]  # numbers of the symbols of its inputs, and its class
+Example = tuple[Sequence, str]  # numbers of the symbols of its inputs, and its class
 Examples = Mapping[str, Iterable[Example]]  # by split
 
 
@@ -69,10 +71,8 @@ def read_each(read: Callable[[Path], Iterable[Example]], files: Files) -> Exampl
     return dict(zip(SPLITS, map(read, files.values())))
 
 
-def read_listops(path: Path) -> Iterator[Example]:
-    """Expressions and their values."""
-    for tokens, label in listops.read(path):
-        yield [np.array([*map(listops.VOCABULARY.index, tokens)])], label
+def read_listops(path: Path) -> Iterable[Example]:
+    return starmap(listops.to_numbers, listops.read(path))
 
 
 def read_imdb(files: Files, valid_fraction: float | None = None) -> Examples:
@@ -229,6 +229,22 @@ CORPORA = {
 }
 
 
+def prepare(name: str, args: argparse.Namespace) -> None:
+    """Write the examples of a task."""
+    corpus = CORPORA[name]
+    files = corpus.files(args.source, args.out, f"raw/{name}")
+    share = args.valid_fraction if name == "text" else None
+    settings = {} if share is None else {"valid_fraction": share}
+    file_per_split = name in ("listops", "retrieval")
+    digest = [*fingerprint_each(files).items()] if file_per_split else fingerprint(files)
+
+    def make(folder: Path) -> None:
+        corpus.writer.write_numbers(corpus.read(files, **settings), folder)
+
+    inputs = {"task": name, "from": digest, **settings}
+    step(f"{name}: writing the examples", args.out / f"{name}-bin", inputs, make)
+
+
 def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "lra",
@@ -237,27 +253,15 @@ def main(arguments: Sequence[str]) -> None:
         "contents (default: download the archives)",
         tasks=CORPORA,
     )
-    add_number(
-        parser,
-        "--valid-fraction",
-        None,
+    what = (
         "text: share of each class of the training reviews to hold out, those with the highest "
-        "numbers (default: validate on the test set, as in the benchmark)",
-        fraction,
+        "numbers (default: validate on the test set, as in the benchmark)"
     )
+    add_number(parser, "--valid-fraction", None, what, fraction)
     args = parse_options(parser, arguments)
     tasks = CORPORA if "all" in args.tasks else dict.fromkeys(args.tasks)
-    share = args.valid_fraction
-    if share is not None and "text" not in tasks:
-        parser.error(f"--valid-fraction {share}: only the task text needs it")
+    if args.valid_fraction is not None and "text" not in tasks:
+        parser.error(f"--valid-fraction {args.valid_fraction}: only the task text needs it")
     with preparing(args):
         for name in tasks:
-            corpus = CORPORA[name]
-            files = corpus.files(args.source, args.out, f"raw/{name}")
-            one_each = name in ("listops", "retrieval")  # files per split
-            digest = [*fingerprint_each(files).items()] if one_each else fingerprint(files)
-            settings = {"valid_fraction": share} if name == "text" and share is not None else {}
-            inputs = {"task": name, "from": digest, **settings}
-            read = partial(corpus.read, files, **settings)
-            write = partial(corpus.writer.write_numbers, read)
-            step(f"{name}: writing the examples", args.out / f"{name}-bin", inputs, write)
+            prepare(name, args)

@@ -72,6 +72,11 @@ class Corpus(Generic[Writer]):
     writer: Writer
     optional: Sequence[str] = ()
 
+    @property
+    def patterns(self) -> list[str]:
+        """The names and patterns of all files."""
+        return [pattern for one in self.downloads for pattern in one.files]
+
     def files(self, given: Path | None, out: Path, folder: str = "raw") -> Files:
         """The files in the order of their patterns, and then of the numbers in their names.
 
@@ -96,15 +101,13 @@ class Corpus(Generic[Writer]):
             for place, patterns in places.items()
             for path, name, _ in self.find(place, patterns)
         }
-        patterns = [pattern for one in self.downloads for pattern in one.files]
+        return {name: files[name] for name in sorted(files, key=self.order)}
 
-        def order(name: str) -> tuple[bool | int | list, ...]:
-            """In the order of the patterns; ``2.txt`` is before ``10.txt``."""
-            parts = re.split("([0-9]+)", name)  # every second part is a number
-            numbers = [int(part) if index % 2 else part for index, part in enumerate(parts)]
-            return *(not fits(name, pattern) for pattern in patterns), numbers
-
-        return {name: files[name] for name in sorted(files, key=order)}
+    def order(self, name: str) -> tuple[bool | int | list, ...]:
+        """The key of a file among all: ``2.txt`` is before ``10.txt``."""
+        parts = re.split("([0-9]+)", name)  # every second part is a number
+        numbers = [int(part) if index % 2 else part for index, part in enumerate(parts)]
+        return *(not fits(name, pattern) for pattern in self.patterns), numbers
 
     def places(self, source: Path) -> dict[Path, list[str]]:
         """The names of the files in each archive of the folder *source*, or in *source* itself."""
@@ -157,7 +160,7 @@ class Corpus(Generic[Writer]):
         """
         if source is None or not source.is_file() or ending_of(source) not in endings:
             return None
-        if match(source.name, [pattern for one in self.downloads for pattern in one.files]):
+        if match(source.name, self.patterns):
             raise ValueError(
                 f"--from {source}: give its folder, or give the file another name to have a "
                 "validation and a test set drawn from it"

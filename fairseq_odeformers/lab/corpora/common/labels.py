@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +33,7 @@ class Labels:
     Attributes:
         classes: in the order of their numbers; none if the labels are scores, written otherwise.
         inputs: 1, or 2 if the examples are pairs.
-        symbols: of the inputs, if their examples are numbers of symbols.
+        symbols: of the inputs, for :meth:`write_numbers`.
         eos: whether such inputs end with ``</s>``.
         positions: see :func:`.check_data`.
     """
@@ -45,12 +44,8 @@ class Labels:
     eos: bool = True
     positions: int | None = None
 
-    def write_numbers(self, read: Callable[[], Mapping[str, Iterable]], folder: Path) -> None:
-        """Write the examples of each split: the numbers (T) of each input's symbols, and the class.
-
-        Args:
-            read: returns them.
-        """
+    def write_numbers(self, splits: Mapping[str, Iterable], folder: Path) -> None:
+        """Write the examples of each split: numbers (T) of each input's symbols, and the class."""
         dictionary = make_dictionary(self.symbols)
         end = [dictionary.eos()] if self.eos else []
 
@@ -59,8 +54,9 @@ class Labels:
                 ids = (np.asarray(part).astype(int) + dictionary.nspecial for part in parts)
                 yield [np.append(row, end).astype(int) for row in ids], label
 
-        encoded = {split: encode(examples) for split, examples in read().items()}
-        self.write(encoded, dictionary, folder)
+        self.write(
+            {split: encode(examples) for split, examples in splits.items()}, dictionary, folder
+        )
 
     def write(
         self, splits: Mapping[str, Iterable[Encoded]], dictionary: Dictionary, folder: Path
@@ -68,7 +64,7 @@ class Labels:
         """Write the dictionaries and the splits of a data set, with warnings about these.
 
         Args:
-            splits: the examples of each; a split whose first example has no class has none at all.
+            splits: the examples of each.
             dictionary: of the inputs.
 
         Raises:
@@ -77,12 +73,8 @@ class Labels:
         write_dictionaries(folder, self.inputs, dictionary, self.classes)
         counts: dict[str, Counter] = {}
         for split, examples in splits.items():
-            examples = iter(show_progress(examples, split, " texts"))
-            if (first := next(examples, None)) is None:
-                raise ValueError(f"there are no examples for {split}")
-            count = counts[split] = Counter()
-            counted = count_classes(chain([first], examples), count)
-            write_split(folder, split, counted, first[1] is not None)
+            count = write_split(folder, split, show_progress(examples, split, " texts"))
+            counts[split] = count
             each = ", ".join(f"{count[name]:,} {name}" for name in self.classes if count[name])
             logger.info(f"{split}: {count.total():,} examples ({each or 'without classes'})")
             if split == "train" and self.classes and len(count) < 2:
@@ -94,12 +86,6 @@ class Labels:
         if self.classes:
             warn_of_classes(self.classes, labelled)
         check_data(folder, self.positions)
-
-
-def count_classes(examples: Iterable[Encoded], counts: Counter) -> Iterator[Encoded]:
-    for example in examples:
-        counts[example[1]] += 1
-        yield example
 
 
 def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> None:

@@ -169,12 +169,12 @@ def prepare_lines(
     text = corpus.one_text(args.source, ".txt") if own else None
     with preparing(args):
         if text:
-            inputs = fingerprint_each({"divided": text})
-            corpus.writer.write(partial(divide, text), inputs, args.out, args.workers)
-            return
-        files = corpus.files(args.source, args.out)
-        if len(files) < len(SPLITS):
-            missing = ", ".join(corpus.optional)
-            logger.warning(f"{args.source} has no {missing}; that split is left out")
-        inputs = {"texts": dict(zip(SPLITS, fingerprint_each(files).values()))}
-        corpus.writer.write(partial(corpus.read, files), inputs, args.out, args.workers)
+            read, digests = partial(divide, text), fingerprint_each({"divided": text})
+        else:
+            files = corpus.files(args.source, args.out)
+            if len(files) < len(SPLITS):
+                missing = ", ".join(corpus.optional)
+                logger.warning(f"{args.source} has no {missing}; that split is left out")
+            read = partial(corpus.read, files)
+            digests = dict(zip(SPLITS, fingerprint_each(files).values()))
+        corpus.writer.write(read, {"texts": digests}, args.out, args.workers)

@@ -23,9 +23,8 @@ from .corpus import Files, ending_of, read_text, strip_compression
 logger = logging.getLogger(__name__)
 
 Names = Mapping[str, Collection[str]]  # of each column, the words that a header may call it by
-Row = tuple[int, list[str]]  # the number of its first line, and its cells
+Numbered = tuple[int, list[str]]  # the number of a row's first line, and its cells
 Text = tuple[str | None, str]  # class and text; a test set may be without classes
-Pair = tuple[str, str]
 
 TEXT = ("text", "sentence", "review", "comment", "content", "message", "document")
 CLASS = ("label", "class", "category", "sentiment", "topic", "target", "rating")
@@ -44,7 +43,7 @@ KEYS = {"id", "idx", "index"}  # what a test set without classes may have beside
 QUOTED = re.compile(r'"(?:[^"\\]|""|\\.)*"')  # a cell whose own quotation marks are marked
 
 
-def read_plain(path: Path) -> Iterator[Row]:
+def read_plain(path: Path) -> Iterator[Numbered]:
     """The rows of a table whose quotation marks are text: the cells of each line, between tabs."""
     for number, line in enumerate(read_text(path), start=1):
         yield number, line.split("\t")
@@ -101,13 +100,13 @@ def read_texts(path: Path, classes: Collection[str | None] = ()) -> list[Text]:
     return texts
 
 
-def has_texts_alone(rows: Sequence[Row]) -> bool:
+def has_texts_alone(rows: Sequence[Numbered]) -> bool:
     """Whether a table has one column, or a header that names texts and their numbers alone."""
     header = [find_words(cell) for cell in rows[0][1]]
     return all(len(cells) == 1 for _, cells in rows) or all(w <= {*TEXT, *KEYS} for w in header)
 
 
-def read_pairs(path: Path, langs: Sequence[str]) -> list[Pair]:
+def read_pairs(path: Path, langs: Sequence[str]) -> list[tuple[str, str]]:
     """The rows of a table of sentences and their translations, in this order.
 
     Raises:
@@ -157,7 +156,7 @@ def show_row(path: Path, *cells: str) -> str:
     return ("," if ending_of(path) == ".csv" else "<tab>").join(cells)
 
 
-def choose_columns(path: Path, rows: Sequence[Row], names: Names) -> list[Row]:
+def choose_columns(path: Path, rows: Sequence[Numbered], names: Names) -> list[Numbered]:
     """The cells of the columns *names* in each row below the header; line breaks become spaces.
 
     Without a header, rows have these columns alone, in their order.
@@ -184,7 +183,7 @@ def choose_columns(path: Path, rows: Sequence[Row], names: Names) -> list[Row]:
     return [(n, [cells[column].replace("\n", " ") for column in columns]) for n, cells in rows]
 
 
-def split_rows(path: Path) -> list[Row]:
+def split_rows(path: Path) -> list[Numbered]:
     """The cells of each row, but for blank rows and columns at the ends of the table.
 
     Raises:
@@ -225,7 +224,7 @@ def find_separator(path: Path, lines: Sequence[str]) -> str:
     return ";" if ";" in outside else ","
 
 
-def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[Row]:
+def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[Numbered]:
     """The rows of a table whose cells may be quoted.
 
     Raises:
@@ -243,7 +242,7 @@ def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[R
         raise ValueError(f"{path}, line {number}: {error}; correct the row's quotes") from error
 
 
-def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Row]) -> None:
+def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Numbered]) -> None:
     """Check that quotes are text: no spreadsheet has put them around the cells between tabs.
 
     Signs of one are doubled quotes in a quoted cell, a column whose cells are all quoted, and
