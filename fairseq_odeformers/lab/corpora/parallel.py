@@ -21,7 +21,7 @@ from fairseq_odeformers.options import real_number
 
 from .common.checks import fold
 from .common.command import add_number, make_parser, parse_options, preparing
-from .common.corpus import read_text, strip_compression
+from .common.corpus import ending_of, read_text, strip_compression
 from .common.pairs import Pair, Pairs, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
 
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str]) -> None:
         "Prepare your parallel text for fairseq-train --task translation.",
         out="data/own",
         source="folder with train, valid and test files of both languages (train.de, train.en, "
-        "...), or a file of tab-separated pairs; plain, .gz, .bz2 or .xz",
+        "...), or one table of pairs (tab-separated, or .csv); plain, .gz, .bz2 or .xz",
         required=True,
     )
     for option, text in (("-s", "source"), ("-t", "target")):
@@ -135,6 +135,8 @@ def main(arguments: Sequence[str]) -> None:
     add_number(parser, "--seed", 1, "seed of the draw", int)
     args = parse_options(parser, arguments)
     check_languages(parser, args.source_lang, args.target_lang)
+    if ending_of(args.source) in (".tar", ".tgz", ".zip"):
+        parser.error(f"--from {args.source}: an archive; unpack it, and give the folder")
     if args.source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide one file; the folder has a file for each set")
     langs = args.source_lang, args.target_lang

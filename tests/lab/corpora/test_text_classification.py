@@ -389,9 +389,10 @@ def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
         (
             "csv",
             ["calm,the wind; the sea"],
-            "line 1: commas or semicolons .* begin .* with a header",
+            "line 1: commas or semicolons may .* begin .* with a header",
         ),
         ("csv", ["3,5;calm"] * 9, "line 1: commas or semicolons"),
+        ("csv", ["calm\ta, b"] * 9, "line 1: commas or tabs"),
         (
             "tsv",
             ["stimmung\tbericht", *PLAIN],

@@ -137,8 +137,7 @@ class Corpus(Generic[Writer]):
         """
         names: set[str] = set()
         wanted = [pattern for pattern in patterns if pattern not in self.optional]
-        listed = ", ".join(wanted).replace("|", " or ")
-        fault = f"is damaged, or no tar or zip archive; give the folder with {listed}"
+        fault = f"is damaged, or no tar or zip archive; give the folder with {in_words(wanted)}"
         with naming_faults(place, fault):
             for path, open_file in show_progress(list_files(place), place.name, " files"):
                 if name := match(path, patterns):
@@ -148,8 +147,7 @@ class Corpus(Generic[Writer]):
                     yield path, name, open_file
         if absent := sorted(p for p in wanted if not any(fits(name, p) for name in names)):
             raise ValueError(
-                f"{place} has no {', '.join(absent).replace('|', ' or ')}; give a folder or "
-                "archive with all files"
+                f"{place} has no {in_words(absent)}; give a folder or archive with all files"
             )
 
     def one_text(self, source: Path | None, *endings: str) -> Path | None:
@@ -178,6 +176,11 @@ def match(path: str, patterns: Sequence[str]) -> str | None:
 def fits(path: str | Path, pattern: str) -> bool:
     """Whether a path has one of the names between ``|``."""
     return any(map(Path(path).match, pattern.split("|")))
+
+
+def in_words(patterns: Iterable[str]) -> str:
+    """Patterns for messages."""
+    return ", ".join(patterns).replace("|", " or ").replace("[0-9]*", "*")
 
 
 def list_files(place: Path) -> Iterator[tuple[str, Opener]]:

@@ -138,7 +138,7 @@ class Pairs:
         inputs: dict[str, Any],
         out: Path,
         workers: int,
-    ) -> Path:
+    ) -> None:
         """Tokenise, clean, encode and binarise a parallel corpus.
 
         The pairs of ``valid`` and test sets are all kept, so that they stay aligned with the text:
@@ -149,13 +149,10 @@ class Pairs:
             read: returns the pairs of each split; called only if a step has to read them.
             inputs: all that determines the pairs, as JSON values.
             out: folder with a folder for the result of each step: ``tokenized``, ``plain``,
-                ``codes``, ``bpe`` and ``data-bin``.
-
-        Returns:
-            ``out/data-bin``: the binarised text, the dictionaries, and in ``code`` the byte-pair
-            encoding, as ``fairseq-interactive --bpe subword_nmt --bpe-codes`` takes it.
+                ``codes``, ``bpe`` and ``data-bin``, whose file ``code`` is the byte-pair encoding
+                for ``fairseq-interactive --bpe subword_nmt --bpe-codes``.
         """
-        tokenized, codes, data_bin = out / "tokenized", out / "codes", out / "data-bin"
+        tokenized, code = out / "tokenized", out / "codes" / "code"
         all_inputs = {**inputs, **asdict(self)}
         later = ["bpe_operations"]  # options that the tokenised text does not depend on
         if self.clean_byte_pairs:
@@ -172,15 +169,14 @@ class Pairs:
         step("writing plain references", out / "plain", plain_inputs, references)
 
         def learn(folder: Path) -> None:
-            tokens.learn_codes(tokens.count_words(train), merges, folder / "code")
+            tokens.learn_codes(tokens.count_words(train), merges, folder / code.name)
 
         what = f"step 2 of 4: learning subwords (BPE, at most {merges:,} merges)"
-        step(what, codes, {**text_inputs, "bpe_operations": merges}, learn)
-        encode = partial(self.encode, tokenized, codes / "code", workers)
+        step(what, code.parent, {**text_inputs, "bpe_operations": merges}, learn)
+        encode = partial(self.encode, tokenized, code, workers)
         step("step 3 of 4: splitting words into subwords", out / "bpe", all_inputs, encode)
-        binarize = partial(self.binarize, out / "bpe", codes / "code", workers)
-        step("step 4 of 4: fairseq-preprocess", data_bin, all_inputs, binarize)
-        return data_bin
+        binarize = partial(self.binarize, out / "bpe", code, workers)
+        step("step 4 of 4: fairseq-preprocess", out / "data-bin", all_inputs, binarize)
 
     def tokenize(self, read: Callable, workers: int, folder: Path) -> None:
         """Write all splits in Moses tokens, cleaned if lengths are counted in these.
@@ -333,8 +329,8 @@ def prepare_pairs(
         files = corpus.files(args.source, args.out)
         writer = replace(corpus.writer, bpe_operations=args.bpe_operations)
         inputs = {"raw": [*fingerprint_each(files).items()]}
-        data_bin = writer.write(partial(corpus.read, files), inputs, args.out, args.workers)
-        count = count_examples(next(data_bin.glob("train.*.idx")))
+        writer.write(partial(corpus.read, files), inputs, args.out, args.workers)
+        count = count_examples(next(args.out.glob("data-bin/train.*.idx")))
         if abs(count - published) > published / 10 > 0:
             logger.warning(
                 f"train has {count:,} pairs, where the paper has about {published:,}: another "

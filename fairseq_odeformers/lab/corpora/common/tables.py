@@ -33,13 +33,19 @@ SIDES: Names = {
     "target": ("target", "tgt", "trg", "translation", "output"),
 }
 LANGUAGES = {  # their names in headers, by their codes
-    **{"en": ("english", "englisch"), "de": ("german", "deutsch"), "fr": ("french", "français")},
-    **{"es": ("spanish", "español"), "it": ("italian", "italiano"), "nl": ("dutch", "nederlands")},
-    **{"pt": ("portuguese", "português"), "ru": ("russian", "русский")},
+    "de": ("german", "deutsch"),
+    "en": ("english", "englisch"),
+    "es": ("spanish", "español"),
+    "fr": ("french", "français"),
+    "it": ("italian", "italiano"),
+    "nl": ("dutch", "nederlands"),
+    "pt": ("portuguese", "português"),
+    "ru": ("russian", "русский"),
 }
 BESIDE = {"text", "sentence", "language"}  # in the name of a column, such as "source text"
 KEYS = {"id", "idx", "index"}  # what a test set without classes may have besides
 
+SEPARATORS = {"commas": ",", "semicolons": ";", "tabs": "\t"}
 QUOTED = re.compile(r'"(?:[^"\\]|""|\\.)*"')  # a cell whose own quotation marks are marked
 
 
@@ -208,20 +214,19 @@ def split_rows(path: Path) -> list[Numbered]:
 
 
 def find_separator(path: Path, lines: Sequence[str]) -> str:
-    """What is between the cells of a ``.csv``: a tab, semicolon or comma of its first line.
+    """What is between the cells of a ``.csv``: the comma, semicolon or tab of its first line.
 
     Raises:
-        ValueError: the line has commas and semicolons.
+        ValueError: the line has two of them outside of quotes.
     """
     outside = re.sub(r'"[^"]*("|$)', "", lines[0]) if lines else ""
-    if "\t" in outside:
-        return "\t"
-    if "," in outside and ";" in outside:
+    found = [name for name in SEPARATORS if SEPARATORS[name] in outside] or ["commas"]
+    if len(found) > 1:
         raise ValueError(
-            f"{path}, line 1: commas or semicolons may be between the cells; begin the file with a "
-            "header, or with the line sep=, or sep=;"
+            f"{path}, line 1: {' or '.join(found)} may separate the cells; begin the file with a "
+            "header, such as class,text, or with the line sep=, or sep=;"
         )
-    return ";" if ";" in outside else ","
+    return SEPARATORS[found[0]]
 
 
 def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[Numbered]:

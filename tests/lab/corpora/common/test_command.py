@@ -49,6 +49,7 @@ from fairseq_odeformers.lab.corpora.common.command import preparing
         ("lm", "are required: --from"),
         ("parallel -s de -t de --from .", "-s and -t are both de"),
         ("parallel -s de -t en --from . --valid 9", "--valid and --test"),
+        ("parallel -s de -t en --from a.tar.gz", "--from a.tar.gz: an archive; unpack it"),
         ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),
         ("parallel -s de -t en --max-ratio x", "--max-ratio: x: give a number"),
         *((f"{corpus} --workers 0", "--workers: 0") for corpus in odeformers.list_corpora()),
@@ -62,13 +63,14 @@ from fairseq_odeformers.lab.corpora.common.command import preparing
 def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
     (tmp_path / "raw" / "corpus").mkdir(parents=True)
     (tmp_path / "file").touch()
+    (tmp_path / "a.tar.gz").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
         odeformers.main(["prepare", *line.split()])
     assert stopped.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.match(f"odeformers prepare( {line.split()[0]})?: error: .*{named}", last)
-    there = ["corpus", "file", "raw"]
+    there = ["a.tar.gz", "corpus", "file", "raw"]
     assert sorted(path.name for path in tmp_path.rglob("*")) == there
 
 
