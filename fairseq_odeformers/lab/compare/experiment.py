@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import logging
 import os
 import re
 import shlex
@@ -34,15 +33,9 @@ from fairseq_odeformers.files import (
     check_regular,
     naming_faults,
     reading,
-    reason,
     sha256,
 )
 from fairseq_odeformers.lab.commands import check_program, python_command
-from fairseq_odeformers.lab.corpora.common.checks import (
-    count_training_texts,
-    hash_texts,
-    read_splits,
-)
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
 from fairseq_odeformers.models.common.papers import family_of
@@ -52,8 +45,6 @@ from fairseq_odeformers.parser import did_you_mean, explain_missing
 
 from .defaults import describe_data
 from .results import Options, find_kind
-
-logger = logging.getLogger(__name__)
 
 REFUSED = {  # options of fairseq-train, and what to do instead
     "seed": "give --seeds; each run has its own",
@@ -108,7 +99,6 @@ class Experiment(Recipe):
     # The splits to evaluate on, each with the file of its texts as published, None if not kept.
     test_sets: dict[str, str | None] = field(default_factory=dict)
     data_digest: str = ""  # of the files of the data
-    flaws: dict[str, dict[str, float]] = field(default_factory=dict)  # see find_flaws
     match: bool = False  # whether widths are chosen for equal numbers of parameters
     budget: float | None = None  # minutes of each training
     baseline: str = ""  # the architecture that others are compared with; "" for the first command's
@@ -308,9 +298,8 @@ def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
                 f"{split} to the key splits, or remove this score"
             )
         check_program(line, "score")
-    experiment = replace(experiment, data=data, train=train, test_sets=test_sets)
-    flaws = {} if dry_run else find_flaws(experiment)
-    return replace(experiment, data_digest=sha256(Path(data)), flaws=flaws)
+    digest = sha256(Path(data))
+    return replace(experiment, data=data, train=train, test_sets=test_sets, data_digest=digest)
 
 
 def prepare_data(data: str, command: str, dry_run: bool) -> None:
@@ -345,26 +334,6 @@ def find_test_sets(
     }
     texts = {split: Path(str(paths.get(kind, "")).format(split)) for split in splits}
     return {split: str(path) if path.is_file() else None for split, path in texts.items()}
-
-
-def find_flaws(experiment: Experiment) -> dict[str, dict[str, float]]:
-    """What makes scores on a split misleading: the shares of unknown words and of leaked texts.
-
-    Nothing is known of data in another format than fairseq's default, or with damaged files, which
-    is logged.
-    """
-    flaws = {}
-    try:
-        with naming_faults(experiment.data):
-            splits = read_splits(Path(experiment.data), experiment.pair)
-            trained = hash_texts(splits.get("train", []))
-            for split in experiment.test_sets.keys() & splits.keys() if trained else ():
-                seen, total = count_training_texts(trained, splits[split])
-                unknown = max(column.unknown() for column in splits[split])
-                flaws[split] = {"unknown": unknown, "leaked": seen / max(1, total)}
-    except (OSError, ValueError) as error:
-        logger.warning(f"unknown words and leaked texts are not looked for: {reason(error)}")
-    return flaws
 
 
 # --- YAML --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ writes it. What differs from it, or from the ``run.yaml`` of a run that has begu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,22 +16,24 @@ from filelock import FileLock
 
 from fairseq_odeformers.files import find_free_name
 from fairseq_odeformers.lab.commands import call_in_child
+from fairseq_odeformers.lab.corpora.common.checks import find_flaws
 from fairseq_odeformers.options import name_differences
 
 from .experiment import Experiment
 from .fairness import make_fair
 from .results import (
-    RESULTS,
     RUN,
     Options,
     check_version,
     choose_settings,
     clock,
-    read_rows,
+    find_tuning_seed,
+    group,
+    read_runs,
     to_words,
 )
 from .runs import Run, make_runs
-from .variant import Variant, read_begun, read_yaml, write_yaml
+from .variant import Variant, read_yaml, write_yaml
 
 COMPARISON = "comparison.yaml"
 MOST_NAMED = 5  # differences in a message
@@ -55,26 +57,26 @@ class Plan:
     def best_runs(self) -> list[Run]:
         """Runs with all seeds of one variant of each architecture: its best so far, or its first.
 
-        The best one is the one that reports choose, also among candidates of earlier commands.
+        The best one is the one that reports choose, also among candidates that other commands have
+        trained, perhaps since the last call.
         """
-        known = {(each.architecture, each.tuned): each for each in self.variants}
-        first = {name: tuned for name, tuned in reversed(known)}
-        place, trainings = self.variants[0].options.get("user-dir"), []
-        for folder, kept in read_begun(self.out).items():
-            # The package or plugin may have been elsewhere.
-            known.setdefault((kept.architecture, kept.tuned), kept.change(user_dir=place))
-            if (folder / RESULTS).exists():
-                trainings.append(read_rows(folder / RESULTS)[0])
-        best = {**first, **choose_settings(trainings)}
-        names = dict.fromkeys(each.architecture for each in self.variants)
-        variants = [known[name, best[name]] for name in names]
-        return make_runs(variants, self.out, self.experiment.seeds)
+        trainings = [row for row in read_runs(self.out) if not row.metric]
+        folders = {(row.architecture, row.tuned): row.folder for row in trainings}
+        settings, best = choose_settings(trainings), []
+        for name, planned in group(self.variants, "architecture").items():
+            known = {each.tuned: each for each in planned}
+            tuned = settings.get(name, planned[0].tuned)
+            if tuned not in known:  # whose package or plugin may have been elsewhere
+                kept = read_yaml(folders[name, tuned] / RUN, Variant)
+                known[tuned] = kept.change(user_dir=planned[0].options.get("user-dir"))
+            best.append(known[tuned])
+        return make_runs(best, self.out, self.experiment.seeds)
 
-    def begin(self, begun: Mapping[Path, Variant]) -> bool:
+    def begin(self, begun: Collection[Path]) -> bool:
         """Make the folders of the first runs; not if others have begun than it was made for."""
         self.out.mkdir(parents=True, exist_ok=True)
         with FileLock(self.out / f".{COMPARISON}.lock"):
-            if read_begun(self.out) != begun:
+            if find_runs(self.out) != sorted(begun):  # what is in them never changes
                 return False
             if not begun or not (self.out / COMPARISON).exists():
                 write_yaml(self.out / COMPARISON, share(self.experiment))
@@ -96,13 +98,30 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
             settings.
     """
     while True:
-        begun = read_begun(out)
+        begun = {folder: read_yaml(folder / RUN, Variant) for folder in find_runs(out)}
         joined = join(experiment, out, begun)
         variants = call_in_child(partial(make_fair, joined, [*begun.values()]))
         check_settings(begun, variants, out)
+        if begin:  # a dry run has no scores that flaws would qualify
+            flaws = flaws_of(joined, begun.values())
+            variants = [replace(variant, flaws=flaws) for variant in variants]
         plan = Plan(joined, variants, out)
         if not begin or plan.begin(begun):
             return plan
+
+
+def flaws_of(experiment: Experiment, begun: Iterable[Variant]) -> dict[str, dict[str, float]]:
+    """The flaws of the test sets; runs that have begun know them, else all texts are read."""
+    splits = experiment.test_sets.keys()
+    for variant in begun:
+        if splits <= variant.flaws.keys():
+            return variant.flaws
+    return find_flaws(Path(experiment.data), experiment.pair, splits)
+
+
+def find_runs(out: Path) -> list[Path]:
+    """The folders of all runs that have begun."""
+    return sorted(path.parent for path in out.glob(f"*/{RUN}"))
 
 
 # --- what all commands in a folder share ---------------------------------------------------------
@@ -118,15 +137,14 @@ class Shared:
     tune: str  # names of tuned options
     effort: Options  # a budget, or where trainings end
     baseline: str  # the architecture that others are compared with
-    seed: int  # that options are tuned with
 
 
 def share(of: Experiment | Variant) -> Shared:
     """What runs share, by their experiment or by one of them."""
     if isinstance(of, Experiment):
-        options, tuned, seed = of.train, of.tune, of.tuning_seed
+        options, tuned = of.train, of.tune
     else:
-        options, tuned, seed = of.options, of.tried, of.seed
+        options, tuned = of.options, of.tried
     limits = ("max-epoch", "max-update")
     effort = {name: str(value) for name, value in options.items() if name in limits}
     return Shared(
@@ -136,7 +154,6 @@ def share(of: Experiment | Variant) -> Shared:
         tune=" ".join(sorted(tuned)),
         effort={"budget": clock(60 * of.budget)} if of.budget else effort,
         baseline=of.baseline,
-        seed=seed,
     )
 
 
@@ -171,9 +188,8 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Ex
     if kept is None:
         baseline = experiment.baseline or next(iter(experiment.architectures))
         return replace(experiment, baseline=baseline, tuning_seed=experiment.seeds[0])
-    joined = replace(
-        experiment, baseline=experiment.baseline or kept.baseline, tuning_seed=kept.seed
-    )
+    seed = find_tuning_seed(begun.values())
+    joined = replace(experiment, baseline=experiment.baseline or kept.baseline, tuning_seed=seed)
     then, now = (
         {**dict(data=s.data, task=s.task, tune=s.tune, baseline=s.baseline), **s.effort}
         for s in (kept, share(joined))

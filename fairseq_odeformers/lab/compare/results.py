@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import numpy as np
 from filelock import FileLock
@@ -27,6 +27,9 @@ from fairseq_odeformers.files import (
     write_csv,
 )
 from fairseq_odeformers.models.common.kinds import Kind
+
+if TYPE_CHECKING:
+    from .variant import Variant
 
 RESULTS = "results.csv"
 BEST_CHECKPOINT = "best checkpoint"  # whose scores count
@@ -250,11 +253,16 @@ def lock(path: Path) -> FileLock:
     return FileLock(path.with_name(f".{path.stem}.lock"))
 
 
+def read_runs(out: Path) -> list[Row]:
+    """The rows that the runs of a comparison have written, each in its folder."""
+    files = [path.with_name(RESULTS) for path in out.glob(f"*/{RUN}")]
+    return [row for path in files if path.exists() for row in read_rows(path)]
+
+
 def collect_rows(out: Path) -> None:
     """Make the file of a comparison of the rows that its runs have written."""
     with lock(out / RESULTS):
-        files = [path.with_name(RESULTS) for path in out.glob(f"*/{RUN}")]
-        rows = [row for path in files if path.exists() for row in read_rows(path)]
+        rows = read_runs(out)
         begun = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}
         rows.sort(key=lambda row: (begun[row.architecture], row.begun))
         if rows:
@@ -407,8 +415,8 @@ class Comparison:
         self.tables = [Table(of_place, self.baseline) for of_place in scored.values()]
 
 
-def find_tuning_seed(trainings: Iterable[Row]) -> int:
-    """The seed that options were tuned with: most settings were trained with it.
+def find_tuning_seed(trainings: Iterable[Row | Variant]) -> int:
+    """The seed that options are tuned with: most settings were trained with it.
 
     Of equal ones it is that of the first training that began; those of a seed may be trained anew.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from fairseq_odeformers.models.common.sizes import default_options, size_options
 from fairseq_odeformers.options import hyphenate, underscore
 
 from .experiment import Experiment, name_options
-from .results import RUN, Options, find_kind, to_words
+from .results import Options, find_kind, to_words
 
 REGISTRIES = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY
 OURS = [{*registry} for registry in REGISTRIES]  # and fairseq's: a plugin is imported later
@@ -232,7 +232,6 @@ def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
         baseline=experiment.baseline,
         budget=experiment.budget,
         command=experiment.command,
-        flaws=experiment.flaws,
     )
     variant.cfg  # noqa: B018  parses the options
     return variant
@@ -298,19 +297,16 @@ def resolve_shares(options: Options, updates: int) -> Options:
 
 
 def read_yaml(path: Path, kind: type) -> Any:
-    """The value of a dataclass that :func:`write_yaml` has written."""
+    """The value of a dataclass that :func:`write_yaml` has written, without fields that are gone."""
     with reading(path, f"is no {path.name} of this version"):
-        return kind(**yaml.safe_load(path.read_text(encoding="utf-8")))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        known = (item.name for item in fields(kind) if item.name in content)
+        return kind(**{name: content[name] for name in known})
 
 
 def write_yaml(path: Path, value: Any) -> None:
     with replacing(path) as temporary:
         temporary.write_text(yaml.safe_dump(asdict(value), sort_keys=False), encoding="utf-8")
-
-
-def read_begun(out: Path) -> dict[Path, Variant]:
-    """The folders of all runs that have begun, each with what determines it."""
-    return {path.parent: read_yaml(path, Variant) for path in sorted(out.glob(f"*/{RUN}"))}
 
 
 # --- words -------------------------------------------------------------------------------------

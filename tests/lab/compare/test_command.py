@@ -92,7 +92,7 @@ def test_the_size_of_a_baseline_that_is_not_there_any_more_is_forgotten(
 ):
     """Its runs and others are deleted as a message says, and the sizes are others now."""
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    left = Shared(str(data), sha256(data), "translation", "", {"max-epoch": "3"}, "transformer", 1)
+    left = Shared(str(data), sha256(data), "translation", "", {"max-epoch": "3"}, "transformer")
     write_yaml(tmp_path / "comparison.yaml", left)
     (tmp_path / "other-seed1").mkdir()
     options = {"arch": "transformer", "user-dir": "here"}

@@ -9,12 +9,16 @@ from lab.compare.test_scores import write_log
 
 from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare.experiment import Experiment
-from fairseq_odeformers.lab.compare.plan import Plan, check_settings, join
+from fairseq_odeformers.lab.compare.plan import Plan, check_settings, find_runs, flaws_of, join
 from fairseq_odeformers.lab.compare.results import Comparison, read_rows
 from fairseq_odeformers.lab.compare.scores import TRAIN_LOG
-from fairseq_odeformers.lab.compare.variant import read_begun, write_yaml
+from fairseq_odeformers.lab.compare.variant import Variant, read_yaml, write_yaml
 
 # --- settings of a variant ---------------------------------------------------------------
+
+
+def read_begun(out):
+    return {folder: read_yaml(folder / "run.yaml", Variant) for folder in find_runs(out)}
 
 
 def check(out, variant):
@@ -150,6 +154,23 @@ def test_a_plan_is_made_anew_where_another_command_has_begun_runs(experiment, tm
     begin(experiment, out)
     assert not other.begin({}) and [*read_begun(out)] == [out / "a-seed5", out / "a-seed1"][::-1]
     assert other.begin(read_begun(out)) and (out / "c-seed5/run.yaml").exists()
+
+
+def test_flaws_of_the_data_are_looked_for_once(experiment):
+    """By the first command; its runs keep them, whatever other splits they have."""
+    experiment, found = replace(experiment, test_sets={"test": None}), {"test": {"leaked": 0.5}}
+    others = [VARIANT, replace(VARIANT, flaws={"valid": {}})]
+    kept = replace(VARIANT, flaws={"valid": {}, **found})
+    assert flaws_of(experiment, [*others, kept]) == kept.flaws
+    assert flaws_of(experiment, others) == {}, "the data have no texts"
+
+
+def test_fields_of_an_earlier_version_are_left_out(experiment, tmp_path):
+    begin(experiment, out := tmp_path / "runs")
+    joined = continued(experiment, out)
+    for path in (out / "comparison.yaml", out / "a-seed5/run.yaml"):
+        path.write_text(path.read_text("utf-8") + "gone: 1\n")
+    assert continued(experiment, out) == joined
 
 
 def test_a_folder_of_an_earlier_version_is_refused(experiment, tmp_path):

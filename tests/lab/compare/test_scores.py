@@ -9,7 +9,6 @@ from fairseq.data import indexed_dataset
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.lab.compare.experiment import Experiment, find_flaws
 from fairseq_odeformers.lab.compare.scores import (
     make_rows,
     read_log,
@@ -268,37 +267,6 @@ def write_text(folder, split, lines, language=""):
 def test_texts_of_word_pieces_are_words(tmp_path):
     path = write_text(tmp_path, "test", ["un ##believ ##able film"])
     assert read_texts(path) == ["unbelievable film"]
-
-
-def flaws(data, *pair):
-    train = dict(zip(("source-lang", "target-lang"), pair))
-    train["task"] = "translation" if pair else "language_modeling"
-    return find_flaws(Experiment(str(data), train, {}, test_sets={"test": None}))
-
-
-def test_unknown_words_and_texts_of_the_training_set_are_counted(tmp_path):
-    """Three of five words, and one of three texts; an empty one is none."""
-    write_text(tmp_path, "train", ["film", "odd", "film film"])
-    assert flaws(tmp_path) == {}
-    write_text(tmp_path, "test", ["film strange film", "odd", "odder", ""])
-    # Both unknown words read <unk>, as the training text does.
-    assert flaws(tmp_path)["test"] == pytest.approx({"unknown": 3 / 5, "leaked": 2 / 3})
-
-
-def test_other_pairs_in_a_folder_tell_nothing_of_one(tmp_path, caplog):
-    """Even if files of another pair are missing. If the model's own are, one line tells it."""
-    for pair, count in (("de-en", 2), ("fr-en", 3)):
-        for language in pair.split("-"):
-            for split in ("train", "test"):
-                write_text(tmp_path, f"{split}.{pair}.{language}", ["film"] * count, language)
-    (tmp_path / "train.fr-en.fr.bin").unlink()
-    for pair in (("de", "en"), ("en", "de")):
-        assert flaws(tmp_path, *pair)["test"]["leaked"] == 1
-    assert not caplog.records and flaws(tmp_path, "fr", "en") == {}
-    (told,) = caplog.messages
-    assert "leaked" in told and "train.fr-en.fr.bin" in told
-    (tmp_path / "train.de-en.de.idx").write_text("damaged")
-    assert flaws(tmp_path, "de", "en") == {} and str(tmp_path) in caplog.messages[1]
 
 
 def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):

@@ -1,4 +1,4 @@
-"""What new data are warned of: what makes a score better, or worse, than the model is.
+"""What makes a score better, or worse, than the model is: new data are warned of it, and reports.
 
 Pairs, labelled examples and lines are looked at in the same way, as ``fairseq-train`` reads them.
 """
@@ -15,6 +15,7 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.data.binarised import FEW
+from fairseq_odeformers.files import naming_faults, reason
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,32 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
             f"more than {positions:,} tokens, which models take by default: {', '.join(long)}; "
             "longer texts are truncated or refused"
         )
+
+
+def find_flaws(
+    data_bin: Path, pair: Collection[str], names: Collection[str]
+) -> dict[str, dict[str, float]]:
+    """What makes scores on splits misleading: the shares of unknown words and of leaked texts.
+
+    Nothing is known of data in another format than fairseq's default, or with damaged files, which
+    is logged.
+
+    Args:
+        pair: the languages of a translator.
+        names: of the splits.
+    """
+    flaws = {}
+    try:
+        with naming_faults(data_bin):
+            splits = read_splits(data_bin, pair)
+            trained = hash_texts(splits.get("train", []))
+            for split in splits.keys() & names if trained else ():
+                seen, total = count_training_texts(trained, splits[split])
+                unknown = max(column.unknown() for column in splits[split])
+                flaws[split] = {"unknown": unknown, "leaked": seen / max(1, total)}
+    except (OSError, ValueError) as error:
+        logger.warning(f"unknown words and leaked texts are not looked for: {reason(error)}")
+    return flaws
 
 
 def read_splits(data_bin: Path, pair: Collection[str] = ()) -> dict[str, list[Column]]:

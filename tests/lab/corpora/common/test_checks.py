@@ -7,7 +7,10 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from lab.compare.test_scores import write_text
 from published import write_folder
+
+from fairseq_odeformers.lab.corpora.common.checks import find_flaws
 
 WORDS = "alder birch cedar elm fir hazel juniper larch maple oak pine rowan spruce yew".split()
 KINDS = {
@@ -157,3 +160,35 @@ def test_texts_of_more_tokens_than_models_take(kind, positions, said):
     [warning] = found
     assert warning.startswith(f"more than {positions:,} tokens, ")
     assert "default: 1 of 42 in test; longer" in warning
+
+
+# --- for a comparison ------------------------------------------------------------------
+
+
+def test_unknown_words_and_texts_of_the_training_set_are_counted(tmp_path):
+    """Three of five words, and one of three texts; an empty one is none."""
+    write_text(tmp_path, "train", ["film", "odd", "film film"])
+    assert find_flaws(tmp_path, (), ["test"]) == {}
+    write_text(tmp_path, "test", ["film strange film", "odd", "odder", ""])
+    # Both unknown words read <unk>, as the training text does.
+    assert find_flaws(tmp_path, (), ["test"])["test"] == pytest.approx(
+        {"unknown": 3 / 5, "leaked": 2 / 3}
+    )
+
+
+def test_other_pairs_in_a_folder_tell_nothing_of_one(tmp_path, caplog):
+    """Even if files of another pair are missing. If the model's own are, one line tells it."""
+    for pair, count in (("de-en", 2), ("fr-en", 3)):
+        for language in pair.split("-"):
+            for split in ("train", "test"):
+                write_text(tmp_path, f"{split}.{pair}.{language}", ["film"] * count, language)
+    (tmp_path / "train.fr-en.fr.bin").unlink()
+    for pair in (("de", "en"), ("en", "de")):
+        assert find_flaws(tmp_path, pair, ["test"])["test"]["leaked"] == 1
+    assert not caplog.records and find_flaws(tmp_path, ("fr", "en"), ["test"]) == {}
+    (told,) = caplog.messages
+    assert "leaked" in told and "train.fr-en.fr.bin" in told
+    (tmp_path / "train.de-en.de.idx").write_text("damaged")
+    assert (
+        find_flaws(tmp_path, ("de", "en"), ["test"]) == {} and str(tmp_path) in caplog.messages[1]
+    )
