@@ -1,8 +1,8 @@
 """Pictures of a comparison: learning curves, and quality against cost and size."""
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, product
 from statistics import fmean
 
 import numpy as np
@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.lab.plots import STYLE, legend, panels, styles
 
-from .results import Curve, Runs, count_cpu
+from .results import Row, Runs, group, name_time
 from .statistics import ENOUGH, half_interval
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
@@ -22,19 +22,19 @@ MARKER = {"linestyle": "", "markersize": 7}
 
 
 @rc_context(STYLE)
-def draw_learning_curves(
-    curves: Mapping[str, Sequence[Curve]], unit: str, metric: str, cpu: bool
-) -> Figure:
+def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
     """Validation loss, and the metric that chooses, against updates and against cost.
 
     Args:
-        curves: by architecture, one per seed.
+        trained: rows with learning curves.
         unit: of the loss.
-        metric: chose the best validations.
-        cpu: whether costs are seconds of the CPU.
     """
-    every = [curve for of_seeds in curves.values() for curve in of_seeds]
-    seconds, time = choose_time_unit(max(curve.seconds[-1] for curve in every), cpu)
+    curves = {
+        name: [row.learning for row in rows if row.learning]
+        for name, rows in group(trained, "architecture").items()
+    }
+    every, metric = [*chain(*curves.values())], trained[0].validated
+    seconds, time = choose_time_unit(max(curve.seconds[-1] for curve in every), trained)
     rows = {"loss": f"validation loss\n({unit})"}
     if metric != "loss":
         rows["metric"] = f"validation {metric}"
@@ -91,7 +91,7 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
         errors: by architecture, half of the interval over the texts.
     """
     every = [row for runs in scores.values() for row in runs]
-    unit, time = choose_time_unit(max(row.cost for row in every), count_cpu(every))
+    unit, time = choose_time_unit(max(row.cost for row in every), every)
     costs = {time: [fmean(row.cost for row in runs) / unit for runs in scores.values()]}
     sizes = [runs[0].parameters / 1e6 for runs in scores.values()]
     if max(sizes) > SAME_SIZE * min(sizes):
@@ -117,13 +117,13 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
     return figure
 
 
-def choose_time_unit(longest: float, cpu: bool) -> tuple[int, str]:
+def choose_time_unit(longest: float, rows: Iterable[Row]) -> tuple[int, str]:
     """The unit for costs up to so many seconds: its length in seconds, and its name on an axis."""
     if longest < 180:
         length, name = 1, "seconds"
     else:
         length, name = (60, "minutes") if longest <= 3 * 3600 else (3600, "hours")
-    return length, f"{'CPU ' if cpu else ''}{name} of training"
+    return length, f"{name_time(rows, name)} of training"
 
 
 def finish(figure: Figure, grid: Sequence[Axes], headline: str, labels: Sequence[str]) -> None:

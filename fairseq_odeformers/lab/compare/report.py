@@ -39,9 +39,8 @@ from .results import (
     RESULTS,
     Comparison,
     clock,
-    count_cpu,
-    group,
     lock,
+    name_time,
     read_comparison,
     to_words,
 )
@@ -170,11 +169,7 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
             yield Section(title, figure=figure, picture=picture)
     trained = [row for row in chain(*comparison.trained.values()) if row.learning]
     if trained:
-        curves = {
-            name: [row.learning for row in runs if row.learning]
-            for name, runs in group(trained, "architecture").items()
-        }
-        figure = draw_learning_curves(curves, unit, trained[0].validated, count_cpu(trained))
+        figure = draw_learning_curves(trained, unit)
         yield Section("Learning curves", figure=figure, picture="curves.png")
     yield describe_options(comparison)
 
@@ -228,7 +223,6 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
 def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note]) -> Section:
     """Sizes, costs and validations, and what to keep in mind when they are compared."""
     trained = [*chain(*comparison.trained.values())]
-    by = "CPU " if count_cpu(trained) else ""
     rows = []
     for name, (one, *others) in comparison.runs.items():
         runs = comparison.trained.get(name, [])
@@ -241,11 +235,13 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
         }
         if runs:
             row["updates"] = f"{fmean(run.updates or 0 for run in runs):,.0f}"
-            row[f"{by}time"] = clock(fmean(run.cost for run in runs))
-            if by:
+            row[name_time(trained)] = clock(fmean(run.cost for run in runs))
+            if runs[0].cpu_seconds:
                 row["time on the clock"] = clock(fmean(run.seconds or 0 for run in runs))
             speeds = [run.tokens / run.cost for run in runs if run.tokens and run.cost]
-            row[f"tokens per {by}second"] = f"{fmean(speeds):,.0f}" if speeds else ""
+            row[f"tokens per {name_time(trained, 'second')}"] = (
+                f"{fmean(speeds):,.0f}" if speeds else ""
+            )
             if curves := [run.learning for run in runs if run.learning]:
                 losses = {
                     f"validation loss ({unit})": [curve.loss[curve.best] for curve in curves],

@@ -189,9 +189,9 @@ def share_clock(rows: Sequence[Row]) -> list[Row]:
     return [replace(row, cpu_seconds=None) for row in rows]
 
 
-def count_cpu(rows: Iterable[Row]) -> bool:
-    """Whether costs are seconds of the CPU; they are the clock's if a GPU has trained one."""
-    return all(row.cpu_seconds for row in rows)
+def name_time(rows: Iterable[Row], unit: str = "time") -> str:
+    """What costs are counted in: *unit* of the CPU, or of the clock if a GPU has trained one."""
+    return f"CPU {unit}" if all(row.cpu_seconds for row in rows) else unit
 
 
 # --- files -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from fairseq_odeformers.lab.compare.figures import (
     draw_learning_curves,
     draw_quality,
 )
-from fairseq_odeformers.lab.compare.results import Curve, Row
+from fairseq_odeformers.lab.compare.results import Curve, Row, write_curve
 
 
 def curve(losses, metric, best):
@@ -15,14 +15,22 @@ def curve(losses, metric, best):
     return Curve(updates, [2.0 * n for n in updates], losses, metric, losses, best)
 
 
+def training(folder, curve, metric):
+    """The row of a training with a learning curve."""
+    name = f"{len([*folder.iterdir()])}.csv"
+    write_curve(folder / name, curve)
+    place = {"architecture": "a", "folder": folder, "curve": name}
+    return Row(**place, tokens=9.0, cpu_seconds=curve.seconds[-1], validated=metric)
+
+
 def score(value, seconds=300.0, parameters=2_000_000):
     return Row(metric="accuracy", score=value, cpu_seconds=seconds, parameters=parameters)
 
 
-def test_figures_have_the_units_of_their_values():
+def test_figures_have_the_units_of_their_values(tmp_path):
     """Parameters have a panel if they differ by more than 10%; costs begin at 0."""
-    training = Curve([10, 20], [120.0, 300.0], [5.0, 4.0], [5.0, 4.0], [5.0, 4.0], 1)
-    curves = draw_learning_curves({"a": [training]}, "bits", "loss", True)
+    minutes = Curve([10, 20], [120.0, 300.0], [5.0, 4.0], [5.0, 4.0], [5.0, 4.0], 1)
+    curves = draw_learning_curves([training(tmp_path, minutes, "loss")], "bits")
     updates, minutes = (axes.lines[0].get_xdata().tolist() for axes in curves.axes)
     assert (updates, minutes) == ([10, 20], [2, 5])
     assert curves.axes[1].get_xlabel() == "CPU minutes of training"
@@ -39,17 +47,19 @@ def test_figures_have_the_units_of_their_values():
 @pytest.mark.parametrize("seconds, unit", [(179, "seconds"), (3600, "minutes"), (10801, "hours")])
 def test_times_have_a_unit_for_their_length(seconds, unit):
     """And say whether they are the CPU's."""
-    for cpu, clock in ((True, "CPU "), (False, "")):
-        assert choose_time_unit(seconds, cpu)[1].startswith(f"{clock}{unit}")
+    rows = [Row(cpu_seconds=9.0), Row(cpu_seconds=8.0)]
+    assert choose_time_unit(seconds, rows)[1].startswith(f"CPU {unit}")
+    assert choose_time_unit(seconds, [*rows, Row(seconds=7.0)])[1].startswith(unit)
 
 
 @pytest.mark.parametrize("metric, best", [("loss", (2, 1)), ("accuracy", (3, 3))])
-def test_curves_mark_the_best_checkpoints_and_fit_the_axes_to_them(metric, best):
+def test_curves_mark_the_best_checkpoints_and_fit_the_axes_to_them(metric, best, tmp_path):
     """A point of each seed, at the loss and at the metric; the bad first values leave the axis."""
     losses = [9.0, 3.0, 2.0, 4.0, 5.0, 6.0], [9.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     shares = [50.0, 80.0, 85.0, 90.0, 89.0, 88.0], [10.0, 80.0, 85.0, 88.0, 87.0, 86.0, 85.0]
     chosen = losses if metric == "loss" else shares
-    figure = draw_learning_curves({"a": [*map(curve, losses, chosen, best)]}, "bits", metric, True)
+    curves = map(curve, losses, chosen, best)
+    figure = draw_learning_curves([training(tmp_path, each, metric) for each in curves], "bits")
     panels = [losses, losses] + [chosen, chosen] * (metric != "loss")
     for axes, values, scale in zip(figure.axes, panels, (1, 2, 1, 2), strict=False):
         line, marks = axes.lines
