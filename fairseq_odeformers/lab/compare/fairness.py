@@ -42,6 +42,7 @@ def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]
     """
     watch, baseline = Stopwatch(), experiment.baseline
     known = {each.trial_label: each for each in begun if each.update_seconds}
+    settled = any(each.architecture == baseline for each in begun)  # the size that others match
     variants = make_variants(experiment)
     variants.sort(key=lambda variant: variant.architecture != baseline)
     fair: list[Variant] = []
@@ -51,7 +52,8 @@ def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]
         target = next(sizes, 0) if experiment.match else 0
         kept = known.get(variant.trial_label)
         with naming_faults(variant.label, "cannot be trained"), blaming():
-            if kept and (kept.size or not target or is_near(kept.parameters, target)):
+            matched = kept and (settled and kept.size or is_near(kept.parameters, target))
+            if kept and (matched or not target):
                 variant = repeat_trial(variant, kept, experiment.match)
             else:
                 place = f"{number} of {len(variants)}"  # beside the output of the command
@@ -202,7 +204,7 @@ def match_parameters(variant: Variant, target: int) -> Variant:
 
 
 def is_near(parameters: int, target: int) -> bool:
-    return abs(parameters / target - 1) <= TOLERANCE
+    return abs(parameters - target) <= TOLERANCE * target
 
 
 def width_options(variant: Variant) -> tuple[list[str], int]:

@@ -83,6 +83,9 @@ def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys)
     assert "trying" not in capsys.readouterr().err
     (alone,) = make_fair(replace(experiment, architectures={archs[0]: {}}), [base])
     assert alone.options == macaron.options
+    wider = {**experiment.architectures, archs[1]: {"ffn": 96}}
+    base, other = make_fair(replace(experiment, architectures=wider), [macaron])
+    assert abs(base.parameters - other.parameters) < 40, "another baseline sets the width anew"
 
 
 def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
