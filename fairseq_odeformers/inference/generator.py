@@ -25,6 +25,15 @@ from .texts import (
 
 DEFAULTS = {item.name: item.default for item in fields(GenerationConfig)}
 GENERATION_OPTIONS = {*DEFAULTS, "prefix_allowed_tokens_fn", "inference_step_args"}
+OTHER_NAMES = {  # that options of generation have in transformers
+    "do_sample": "sampling",
+    "length_penalty": "lenpen",
+    "max_length": "max_len_b",
+    "max_new_tokens": "max_len_b",
+    "num_beams": "beam",
+    "top_k": "sampling_topk",
+    "top_p": "sampling_topp",
+}
 
 
 class Generator(GeneratorHubInterface):
@@ -112,7 +121,8 @@ class Generator(GeneratorHubInterface):
             if kind in (int, float) and not (isinstance(value, Real) and math.isfinite(value)):
                 raise ValueError(f"{name} {value!r}: give a number")
         for name in options.keys() - GENERATION_OPTIONS:
-            remedy = did_you_mean(name, GENERATION_OPTIONS) or "fairseq-generate --help names them"
+            meant = did_you_mean(OTHER_NAMES.get(name, name), GENERATION_OPTIONS)
+            remedy = meant or "fairseq-generate --help names them"
             raise TypeError(f"there is no option {name} of generation; {remedy}")
         if torch.is_tensor(tokenized_sentences) and tokenized_sentences.dim() == 1:
             return self.generate([tokenized_sentences], beam, verbose, **options)[0]

@@ -300,6 +300,12 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
             lambda m: m.translate("1", bem=3),
             "no option bem.* mean beam",
         ),
+        (
+            load_translator,
+            "transevolve",
+            lambda m: m.translate("1", num_beams=3),
+            "no option num_beams.* mean beam",
+        ),
         (load_translator, "transevolve", lambda m: m.translate("1", beam=0), "beam 0: "),
         (load_translator, "transevolve", lambda m: m.translate("1", beam=2.5), "beam 2.5: "),
         (load_translator, "transevolve", lambda m: m.translate("1", beam="5"), "beam '5': "),
