@@ -9,7 +9,8 @@ import sys
 
 from . import patches
 
-if sys.argv[0] == "-m":  # python -m fairseq_odeformers, whose __main__ waits for these imports
+# python -m fairseq_odeformers, whose __main__ waits for these imports; another module's may not
+if sys.argv[0] == "-m" and __name__ in sys.orig_argv:
     import odeformers
 
     sys.excepthook = odeformers.show_error
