@@ -36,11 +36,11 @@ from fairseq_odeformers.files import (
     sha256,
 )
 from fairseq_odeformers.lab.commands import check_program, python_command
-from fairseq_odeformers.lab.parsers import explain_unknown_architecture
+from fairseq_odeformers.lab.parsers import explain_unknown_architecture, find_owners
 from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
 from fairseq_odeformers.models.common.papers import family_of
 from fairseq_odeformers.models.common.sizes import NEUTRAL
-from fairseq_odeformers.options import hyphenate, underscore
+from fairseq_odeformers.options import flag, hyphenate, underscore
 from fairseq_odeformers.parser import did_you_mean, explain_missing
 
 from .defaults import describe_data
@@ -55,6 +55,7 @@ REFUSED = {  # options of fairseq-train, and what to do instead
     ),
 }
 LENGTHS = ("epochs", "max-epoch", "max-update")  # that --budget takes the place of
+BASELINE = "pre-norm Transformer"  # the family that others are best compared with
 WIDTHS = ("ffn_embed_dim", "embed_dim")  # that are chosen for equal numbers of parameters
 
 
@@ -72,7 +73,7 @@ class Recipe:
     # Options by the name of the architecture, or by any name if the option arch has the
     # architecture. The first one is the baseline.
     architectures: dict[str, Options]
-    shared: Options = field(default_factory=dict)  # for those architectures that have them
+    shared: Options = field(default_factory=dict)  # of models, for those that have them
     # embed-dim, ffn-embed-dim, attention-heads and layers, for the encoder and the decoder of each
     # architecture. The layers of TransEvolve are the depths of its blocks.
     sizes: dict[str, int] = field(default_factory=dict)
@@ -245,6 +246,9 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
     for name, own in described.items():
         check_path(args.out / name)
         check_architecture(own.get("arch", name), experiment, args)
+    for name in experiment.shared if args.what.is_file() else ():
+        if not find_owners(flag(name)):
+            raise ValueError(f"{args.what}: shared: no model has the option {name}; correct it")
     for name in experiment.tune:
         if typed.get(name) is not None:
             raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
@@ -273,8 +277,12 @@ def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespa
     if kinds and kind not in kinds and args.what.is_dir() and args.task is None:
         masked = kind is Kind.LANGUAGE_MODEL and Kind.MASKED_LM in kinds
         task = "--task masked_lm, or " if masked else ""
-        kin = [name for name in fit if family_of(name) == family_of(arch)]
-        (near,) = get_close_matches(arch, kin or fit, 1, 0)
+        meant = (
+            [name for name in fit if family_of(name) == family_of(arch)]
+            or get_close_matches(arch, fit, 1, 0.9)  # a plugin's has no family
+            or [name for name in fit if family_of(name) == BASELINE]
+        )
+        (near,) = get_close_matches(arch, meant, 1, 0)
         raise ValueError(
             f"--archs {arch}: it is for {' and '.join(each.purpose for each in kinds)}, and "
             f"{experiment.data} is for {kind.purpose}; give {task}one such as {near} (odeformers "

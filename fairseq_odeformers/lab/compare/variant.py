@@ -19,7 +19,7 @@ import yaml
 from fairseq import tasks
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from omegaconf import DictConfig
@@ -37,8 +37,7 @@ from fairseq_odeformers.options import hyphenate, underscore
 from .experiment import Experiment, name_options
 from .results import Options, find_kind, to_words
 
-REGISTRIES = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY
-OURS = [{*registry} for registry in REGISTRIES]  # and fairseq's: a plugin is imported later
+PACKAGES = {"fairseq", __name__.partition(".")[0]}  # a plugin is another one
 USER_DIR = str(Path(__file__).resolve().parents[2])  # this package, which fairseq's commands import
 BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
 # Options of a training that an evaluation repeats: fairseq takes the task from its command line,
@@ -242,8 +241,8 @@ def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
 
     A shared one is left out where the model does not have it or does not support it.
     """
-    arch, supported = own.get("arch", name), option_names(experiment, own.get("arch", name))
-    shared = {key: value for key, value in experiment.shared.items() if key in supported}
+    arch = own.get("arch", name)
+    shared = {key: value for key, value in experiment.shared.items() if supports(arch, key)}
     neutral, chosen = split_sizes({**experiment.train, **own})
     sizes, given = (
         {underscore(key): value for key, value in options.items()}
@@ -259,24 +258,19 @@ def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
     }
 
 
-def option_names(experiment: Experiment, arch: str) -> set[str]:
-    """The names of fairseq-train's options that an architecture supports."""
-    parser = training_parser()
-    choices = {name: experiment.train.get(name) for name in ("task", "criterion")}
-    line = [experiment.data, "--arch", arch, *to_words(choices)]
-    # Adds the options of the architecture, and refuses one that the task does not train.
-    parse_args_and_arch(parser, line, parse_known=True)
+def supports(arch: str, option: str) -> bool:
+    """Whether an architecture has an option, and does not refuse it."""
     unsupported = getattr(ARCH_MODEL_REGISTRY[arch], "unsupported", {})
-    names = {name[2:] for action in parser._actions for name in action.option_strings}
-    return names - set(map(hyphenate, unsupported))
+    return underscore(option) in default_options(arch).keys() - unsupported.keys()
 
 
 def digest_plugin(experiment: Experiment, arch: str) -> str:
     """A digest of the plugin's Python files, if architecture, task or criterion are its own."""
-    names = arch, experiment.task, experiment.train.get("criterion")
-    registered = zip(names, REGISTRIES, OURS)
-    theirs = any(name in registry and name not in ours for name, registry, ours in registered)
-    if experiment.plugin is None or not theirs:
+    parts = [ARCH_MODEL_REGISTRY[arch], ARCH_CONFIG_REGISTRY[arch]]
+    parts += [TASK_REGISTRY.get(experiment.task)]
+    parts += [CRITERION_REGISTRY.get(experiment.train.get("criterion"))]
+    packages = {part.__module__.partition(".")[0] for part in parts if part}
+    if experiment.plugin is None or packages <= PACKAGES:
         return ""
     folder = Path(experiment.plugin)
     digests = (f"{p.relative_to(folder)} {sha256(p)}\n" for p in sorted(folder.rglob("*.py")))
@@ -297,7 +291,7 @@ def resolve_shares(options: Options, updates: int) -> Options:
 
 
 def read_yaml(path: Path, kind: type) -> Any:
-    """The value of a dataclass that :func:`write_yaml` has written, without fields that are gone."""
+    """What :func:`write_yaml` has written of a dataclass; fields that are gone are left out."""
     with reading(path, f"is no {path.name} of this version"):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         known = (item.name for item in fields(kind) if item.name in content)

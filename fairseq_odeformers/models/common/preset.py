@@ -1,5 +1,6 @@
 """Architectures that are a registered model with other defaults."""
 
+import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import field, fields, make_dataclass
@@ -24,6 +25,7 @@ def register_preset(model: str, *names: str, **options: Any) -> None:
         for option, value in options.items():
             setattr(args, option, getattr(args, option, value))
 
+    preset.__module__ = sys._getframe(1).f_globals["__name__"]  # the caller's, perhaps a plugin's
     for name in names:
         register_model_architecture(model, name)(preset)
         register_config(name, model, options)

@@ -78,6 +78,7 @@ def test_words_of_yaml_are_strings_but_for_true_and_false(text, value, tmp_path)
         ({"options": 1}, "there is no key options; choose from data, train, "),
         ({"train": ["a"]}, "train is of another type .*Dict"),
         ({"score": "x {output}"}, "score is of another type .*Dict"),
+        ({"shared": {"droput": 0.1}}, "shared: no model has the option droput"),
         ({"seeds": 3}, "seeds is of another type .*list"),
         ({"sizes": {"embedding": 8}}, "sizes has no key embedding; did you mean embed-dim"),
         ({"average": "two"}, "average is of another type .*'two'"),
@@ -287,7 +288,8 @@ def test_the_task_is_found_in_the_data(folders, tmp_path):
 @pytest.mark.parametrize(
     "task, arch, remedy",
     [
-        ("translation", "transject", "give one such as trans"),
+        ("translation", "transject", "give one such as transformer_prenorm "),
+        ("translation", "transformer_lm", "give one such as transformer_prenorm "),
         ("long_range_arena", "macaron_transformer_lm", "give one such as macaron_classifier "),
         ("language_modeling", "macaron_bert", "give --task masked_lm, or one such as macaron_tr"),
         ("translation", "macaron", r"no such .* did you mean macaron_transformer\b"),
@@ -295,6 +297,6 @@ def test_the_task_is_found_in_the_data(folders, tmp_path):
     ],
 )
 def test_an_architecture_for_the_data_is_named(task, arch, remedy, folders):
-    """Of the same paper if there is one, or of a similar name; a beginning is completed."""
+    """Of the same paper if there is one, else the baseline; a beginning is completed."""
     with pytest.raises(ValueError, match=f"--archs {arch}: .*{remedy}"):
         read(folders[task], "--archs", arch)
