@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(number, handler)
     failed = [run for run in runs if not run.finished]
     for run in failed:
-        print(f"{run.folder}: {run.failure or 'taken over by another command'}")
+        print(f"{run.folder}: {run.failure}")
     if failed:
         sys.exit(f"odeformers compare: {len(failed)} of {len(runs)} runs did not finish")
 

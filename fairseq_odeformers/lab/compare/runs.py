@@ -152,6 +152,7 @@ class Run:
     folder: Path
     variant: Variant
     tuning: bool = False  # it only trains, until the best candidate is known
+    earlier_failure: tuple[int, str] | None = None  # of another command, before this one began
 
     def __call__(self) -> None:
         """Make all products that are missing; a launcher calls this in another process."""
@@ -163,6 +164,7 @@ class Run:
                 if not self.tuning:
                     self.remove_checkpoints()
                 self.write_results(NOT_EVALUATED if self.tuning else "")
+                (self.folder / FAILURE).unlink(missing_ok=True)
             except Exception as error:
                 self.fail(reason(error))
 
@@ -222,13 +224,14 @@ class Run:
                 self.remove_checkpoints()
 
     def begin(self) -> None:
-        """Make the folder with its ``run.yaml``, unless they are there, and forget a failure.
+        """Make the folder with its ``run.yaml``, unless they are there.
 
-        Another process that is executing the run has done so.
+        Another process that is executing the run has done so. A failure until now is passed over;
+        its file stays, since the command that it is of may not have looked at it yet.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.earlier_failure = self.last_failure
         with suppress(Timeout), self.lock():
-            (self.folder / FAILURE).unlink(missing_ok=True)
             if not (self.folder / RUN).exists():
                 begun = datetime.now().isoformat()
                 write_yaml(self.folder / RUN, replace(self.variant, begun=begun))
@@ -240,8 +243,17 @@ class Run:
 
     @property
     def failure(self) -> str | None:
+        """Why it has ended early since this command began it."""
+        last = self.last_failure
+        return last[1] if last and last != self.earlier_failure else None
+
+    @property
+    def last_failure(self) -> tuple[int, str] | None:
+        """When it has ended early, in nanoseconds, and why."""
         path = self.folder / FAILURE
-        return path.read_text(encoding="utf-8").strip() if path.exists() else None
+        with suppress(FileNotFoundError):  # it may be removed meanwhile
+            return path.stat().st_mtime_ns, path.read_text(encoding="utf-8").strip()
+        return None
 
     @property
     def progress(self) -> dict[str, Any]:

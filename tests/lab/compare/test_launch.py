@@ -50,6 +50,7 @@ class Failing(Run):
         with open(self.folder / TRAIN_LOG, "a") as log:
             log.write("begun\n")
         self.fail("")
+        replace(self).begin()  # another command
 
 
 def wait_until(condition):
@@ -124,7 +125,7 @@ def test_no_runs_have_no_progress(capsys):
 
 
 def test_a_run_that_has_failed_is_not_begun_again(tmp_path):
-    """Even if nothing is known of why, and until the next command."""
+    """Even if nothing is known of why, or another command begins at once; until the next one."""
     run = Failing(tmp_path / "run", VARIANT)
     launch([run], Machine(1, 0))
     assert run.failure == "" and (run.folder / TRAIN_LOG).read_text() == "begun\n"
