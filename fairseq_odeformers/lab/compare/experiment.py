@@ -37,7 +37,12 @@ from fairseq_odeformers.files import (
 )
 from fairseq_odeformers.lab.commands import check_program, python_command
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture, find_owners
-from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
+from fairseq_odeformers.models.common.kinds import (
+    Kind,
+    check_kind,
+    find_architectures,
+    kinds_of,
+)
 from fairseq_odeformers.models.common.papers import family_of
 from fairseq_odeformers.models.common.sizes import NEUTRAL
 from fairseq_odeformers.options import flag, hyphenate, underscore
@@ -267,7 +272,7 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
 
 
 def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespace) -> None:
-    """Check that an architecture is registered, and is for data that have determined the task."""
+    """Check that an architecture is registered, and that the task, or the data, is for it."""
     kind = experiment.kind
     fit = find_architectures(kind)
     if arch not in ARCH_MODEL_REGISTRY:
@@ -288,6 +293,7 @@ def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespa
             f"{experiment.data} is for {kind.purpose}; give {task}one such as {near} (odeformers "
             "list names all)"
         )
+    check_kind(arch, experiment.task)
 
 
 def find_data(experiment: Experiment, dry_run: bool) -> Experiment:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import numpy as np
 from filelock import FileLock
@@ -40,6 +40,7 @@ NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason 
 CPU = "cpu"  # what training.py adds to the statistics of an epoch
 
 
+T = TypeVar("T")
 Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
 
 
@@ -355,9 +356,9 @@ def read_columns(path: Path) -> dict[str, list[str]]:
 Runs = dict[str, list[Row]]  # rows of each architecture, one per seed, in the order of the seeds
 
 
-def group(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
+def group(rows: Iterable[T], column: str) -> dict[Any, list[T]]:
     """The rows that have each value of a column, in their order."""
-    groups: dict[Any, list[Row]] = {}
+    groups: dict[Any, list[T]] = {}
     for row in rows:
         groups.setdefault(getattr(row, column), []).append(row)
     return groups
