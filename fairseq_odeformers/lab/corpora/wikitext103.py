@@ -10,6 +10,7 @@ test set is one over 245,569 tokens, 241,211 words and 4,358 ends.
 
 from collections.abc import Sequence
 
+from .common.corpus import Download
 from .common.lines import Lines, prepare_lines, text_corpus
 
 URL = "https://wikitext.smerity.com/wikitext-103-v1.zip"
@@ -20,10 +21,9 @@ SOURCE = (
     "such as wikitext-103-v1.zip, or folder with that archive (default: download it)"
 )
 
-CORPUS = text_corpus(
-    Lines("WikiText-103", SIZES), "wiki.{}.tokens", URL, dict.fromkeys(SIZES, SHA256)
-)
+FILES = [f"wiki.{split}.tokens" for split in SIZES]
+CORPUS = text_corpus(Lines("WikiText-103 corpus", SIZES), [Download(URL, FILES, SHA256)])
 
 
 def main(arguments: Sequence[str]) -> None:
-    prepare_lines("wikitext103", "WikiText-103", SOURCE, CORPUS, arguments)
+    prepare_lines("wikitext103", SOURCE, CORPUS, arguments)

@@ -40,7 +40,7 @@ def test_wikitext103_is_downloaded(prepare, tmp_path, monkeypatch, warnings):
 
 def test_other_text_is_warned_of(prepare, tmp_path, warnings):
     log = prepare("wikitext103", write_folder(tmp_path / "texts", wikitext103()))
-    said = [line for line in warnings(log) if "the published WikiText-103 has" in line]
+    said = [line for line in warnings(log) if "the published WikiText-103 corpus has" in line]
     assert len(said) == 3 and "1,801,350 lines and 101,425,671 words" in said[0]
 
 

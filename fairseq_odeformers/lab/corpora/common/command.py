@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -143,7 +142,6 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
         acquired = lock.acquire()
     with acquired, cleaning_up():
         settings = check_settings(args)
-        start = time.monotonic()
         try:
             yield
         except BrokenProcessPool as error:
@@ -155,8 +153,8 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
         with replacing(out / SETTINGS) as path:
             path.write_text(json.dumps(settings, indent=2) + "\n")
         made = sorted(map(str, out.glob("*-bin")))
-        ready = f"{', '.join(made)} {'is' if len(made) == 1 else 'are'} ready for fairseq-train"
-        logger.info(f"{ready} ({describe(time.monotonic() - start)})")
+        verb = "is" if len(made) == 1 else "are"
+        logger.info(f"{', '.join(made)} {verb} ready for fairseq-train")
 
 
 @contextmanager
@@ -190,7 +188,7 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
-    """:func:`.build` a folder, and log the beginning and the duration if there is work to do.
+    """:func:`.build` a folder, and log the work if there is any to do.
 
     Args:
         what: the work, such as "step 2 of 3: splitting words".
@@ -198,17 +196,9 @@ def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path],
 
     def make_and_log(temporary: Path) -> None:
         logger.info(f"{what} ...")
-        start = time.monotonic()
         make(temporary)
-        if (seconds := time.monotonic() - start) >= 1:
-            logger.info(f"{what}: done in {describe(seconds)}")
 
     build(folder, inputs, make_and_log)
-
-
-def describe(seconds: float) -> str:
-    """A duration, such as "0:12:05"."""
-    return str(timedelta(seconds=round(seconds)))
 
 
 def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> Iterator[Item]:

@@ -38,7 +38,7 @@ class Lines:
     """Writes tokenised text.
 
     Attributes:
-        title: the name of the published corpus that the text is held against.
+        title: the name of the published corpus; none if the text is the user's own.
         sizes: lines and words of each of its splits.
     """
 
@@ -88,29 +88,13 @@ class Lines:
             )
 
 
-def text_corpus(
-    writer: Lines,
-    name: str = "{}.txt",
-    url: str = "",
-    sha256: Mapping[str, str] | None = None,
-) -> Corpus[Lines]:
-    """A corpus of one file per split, the user's own by default; the test set may be missing.
-
-    Args:
-        name: of the file of a split, which takes the place of ``{}``.
-        url: the same, or of an archive of all files.
-        sha256: of what is at the URL of each split.
-    """
-    names = {split: name.format(split) for split in SPLITS}
-    downloads = [
-        Download(url.format(split), [file], sha256[split] if sha256 else "")
-        for split, file in names.items()
-    ]
-    return Corpus(downloads, partial(read_texts, names), writer, [names["test"]])
+def text_corpus(writer: Lines, downloads: Sequence[Download]) -> Corpus[Lines]:
+    """A corpus of one file per split; the last one, the test set, may be missing."""
+    return Corpus(downloads, read_texts, writer, [downloads[-1].files[-1]])
 
 
-def read_texts(names: Mapping[str, str], files: Files) -> dict[str, Iterator[str]]:
-    return {split: clean_lines(files[name]) for split, name in names.items() if name in files}
+def read_texts(files: Files) -> dict[str, Iterator[str]]:
+    return {split: clean_lines(path) for split, path in zip(SPLITS, files.values())}
 
 
 def clean_lines(path: Path) -> Iterator[str]:
@@ -149,27 +133,20 @@ def divide(path: Path) -> dict[str, Iterator[str]]:
     return {split: islice(clean_lines(path), *part) for split, part in zip(SPLITS, bounds)}
 
 
-def prepare_lines(
-    name: str,
-    title: str,
-    source: str,
-    corpus: Corpus[Lines],
-    arguments: Sequence[str],
-    own: bool = False,
-) -> None:
+def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequence[str]) -> None:
     """The command ``odeformers prepare {name}``.
 
     Args:
-        title: of the corpus, for the help.
         source: help of ``--from``.
-        own: whether the text is the user's: ``--from`` must be given, and may be one text.
     """
-    what = f"Prepare {title} for fairseq-train --task language_modeling."
-    args = parse_options(make_parser(name, what, source, required=own), arguments)
-    text = corpus.one_text(args.source, ".txt") if own else None
+    title = corpus.writer.title
+    text = f"the {title}" if title else "your own tokenised text"
+    what = f"Prepare {text} for fairseq-train --task language_modeling."
+    args = parse_options(make_parser(name, what, source, required=not title), arguments)
+    whole = None if title else corpus.one_text(args.source, ".txt")
     with preparing(args):
-        if text:
-            read, digests = partial(divide, text), fingerprint_each({"divided": text})
+        if whole:
+            read, digests = partial(divide, whole), fingerprint_each({"divided": whole})
         else:
             files = corpus.files(args.source, args.out)
             if len(files) < len(SPLITS):
