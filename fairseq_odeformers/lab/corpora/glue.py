@@ -12,7 +12,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -84,7 +84,7 @@ class Tables:
     header: tuple[str, ...] = ()
     ragged: bool = False
 
-    def read(self, files: Files) -> dict[str, Iterator[list[str]]]:
+    def read(self, files: Files) -> Mapping[str, Iterable[list[str]]]:
         """The sentences of each example and, but in test sets, its label."""
         paths = {Path(name).name: path for name, path in files.items()}
         return {split: self.read_split(split, paths[name]) for split, name in self.files.items()}
@@ -119,8 +119,16 @@ class Tables:
         expected = ", ".join(self.labels) or f"0 to {MAX_SCORE}"
         raise ValueError(f"{place}: {self.label} is {label!r}, expected {expected}")
 
-    def read_msr(self, files: Files) -> dict[str, Iterable[list[str]]]:
-        """MRPC from Microsoft's files: its development set is the pairs of a list."""
+    def downloads(self, task: str) -> list[Download]:
+        name, sha256 = self.archive
+        files = [f"{task}/{file}" for file in self.files.values()]
+        return [Download(f"{URL}/glue/data/{name}", files, sha256)]
+
+
+class Microsoft(Tables):
+    """Reads MRPC from Microsoft's files: its development set is the pairs of a list."""
+
+    def read(self, files: Files) -> Mapping[str, Iterable[list[str]]]:
         ids = {line.strip() for line in read_lines(files[MSR_DEV_IDS])}
         train, valid = [], []
         for *texts, one, two, label in self.read_labelled(files[MSR_TRAIN], ("#1 ID", "#2 ID")):
@@ -129,12 +137,8 @@ class Tables:
             raise ValueError(f"{files[MSR_DEV_IDS]} names no pair of {MSR_TRAIN}")
         return {"train": train, "valid": valid, "test": self.read_split("test", files[MSR_TEST])}
 
-    def corpus(self, task: str) -> Corpus[Labels]:
-        name, sha256 = self.archive
-        url = f"{URL}/glue/data/{name}" if name else ""
-        files = [f"{task}/{file}" for file in self.files.values()]
-        labels = Labels(self.labels, len(self.sentences), positions=POSITIONS)
-        return Corpus([Download(url, files, sha256)], self.read, labels)
+    def downloads(self, task: str) -> list[Download]:
+        return [Download(url, [Path(url).name], sha256) for url, sha256 in MSR.items()]
 
 
 def read_table(
@@ -171,7 +175,7 @@ TABLES = {
         ("sentence",),
         ("SST-2.zip", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
     ),
-    "MRPC": Tables(("#1 String", "#2 String"), label="Quality"),
+    "MRPC": Microsoft(("#1 String", "#2 String"), label="Quality"),
     "STS-B": Tables(
         PAIR,
         ("STS-B.zip", "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85"),
@@ -202,12 +206,14 @@ TABLES = {
         labels=ENTAILMENT,
     ),
 }
-TASKS = {name: tables.corpus(name) for name, tables in TABLES.items()}
-TASKS["MRPC"] = replace(
-    TASKS["MRPC"],
-    downloads=[Download(url, [Path(url).name], sha256) for url, sha256 in MSR.items()],
-    read=TABLES["MRPC"].read_msr,
-)
+TASKS = {
+    task: Corpus(
+        tables.downloads(task),
+        tables.read,
+        Labels(tables.labels, len(tables.sentences), positions=POSITIONS),
+    )
+    for task, tables in TABLES.items()
+}
 
 
 def tokenize(name: str, given: Path | None, out: Path, workers: int) -> str:
