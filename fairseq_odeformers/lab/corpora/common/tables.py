@@ -151,8 +151,8 @@ def find_columns(place: str, cells: Sequence[str], names: Names) -> list[int]:
     places = [*chain(*found)]
     if places and not (len(places) == len({*places}) and all(len(each) == 1 for each in found)):
         raise ValueError(
-            f"{place}: the header {', '.join(cells)} does not tell the columns apart; call them "
-            f"{' and '.join(names)}, or put such a header above this line"
+            f"{place}: the header {', '.join(cells)[:80]} does not tell the columns apart; call "
+            f"them {' and '.join(names)}, or put such a header above this line"
         )
     return places
 
@@ -163,7 +163,7 @@ def show_row(path: Path, *cells: str) -> str:
 
 
 def choose_columns(path: Path, rows: Sequence[Numbered], names: Names) -> list[Numbered]:
-    """The cells of the columns *names* in each row below the header; line breaks become spaces.
+    """The cells of the columns *names* in each row below the header.
 
     Without a header, rows have these columns alone, in their order.
 
@@ -186,11 +186,13 @@ def choose_columns(path: Path, rows: Sequence[Numbered], names: Names) -> list[N
                 f"{path}, line {number}: expected {len(header)} columns, "
                 f"{show_row(path, *header)}, found {len(cells)}; correct the line{remedy}"
             )
-    return [(n, [cells[column].replace("\n", " ") for column in columns]) for n, cells in rows]
+    return [(number, [cells[column] for column in columns]) for number, cells in rows]
 
 
 def split_rows(path: Path) -> list[Numbered]:
     """The cells of each row, but for blank rows and columns at the ends of the table.
+
+    Line breaks in cells become spaces.
 
     Raises:
         ValueError: the file is empty, or its quotes or separators are unclear.
@@ -210,7 +212,7 @@ def split_rows(path: Path) -> list[Numbered]:
         raise ValueError(f"{path} is empty")
     ends = (end for _, cells in rows for end, cell in enumerate(cells, 1) if cell.strip())
     width = max(chain([2], ends))
-    return [(number, cells[:width]) for number, cells in rows]
+    return [(n, [cell.replace("\n", " ") for cell in cells[:width]]) for n, cells in rows]
 
 
 def find_separator(path: Path, lines: Sequence[str]) -> str:
