@@ -9,7 +9,7 @@ import sys
 
 from . import patches
 
-# python -m fairseq_odeformers, whose __main__ waits for these imports; another module's may not
+# python -m fairseq_odeformers: its __main__ waits for these imports; another module's may not
 if sys.argv[0] == "-m" and __name__ in sys.orig_argv:
     import odeformers
 

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 MADE_FROM = "recipe.json"  # what a folder was made from; older data have the name
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 MARK = "\ufeff"  # byte order mark
-# With what files in other encodings begin; the mark of UTF-32 begins with that of UTF-16.
+# Byte order marks of other encodings; UTF-32's begins with UTF-16's.
 ENCODINGS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",

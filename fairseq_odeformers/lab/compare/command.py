@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def make_parser() -> Parser:
-    """The options of ``odeformers compare``, without those of fairseq-train."""
+    """The options of ``odeformers compare``, without fairseq-train's."""
     parser = Parser(
         prog="odeformers compare",
         description="Train architectures on the same data with the same recipe, evaluate them, and "
@@ -191,7 +191,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
     for run in tuning:
         if run.folder not in evaluated:
             run.discard()
-    collect_rows(out)  # a command that was killed may have written those of a run alone
+    collect_rows(out)  # a killed command may have left rows in a run's folder alone
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return [*runs, *failed]

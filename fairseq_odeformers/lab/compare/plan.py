@@ -169,8 +169,8 @@ def read_shared(out: Path, begun: Mapping[Path, Variant]) -> Shared | None:
 def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Experiment:
     """An experiment as a folder continues it, before its trials.
 
-    The baseline, if no other one is asked for, and the seed that tunes are those of the first
-    command in the folder.
+    The first command in the folder decides the seed that tunes, and the baseline unless another one
+    is asked for.
 
     Raises:
         ValueError: the folder has something else than comparisons of this version, or was begun

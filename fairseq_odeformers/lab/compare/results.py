@@ -419,7 +419,7 @@ class Comparison:
 def find_tuning_seed(trainings: Iterable[Row | Variant]) -> int:
     """The seed that options are tuned with: most settings were trained with it.
 
-    Of equal ones it is that of the first training that began; those of a seed may be trained anew.
+    Among equal seeds the training that began first decides; a seed may have been trained anew.
     """
     seeds = [row.seed for row in sorted(trainings, key=lambda row: row.begun)]
     return max(seeds, key=seeds.count, default=1)
