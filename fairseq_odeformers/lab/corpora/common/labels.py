@@ -94,27 +94,31 @@ def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> No
     Args:
         counts: of the classes of each split with labels.
     """
-    alike: dict[str, list[str]] = defaultdict(list)
-    for name in classes:
-        alike[normalise_class(name)].append(name)
-    warnings = [
-        f"classes {', '.join(names)} differ by case, spaces or zeros alone; are they one?"
-        for names in alike.values()
-        if len(names) > 1
-    ]
-    for name in classes:
-        count = counts["train"][name]
-        absent = [split for split, others in counts.items() if not others[name]]
-        if count <= FEWEST or absent:
-            number = "1 text" if count == 1 else f"{count:,} texts"
-            missing = f" and none in {', '.join(absent)}" if absent and count else ""
-            meant = did_you_mean(name, {*classes} - {name}) if count <= FEWEST else ""
-            remedy = f"; {meant}" if meant else ""
-            warnings.append(f"class {name} has {number} in train{missing}{remedy}")
+    warnings = [*find_alike(classes), *find_rare(classes, counts)]
     for warning in warnings[:SHOWN]:
         logger.warning(warning)
     if len(warnings) > SHOWN:
         logger.warning(f"{len(warnings) - SHOWN:,} more classes are alike or have as few texts")
+
+
+def find_alike(classes: Sequence[str]) -> Iterator[str]:
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name in classes:
+        alike[normalise_class(name)].append(name)
+    for names in alike.values():
+        if len(names) > 1:
+            yield f"classes {', '.join(names)} differ by case, spaces or zeros alone; are they one?"
+
+
+def find_rare(classes: Sequence[str], counts: Mapping[str, Counter]) -> Iterator[str]:
+    for name in classes:
+        count = counts["train"][name]
+        absent = ", ".join(split for split, others in counts.items() if not others[name])
+        if count <= FEWEST or absent:
+            number = "1 text" if count == 1 else f"{count:,} texts"
+            missing = f" and none in {absent}" if absent and count else ""
+            meant = did_you_mean(name, {*classes} - {name}) if count <= FEWEST else ""
+            yield "; ".join(filter(None, [f"class {name} has {number} in train{missing}", meant]))
 
 
 def normalise_class(name: str) -> str:

@@ -149,7 +149,7 @@ class Pairs:
             read: returns the pairs of each split; called only if a step has to read them.
             inputs: all that determines the pairs, as JSON values.
             out: folder with a folder for the result of each step: ``tokenized``, ``plain``,
-                ``codes``, ``bpe`` and ``data-bin``, whose file ``code`` is the byte-pair encoding
+                ``codes``, ``bpe`` and ``data-bin``. Its file ``code`` is the byte-pair encoding
                 for ``fairseq-interactive --bpe subword_nmt --bpe-codes``.
         """
         tokenized, code = out / "tokenized", out / "codes" / "code"
