@@ -36,6 +36,20 @@ RUN_MODULE = (
 START = ["-P", "-m"] if sys.version_info >= (3, 11) else ["-c", RUN_MODULE]
 
 
+Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
+
+
+def to_words(options: Options) -> list[str]:
+    """Options as the words of a command line."""
+    words = []
+    for name, value in options.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif value is not False and value is not None:
+            words += [f"--{name}", str(value)]
+    return words
+
+
 def python_command(words: Sequence[str]) -> list[str]:
     """The words that start a command, by this Python if it is one of :data:`MODULES`.
 

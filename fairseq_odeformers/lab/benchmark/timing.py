@@ -19,9 +19,6 @@ from fairseq_odeformers.files import reading
 Step = Callable[[], object]  # is timed, or returns the figure
 Row = dict[str, Any]
 
-# The share of a time spent waiting for a core, from which on updates with several threads may take
-# twice as long: a thread also waits for those that have no core.
-BUSY = 0.02
 # The types of the columns that are needed when a table is read again.
 COLUMNS = {
     **dict.fromkeys(("what", "unit", "model"), str),
@@ -116,30 +113,6 @@ def describe_environment(device: str) -> dict[str, str]:
         except PackageNotFoundError:  # one of the two distributions of fairseq
             continue
     return facts
-
-
-class Stopwatch:
-    """Measures for which share of its time this thread has waited for a core."""
-
-    def __init__(self) -> None:
-        self.start, self.waited_before = time.perf_counter(), seconds_without_core()
-
-    @property
-    def waited(self) -> float:
-        """The share since this was made; 0 if Linux does not count it."""
-        waited = seconds_without_core() - self.waited_before
-        return waited / (time.perf_counter() - self.start)
-
-    @property
-    def disturbed(self) -> bool:
-        """Whether other processes have kept the threads of this one from the cores."""
-        return self.waited > BUSY and torch.get_num_threads() > 1
-
-
-def seconds_without_core() -> float:
-    """The seconds that this thread has waited for a core; 0 if Linux does not count them."""
-    file = Path("/proc/thread-self/schedstat")
-    return int(file.read_text().split()[1]) / 1e9 if file.exists() else 0.0
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -9,9 +9,8 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.data.language_pair import language_pair
 from fairseq_odeformers.files import check_binarised, reading
+from fairseq_odeformers.lab.commands import Options
 from fairseq_odeformers.models.common.kinds import Kind
-
-from .results import Options
 
 RECIPES = Path(__file__).with_suffix(".yaml")
 UPDATES = 1000  # of a training, if that is neither less than 3 epochs nor more than 50

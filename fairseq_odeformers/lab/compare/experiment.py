@@ -35,7 +35,7 @@ from fairseq_odeformers.files import (
     reading,
     sha256,
 )
-from fairseq_odeformers.lab.commands import check_program, python_command
+from fairseq_odeformers.lab.commands import Options, check_program, python_command
 from fairseq_odeformers.lab.parsers import explain_unknown_architecture, find_owners
 from fairseq_odeformers.models.common.kinds import (
     Kind,
@@ -49,7 +49,7 @@ from fairseq_odeformers.options import flag, hyphenate, underscore
 from fairseq_odeformers.parser import did_you_mean, explain_missing
 
 from .defaults import describe_data
-from .results import Options, find_kind
+from .results import find_kind
 
 REFUSED = {  # options of fairseq-train, and what to do instead
     "seed": "give --seeds; each run has its own",

@@ -7,9 +7,7 @@ chooses widths, and :func:`fit_effort` numbers of updates.
 from __future__ import annotations
 
 import math
-import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -18,17 +16,16 @@ import torch
 
 from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming_faults
-from fairseq_odeformers.lab.benchmark.timing import Stopwatch, describe_environment
+from fairseq_odeformers.lab.benchmark.timing import describe_environment
+from fairseq_odeformers.lab.commands import Options
 from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import SIDES, hyphenate
 
 from .experiment import WIDTHS, Experiment
-from .results import Options
 from .trial import MEASURED, try_variant
 from .variant import Variant, count_parameters, make_variants, resolve_shares
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
-PLANNING = 0.1  # of its budget, the most that planning a model should take
 
 
 def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]:
@@ -40,13 +37,12 @@ def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]
     Args:
         begun: the variants of runs that have begun.
     """
-    watch, baseline = Stopwatch(), experiment.baseline
+    baseline = experiment.baseline
     known = {each.trial_label: each for each in begun if each.update_seconds}
     settled = any(each.architecture == baseline for each in begun)  # the size that others match
     variants = make_variants(experiment)
     variants.sort(key=lambda variant: variant.architecture != baseline)
     fair: list[Variant] = []
-    late: list[str] = []  # names
     for number, variant in enumerate(variants, start=1):
         sizes = (each.parameters for each in (*begun, *fair) if each.architecture == baseline)
         target = next(sizes, 0) if experiment.match else 0
@@ -58,21 +54,12 @@ def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]
             else:
                 place = f"{number} of {len(variants)}"  # beside the output of the command
                 print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
-                most = 60 * variant.budget * PLANNING if variant.budget else math.inf
-                end = time.perf_counter() + most
                 variant = match_parameters(variant, target) if target else variant
-                variant = try_variant(variant, end)
-                if time.perf_counter() > end:
-                    late.append(variant.label)
+                variant = try_variant(variant)
             fair.append(fit_effort(variant))
             known[variant.trial_label] = fair[-1]
-    if late:
-        print(
-            f"Planning took more than a tenth of the budget: {', '.join(late)}. Few updates were "
-            "timed, so trainings may miss the budget; give a longer --budget",
-            flush=True,
-        )
-    environment = describe_planning(watch)
+    facts = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
+    environment = ", ".join(f"{name} {value}" for name, value in facts.items())
     return [replace(variant, environment=environment) for variant in fair]
 
 
@@ -84,19 +71,6 @@ def repeat_trial(variant: Variant, kept: Variant, match: bool) -> Variant:
     if variant.tried:
         variant.build()  # a value that hardly costs time may still be wrong
     return replace(variant, **{name: getattr(kept, name) for name in ("size", *MEASURED)})
-
-
-def describe_planning(watch: Stopwatch) -> str:
-    """The machine and its versions, and how busy it was; tells if it was too busy."""
-    if watch.disturbed:
-        print(
-            f"Other processes were busy on this machine's {os.cpu_count()} cores. If they go on, "
-            "training may be faster with OMP_NUM_THREADS=1 before the command",
-            flush=True,
-        )
-    environment = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    environment["planning time spent waiting for a core"] = f"{watch.waited:.0%}"
-    return ", ".join(f"{name} {value}" for name, value in environment.items())
 
 
 # --- effort ------------------------------------------------------------------------------------

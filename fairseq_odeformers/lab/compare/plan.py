@@ -15,7 +15,7 @@ from typing import Any
 from filelock import FileLock
 
 from fairseq_odeformers.files import find_free_name
-from fairseq_odeformers.lab.commands import call_in_child
+from fairseq_odeformers.lab.commands import Options, call_in_child, to_words
 from fairseq_odeformers.lab.corpora.common.checks import find_flaws
 from fairseq_odeformers.options import name_differences
 
@@ -23,14 +23,12 @@ from .experiment import Experiment
 from .fairness import make_fair
 from .results import (
     RUN,
-    Options,
     check_version,
     choose_settings,
     clock,
     find_tuning_seed,
     group,
     read_runs,
-    to_words,
 )
 from .runs import Run, make_runs
 from .variant import Variant, read_yaml, write_yaml

@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import markdown_table, replacing
+from fairseq_odeformers.lab.commands import to_words
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .figures import draw_learning_curves, draw_quality
@@ -42,7 +43,6 @@ from .results import (
     lock,
     name_time,
     read_comparison,
-    to_words,
 )
 from .scores import score_outputs
 from .statistics import Difference, count_decimals, over_seeds

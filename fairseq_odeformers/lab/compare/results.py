@@ -38,21 +38,7 @@ OLD_PLAN = "plan.yaml"  # in folders of earlier versions
 SCHEMA = 1  # of the columns
 NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason may follow
 CPU = "cpu"  # what training.py adds to the statistics of an epoch
-
-
 T = TypeVar("T")
-Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
-
-
-def to_words(options: Options) -> list[str]:
-    """Options as the words of a command line."""
-    words = []
-    for name, value in options.items():
-        if value is True:
-            words.append(f"--{name}")
-        elif value is not False and value is not None:
-            words += [f"--{name}", str(value)]
-    return words
 
 
 def find_kind(task: str) -> Kind:

@@ -25,17 +25,15 @@ import submitit
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.files import reason, replacing, sha256
-from fairseq_odeformers.lab.commands import end_with_parent, python_command
+from fairseq_odeformers.lab.commands import Options, end_with_parent, python_command, to_words
 from fairseq_odeformers.models.common.kinds import Kind
 
 from .results import (
     NOT_EVALUATED,
     RESULTS,
     RUN,
-    Options,
     collect_rows,
     read_rows,
-    to_words,
     write_rows,
 )
 from .scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows, read_progress

@@ -28,6 +28,7 @@ from fairseq_odeformers.blame import blaming
 from fairseq_odeformers.files import naming_faults, reading, replacing, sha256
 from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.lab.check.command import require
+from fairseq_odeformers.lab.commands import Options, to_words
 from fairseq_odeformers.lab.dataless import make_config
 from fairseq_odeformers.lab.parsers import raise_errors, training_parser
 from fairseq_odeformers.models.common.kinds import Kind
@@ -35,7 +36,7 @@ from fairseq_odeformers.models.common.sizes import default_options, size_options
 from fairseq_odeformers.options import hyphenate, underscore
 
 from .experiment import Experiment, name_options
-from .results import Options, find_kind, to_words
+from .results import find_kind
 
 PACKAGES = {"fairseq", __name__.partition(".")[0]}  # a plugin is another one
 USER_DIR = str(Path(__file__).resolve().parents[2])  # this package, which fairseq's commands import
