@@ -121,12 +121,6 @@ class Experiment(Recipe):
     def kind(self) -> Kind:
         return find_kind(self.task)
 
-    @property
-    def pair(self) -> list[str]:
-        """The languages of a translator."""
-        names = ("source-lang", "target-lang") if self.kind is Kind.TRANSLATION else ()
-        return [self.train[name] for name in names if name in self.train]
-
 
 # --- from a command line -----------------------------------------------------------------------
 

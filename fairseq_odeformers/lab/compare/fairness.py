@@ -22,8 +22,8 @@ from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import SIDES, hyphenate
 
 from .experiment import WIDTHS, Experiment
-from .trial import MEASURED, try_variant
-from .variant import Variant, count_parameters, make_variants, resolve_shares
+from .trial import MEASURED, count_parameters, try_variant
+from .variant import Variant, make_variants, resolve_shares
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
 

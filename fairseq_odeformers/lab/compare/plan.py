@@ -17,6 +17,7 @@ from filelock import FileLock
 from fairseq_odeformers.files import find_free_name
 from fairseq_odeformers.lab.commands import Options, call_in_child, to_words
 from fairseq_odeformers.lab.corpora.common.checks import find_flaws
+from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.options import name_differences
 
 from .experiment import Experiment
@@ -30,8 +31,8 @@ from .results import (
     group,
     read_runs,
 )
-from .runs import Run, make_runs
-from .variant import Variant, read_yaml, write_yaml
+from .runs import Run, make_runs, read_yaml, write_yaml
+from .variant import Variant
 
 COMPARISON = "comparison.yaml"
 MOST_NAMED = 5  # differences in a message
@@ -110,11 +111,12 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
 
 def flaws_of(experiment: Experiment, begun: Iterable[Variant]) -> dict[str, dict[str, float]]:
     """The flaws of the test sets; runs that have begun know them, else all texts are read."""
-    splits = experiment.test_sets.keys()
+    splits, train = experiment.test_sets.keys(), experiment.train
     for variant in begun:
         if splits <= variant.flaws.keys():
             return variant.flaws
-    return find_flaws(Path(experiment.data), experiment.pair, splits)
+    names = ("source-lang", "target-lang") if experiment.kind is Kind.TRANSLATION else ()
+    return find_flaws(Path(experiment.data), [train[n] for n in names if n in train], splits)
 
 
 def find_runs(out: Path) -> list[Path]:

@@ -15,16 +15,17 @@ import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import submitit
+import yaml
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import reason, replacing, sha256
+from fairseq_odeformers.files import reading, reason, replacing, sha256
 from fairseq_odeformers.lab.commands import Options, end_with_parent, python_command, to_words
 from fairseq_odeformers.models.common.kinds import Kind
 
@@ -37,7 +38,7 @@ from .results import (
     write_rows,
 )
 from .scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows, read_progress
-from .variant import Variant, evaluation_words, read_yaml, training_words, write_yaml
+from .variant import Variant, evaluation_words, training_words
 
 LOCK, FAILURE = ".lock", "failed.txt"
 # By kind, what a product is of what an evaluation prints; fairseq-eval-lm logs its score.
@@ -299,3 +300,19 @@ def make_runs(
         for seed in seeds
         for variant in variants
     ]
+
+
+# --- run.yaml ----------------------------------------------------------------------------------
+
+
+def read_yaml(path: Path, kind: type) -> Any:
+    """What :func:`write_yaml` has written of a dataclass; fields that are gone are left out."""
+    with reading(path, f"is no {path.name} of this version"):
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        known = (item.name for item in fields(kind) if item.name in content)
+        return kind(**{name: content[name] for name in known})
+
+
+def write_yaml(path: Path, value: Any) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(yaml.safe_dump(asdict(value), sort_keys=False), encoding="utf-8")

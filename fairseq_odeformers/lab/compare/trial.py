@@ -16,13 +16,14 @@ import torch
 from fairseq import metrics, tasks, utils
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import GroupedIterator
+from fairseq.models import BaseFairseqModel
 from fairseq.trainer import Trainer
 
 from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.models.common.kinds import Kind
 
-from .variant import Variant, count_parameters
+from .variant import Variant
 
 STEPS = 4  # updates that are timed at least
 SECONDS = 2.0  # of updates that are timed at least where they determine the length of a training
@@ -57,6 +58,11 @@ def try_variant(variant: Variant) -> Variant:
         update_seconds=seconds,
         validation_texts=texts,
     )
+
+
+def count_parameters(model: BaseFairseqModel) -> int:
+    """How many are trained."""
+    return sum(each.numel() for each in model.parameters() if each.requires_grad)
 
 
 # --- a few updates -----------------------------------------------------------------------------

@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from fairseq import tasks
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -25,7 +24,7 @@ from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from omegaconf import DictConfig
 
 from fairseq_odeformers.blame import blaming
-from fairseq_odeformers.files import naming_faults, reading, replacing, sha256
+from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.inference.predict import make_parser
 from fairseq_odeformers.lab.check.command import require
 from fairseq_odeformers.lab.commands import Options, to_words
@@ -177,11 +176,6 @@ class Variant:
         return {hyphenate(name): str(value) for name, value in values.items() if value is not None}
 
 
-def count_parameters(model: BaseFairseqModel) -> int:
-    """How many are trained."""
-    return sum(each.numel() for each in model.parameters() if each.requires_grad)
-
-
 def make_variants(experiment: Experiment) -> list[Variant]:
     """All variants of an experiment, with their options parsed.
 
@@ -286,22 +280,6 @@ def resolve_shares(options: Options, updates: int) -> Options:
         else value
         for name, value in options.items()
     }
-
-
-# --- files -------------------------------------------------------------------------------------
-
-
-def read_yaml(path: Path, kind: type) -> Any:
-    """What :func:`write_yaml` has written of a dataclass; fields that are gone are left out."""
-    with reading(path, f"is no {path.name} of this version"):
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        known = (item.name for item in fields(kind) if item.name in content)
-        return kind(**{name: content[name] for name in known})
-
-
-def write_yaml(path: Path, value: Any) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(yaml.safe_dump(asdict(value), sort_keys=False), encoding="utf-8")
 
 
 # --- words -------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from script_helpers import parallel_data
 import odeformers
 from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare.plan import Shared
-from fairseq_odeformers.lab.compare.variant import Variant, write_yaml
+from fairseq_odeformers.lab.compare.runs import write_yaml
+from fairseq_odeformers.lab.compare.variant import Variant
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
 

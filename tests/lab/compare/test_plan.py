@@ -11,8 +11,9 @@ from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare.experiment import Experiment
 from fairseq_odeformers.lab.compare.plan import Plan, check_settings, find_runs, flaws_of, join
 from fairseq_odeformers.lab.compare.results import Comparison, read_rows
+from fairseq_odeformers.lab.compare.runs import read_yaml, write_yaml
 from fairseq_odeformers.lab.compare.scores import TRAIN_LOG
-from fairseq_odeformers.lab.compare.variant import Variant, read_yaml, write_yaml
+from fairseq_odeformers.lab.compare.variant import Variant
 
 # --- settings of a variant ---------------------------------------------------------------
 
