@@ -104,6 +104,15 @@ def test_tables_repeat_the_measurements_of_speed(page, start):
     assert {place: cell for place, cell in found.items() if cell != "not run"} == expected
 
 
+def test_table_of_memory_repeats_growth():
+    rows = (row for row in read("docs/growth.csv") if row["table"] == "memory-length")
+    measured = {(row["length"], row["model"]): f"{float(row['value']):,.0f}" for row in rows}
+    head, shown = table("docs/speed.md", "## Memory")
+    for length, *cells in shown:
+        keys = ((length.replace(",", ""), name) for name in head[1:])
+        assert cells == [measured[key] for key in keys]
+
+
 @pytest.mark.parametrize("row", SPEED["docs/speed.md", ""], ids=lambda row: row["value"])
 def test_text_repeats_the_measurements_of_speed(row):
     paragraphs = re.split(r"\n\n|\n- ", (ROOT / row["page"]).read_text("utf-8"))
