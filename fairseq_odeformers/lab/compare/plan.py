@@ -77,7 +77,7 @@ class Plan:
         with FileLock(self.out / f".{COMPARISON}.lock"):
             if find_runs(self.out) != sorted(begun):  # what is in them never changes
                 return False
-            if not begun or not (self.out / COMPARISON).exists():
+            if not begun:
                 write_yaml(self.out / COMPARISON, share(self.experiment))
             for run in self.tuning_runs() or self.best_runs():
                 run.begin()
@@ -139,31 +139,17 @@ class Shared:
     baseline: str  # the architecture that others are compared with
 
 
-def share(of: Experiment | Variant) -> Shared:
-    """What runs share, by their experiment or by one of them."""
-    if isinstance(of, Experiment):
-        options, tuned = of.train, of.tune
-    else:
-        options, tuned = of.options, of.tried
+def share(experiment: Experiment) -> Shared:
     limits = ("max-epoch", "max-update")
-    effort = {name: str(value) for name, value in options.items() if name in limits}
+    effort = {name: str(value) for name, value in experiment.train.items() if name in limits}
     return Shared(
-        data=of.data,
-        data_digest=of.data_digest,
-        task=of.task,
-        tune=" ".join(sorted(tuned)),
-        effort={"budget": clock(60 * of.budget)} if of.budget else effort,
-        baseline=of.baseline,
+        data=experiment.data,
+        data_digest=experiment.data_digest,
+        task=experiment.task,
+        tune=" ".join(sorted(experiment.tune)),
+        effort={"budget": clock(60 * experiment.budget)} if experiment.budget else effort,
+        baseline=experiment.baseline,
     )
-
-
-def read_shared(out: Path, begun: Mapping[Path, Variant]) -> Shared | None:
-    """What the runs share that have begun; by the first of them if the file is deleted."""
-    if not begun:
-        return None
-    if (out / COMPARISON).exists():
-        return read_yaml(out / COMPARISON, Shared)
-    return share(min(begun.values(), key=lambda variant: variant.begun))
 
 
 def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Experiment:
@@ -177,18 +163,17 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Ex
             with other data, another task, effort or baseline, or other tuned options.
     """
     check_version(out)
-    ours = (COMPARISON, f"*/{COMPARISON}", f"*/*/{COMPARISON}", f"*/{RUN}")
+    ours = (COMPARISON, f"*/{COMPARISON}", f"*/*/{COMPARISON}")
     others = any(not path.name.startswith(".") for path in out.glob("*"))
     if others and not any(any(out.glob(pattern)) for pattern in ours):
         raise ValueError(
-            f"--out {out}: it has files that are not of a comparison; give a new folder, such as "
+            f"--out {out}: it has files, but no {COMPARISON}; give a new folder, such as "
             f"--out {find_free_name(out)}"
         )
-    kept = read_shared(out, begun)
-    if kept is None:
+    if not begun:
         baseline = experiment.baseline or next(iter(experiment.architectures))
         return replace(experiment, baseline=baseline, tuning_seed=experiment.seeds[0])
-    seed = find_tuning_seed(begun.values())
+    kept, seed = read_yaml(out / COMPARISON, Shared), find_tuning_seed(begun.values())
     joined = replace(experiment, baseline=experiment.baseline or kept.baseline, tuning_seed=seed)
     then, now = (
         {**dict(data=s.data, task=s.task, tune=s.tune, baseline=s.baseline), **s.effort}

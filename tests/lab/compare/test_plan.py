@@ -11,7 +11,7 @@ from fairseq_odeformers.files import sha256
 from fairseq_odeformers.lab.compare.experiment import Experiment
 from fairseq_odeformers.lab.compare.plan import Plan, check_settings, find_runs, flaws_of, join
 from fairseq_odeformers.lab.compare.results import Comparison, read_rows
-from fairseq_odeformers.lab.compare.runs import read_yaml, write_yaml
+from fairseq_odeformers.lab.compare.runs import read_yaml
 from fairseq_odeformers.lab.compare.scores import TRAIN_LOG
 from fairseq_odeformers.lab.compare.variant import Variant
 
@@ -86,12 +86,6 @@ def continued(experiment, out):
     return join(experiment, out, read_begun(out))
 
 
-def variant_of(experiment):
-    known = {name: getattr(experiment, name) for name in ("data", "data_digest", "task")}
-    options = {**VARIANT.options, **experiment.train}
-    return replace(VARIANT, **known, options=options, baseline="a", seed=experiment.seeds[0])
-
-
 def begin(experiment, out):
     """A command that begins a run."""
     return Plan(continued(experiment, out), [VARIANT], out).begin({})
@@ -136,18 +130,6 @@ def test_another_comparison_is_told_a_free_folder(changes, named, experiment, tm
         (tmp_path / free).mkdir()
 
 
-def test_without_its_file_a_comparison_is_what_its_first_run_says(experiment, tmp_path):
-    out, one = tmp_path / "runs", variant_of(experiment)
-    first = continued(experiment, out)
-    Plan(first, [one], out).begin({})
-    (out / "comparison.yaml").unlink()
-    with pytest.raises(ValueError, match="max-epoch 3 → 4"):
-        continued(replace(experiment, train={"max-epoch": 4}), out)
-    again = continued(replace(experiment, architectures={"c": {}}, seeds=[2]), out)
-    assert again == replace(first, architectures={"c": {}}, seeds=[2])
-    assert Plan(again, [one], out).begin(read_begun(out)) and (out / "comparison.yaml").exists()
-
-
 def test_a_plan_is_made_anew_where_another_command_has_begun_runs(experiment, tmp_path):
     """It was made for the folder as it was; nothing of it is left there."""
     out = tmp_path / "runs"
@@ -180,18 +162,27 @@ def test_a_folder_of_an_earlier_version_is_refused(experiment, tmp_path):
         continued(experiment, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["comparison.yaml", "a-seed1/run.yaml", "part/comparison.yaml"])
+@pytest.mark.parametrize("name", ["comparison.yaml", "part/comparison.yaml"])
 def test_a_folder_with_other_files_is_refused(name, experiment, tmp_path):
     """But for one with a comparison, whatever else is there."""
     (out := tmp_path / "runs").mkdir()
     (out / ".hidden").touch()
     joined = continued(experiment, out)
     (out / "README.md").touch()
-    with pytest.raises(ValueError, match=f"^--out {out}: it has files .* --out {tmp_path}/runs-2$"):
+    with pytest.raises(
+        ValueError, match=f"^--out {out}: it has files, .* --out {tmp_path}/runs-2$"
+    ):
         continued(experiment, out)
     (out / name).parent.mkdir(exist_ok=True)
-    write_yaml(out / name, variant_of(experiment))
+    (out / name).touch()
     assert continued(experiment, out) == joined
+
+
+def test_runs_without_what_they_share_are_not_continued(experiment, tmp_path):
+    begin(experiment, out := tmp_path / "runs")
+    (out / "comparison.yaml").unlink()
+    with pytest.raises(ValueError, match=f"{out}: it has files, but no comparison.yaml; give a "):
+        continued(experiment, out)
 
 
 # --- tuning ----------------------------------------------------------------------------

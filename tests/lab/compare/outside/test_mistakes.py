@@ -83,7 +83,7 @@ MISTAKES = [
     ),
     ("--archs transformer_prenorm --slurm-partition x", "--slurm-partition x: give --cluster"),
     ("--archs transformer_prenorm --dry-run --out {root}/Makefile/a", "Makefile is a file; give"),
-    ("--archs transformer_prenorm --out {root}", "--out {root}: it has files that are not of a"),
+    ("--archs transformer_prenorm --out {root}", "--out {root}: it has files, but no comp"),
     ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),
     (
         "--archs transformer_prenorm --max-tokens 2 --max-tokens-valid 100",
