@@ -48,8 +48,8 @@ def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]
         target = next(sizes, 0) if experiment.match else 0
         kept = known.get(variant.trial_label)
         with naming_faults(variant.label, "cannot be trained"), blaming():
-            matched = kept and (settled and kept.size or is_near(kept.parameters, target))
-            if kept and (matched or not target):
+            matched = kept in fair or settled and kept and kept.size
+            if kept and (matched or not target or is_near(kept.parameters, target)):
                 variant = repeat_trial(variant, kept, experiment.match)
             else:
                 place = f"{number} of {len(variants)}"  # beside the output of the command

@@ -88,6 +88,17 @@ def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys)
     assert abs(base.parameters - other.parameters) < 40, "another baseline sets the width anew"
 
 
+def test_values_of_an_option_share_a_trial_also_where_no_width_is_equal(training_data, capsys):
+    archs = ["transformer_classifier", "macaron_classifier"]
+    words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 2, "--epochs", 1, "--cpu"]
+    words += ["--tune", "lr=1e-3,2e-3"]
+    (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
+    fair = make_fair(replace(experiment, baseline=archs[0]), [])
+    assert [each.size for each in fair] == ["", "", fair[2].size, fair[2].size]
+    assert "more parameters than the baseline" in fair[2].size
+    assert capsys.readouterr().err.count("trying") == 2
+
+
 def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
     """It rises in the same share of the updates, and the limit of the epochs goes."""
     data, warmup = training_data / "words", ["--warmup-updates", "20%"]
