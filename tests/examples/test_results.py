@@ -155,6 +155,15 @@ def summaries():
     slowest, fastest = (f"{f(transevolve_speed):.1f}" for f in (min, max))
     least, *_, most = (f"{1 / r:.1f}" for r in at_lengths("memory-length", "transevolve_fullff_1"))
     *speeds, longest = at_lengths("encoder-length", "transject")
+    full, small = (
+        int(growth["encoder-length", name, "8192"]["parameters"])
+        for name in ("transformer", "transject")
+    )
+    slower = min(
+        float(growth["encoder-node", "node_transformer_mt", length]["value"])
+        / float(growth["encoder-length", "transformer", length]["value"])
+        for length in ("128", "256", "512")
+    )
     linear = [f"{x:.1f}" for x in at_lengths("encoder-length", "transformer_classifier_linear")]
     faster = f"{', '.join(f'{speed:.1f}' for speed in speeds)} and {longest:.0f} times"
     randomff, matrix = (
@@ -217,6 +226,8 @@ def summaries():
         "README": (
             f"TransJect takes about {cost['transject']:.1f} times as long",
             f"TransJect's encoder trains [{faster}](docs/speed.md#growth-with-length) as fast",
+            f"of equal width (with {full / small:.1f} times the parameters)",
+            f"the N-ODE Transformer over {10 * (slower // 10):.0f} times at equal width",
             f"plain linear attention up to {linear[-1]} times, TransEvolve (fullFF-1) {slowest} to "
             f"{fastest} times, with {least} to {most} times the memory",
             f"up to {longest:.0f} times as fast](#results) on a CPU (8,192 tokens)",
