@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -26,6 +27,7 @@ from .trial import MEASURED, count_parameters, try_variant
 from .variant import Variant, make_variants, resolve_shares
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
+PLANNING = 0.1  # of its budget, the most that planning a model should take
 
 
 def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]:
@@ -43,6 +45,7 @@ def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]
     variants = make_variants(experiment)
     variants.sort(key=lambda variant: variant.architecture != baseline)
     fair: list[Variant] = []
+    late: list[str] = []  # names
     for number, variant in enumerate(variants, start=1):
         sizes = (each.parameters for each in (*begun, *fair) if each.architecture == baseline)
         target = next(sizes, 0) if experiment.match else 0
@@ -54,10 +57,20 @@ def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]
             else:
                 place = f"{number} of {len(variants)}"  # beside the output of the command
                 print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
+                most = 60 * variant.budget * PLANNING if variant.budget else math.inf
+                end = time.perf_counter() + most
                 variant = match_parameters(variant, target) if target else variant
-                variant = try_variant(variant)
+                variant = try_variant(variant, end)
+                if time.perf_counter() > end:
+                    late.append(variant.label)
             fair.append(fit_effort(variant))
             known[variant.trial_label] = fair[-1]
+    if late:
+        print(
+            f"Planning took more than a tenth of the budget: {', '.join(late)}. Few updates were "
+            "timed, so trainings may miss the budget; give a longer --budget",
+            flush=True,
+        )
     facts = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
     environment = ", ".join(f"{name} {value}" for name, value in facts.items())
     return [replace(variant, environment=environment) for variant in fair]

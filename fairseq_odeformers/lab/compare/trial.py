@@ -6,6 +6,7 @@ costs.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,7 +26,7 @@ from fairseq_odeformers.models.common.kinds import Kind
 
 from .variant import Variant
 
-STEPS = 4  # updates that are timed at least
+STEPS = 4  # updates that are timed at least, unless the time is over
 SECONDS = 2.0  # of updates that are timed at least where they determine the length of a training
 # What is measured: fields of a variant, besides its size.
 MEASURED = ("parameters", "epoch_updates", "update_seconds", "validation_texts")
@@ -38,8 +39,11 @@ LONGER = {  # the options that make room for a longer example
 }
 
 
-def try_variant(variant: Variant) -> Variant:
+def try_variant(variant: Variant, end: float = math.inf) -> Variant:
     """Build a model once, check the data with it, and time a few updates.
+
+    Args:
+        end: on the clock; what can be left out is not begun after it.
 
     Returns:
         the variant with what is measured.
@@ -48,7 +52,7 @@ def try_variant(variant: Variant) -> Variant:
     check_data(variant, trainer)
     check_metric(trainer)
     epoch_updates, least = len(updates), SECONDS if variant.budget else 0.0
-    seconds, texts = fmean(time_updates(trainer, updates, least)), None
+    seconds, texts = fmean(time_updates(trainer, updates, least, end)), None
     if variant.kind in (Kind.TRANSLATION, Kind.CLASSIFICATION):
         texts = len(validation_set(trainer))
     return replace(
@@ -89,7 +93,9 @@ def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
     return trainer, GroupedIterator(batches, cfg.optimization.update_freq[0])
 
 
-def time_updates(trainer: Trainer, updates: Iterable, least: float = 0.0) -> list[float]:
+def time_updates(
+    trainer: Trainer, updates: Iterable, least: float = 0.0, end: float = math.inf
+) -> list[float]:
     """The seconds of each of a few updates, in the order of a training.
 
     Each is made twice, and the second one counts: the first one of a size allocates memory. They
@@ -97,7 +103,7 @@ def time_updates(trainer: Trainer, updates: Iterable, least: float = 0.0) -> lis
     are tried with the model.
 
     Args:
-        least: seconds that are timed, and :data:`STEPS` updates.
+        least: seconds that are timed, and :data:`STEPS` updates, but for one after *end*.
     """
     times: list[float] = []
     for samples in updates:
@@ -107,7 +113,7 @@ def time_updates(trainer: Trainer, updates: Iterable, least: float = 0.0) -> lis
         elapsed = time.perf_counter() - start
         # Other processes on the machine make the clock's time longer.
         times.append(elapsed if trainer.cuda else min(elapsed, time.process_time() - cpu))
-        if len(times) >= STEPS and sum(times) >= least:
+        if time.perf_counter() > end or len(times) >= STEPS and sum(times) >= least:
             break
     return times
 

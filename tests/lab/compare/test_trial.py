@@ -39,6 +39,13 @@ def test_a_few_updates_tell_the_time_where_nothing_depends_on_it(clock):
     assert time_updates(trainer, [[0.1]] * 9) == pytest.approx([0.1] * 4)
 
 
+@pytest.mark.parametrize("end, timed", [(50, 1), (150, 2), (250, 3), (1e9, 6)])
+def test_timing_ends_when_its_time_is_over(end, timed, clock):
+    """After one update at least."""
+    trainer, times = clock
+    assert len(time_updates(trainer, [[0.1]] * 6, 9, end)) == timed
+
+
 def variant(data, *words):
     """A classifier with some more options for fairseq-train."""
     (experiment,) = read(data, "--archs", "macaron_classifier", *SIZES, *words).values()
