@@ -224,10 +224,11 @@ def summaries():
     cost = {arch: each / seconds[BASELINE] for arch, each in seconds.items()}
     for page, texts in {
         "README": (
-            f"TransJect takes about {cost['transject']:.1f} times as long",
+            f"TransJect takes {cost['transject']:.1f} times as long, the ODE Transformer "
+            f"{cost['ode_transformer_classifier']:.1f}, the N-ODE Transformer "
+            f"{cost['node_transformer']:.1f} (over {10 * (slower // 10):.0f} in the picture",
             f"TransJect's encoder trains [{faster}](docs/speed.md#growth-with-length) as fast",
-            f"of equal width (with {full / small:.1f} times the parameters)",
-            f"the N-ODE Transformer over {10 * (slower // 10):.0f} times at equal width",
+            f"of equal width ({full / small:.1f} times the parameters)",
             f"plain linear attention up to {linear[-1]} times, TransEvolve (fullFF-1) {slowest} to "
             f"{fastest} times, with {least} to {most} times the memory",
             f"up to {longest:.0f} times as fast](#results) on a CPU (8,192 tokens)",
