@@ -374,6 +374,7 @@ def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
         ("tsv", [*PLAIN, 'calm\t"a ""quiet"" day"'], "line 7: quoted as by a spreadsheet"),
         ("tsv", [f'"calm"\t"{n}"' for n in range(9)], "line 2: quoted as by .* call the file .csv"),
         ("tsv", ["label\ttext", *(f'calm\t"{n}"' for n in range(9))], "line 2: quoted as by"),
+        ("tsv", [*(f'calm\t"{n}"' for n in range(9)), "\t", ""], "line 2: quoted as by"),
         ("tsv", [*PLAIN[1:3], 'calm\t"the', 'calm\tsea"'], "line 3: quoted as by"),
         ("tsv", ['"calm"\tx', *PLAIN], "line 1: no class can be called '\"calm\"'"),
         (

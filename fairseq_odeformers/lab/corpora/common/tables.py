@@ -204,12 +204,13 @@ def split_rows(path: Path) -> list[Numbered]:
         rows = list(split_quoted(path, lines, separator))[bool(declared) :]
     else:
         rows = [(number, line.split("\t")) for number, line in enumerate(lines, start=1)]
-        check_unquoted(path, lines, rows)
     if any(len(cells) > 1 for _, cells in rows):
         while rows and not any(map(str.strip, rows[-1][1])):
             rows.pop()
     if not rows:
         raise ValueError(f"{path} is empty")
+    if ending_of(path) != ".csv":
+        check_unquoted(path, lines, rows)
     ends = (end for _, cells in rows for end, cell in enumerate(cells, 1) if cell.strip())
     width = max(chain([2], ends))
     return [(n, [cell.replace("\n", " ") for cell in cells[:width]]) for n, cells in rows]
@@ -260,7 +261,7 @@ def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Numbered]) -
     """
     body = rows[1:] or rows
     signs = [n for n, cells in rows if any(QUOTED.fullmatch(c) and '""' in c[1:-1] for c in cells)]
-    for column in range(len(rows[0][1]) if rows else 0):
+    for column in range(len(rows[0][1])):
         if all(QUOTED.fullmatch("".join(cells[column : column + 1])) for _, cells in body):
             signs.append(body[0][0])
     with suppress(ValueError):
