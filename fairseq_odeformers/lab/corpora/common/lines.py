@@ -122,10 +122,12 @@ def clean_lines(path: Path) -> Iterator[str]:
 def divide(path: Path) -> dict[str, Iterator[str]]:
     """The lines of each split of one text: its last tenth is ``test``, the one before ``valid``.
 
+    Blank lines at its end are left out.
+
     Raises:
-        ValueError: it has less than ten lines.
+        ValueError: it has fewer than ten lines.
     """
-    count = sum(1 for _ in clean_lines(path))
+    count = max(n for n, line in enumerate(clean_lines(path), start=1) if line.split())
     tenth = count // 10
     if not tenth:
         raise ValueError(f"{path} has {count} lines; give 10 or more, to divide them into splits")
