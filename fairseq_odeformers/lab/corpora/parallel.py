@@ -25,6 +25,7 @@ from .common.corpus import ending_of, read_text, strip_compression
 from .common.pairs import Pair, Pairs, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
 
+ARCHIVES = (".tar", ".tgz", ".tbz2", ".txz", ".zip")
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
 
 
@@ -135,7 +136,7 @@ def main(arguments: Sequence[str]) -> None:
     add_number(parser, "--seed", 1, "seed of the draw", int)
     args = parse_options(parser, arguments)
     check_languages(parser, args.source_lang, args.target_lang)
-    if ending_of(args.source) in (".tar", ".tgz", ".zip"):
+    if not args.source.is_dir() and ending_of(args.source) in ARCHIVES:
         parser.error(f"--from {args.source}: an archive; unpack it, and give the folder")
     if args.source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide one file; the folder has a file for each set")

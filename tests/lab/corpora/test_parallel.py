@@ -269,6 +269,11 @@ def test_quotes_of_plain_text_stay(prepare, tmp_path):
     assert all("&quot;" in target for part in splits.values() for _, target in part)
 
 
+def test_a_folder_may_be_called_like_an_archive(prepare, tmp_path):
+    (source := tmp_path / "own.tar").mkdir()
+    prepare.refuses("own.tar has no train.de", LINE, source)
+
+
 def test_a_table_that_may_be_read_in_two_ways_is_refused(prepare, tmp_path):
     pairs = [*sentences(20, 1), ('"er sagt ""ja"""', "x"), ('ein "Wort"', "y")]
     named = "own.tsv, line 21: quoted as by a spreadsheet"

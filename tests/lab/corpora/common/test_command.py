@@ -50,6 +50,7 @@ from fairseq_odeformers.lab.corpora.common.command import preparing
         ("parallel -s de -t de --from .", "-s and -t are both de"),
         ("parallel -s de -t en --from . --valid 9", "--valid and --test"),
         ("parallel -s de -t en --from a.tar.gz", "--from a.tar.gz: an archive; unpack it"),
+        ("parallel -s de -t en --from a.txz", "--from a.txz: an archive; unpack it"),
         ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),
         ("parallel -s de -t en --max-ratio x", "--max-ratio: x: give a number"),
         *((f"{corpus} --workers 0", "--workers: 0") for corpus in odeformers.list_corpora()),
@@ -64,13 +65,14 @@ def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
     (tmp_path / "raw" / "corpus").mkdir(parents=True)
     (tmp_path / "file").touch()
     (tmp_path / "a.tar.gz").touch()
+    (tmp_path / "a.txz").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
         odeformers.main(["prepare", *line.split()])
     assert stopped.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.match(f"odeformers prepare( {line.split()[0]})?: error: .*{named}", last)
-    there = ["a.tar.gz", "corpus", "file", "raw"]
+    there = ["a.tar.gz", "a.txz", "corpus", "file", "raw"]
     assert sorted(path.name for path in tmp_path.rglob("*")) == there
 
 
