@@ -8,7 +8,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.options import get_training_parser
 
 from fairseq_odeformers.files import Named
-from fairseq_odeformers.models.common.sizes import default_options
+from fairseq_odeformers.models.common.sizes import option_names
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.parser import NO_VALUE, did_you_mean
 
@@ -57,7 +57,7 @@ def raise_errors(
 def model_options() -> dict[str, list[str]]:
     """The options of all models."""
     models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
-    return {model: [*map(flag, default_options(arch))] for model, arch in models.items()}
+    return {model: [*map(flag, option_names(arch))] for model, arch in models.items()}
 
 
 def find_owners(option: str) -> list[str]:

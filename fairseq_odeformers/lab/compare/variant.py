@@ -31,7 +31,12 @@ from fairseq_odeformers.lab.commands import Options, to_words
 from fairseq_odeformers.lab.dataless import make_config
 from fairseq_odeformers.lab.parsers import raise_errors, training_parser
 from fairseq_odeformers.models.common.kinds import Kind
-from fairseq_odeformers.models.common.sizes import default_options, size_options, split_sizes
+from fairseq_odeformers.models.common.sizes import (
+    default_options,
+    option_names,
+    size_options,
+    split_sizes,
+)
 from fairseq_odeformers.options import hyphenate, underscore
 
 from .experiment import Experiment, name_options
@@ -256,7 +261,8 @@ def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
 def supports(arch: str, option: str) -> bool:
     """Whether an architecture has an option, and does not refuse it."""
     unsupported = getattr(ARCH_MODEL_REGISTRY[arch], "unsupported", {})
-    return underscore(option) in default_options(arch).keys() - unsupported.keys()
+    name = option_names(arch).get(hyphenate(option))
+    return name is not None and name not in unsupported
 
 
 def digest_plugin(experiment: Experiment, arch: str) -> str:

@@ -11,7 +11,7 @@ from fairseq.models import (
     MODEL_DATACLASS_REGISTRY,
 )
 
-from fairseq_odeformers.options import SIDES
+from fairseq_odeformers.options import SIDES, hyphenate
 
 from .model import BaseModel
 from .transformer import side_options
@@ -30,19 +30,36 @@ SIZES = {  # by the names of --size
 }
 
 
+def model_parser(arch: str) -> ArgumentParser:
+    """A parser of the options of an architecture alone."""
+    parser = ArgumentParser(allow_abbrev=False, add_help=False)
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    return parser
+
+
+def option_names(arch: str) -> dict[str, str]:
+    """The names of the options of an architecture, by how they may be typed after ``--``.
+
+    A switch that is on by default is typed ``no-...``; some options can be typed in two ways.
+    """
+    return {
+        hyphenate(typed[2:]): action.dest
+        for action in model_parser(arch)._actions
+        for typed in action.option_strings
+    }
+
+
 def default_options(arch: str) -> dict[str, Any]:
     """All options of an architecture, by their names, with its defaults; None where it has none.
 
     A default that follows another option is an interpolation, such as
     ``${model.encoder_embed_dim}``.
     """
-    parser = ArgumentParser(allow_abbrev=False)
-    ARCH_MODEL_REGISTRY[arch].add_args(parser)
     preset = Namespace()
     ARCH_CONFIG_REGISTRY[arch](preset)
     config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
     defaults = {**(vars(config()) if config else {}), **vars(preset)}
-    return {action.dest: defaults.get(action.dest) for action in parser._actions}
+    return {name: defaults.get(name) for name in option_names(arch).values()}
 
 
 def split_sizes(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:

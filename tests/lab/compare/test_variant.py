@@ -51,6 +51,15 @@ def test_what_a_variant_makes_of_the_options_of_a_recipe(recipe):  # noqa: F811
     assert defaults["encoder-normalize-before"] == "False" and "dropout" not in defaults
 
 
+def test_a_shared_option_may_switch_a_default_off(recipe):  # noqa: F811
+    archs, off = (
+        {"transformer": {}, "transformer_prenorm": {}},
+        {"no-encoder-normalize-before": True},
+    )
+    one, other = variants(recipe(shared=off, architectures=archs))
+    assert off.keys().isdisjoint(one.options) and not other.cfg.model.encoder_normalize_before
+
+
 PRESET = """
 from fairseq.models import register_model_architecture
 import fairseq_odeformers
