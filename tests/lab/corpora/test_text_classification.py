@@ -334,7 +334,7 @@ def test_one_table_is_divided(name, prepare, tmp_path, vocab):
         ("own.csv", ["a,b", '"a,b', "c"], "own.csv, line 2: .*correct the row's quotes"),
         ("own.csv", ["a,b", "b,a"] * 2, "--test-fraction 0.1: of 4 training texts"),
         ("own.csv", [], "own.csv is empty"),
-        ("own.xlsx", ["a,b"], "--from .*own.xlsx: a spreadsheet; save its table as .csv"),
+        ("own.xlsx", ["a,b"], "--from .*own.xlsx: a spreadsheet; save it as text, a table as .csv"),
         ("train.csv", ["a,b"], "--from .*train.csv: give its folder"),
     ],
 )

@@ -112,7 +112,7 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
     if args.source:
         check_regular(args.source)
         if args.source.suffix.lower() in SPREADSHEETS:
-            parser.error(f"--from {args.source}: a spreadsheet; save its table as .csv")
+            parser.error(f"--from {args.source}: a spreadsheet; save it as text, a table as .csv")
     return args
 
 
