@@ -30,7 +30,7 @@ SMALLER = {
     "odeformers translate": "--beam 1",
     "fairseq-train": "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --max-epoch 1",
 }
-COMPARE = {"--budget": "--budget 0.1s", "--tune": "--tune lr=1e-3,2e-3 --epochs 1"}
+COMPARE = {"--budget": "--budget 0.5s", "--tune": "--tune lr=1e-3,2e-3 --epochs 1"}
 
 
 def read_blocks(page):
