@@ -226,11 +226,11 @@ def summaries():
         "README": (
             f"TransJect takes {cost['transject']:.1f} times as long, the ODE Transformer "
             f"{cost['ode_transformer_classifier']:.1f}, the N-ODE Transformer "
-            f"{cost['node_transformer']:.1f} (over {10 * (slower // 10):.0f} in the picture",
+            f"{cost['node_transformer']:.1f} with fixed steps, over {10 * (slower // 10):.0f}",
             f"TransJect's encoder trains [{faster}](docs/speed.md#growth-with-length) as fast",
             f"of equal width ({full / small:.1f} times the parameters)",
             f"plain linear attention up to {linear[-1]} times, TransEvolve (fullFF-1) {slowest} to "
-            f"{fastest} times, with {least} to {most} times the memory",
+            f"{fastest} times, with {least} to {most} times its memory",
             f"up to {longest:.0f} times as fast](#results) on a CPU (8,192 tokens)",
         ),
         "docs/results": (
