@@ -27,6 +27,7 @@ from .results import (
     check_version,
     choose_settings,
     clock,
+    find_runs,
     find_tuning_seed,
     group,
     read_runs,
@@ -117,11 +118,6 @@ def flaws_of(experiment: Experiment, begun: Iterable[Variant]) -> dict[str, dict
             return variant.flaws
     names = ("source-lang", "target-lang") if experiment.kind is Kind.TRANSLATION else ()
     return find_flaws(Path(experiment.data), [train[n] for n in names if n in train], splits)
-
-
-def find_runs(out: Path) -> list[Path]:
-    """The folders of all runs that have begun."""
-    return sorted(path.parent for path in out.glob(f"*/{RUN}"))
 
 
 # --- what all commands in a folder share ---------------------------------------------------------

@@ -240,9 +240,14 @@ def lock(path: Path) -> FileLock:
     return FileLock(path.with_name(f".{path.stem}.lock"))
 
 
+def find_runs(out: Path) -> list[Path]:
+    """The folders of all runs of a comparison that have begun."""
+    return sorted(path.parent for path in out.glob(f"*/{RUN}"))
+
+
 def read_runs(out: Path) -> list[Row]:
     """The rows that the runs of a comparison have written, each in its folder."""
-    files = [path.with_name(RESULTS) for path in out.glob(f"*/{RUN}")]
+    files = [folder / RESULTS for folder in find_runs(out)]
     return [row for path in files if path.exists() for row in read_rows(path)]
 
 
