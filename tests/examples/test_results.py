@@ -153,7 +153,6 @@ def summaries():
 
     transevolve_speed = at_lengths("encoder-length", "transevolve_fullff_1")
     slowest, fastest = (f"{f(transevolve_speed):.1f}" for f in (min, max))
-    least, *_, most = (f"{1 / r:.1f}" for r in at_lengths("memory-length", "transevolve_fullff_1"))
     *speeds, longest = at_lengths("encoder-length", "transject")
     full, small = (
         int(growth["encoder-length", name, "8192"]["parameters"])
@@ -230,7 +229,7 @@ def summaries():
             f"TransJect's encoder trains [{faster}](docs/speed.md#growth-with-length) as fast",
             f"of equal width ({full / small:.1f} times the parameters)",
             f"plain linear attention up to {linear[-1]} times, TransEvolve (fullFF-1) {slowest} to "
-            f"{fastest} times, with {least} to {most} times its memory",
+            f"{fastest} times",
             f"up to {longest:.0f} times as fast](#results) on a CPU (8,192 tokens)",
         ),
         "docs/results": (
