@@ -153,18 +153,19 @@ def summaries():
 
     transevolve_speed = at_lengths("encoder-length", "transevolve_fullff_1")
     slowest, fastest = (f"{f(transevolve_speed):.1f}" for f in (min, max))
-    *speeds, longest = at_lengths("encoder-length", "transject")
-    full, small = (
+    shortest, *_, longest = at_lengths("encoder-length", "transject")
+    least, *_, most = (f"{1 / r:.1f}" for r in at_lengths("memory-length", "transevolve_fullff_1"))
+    base, *sizes = (
         int(growth["encoder-length", name, "8192"]["parameters"])
-        for name in ("transformer", "transject")
+        for name in ("transformer", "transevolve_fullff_1", "transevolve_randomff_1", "transject")
     )
+    full, random, injective = (f"{size / base:.2f}" for size in sizes)
     slower = min(
         float(growth["encoder-node", "node_transformer_mt", length]["value"])
         / float(growth["encoder-length", "transformer", length]["value"])
         for length in ("128", "256", "512")
     )
     linear = [f"{x:.1f}" for x in at_lengths("encoder-length", "transformer_classifier_linear")]
-    faster = f"{', '.join(f'{speed:.1f}' for speed in speeds)} and {longest:.0f} times"
     randomff, matrix = (
         float(speed["**The largest batch", name, "tokens/s"])
         for name in ("transevolve_randomff_1", "transformer:matrix")
@@ -225,11 +226,12 @@ def summaries():
         "README": (
             f"TransJect takes {cost['transject']:.1f} times as long, the ODE Transformer "
             f"{cost['ode_transformer_classifier']:.1f}, the N-ODE Transformer "
-            f"{cost['node_transformer']:.1f} with fixed steps, over {10 * (slower // 10):.0f}",
-            f"TransJect's encoder trains [{faster}](docs/speed.md#growth-with-length) as fast",
-            f"of equal width ({full / small:.1f} times the parameters)",
+            f"{cost['node_transformer']:.1f} with fixed steps (adaptive, at equal width: over "
+            f"{10 * (slower // 10):.0f})",
+            f"TransJect's encoder trains [{shortest:.1f} to {longest:.0f} times]"
+            "(docs/speed.md#growth-with-length) as fast as fairseq's of equal width",
             f"plain linear attention up to {linear[-1]} times, TransEvolve (fullFF-1) {slowest} to "
-            f"{fastest} times",
+            f"{fastest} times, with {least} to {most} times the memory",
             f"up to {longest:.0f} times as fast](#results) on a CPU (8,192 tokens)",
         ),
         "docs/results": (
@@ -247,7 +249,11 @@ def summaries():
             f"TransEvolve has {captions[0]} instead of {captions[1]} BLEU on captions, and "
             f"{programs[0]} instead of {programs[1]} on Debian texts",
         ),
-        "docs/speed": (f"Here it has {randomff / matrix:.1f} times",),
+        "docs/speed": (
+            f"TransEvolve's encoder has {full} (full FFNs) or {random} (random FFNs) times its "
+            f"parameters, TransJect's {injective}",
+            f"Here it has {randomff / matrix:.1f} times",
+        ),
         "docs/papers/node_transformer": (
             f"the N-ODE Transformer has a training accuracy of {every_node}, "
             f"the vanilla Transformer {every_vanilla} (p",

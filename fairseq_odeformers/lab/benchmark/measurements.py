@@ -119,6 +119,7 @@ class Measurement:
     Attributes:
         help: what is measured.
         step: makes the step of a subject for the length of a sequence.
+        part: the submodule that a step runs; empty for the whole model.
         unit: ``ms`` if steps are timed; else the unit of the figure that a step returns.
         build: makes the subject of a name.
         names: the names that *build* takes; None for any architecture.
@@ -128,6 +129,7 @@ class Measurement:
 
     help: str
     step: Callable[[Subject, Namespace, int], Step]
+    part: str = ""
     unit: str = "ms"
     build: Callable[[str, Namespace], Subject] = models.build
     names: tuple[str, ...] | None = None
@@ -135,7 +137,7 @@ class Measurement:
     defaults: dict[str, Any] = field(default_factory=dict)
 
     def measure(self, args: Namespace, length: int) -> tuple[dict, dict]:
-        """The figures of each model, one per round, and its number of parameters."""
+        """The figures of each model, one per round, and the number of parameters that it runs."""
         subjects = [self.build(name, args) for name in args.models]
         tasks = {type(subject.task).__name__: subject.name for subject in subjects}
         if self.step is train_step and len(tasks) > 1:
@@ -146,7 +148,7 @@ class Measurement:
             figures = timing.measure(steps, args.rounds, vars(args).get("device", "cpu"))
         else:
             figures = {name: [step()] for name, step in steps.items()}
-        return figures, {subject.name: subject.parameters for subject in subjects}
+        return figures, {each.name: each.count_parameters(self.part) for each in subjects}
 
     def make_step(self, subject: Subject, args: Namespace, length: int) -> Step:
         """The step of a subject, with its form of attention."""
@@ -162,7 +164,7 @@ class Measurement:
 MEASUREMENTS = {
     "train": Measurement("a training step of fairseq's trainer", train_step),
     "generate": Measurement("beam search with fairseq's generator", generation_step),
-    "encoder": Measurement("a training step of the encoder alone", memory.encoder_step),
+    "encoder": Measurement("a training step of the encoder alone", memory.encoder_step, "encoder"),
     "classify": Measurement(
         "a training step of a classifier",
         train_step,
@@ -171,10 +173,14 @@ MEASUREMENTS = {
     "infer": Measurement(
         "the encoder without gradients",
         inference_step,
+        "encoder",
         defaults={"models": ["transformer_classifier", "transject"]},
     ),
     "memory": Measurement(
-        "peak memory of a training step of the encoder alone", memory.peak_step, unit="MB"
+        "peak memory of a training step of the encoder alone",
+        memory.peak_step,
+        "encoder",
+        unit="MB",
     ),
     "state": Measurement("cache per sequence in generation", state_step, unit="kB"),
     "startup": Measurement(

@@ -36,9 +36,9 @@ class Subject(NamedTuple):
     cfg: Any
     task: Any
 
-    @property
-    def parameters(self) -> int:
-        return sum(parameter.numel() for parameter in self.model.parameters())
+    def count_parameters(self, part: str) -> int:
+        """The parameters of a submodule, by its name; of the whole model if that is empty."""
+        return sum(each.numel() for each in self.model.get_submodule(part).parameters())
 
     def attention(self) -> AbstractContextManager:
         """Attention by a matrix of scores if the name ends in ``:matrix``, else as it is."""

@@ -37,11 +37,11 @@ def sizes(what, options=TINY):
 def measured(tmp_path):
     """The value of each row of the table that a command writes, by its model."""
 
-    def run(what, *options):
+    def run(what, *options, column="value"):
         path = tmp_path / "table.json"
         command.main([what, *sizes(what, f"{TINY} --lengths 8"), *options, "--json", str(path)])
         rows = json.loads(path.read_text())["rows"]
-        return [(row["model"], row["value"]) for row in rows]
+        return [(row["model"], row[column]) for row in rows]
 
     yield run
     torch.set_num_threads(THREADS)
@@ -146,6 +146,18 @@ def test_widths_depths_heads_and_dropout_are_those_of_the_options(name):
         inner = [m.out_features for m in stack.layers.modules() if isinstance(m, nn.Linear)]
         assert inner.count(24 if halves else 48) == (8 if halves else 4)
         assert (48 if halves else 24) not in inner
+
+
+@pytest.mark.parametrize(
+    "what, part", [("train", ""), ("encoder", "encoder"), ("infer", "encoder")]
+)
+def test_parameters_are_those_that_a_step_uses(measured, what, part):
+    subject, _ = prepared(what, "transformer")
+    used = subject.model.get_submodule(part).parameters()
+    options = ["--layers", "2", "--models", "transformer"]
+    assert measured(what, *options, column="parameters") == [
+        ("transformer", sum(each.numel() for each in used))
+    ]
 
 
 @pytest.mark.parametrize("experts", [1, 3])
