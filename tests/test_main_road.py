@@ -138,10 +138,15 @@ def write_data(folder, words):
         pairs = [*draw_pairs(60)]
         if kind == "parallel":
             path.write_text("".join(f"{pair[0]}\t{pair[1]}\n" for pair in pairs), "utf-8")
+            return
+        texts = [text for _, text in pairs]
+        labels = ["cat" if "cat" in text else "other" for text in texts]
+        if path.suffix == ".csv":
+            rows = [f'{label},"{text}"' for label, text in zip(labels, texts)]
+            path.write_text("\n".join(["class,text", *rows, ""]), "utf-8")
         else:
             path.mkdir()
-            texts = [text for _, text in pairs]
-            labelled = [f"{'cat' if 'cat' in text else 'other'}\t{text}" for text in texts]
+            labelled = [f"{label}\t{text}" for label, text in zip(labels, texts)]
             ending, lines = (".txt", texts) if kind == "lm" else (".tsv", labelled)
             for split, start in (("train", 0), ("valid", 40), ("test", 50)):
                 part = lines[start : start + (40 if split == "train" else 10)]

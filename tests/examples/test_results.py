@@ -226,13 +226,13 @@ def summaries():
         "README": (
             f"TransJect takes {cost['transject']:.1f} times as long, the ODE Transformer "
             f"{cost['ode_transformer_classifier']:.1f}, the N-ODE Transformer "
-            f"{cost['node_transformer']:.1f} with fixed steps (adaptive, at equal width: over "
+            f"{cost['node_transformer']:.1f} with fixed steps (adaptive, in the picture: over "
             f"{10 * (slower // 10):.0f})",
             f"TransJect's encoder trains [{shortest:.1f} to {longest:.0f} times]"
             "(docs/speed.md#growth-with-length) as fast as fairseq's of equal width",
-            f"plain linear attention up to {linear[-1]} times, TransEvolve (fullFF-1) {slowest} to "
+            f"linear attention up to {linear[-1]} times, TransEvolve (fullFF-1) {slowest} to "
             f"{fastest} times, with {least} to {most} times the memory",
-            f"up to {longest:.0f} times as fast](#results) on a CPU (8,192 tokens)",
+            f"up to {longest:.0f} times as fast](#results) on a CPU",
         ),
         "docs/results": (
             *(f"{name} {cost[arch]:.2f}" for name, arch in COSTS.items()),
@@ -241,11 +241,9 @@ def summaries():
             f"{again:.1f} instead of {first:.1f}; they are {predicting - again:.1f} and "
             f"{evolving - again:.1f} above that",
             f"`transject`, tuned; {cost['transject']:.1f} times",
-            f"trains {faster_at_equal_size('transformer_classifier_linear')} times as fast, "
-            f"TransJect {faster_at_equal_size('transject')} times",
+            f"trains {faster_at_equal_size('transformer_classifier_linear')} times as fast as the "
+            f"Transformer, TransJect {faster_at_equal_size('transject')} times",
             f"no gain, {cost['node_transformer']:.1f} times the time",
-            f"TransJect trains {longest:.0f} times as fast as a Transformer of the same width with "
-            f"fused attention, plain linear attention {linear[-1]} times",
             f"TransEvolve has {captions[0]} instead of {captions[1]} BLEU on captions, and "
             f"{programs[0]} instead of {programs[1]} on Debian texts",
         ),
