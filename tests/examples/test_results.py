@@ -230,8 +230,8 @@ def summaries():
             f"{10 * (slower // 10):.0f})",
             f"TransJect's encoder trains [{shortest:.1f} to {longest:.0f} times]"
             "(docs/speed.md#growth-with-length) as fast as fairseq's of equal width",
-            f"linear attention up to {linear[-1]} times, TransEvolve (fullFF-1) {slowest} to "
-            f"{fastest} times, with {least} to {most} times the memory",
+            f"linear attention up to {linear[-1]} times; TransEvolve (fullFF-1) {slowest} to "
+            f"{fastest} times, with {least}–{most} times the memory",
             f"up to {longest:.0f} times as fast](#results) on a CPU",
         ),
         "docs/results": (

@@ -196,9 +196,15 @@ def test_pages_count_the_intervals_of_the_board_that_exclude_zero():
     assert corrected > 0.05
     number = sum(cell.low > 0 or cell.high < 0 for cell in shown)
     excluding = ("none", "one", "two", "three", "four", "five")[number]
-    for page in ("README.md", "docs/results.md"):
-        text = " ".join((ROOT / page).read_text("utf-8").split())
-        assert f"nly {excluding} of the {len(shown)} intervals exclude zero" in text, page
+    on_bleu = [c.difference for c in cells if c.metric == "BLEU" and c.difference is not None]
+    readme, text = (
+        " ".join((ROOT / page).read_text("utf-8").split())
+        for page in ("README.md", "docs/results.md")
+    )
+    intervals = f"{excluding} of {len(shown)} intervals (95%) against the Transformer exclude zero"
+    assert intervals in readme
+    assert f"{min(on_bleu):+.1f} to {max(on_bleu):+.1f} BLEU" in readme
+    assert f"Only {excluding} of the {len(shown)} intervals exclude zero" in text
     assert f"about one of the {len(shown)} would exclude zero" in text
     assert f"is {smallest:.3f}, corrected (Holm) {corrected:.2f}." in text
 
