@@ -39,21 +39,23 @@ def test_your_own_text_is_not_held_against_a_published_one(prepare, tmp_path, wa
 
 
 def test_one_text_is_divided(prepare, tmp_path):
-    """In its order: the last tenths are held out, without blank lines at the end."""
-    text = "".join(f"line {n}\n" for n in range(25)).encode() + b"\n \n" * 9
+    """In its order: the last tenths of lines with words are held out, without blank lines after."""
+    lines = [f"line {n}\n" for n in range(25)]
+    text = "".join([*lines[:22], "\n" * 30, *lines[22:], "\n \n" * 9]).encode()
     prepare(
         "lm", write_folder(tmp_path / "texts", {"own.txt.gz": gzip.compress(text)}) / "own.txt.gz"
     )
     data_bin = prepare.out / "data-bin"
     assert sentences(data_bin, "train") == [f"line {n} </s>" for n in range(21)]
-    for split in ("valid", "test"):
-        assert sentences(data_bin, split) == ["line <unk> </s>"] * 2
+    line = "line <unk> </s>"
+    assert sentences(data_bin, "valid") == [line, *["</s>"] * 30, line]
+    assert sentences(data_bin, "test") == [line] * 2
 
 
 @pytest.mark.parametrize(
     "name, text, named",
     [
-        ("own.txt", b"a\n" * 9, "own.txt has 9 lines; give 10 or more"),
+        ("own.txt", b"a\n" * 9, "own.txt has 9 lines with words; give 10 or more"),
         ("own.txt", b"a\n" * 9 + b"<pad>\n", "own.txt, line 10: <pad> is a symbol"),
         ("train.txt", b"a\n" * 99, "--from .*train.txt: give its folder, or give the file another"),
     ],

@@ -122,16 +122,16 @@ def clean_lines(path: Path) -> Iterator[str]:
 def divide(path: Path) -> dict[str, Iterator[str]]:
     """The lines of each split of one text: its last tenth is ``test``, the one before ``valid``.
 
-    Blank lines at its end are left out.
+    Lines with words count; blank lines at the end are left out.
 
     Raises:
-        ValueError: it has fewer than ten lines.
+        ValueError: fewer than ten lines have words.
     """
-    count = max(n for n, line in enumerate(clean_lines(path), start=1) if line.split())
-    tenth = count // 10
+    worded = [n for n, line in enumerate(clean_lines(path)) if line.split()]
+    tenth = len(worded) // 10
     if not tenth:
-        raise ValueError(f"{path} has {count} lines; give 10 or more, to divide them into splits")
-    bounds = pairwise([0, count - 2 * tenth, count - tenth, count])
+        raise ValueError(f"{path} has {len(worded)} lines with words; give 10 or more to divide")
+    bounds = pairwise([0, worded[-2 * tenth], worded[-tenth], worded[-1] + 1])
     return {split: islice(clean_lines(path), *part) for split, part in zip(SPLITS, bounds)}
 
 
