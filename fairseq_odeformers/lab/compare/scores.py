@@ -251,7 +251,7 @@ def read_texts(path: Path) -> list[str]:
         dictionary = Dictionary.load(str(path.with_name("dict.txt")))
         dataset = MMapIndexedDataset(str(path.with_suffix("")))
         # Word pieces that continue a word begin with ##.
-        return [dictionary.string(tokens).replace(" ##", "") for tokens in dataset]
+        return [dictionary.string(tokens.tolist()).replace(" ##", "") for tokens in dataset]
 
 
 # --- rows --------------------------------------------------------------------------------------
