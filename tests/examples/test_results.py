@@ -224,13 +224,14 @@ def summaries():
     cost = {arch: each / seconds[BASELINE] for arch, each in seconds.items()}
     for page, texts in {
         "README": (
-            f"TransJect takes {cost['transject']:.1f} times as long, the ODE Transformer "
+            f"TransEvolve takes {cost['transevolve_classifier_fullff_1_prenorm']:.1f} times as "
+            f"long, Macaron Net {cost['macaron_classifier']:.1f}, TransJect "
+            f"{cost['transject']:.1f}, the ODE Transformer "
             f"{cost['ode_transformer_classifier']:.1f}, the N-ODE Transformer "
-            f"{cost['node_transformer']:.1f} with fixed steps (adaptive, in the picture: over "
-            f"{10 * (slower // 10):.0f})",
-            f"TransJect's encoder trains [{shortest:.1f} to {longest:.0f} times]"
+            f"{cost['node_transformer']:.1f} (adaptive, pictured: over {10 * (slower // 10):.0f})",
+            f"TransJect's encoder trains [{shortest:.1f}–{longest:.0f} times]"
             "(docs/speed.md#growth-with-length) as fast as fairseq's of equal width",
-            f"linear attention up to {linear[-1]} times; TransEvolve (fullFF-1) {slowest} to "
+            f"linear attention up to {linear[-1]} times; TransEvolve (fullFF-1) {slowest}–"
             f"{fastest} times, with {least}–{most} times the memory",
             f"up to {longest:.0f} times as fast](#results) on a CPU",
         ),

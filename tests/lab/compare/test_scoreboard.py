@@ -203,7 +203,8 @@ def test_pages_count_the_intervals_of_the_board_that_exclude_zero():
     )
     intervals = f"{excluding} of {len(shown)} intervals (95%) against the Transformer exclude zero"
     assert intervals in readme
-    assert f"{min(on_bleu):+.1f} to {max(on_bleu):+.1f} BLEU" in readme
+    lowest, highest = (f"{f(on_bleu):+.1f}" for f in (min, max))
+    assert f"{lowest} (28k pairs) to {highest} BLEU (284k)" in readme
     assert f"Only {excluding} of the {len(shown)} intervals exclude zero" in text
     assert f"about one of the {len(shown)} would exclude zero" in text
     assert f"is {smallest:.3f}, corrected (Holm) {corrected:.2f}." in text
