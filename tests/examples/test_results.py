@@ -165,6 +165,10 @@ def summaries():
         / float(growth["encoder-length", "transformer", length]["value"])
         for length in ("128", "256", "512")
     )
+    node_memory = {
+        length: float(growth["memory-node", "node_transformer_mt", length]["value"])
+        for length in ("128", "512")
+    }
     linear = [f"{x:.1f}" for x in at_lengths("encoder-length", "transformer_classifier_linear")]
     randomff, matrix = (
         float(speed["**The largest batch", name, "tokens/s"])
@@ -224,34 +228,36 @@ def summaries():
     cost = {arch: each / seconds[BASELINE] for arch, each in seconds.items()}
     for page, texts in {
         "README": (
-            f"TransEvolve takes {cost['transevolve_classifier_fullff_1_prenorm']:.1f} times as "
-            f"long, Macaron Net {cost['macaron_classifier']:.1f}, TransJect "
-            f"{cost['transject']:.1f}, the ODE Transformer "
-            f"{cost['ode_transformer_classifier']:.1f}, the N-ODE Transformer "
+            f"TransEvolve {cost['transevolve_classifier_fullff_1_prenorm']:.1f}, Macaron Net "
+            f"{cost['macaron_classifier']:.1f}, TransJect {cost['transject']:.1f}, ODE Transformer "
+            f"{cost['ode_transformer_classifier']:.1f}, N-ODE Transformer "
             f"{cost['node_transformer']:.1f} (adaptive, pictured: over {10 * (slower // 10):.0f})",
             f"TransJect's encoder trains [{shortest:.1f}–{longest:.0f} times]"
             "(docs/speed.md#growth-with-length) as fast as fairseq's of equal width",
-            f"linear attention up to {linear[-1]} times; TransEvolve (fullFF-1) {slowest}–"
-            f"{fastest} times, with {least}–{most} times the memory",
+            f"plain linear attention {linear[0]}–{linear[-1]}; TransEvolve (fullFF-1) {slowest}–"
+            f"{fastest} (equal size: "
+            f"{faster_at_equal_size('transevolve_classifier_fullff_1_prenorm')}), with {least}–"
+            f"{most} times the memory",
             f"up to {longest:.0f} times as fast](#results) on a CPU",
         ),
         "docs/results": (
             *(f"{name} {cost[arch]:.2f}" for name, arch in COSTS.items()),
             f"is {on_captions.replace(', 0.001', ' and 0.001')} on captions, "
             f"{on_software.replace(', ', ' and ')} on Debian texts",
-            f"{again:.1f} instead of {first:.1f}; they are {predicting - again:.1f} and "
+            f"scores {again:.1f} instead of {first:.1f}; they are {predicting - again:.1f} and "
             f"{evolving - again:.1f} above that",
             f"`transject`, tuned; {cost['transject']:.1f} times",
             f"trains {faster_at_equal_size('transformer_classifier_linear')} times as fast as the "
             f"Transformer, TransJect {faster_at_equal_size('transject')} times",
             f"no gain, {cost['node_transformer']:.1f} times the time",
-            f"TransEvolve has {captions[0]} instead of {captions[1]} BLEU on captions, and "
+            f"TransEvolve scores {captions[0]} instead of {captions[1]} BLEU on captions, and "
             f"{programs[0]} instead of {programs[1]} on Debian texts",
         ),
         "docs/speed": (
             f"TransEvolve's encoder has {full} (full FFNs) or {random} (random FFNs) times its "
             f"parameters, TransJect's {injective}",
             f"Here it has {randomff / matrix:.1f} times",
+            f"{node_memory['128']:.0f} at 128 tokens, {node_memory['512']:,.0f} at 512",
         ),
         "docs/papers/node_transformer": (
             f"the N-ODE Transformer has a training accuracy of {every_node}, "

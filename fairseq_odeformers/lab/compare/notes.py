@@ -209,7 +209,9 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
             if side and len(numbers) > 1:
                 edges.setdefault(f"the {side} {option}, {value}", []).append(name)
     for edge, names in edges.items():
-        sentence = f"{', '.join(names)} chose {edge}; values beyond it may be better."
+        every = len(names) == len(comparison.trained) > 1
+        who = "All architectures" if every else ", ".join(names)
+        sentence = f"{who} chose {edge}; values beyond it may be better."
         yield Note(LEAVES_OPEN, tuple(names), sentence)
 
 

@@ -170,6 +170,16 @@ def test_values_at_an_edge_are_told(tmp_path):
     assert not notes_of(tmp_path, "b chose")
 
 
+def test_an_edge_that_all_have_chosen_is_told_without_a_list(tmp_path):
+    runs = [
+        write_run(tmp_path, name, tuned=f"lr {value}", validation=loss)
+        for name in "ab"
+        for value, loss in {"1e-3": 3.0, "2e-3": 2.0}.items()
+    ]
+    (note,) = notes_of(write_comparison(tmp_path, *runs), "All architectures chose the largest lr")
+    assert note.subjects == ("a", "b")
+
+
 @pytest.mark.parametrize("state, edge", [("1 of 9 updates", False), ("failed: diverged", True)])
 def test_a_tuning_that_has_not_finished_is_told_and_has_no_edge(state, edge, tmp_path):
     runs = [

@@ -196,15 +196,25 @@ def test_pages_count_the_intervals_of_the_board_that_exclude_zero():
     assert corrected > 0.05
     number = sum(cell.low > 0 or cell.high < 0 for cell in shown)
     excluding = ("none", "one", "two", "three", "four", "five")[number]
-    on_bleu = [c.difference for c in cells if c.metric == "BLEU" and c.difference is not None]
+    on_bleu = {(c.column, c.architecture): c.difference for c in cells if c.metric == "BLEU"}
     readme, text = (
         " ".join((ROOT / page).read_text("utf-8").split())
         for page in ("README.md", "docs/results.md")
     )
-    intervals = f"{excluding} of {len(shown)} intervals (95%) against the Transformer exclude zero"
-    assert intervals in readme
-    lowest, highest = (f"{f(on_bleu):+.1f}" for f in (min, max))
-    assert f"{lowest} (28k pairs) to {highest} BLEU (284k)" in readme
+    gains = sum(cell.low > 0 for cell in shown)
+    assert (number, gains) == (5, 1)
+    significant = (
+        "five of 19 differences from the Transformer are significant: one gain, four losses"
+    )
+    assert len(shown) == 19 and significant in readme
+    for family, arch in (
+        ("Macaron Net", "macaron_transformer"),
+        ("TransEvolve", "transevolve_fullff_2_prenorm"),
+    ):
+        captions, programs = (
+            on_bleu[column, arch] for column in ("Multi30k captions", "Debian texts")
+        )
+        assert f"{family} {captions:+.1f}, {programs:+.1f};" in readme
     assert f"Only {excluding} of the {len(shown)} intervals exclude zero" in text
     assert f"about one of the {len(shown)} would exclude zero" in text
     assert f"is {smallest:.3f}, corrected (Holm) {corrected:.2f}." in text
