@@ -231,12 +231,13 @@ def summaries():
             f"TransEvolve {cost['transevolve_classifier_fullff_1_prenorm']:.1f}, Macaron Net "
             f"{cost['macaron_classifier']:.1f}, TransJect {cost['transject']:.1f}, ODE Transformer "
             f"{cost['ode_transformer_classifier']:.1f}, N-ODE Transformer "
-            f"{cost['node_transformer']:.1f} (adaptive, pictured: over {10 * (slower // 10):.0f})",
-            f"TransJect's encoder trains [{shortest:.1f}–{longest:.0f} times]"
-            "(docs/speed.md#growth-with-length) as fast as fairseq's of equal width",
-            f"plain linear attention {linear[0]}–{linear[-1]}; TransEvolve (fullFF-1) {slowest}–"
-            f"{fastest} (equal size: "
-            f"{faster_at_equal_size('transevolve_classifier_fullff_1_prenorm')}), with {least}–"
+            f"{cost['node_transformer']:.1f} (`rk4`; adaptive, pictured: over "
+            f"{10 * (slower // 10):.0f})",
+            "relative to fairseq's encoder of equal width, 1,024–8,192 tokens: TransJect "
+            f"[{shortest:.1f}–{longest:.0f}](docs/speed.md#growth-with-length), plain linear "
+            f"attention {linear[0]}–{linear[-1]}, TransEvolve (fullFF-1) {slowest}–{fastest} "
+            "(two layers of equal size: "
+            f"{faster_at_equal_size('transevolve_classifier_fullff_1_prenorm')}) with {least}–"
             f"{most} times the memory",
             f"up to {longest:.0f} times as fast](#results) on a CPU",
         ),
