@@ -37,7 +37,7 @@ RUN = "run.yaml"  # in the folder of each run
 OLD_PLAN = "plan.yaml"  # in folders of earlier versions
 SCHEMA = 1  # of the columns
 NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason may follow
-CPU = "cpu"  # what training.py adds to the statistics of an epoch
+CPU, CLOCK = "cpu", "clock"  # the seconds that training.py adds to the statistics of an epoch
 T = TypeVar("T")
 
 

@@ -81,6 +81,13 @@ def test_a_training_on_a_gpu_has_the_clock_s_seconds(tmp_path):
     assert (found["seconds"], found["cpu_seconds"], curve.seconds) == (16, None, [7, 16])
 
 
+def test_seconds_of_short_epochs_are_not_those_that_fairseq_rounds(tmp_path):
+    """Where training.py has logged them; fairseq-train's own log has only its own."""
+    log = write_log(tmp_path / "log", (10, 5.0, 0), (20, 4.5, 0))
+    log.write_text(log.read_text().replace('"train_wpb"', '"train_clock": "0.4", "train_wpb"'))
+    assert read_log(log)[1]["seconds"] == 0.8
+
+
 def test_the_best_the_last_and_the_smallest_loss_are_told_apart(tmp_path):
     """The metric chooses, and its checkpoint's loss is reported; without the metric, the loss."""
     log = write_log(tmp_path / "log", (10, 3.0, 1), (20, 1.0, 1), (30, 2.0, 1), (40, 2.5, 1))
