@@ -228,18 +228,18 @@ def summaries():
     cost = {arch: each / seconds[BASELINE] for arch, each in seconds.items()}
     for page, texts in {
         "README": (
-            f"TransEvolve {cost['transevolve_classifier_fullff_1_prenorm']:.1f}, Macaron Net "
-            f"{cost['macaron_classifier']:.1f}, TransJect {cost['transject']:.1f}, ODE Transformer "
-            f"{cost['ode_transformer_classifier']:.1f}, N-ODE Transformer "
-            f"{cost['node_transformer']:.1f} (`rk4`; adaptive, pictured: over "
-            f"{10 * (slower // 10):.0f})",
+            f"TransEvolve {1 / cost['transevolve_classifier_fullff_1_prenorm']:.1f}, Macaron Net "
+            f"{1 / cost['macaron_classifier']:.1f}, TransJect {1 / cost['transject']:.1f}, ODE "
+            f"Transformer {1 / cost['ode_transformer_classifier']:.1f}, N-ODE Transformer "
+            f"{1 / cost['node_transformer']:.1f} (`rk4`; adaptive, pictured: below "
+            f"{1 / (10 * (slower // 10)):.2f})",
             "relative to fairseq's encoder of equal width, 1,024–8,192 tokens: TransJect "
-            f"[{shortest:.1f}–{longest:.0f}](docs/speed.md#growth-with-length), plain linear "
-            f"attention {linear[0]}–{linear[-1]}, TransEvolve (fullFF-1) {slowest}–{fastest} "
-            "(two layers of equal size: "
-            f"{faster_at_equal_size('transevolve_classifier_fullff_1_prenorm')}) with {least}–"
-            f"{most} times the memory",
-            f"up to {longest:.0f} times as fast](#results) on a CPU",
+            f"[{shortest:.1f}–{longest:.0f}](docs/speed.md#growth-with-length), linear attention "
+            f"(`transformer_classifier_linear`) {linear[0]}–{linear[-1]}, TransEvolve (fullFF-1) "
+            f"{slowest}–{fastest} with {least}–{most} times the memory (equal size, 2,048 bytes: "
+            f"{faster_at_equal_size('transevolve_classifier_fullff_1_prenorm')})",
+            f"trains [{shortest:.1f}–{longest:.0f} times as fast](#results) as a Transformer's "
+            "of equal width on a CPU",
         ),
         "docs/results": (
             *(f"{name} {cost[arch]:.2f}" for name, arch in COSTS.items()),
@@ -250,7 +250,7 @@ def summaries():
             f"`transject`, tuned; {cost['transject']:.1f} times",
             f"trains {faster_at_equal_size('transformer_classifier_linear')} times as fast as the "
             f"Transformer, TransJect {faster_at_equal_size('transject')} times",
-            f"no gain, {cost['node_transformer']:.1f} times the time",
+            f"no gain, {cost['node_transformer']:.1f} times the time (`rk4`)",
             f"TransEvolve scores {captions[0]} instead of {captions[1]} BLEU on captions, and "
             f"{programs[0]} instead of {programs[1]} on Debian texts",
         ),

@@ -205,8 +205,8 @@ def test_pages_count_the_intervals_of_the_board_that_exclude_zero():
     assert (number, gains) == (5, 1)
     (gain,) = (cell.difference for cell in shown if cell.low > 0)
     significant = (
-        "five of 19 differences are significant: one gain (TransJect, AG News: "
-        f"{gain:+.1f}), four losses; corrected, none"
+        "corrected, none of 19 differences is significant; uncorrected, one gain (TransJect, "
+        f"AG News: {gain:+.1f}) and four losses"
     )
     assert len(shown) == 19 and significant in readme
     for family, arch in (
