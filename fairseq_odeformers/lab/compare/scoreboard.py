@@ -215,13 +215,13 @@ def describe(columns: Sequence[Column]) -> str:
         shown |= {(base.family, name): base.score}
         shown |= {(cell.family, name): cell.advantage for cell in others}
     families = dict.fromkeys(family for family, _ in shown)
-    rows = [[f, *(shown.get((f, each.name), "not run") for each in columns)] for f in families]
+    rows = [[f, *(shown.get((f, each.name), "-") for each in columns)] for f in families]
     return (
         f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
-        "The first row gives scores, the others differences from it; positive is better. "
-        "Brackets give the 95% interval\n(Welch) over three seeds or more, not over test texts, "
-        "nor corrected for the number of comparisons. Validation\nchose checkpoints and, with the "
-        f"first seed, tuned options. All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
+        "The first row gives scores, the others differences from it (+ is better), with 95% "
+        "intervals (Welch) over three\nseeds or more, not over test texts, uncorrected; - was not "
+        "run. Validation chose checkpoints and, with the first\nseed, tuned options. All "
+        f"[figures]({CELLS}) and [runs]({RUNS}).\n\n"
         f"{list_caveats(columns)}"
         f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
@@ -241,9 +241,8 @@ def list_caveats(columns: Sequence[Column]) -> str:
 # --- the picture -----------------------------------------------------------------------
 
 LEGEND = (
-    "n is the number of seeds where it is not three. Hollow points have no interval: fewer than\n"
-    "three seeds, or all equal. An arrow marks an interval that goes beyond the axis, with the\n"
-    "difference beside it.\n"
+    "n is the number of seeds where it is not three. Hollow points have no interval. An arrow "
+    "goes beyond the axis, with\nthe difference beside it.\n"
 )
 UNITS = {"accuracy": "points of accuracy", "macro-F1": "points of macro-F1"}  # others: themselves
 MARKERS = "osDv^P"  # of tasks
