@@ -238,8 +238,9 @@ def summaries():
             "relative to fairseq's encoder of equal width, 1,024–8,192 tokens: TransJect "
             f"[{shortest:.1f}–{longest:.0f}](docs/speed.md#growth-with-length), linear attention "
             f"(`transformer_classifier_linear`) {linear[0]}–{linear[-1]}, TransEvolve (fullFF-1) "
-            f"{slowest}–{fastest} with {least}–{most} times the memory (equal size, 2,048 bytes: "
-            f"{faster_at_equal_size('transevolve_classifier_fullff_1_prenorm')})",
+            f"{slowest}–{fastest} (equal size, 2,048 bytes: "
+            f"{faster_at_equal_size('transevolve_classifier_fullff_1_prenorm')}) with {least}–"
+            f"{most} times the memory",
             f"trains [{shortest:.1f}–{longest:.0f} times as fast](#results) as a Transformer's "
             "of equal width on a CPU",
         ),

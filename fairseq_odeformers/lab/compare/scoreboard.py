@@ -242,7 +242,7 @@ def list_caveats(columns: Sequence[Column]) -> str:
 
 LEGEND = (
     "n is the number of seeds where it is not three. Hollow points have no interval. An arrow "
-    "goes beyond the axis, with\nthe difference beside it.\n"
+    "marks one that goes\nbeyond the axis; a difference beyond it is beside the panel.\n"
 )
 UNITS = {"accuracy": "points of accuracy", "macro-F1": "points of macro-F1"}  # others: themselves
 MARKERS = "osDv^P"  # of tasks
