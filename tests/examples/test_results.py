@@ -8,6 +8,9 @@ from statistics import fmean, stdev
 
 import pytest
 import yaml
+from scipy.stats import ttest_ind
+
+from fairseq_odeformers.lab.compare.statistics import correct_by_holm
 
 ROOT = Path(__file__).resolve().parents[2]
 BASELINE = "transformer_classifier_prenorm"
@@ -224,6 +227,10 @@ def summaries():
         f"{fmean(accuracies[arch]):.1f} ({len(accuracies[arch])}"
         for arch in ("transject", BASELINE, "transformer_classifier_linear")
     )
+    others = [accuracies[arch] for arch in (BASELINE, "transformer_classifier_linear")]
+    lead, lead_over_linear = correct_by_holm(
+        [ttest_ind(accuracies["transject"], each, equal_var=False).pvalue for each in others]
+    )
     costs = {row["architecture"]: row["seconds"] for row in read("examples/scoreboard/cost.csv")}
     del costs["batches per epoch"]
     seconds = {arch: float(value) for arch, value in costs.items()}
@@ -254,6 +261,8 @@ def summaries():
             f"trains {faster_at_equal_size('transformer_classifier_linear')} times as fast as the "
             f"Transformer, TransJect {faster_at_equal_size('transject')} times",
             f"TransJect {on_bytes} seeds), the Transformer {softmax}), linear attention {elu})",
+            f"has p = {lead:.2f} over seeds (Welch, corrected), over linear attention p = "
+            f"{lead_over_linear:.2f};",
             f"no gain, {cost['node_transformer']:.1f} times the time (`rk4`)",
             f"TransEvolve scores {captions[0]} instead of {captions[1]} BLEU on captions, and "
             f"{programs[0]} instead of {programs[1]} on Debian texts",

@@ -84,11 +84,8 @@ def read_log(
         metric, maximize = "loss", False
     cpu, tokens = map(until_validations, (of_train(CPU), of_train("wpb") * np.diff([0, *epochs])))
     known = bool(np.isfinite(cpu[-1]))  # of a GPU it is not
-    exact, rounded = (
-        of_train(CLOCK),
-        of_train("train_wall"),
-    )  # fairseq-train's own log has the latter
-    clock = until_validations(np.where(np.isfinite(exact), exact, rounded))
+    clock = of_train(CLOCK)  # which fairseq-train's own log lacks
+    clock = until_validations(np.where(np.isfinite(clock), clock, of_train("train_wall")))
     train_loss = of_train("loss")
     if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
         train_loss[-1] = train_loss[-2]

@@ -184,9 +184,9 @@ def test_pages_count_the_intervals_of_the_board_that_exclude_zero():
     cells, rows = cells_of(read(path)), [row for row in read_rows(path) if row.metric]
 
     def scores(cell):
-        place = cell.column, cell.architecture, cell.tuned, cell.metric
-        found = ((r.comparison, r.architecture, r.tuned, r.metric, r.score) for r in rows)
-        return [score for *at, score in found if tuple(at) == place]
+        place = cell.column, cell.architecture, cell.tuned
+        of_metric = (r for r in rows if r.metric == cell.metric)
+        return [r.score for r in of_metric if (r.comparison, r.architecture, r.tuned) == place]
 
     bases = {cell.column: scores(cell) for cell in reversed(cells)}  # the first of each column
     shown = [cell for cell in cells if cell.low is not None]
