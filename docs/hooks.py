@@ -22,7 +22,7 @@ from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
-import odeformers
+from odeformers.__main__ import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
@@ -118,7 +118,7 @@ def printed(match) -> str:
     """A command of this project, and what it prints."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
-        odeformers.main(match[1].split())
+        main(match[1].split())
     return match[0] + text.getvalue().replace(f"{ROOT}/", "")
 
 

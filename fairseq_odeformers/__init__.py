@@ -5,15 +5,8 @@ criterions. ``load_translator``, ``load_classifier`` and ``load_language_model``
 trained; see ``inference.hub``.
 """
 
-import sys
-
 from . import patches
 
-# python -m fairseq_odeformers: its __main__ waits for these imports; another module's may not
-if sys.argv[0] == "-m" and __name__ in sys.orig_argv:
-    import odeformers
-
-    sys.excepthook = odeformers.show_error
 patches.apply()
 
 from . import criterions, tasks  # noqa: E402, F401

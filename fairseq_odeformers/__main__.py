@@ -1,13 +1,8 @@
-"""``python -m fairseq_odeformers`` is the command ``odeformers``.
-
-Without arguments it prints the folder to give to ``--user-dir``.
-"""
+"""``python -m fairseq_odeformers`` prints the folder to give to ``--user-dir``."""
 
 import sys
-
-from odeformers import main, user_dir
+from pathlib import Path
 
 if sys.argv[1:]:
-    main()
-else:
-    print(user_dir())
+    sys.exit("fairseq_odeformers: error: for its commands, run python -m odeformers")
+print(Path(__file__).parent)

@@ -8,8 +8,11 @@ from pathlib import Path
 
 from .parser import did_you_mean
 
-# The folders of Python's libraries, and this package.
-LIBRARIES = [*map(Path, sysconfig.get_paths().values()), Path(__file__).parent]
+# The folders of Python's libraries, and of the two packages of this distribution.
+LIBRARIES = [
+    *map(Path, sysconfig.get_paths().values()),
+    *(Path(__file__).parents[1] / name for name in ("fairseq_odeformers", "odeformers")),
+]
 WANT_OF_MEMORY = ("out of memory", "can't allocate memory")
 
 

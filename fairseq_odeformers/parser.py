@@ -1,6 +1,6 @@
 """The parser of all commands, which asks in one line whether an option like a wrong one is meant.
 
-It needs the standard library alone: ``odeformers.py`` loads this file without its package.
+It needs the standard library alone: ``odeformers/__main__.py`` loads this file without its package.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 
 import sys
 
-from odeformers import main
+from odeformers.__main__ import main
 
 if __name__ == "__main__":
     main(["average", *sys.argv[1:]])

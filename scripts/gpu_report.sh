@@ -75,18 +75,18 @@ trap 'kill "$running" 2> /dev/null; exit 130' INT TERM
 last_line() { if [ -e "$out/$1.txt" ]; then sed '/^ *$/d' "$out/$1.txt" | tail -n 1; fi; }
 
 compare() {  # NAME RECIPE DATA OPTION ...
-    step "$1" python -m fairseq_odeformers compare "examples/$2" --data "$3/data-bin" --jobs "$workers" \
+    step "$1" python -m odeformers compare "examples/$2" --data "$3/data-bin" --jobs "$workers" \
         "${@:4}" "${training[@]}"
 }
 
 measure() {  # NAME WHAT OPTION ...
     # shellcheck disable=SC2086
-    step "$1" python -m fairseq_odeformers benchmark "${@:2}" $size $device $rounds --json "$out/$1.json"
+    step "$1" python -m odeformers benchmark "${@:2}" $size $device $rounds --json "$out/$1.json"
 }
 
 {
     python - <<'PYTHON'
-from fairseq_odeformers.lab.benchmark import timing
+from odeformers.benchmark import timing
 import torch
 for key, value in timing.describe_environment("cuda" if torch.cuda.is_available() else "cpu").items():
     if key != "date":
@@ -120,7 +120,7 @@ if [ "${MULTI30K:-}" ]; then
         --archs transformer_prenorm transevolve_fullff_2_prenorm macaron_transformer transevolve_fullff_2 \
         "${translation_training[@]}"
     rm -f "$out/multi30k-table.done"  # of the runs that are finished by now
-    step multi30k-table python -m fairseq_odeformers report "$out/multi30k"
+    step multi30k-table python -m odeformers report "$out/multi30k"
 fi
 if [ "${IMDB:-}" ]; then
     compare imdb text_classification/transevolve.yaml "$IMDB" --part imdb --seeds 1 --out "$out" \

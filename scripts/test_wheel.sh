@@ -21,5 +21,5 @@ for epochs in 1 2; do
         --max-epoch $epochs --save-dir run --no-progress-bar > train.log 2>&1 || { cat train.log >&2; exit 1; }
 done
 grep -q 'Loaded checkpoint run/checkpoint_last.pt (epoch 2 @ 1 updates)' train.log
-python -m fairseq_odeformers predict parity --path run/checkpoint_last.pt --split valid --cpu
+python -m odeformers predict parity --path run/checkpoint_last.pt --split valid --cpu
 echo "The wheel works from $folder."

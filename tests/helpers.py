@@ -20,11 +20,11 @@ from fairseq.models import (
 from fairseq.models.roberta import RobertaModel
 from omegaconf import OmegaConf
 
-from fairseq_odeformers.lab.dataless import make_parts
 from fairseq_odeformers.models.common.kinds import kind_of
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.models.common.sizes import default_options, size_options
 from fairseq_odeformers.options import flag
+from odeformers.dataless import make_parts
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2}
 SOLVERS = {  # that make no step depend on the rest of a batch

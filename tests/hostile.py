@@ -35,11 +35,11 @@ from make_checkpoints import PATHS, parsed, training_line, write_data, write_row
 from fairseq_odeformers import load_language_model, load_translator
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.weights import write_export
-from fairseq_odeformers.lab.compare.command import make_parser
-from fairseq_odeformers.lab.compare.experiment import parse_words, read_experiments
-from fairseq_odeformers.lab.compare.report import make_sections
-from fairseq_odeformers.lab.compare.results import read_comparison
-from odeformers import main
+from odeformers.__main__ import main
+from odeformers.compare.command import make_parser
+from odeformers.compare.experiment import parse_words, read_experiments
+from odeformers.compare.report import make_sections
+from odeformers.compare.results import read_comparison
 
 CPU_SECONDS, SECONDS = 60, 300  # after which a reader hangs; the machine may be busy
 BYTES = 12 << 30  # of address space

@@ -13,9 +13,9 @@ from helpers import OLD, resolved
 from omegaconf import OmegaConf
 from script_helpers import ROOT, USER_DIR, module
 
-from fairseq_odeformers.cli import architectures, list_options, option_rows
 from fairseq_odeformers.parser import FIRST
-from odeformers import COMMANDS, list_corpora, main
+from odeformers.__main__ import COMMANDS, list_corpora, main
+from odeformers.list import architectures, list_options, option_rows
 
 ARCHITECTURES = architectures()
 
@@ -35,15 +35,14 @@ def test_version(capsys):
     assert capsys.readouterr().out == version("fairseq-odeformers") + "\n"
 
 
-@pytest.mark.parametrize("program", ["odeformers", "fairseq_odeformers"])
-def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path, program):
+def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path):
     """A module in the place of one that a command imports interrupts its process."""
     handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     # A shell that starts the tests in the background has SIGINT ignored.
     (tmp_path / "fairseq.py").write_text(f"{handled}signal.raise_signal(signal.SIGINT)")
     paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     ended = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m {program} list; exit $?"],
+        ["sh", "-c", f"{sys.executable} -m odeformers list; exit $?"],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
@@ -118,7 +117,7 @@ def test_a_plugin_is_listed(tmp_path):
     (tmp_path / "preset").mkdir()
     (tmp_path / "preset" / "__init__.py").write_text(PRESET)
     plugin = ["--user-dir", tmp_path / "extending", "--user-dir", tmp_path / "preset"]
-    listed = module("fairseq_odeformers", "list", *plugin)
+    listed = module("odeformers", "list", *plugin)
     names = {
         "sentence_prediction.*": "implicit_transformer_classifier",
         "language_modeling": "implicit_transformer_lm",
@@ -128,7 +127,7 @@ def test_a_plugin_is_listed(tmp_path):
         group = rf"your own, for --task {task}\n(  .*\n)*  {name} "
         assert re.search(group, listed)
     plugin = ["--user-dir", ROOT / "examples" / "extending"]  # which may be imported already
-    shown = module("fairseq_odeformers", "options", "implicit_transformer_classifier_4", *plugin)
+    shown = module("odeformers", "options", "implicit_transformer_classifier_4", *plugin)
     assert re.search("--implicit-iterations  +4  ", shown)
 
 

@@ -28,7 +28,7 @@ from script_helpers import (
 )
 
 from fairseq_odeformers import load_classifier
-from fairseq_odeformers.cli import make_absolute
+from odeformers.list import make_absolute
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_hydra_reads_what_is_in_the_current_folder(data, tmp_path):
     (tmp_path / "words").symlink_to(data)
     (tmp_path / "plugin").mkdir()
     (tmp_path / "plugin" / "__init__.py").write_text("print('the plugin is imported')")
-    line = ["fairseq_odeformers", "hydra-train", "--config-dir", tmp_path, "--config-name", "train"]
+    line = ["odeformers", "hydra-train", "--config-dir", tmp_path, "--config-name", "train"]
     out = module(*line, cwd=tmp_path)
     assert "the plugin is imported" in out and "done training" in out
     (made,) = tmp_path.glob("outputs/*/*/checkpoints/checkpoint_last.pt")
@@ -143,7 +143,7 @@ def test_hydra_train_takes_options_that_the_yaml_leaves_out(data, tmp_path):
     """By the YAML to copy, and without fairseq's warnings."""
     sizes = "model.encoder_embed_dim=16 model.encoder_ffn_embed_dim=32 model.embedding_dropout=0.2"
     out = module(
-        *("fairseq_odeformers", "hydra-train"),
+        *("odeformers", "hydra-train"),
         *("--config-dir", ROOT / "examples" / "multi30k", "--config-name", "hydra"),
         *(f"common.user_dir={USER_DIR}", f"task.data={data}", f"checkpoint.save_dir={tmp_path}"),
         *(*sizes.split(), "optimization.max_update=1", "dataset.disable_validation=true"),

@@ -15,9 +15,9 @@ import pytest
 from fairseq import options
 from hydra._internal.utils import get_args_parser
 
-import odeformers
-from fairseq_odeformers.lab.compare import notes
 from fairseq_odeformers.options import import_plugins  # registers what the commands name
+from odeformers.__main__ import COMMANDS, main
+from odeformers.compare import notes
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -70,7 +70,7 @@ def help_of(*names):
     """What a command prints of its options."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
-        odeformers.main([*names, "--help"])
+        main([*names, "--help"])
     return output.getvalue()
 
 
@@ -105,7 +105,7 @@ def test_commands_can_be_typed(words, page_plugin, monkeypatch, capsys):
 def test_the_reference_has_every_command():
     page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
     headings = re.findall(r"^## `([\w-]+)", page, re.M)
-    assert [*dict.fromkeys(headings)] == [*odeformers.COMMANDS]
+    assert [*dict.fromkeys(headings)] == [*COMMANDS]
 
 
 def test_the_notes_of_a_report_have_their_thresholds():

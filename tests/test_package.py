@@ -18,9 +18,9 @@ PACKAGE = "fairseq_odeformers"
 def wheel(tmp_path_factory):
     """A wheel built from a copy of the checkout."""
     source, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for name in ("setup.py", "odeformers.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    for name in (PACKAGE, "tests"):
+    for name in (PACKAGE, "odeformers", "tests"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     build = f"from setuptools.build_meta import build_wheel; build_wheel({str(dist)!r})"
     subprocess.run([sys.executable, "-c", build], check=True, cwd=source, capture_output=True)
@@ -28,13 +28,13 @@ def wheel(tmp_path_factory):
     return path
 
 
-def test_wheel_holds_the_package_and_nothing_else(wheel):
+def test_wheel_holds_both_packages_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / PACKAGE).rglob("*.py")}
-    data = "lab/compare/defaults.yaml lab/compare/report.html py.typed"
-    data = {f"{PACKAGE}/{name}" for name in data.split()}
-    assert names == modules | data | {"odeformers.py"}
+    folders = (ROOT / PACKAGE, ROOT / "odeformers")
+    modules = {str(path.relative_to(ROOT)) for folder in folders for path in folder.rglob("*.py")}
+    data = {f"odeformers/compare/{name}" for name in ("defaults.yaml", "report.html")}
+    assert names == modules | data | {f"{PACKAGE}/py.typed"}
 
 
 INSTALLED = f"""
@@ -49,7 +49,7 @@ if os.fork() == 0:
     fairseq_cli.train.cli_main()
 assert os.wait()[1] == 0
 print("imported by name")
-import {PACKAGE}.cli
+import {PACKAGE}
 assert "{PACKAGE}.inference.hub" not in sys.modules
 import {PACKAGE}.inference.hub
 assert logging.root.level == logging.WARNING and not logging.root.handlers

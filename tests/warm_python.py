@@ -22,8 +22,8 @@ from pathlib import Path
 import warm
 
 import fairseq_odeformers
-from fairseq_odeformers.lab.commands import RUN_MODULE
-from fairseq_odeformers.lab.compare import command  # noqa: F401  each comparison would import it
+from odeformers.commands import RUN_MODULE
+from odeformers.compare import command  # noqa: F401  each comparison would import it
 
 PYTHON = os.path.realpath(sys.executable)  # before a test puts one of these programs in its place
 

@@ -17,7 +17,7 @@ mkdir -p $tmp
 for split in train valid; do
     python -c "
 import sys
-from fairseq_odeformers.lab.corpora.glue import make_tokenizer
+from odeformers.prepare.glue import make_tokenizer
 sys.stdout.writelines(f'{line}\n' for line in map(make_tokenizer(), sys.stdin))
 " < "${texts[$split]}" > $tmp/$split.tok
 done

@@ -36,7 +36,7 @@ from torch import Tensor
 from torchdiffeq import odeint
 
 from fairseq_odeformers.files import markdown_table
-from fairseq_odeformers.lab.plots import panels, save, styles
+from odeformers.plots import panels, save, styles
 
 Field = Callable[[Tensor], Tensor]  # x -> x'
 Flow = Callable[[float, Tensor], Tensor]  # h, x(t) -> x(t + h), or an approximation of it

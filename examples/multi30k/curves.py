@@ -16,8 +16,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import write_csv
-from fairseq_odeformers.lab.compare.results import read_rows
-from fairseq_odeformers.lab.plots import legend, panels, save, styles
+from odeformers.compare.results import read_rows
+from odeformers.plots import legend, panels, save, styles
 
 HERE = Path(__file__).parent
 COLUMNS = {

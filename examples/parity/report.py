@@ -17,7 +17,7 @@ from experiments import CURVES, HISTOGRAMS, NODE, TABLES, Ensemble, Result
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from fairseq_odeformers.lab import plots
+from odeformers import plots
 
 PAPER = Path(__file__).with_name("paper.csv")
 BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first

@@ -21,12 +21,12 @@ from torchdiffeq import odeint
 
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.files import write_csv
-from fairseq_odeformers.lab import plots
 from fairseq_odeformers.models.node_transformer.layout import features_first
 from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
 from fairseq_odeformers.models.node_transformer.stacks import make_solver
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
+from odeformers import plots
 
 STRINGS = "000 001 011 0110 0111 111111".split()
 POINTS = 100  # of a trajectory, a block

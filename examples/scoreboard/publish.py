@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_odeformers.files import reading, replacing, write_csv
-from fairseq_odeformers.lab.compare.results import Curve, Row, read_rows, write_rows
+from odeformers.compare.results import Curve, Row, read_rows, write_rows
 
 RESULTS, CURVES, ANSWERS = "results.csv", "curves.csv", "answers.npz"
 

@@ -16,8 +16,8 @@ from publish import read_answers
 from scipy.stats import ttest_ind
 
 from fairseq_odeformers.files import markdown_table
-from fairseq_odeformers.lab.compare.results import read_comparison
-from fairseq_odeformers.lab.compare.statistics import correct_by_holm
+from odeformers.compare.results import read_comparison
+from odeformers.compare.statistics import correct_by_holm
 
 DRAWS, BLOCK, SEED = 100_000, 100, 1
 

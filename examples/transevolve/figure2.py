@@ -18,7 +18,7 @@ from statistics import fmean
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import markdown_table, read_lines, write_csv
-from fairseq_odeformers.lab.plots import BLACK, SKY, panels, save
+from odeformers.plots import BLACK, SKY, panels, save
 
 NAME = re.compile(r"([\d.]+)-(\d+)-seed(\d+)")
 SCORE = re.compile(r"tokenized: .*? = ([\d.]+) ")

@@ -8,7 +8,7 @@ from fairseq.data import data_utils
 from torch import Tensor, nn
 
 from fairseq_odeformers.data.classification import classes_of
-from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos, tokenize
+from fairseq_odeformers.text.raw_text import add_special_tokens, appends_eos, tokenize
 
 from .texts import check_whole, truncate, warn_of_unknown
 

@@ -11,8 +11,8 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqLanguageModel
 from torch import Tensor
 
-from fairseq_odeformers.data.moses import RawPairs
 from fairseq_odeformers.parser import did_you_mean
+from fairseq_odeformers.text.moses import RawPairs
 
 from .texts import (
     apply_to_texts,

@@ -30,11 +30,11 @@ from fairseq.models import (
 )
 
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.data.moses import read_raw_pairs
-from fairseq_odeformers.data.raw_text import read_codes
 from fairseq_odeformers.files import MADE_FROM, check_joined, naming_faults
 from fairseq_odeformers.models.common.kinds import Kind
 from fairseq_odeformers.parser import did_you_mean
+from fairseq_odeformers.text.moses import read_raw_pairs
+from fairseq_odeformers.text.raw_text import read_codes
 
 from .classifier import Classifier
 from .generator import Generator

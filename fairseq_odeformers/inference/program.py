@@ -32,13 +32,13 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.checkpoints import Checkpoint, Trained
 from fairseq_odeformers.data.classification import classes_of
-from fairseq_odeformers.data.raw_text import add_special_tokens, appends_eos
-from fairseq_odeformers.data.word_pieces import load_tokenizer
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.methods import FIXED_GRID
 from fairseq_odeformers.models.node_transformer.solver import FixedGrid
 from fairseq_odeformers.models.transevolve.attention import TimeEvolvingAttention
+from fairseq_odeformers.text.raw_text import add_special_tokens, appends_eos
+from fairseq_odeformers.text.word_pieces import load_tokenizer
 
 DESCRIPTION = "description.json"
 

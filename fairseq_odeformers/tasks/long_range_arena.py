@@ -37,10 +37,10 @@ from fairseq_odeformers.data.classification import (
 )
 from fairseq_odeformers.data.language_pair import language_pair
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
-from fairseq_odeformers.data.raw_text import PIXEL_TEXT
 from fairseq_odeformers.files import naming_faults, reading
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import add_choices, option, validate
+from fairseq_odeformers.text.raw_text import PIXEL_TEXT
 
 # The longest input of each task, in tokens.
 MAX_POSITIONS = {

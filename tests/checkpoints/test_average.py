@@ -8,7 +8,7 @@ import pytest
 import torch
 from helpers import checkpoint_of
 
-from fairseq_odeformers.checkpoints import average as average_checkpoints
+from odeformers import average as average_checkpoints
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "average_checkpoints.py"
 

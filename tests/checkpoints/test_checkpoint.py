@@ -13,11 +13,11 @@ from helpers import OLD
 from make_checkpoints import PATHS
 
 from fairseq_odeformers import load_classifier, load_translator
-from fairseq_odeformers.checkpoints import Checkpoint, average, weights
+from fairseq_odeformers.checkpoints import Checkpoint, weights
 from fairseq_odeformers.checkpoints.checkpoint import naming_missing
-from fairseq_odeformers.inference import export
-from fairseq_odeformers.lab.analysis import sentence
 from fairseq_odeformers.models.macaron.models import MacaronTransformerModel
+from odeformers import average, export
+from odeformers.analyse import sentence
 
 CODE = "__import__('pathlib').Path('trace').touch()"
 

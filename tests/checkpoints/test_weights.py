@@ -10,7 +10,7 @@ from fairseq_odeformers import load_translator
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.state import read_state
 from fairseq_odeformers.checkpoints.weights import OWN_SUM, write_export
-from odeformers import main
+from odeformers.__main__ import main
 
 pytest.importorskip("safetensors")
 

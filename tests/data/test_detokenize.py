@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairseq_odeformers.data.detokenize import choose_references, make_detokenizer
-from fairseq_odeformers.data.moses import make_moses_tokenizer
+from fairseq_odeformers.text.detokenize import choose_references, make_detokenizer
+from fairseq_odeformers.text.moses import make_moses_tokenizer
 
 CLEAR = {
     "ar": ["مرحبا، كيف حالك؟", "قال: «نعم»؛ ثم ذهب."],

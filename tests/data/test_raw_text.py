@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.data.raw_text import tokenize
-from fairseq_odeformers.lab.corpora.common.tokens import learn_codes, make_bpe_encoder
-from fairseq_odeformers.lab.corpora.lra import BYTES
+from fairseq_odeformers.text.raw_text import tokenize
+from odeformers.prepare.common.tokens import learn_codes, make_bpe_encoder
+from odeformers.prepare.lra import BYTES
 
 
 def make_task(folder, symbols):

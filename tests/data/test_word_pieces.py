@@ -4,7 +4,7 @@ import pytest
 from script_helpers import contents
 from tokenizers.implementations import BertWordPieceTokenizer
 
-from fairseq_odeformers.data.word_pieces import (
+from fairseq_odeformers.text.word_pieces import (
     SPECIAL,
     learn_pieces,
     load_tokenizer,

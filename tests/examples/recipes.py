@@ -2,9 +2,9 @@
 
 from dataclasses import fields
 
-from fairseq_odeformers.lab.commands import Options
-from fairseq_odeformers.lab.compare.experiment import Experiment, read_parts
-from fairseq_odeformers.lab.compare.variant import resolve_options
+from odeformers.commands import Options
+from odeformers.compare.experiment import Experiment, read_parts
+from odeformers.compare.variant import resolve_options
 
 KNOWN = {field.name for field in fields(Experiment)}
 

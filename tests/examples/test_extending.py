@@ -10,12 +10,12 @@ from helpers import make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.lab.check.command import check
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
 from fairseq_odeformers.options import import_plugins
+from odeformers.check.command import check
 
 PLUGIN = ROOT / "examples" / "extending"
 ARCH = "implicit_transformer_classifier_4"
@@ -44,7 +44,7 @@ def test_every_program_takes_the_folder(words, checkpoint, tmp_path):
     """Or several."""
 
     def run(*line):
-        return module("fairseq_odeformers", *line, "--user-dir", PLUGIN)
+        return module("odeformers", *line, "--user-dir", PLUGIN)
 
     table, text = tmp_path / "test.tsv", tmp_path / "text"
     predict = ["predict", words, "--path", checkpoint, "--cpu"]

@@ -9,7 +9,7 @@ import pytest
 from lab.compare.comparisons import write_comparison, write_run
 from script_helpers import ROOT, lines
 
-from fairseq_odeformers.lab.compare.results import Curve
+from odeformers.compare.results import Curve
 
 
 @pytest.fixture

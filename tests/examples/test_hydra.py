@@ -10,8 +10,8 @@ from make_checkpoints import parsed
 from omegaconf import OmegaConf
 from script_helpers import ROOT
 
-from fairseq_odeformers.lab.compare.runs import make_steps
-from fairseq_odeformers.lab.compare.variant import Variant
+from odeformers.compare.runs import make_steps
+from odeformers.compare.variant import Variant
 
 RECIPES = {  # recipe and part, and the architecture
     "transevolve/hydra": ("wmt14.yaml", "en-de", "transevolve_fullff_2"),

@@ -14,9 +14,9 @@ from fairseq import options
 from helpers import OLD, resolved
 from script_helpers import ROOT
 
-from fairseq_odeformers.lab.compare.experiment import read_parts
-from fairseq_odeformers.lab.compare.variant import resolve_shares, training_words
-from odeformers import COMMANDS, list_corpora
+from odeformers.__main__ import COMMANDS, list_corpora
+from odeformers.compare.experiment import read_parts
+from odeformers.compare.variant import resolve_shares, training_words
 
 TRANSEVOLVE = (
     "--optimizer adam --adam-eps 1e-8 --lr-scheduler inverse_sqrt --warmup-updates 8000 "

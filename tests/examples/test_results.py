@@ -10,7 +10,7 @@ import pytest
 import yaml
 from scipy.stats import ttest_ind
 
-from fairseq_odeformers.lab.compare.statistics import correct_by_holm
+from odeformers.compare.statistics import correct_by_holm
 
 ROOT = Path(__file__).resolve().parents[2]
 BASELINE = "transformer_classifier_prenorm"

@@ -18,9 +18,9 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_odeformers import load_classifier
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.inference.predict import probabilities as probabilities_of
 from fairseq_odeformers.inference.texts import WARNED
-from odeformers import main
+from odeformers.__main__ import main
+from odeformers.predict import probabilities as probabilities_of
 
 CLASSES = ["neither", "left", "right"]  # not sorted
 HEADER = ["prediction", *(f"p({name})" for name in CLASSES)]

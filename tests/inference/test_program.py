@@ -16,9 +16,9 @@ from tokenizers import Tokenizer
 
 from fairseq_odeformers import load_classifier
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.data.word_pieces import SPECIAL
 from fairseq_odeformers.inference import program
-from odeformers import main
+from fairseq_odeformers.text.word_pieces import SPECIAL
+from odeformers.__main__ import main
 
 OVERRIDES = {  # by family
     "node": {"ode_method": "euler", "ode_steps": 2, "adaptivity": "batch"},

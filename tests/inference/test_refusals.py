@@ -12,7 +12,7 @@ from make_checkpoints import PATHS, write_data, write_splits
 from script_helpers import times
 
 from fairseq_odeformers.data.classification import make_dictionary
-from odeformers import main
+from odeformers.__main__ import main
 
 REFUSED = {
     "predict words --path classifier.pt --output made": {

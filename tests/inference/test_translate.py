@@ -6,9 +6,9 @@ import re
 import pytest
 import torch
 
-import odeformers
 from fairseq_odeformers import load_translator
-from fairseq_odeformers.data.moses import read_raw_pairs
+from fairseq_odeformers.text.moses import read_raw_pairs
+from odeformers.__main__ import main
 
 TEXTS = ["3, 1!", "", "7 2 5"]
 TOKENS = ["3 , 1 !", "", "7 2 5"]
@@ -49,14 +49,14 @@ def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_pa
     torch.save(state, path)
     (tmp_path / "in.txt").write_text("".join(f"{text}\r\n" for text in TEXTS))
     line = ["translate", prepared, "--path", path, "--text", tmp_path / "in.txt", "--beam", 2]
-    odeformers.main([*map(str, line), "--batch-size", "2", "--cpu"])
+    main([*map(str, line), "--batch-size", "2", "--cpu"])
     printed = capsys.readouterr().out.splitlines()
     assert printed == load_translator(path, prepared, tokenized=False).translate(TEXTS, beam=2)
-    odeformers.main([*map(str, line), "--output", str(tmp_path / "out.txt"), "--cpu"])
+    main([*map(str, line), "--output", str(tmp_path / "out.txt"), "--cpu"])
     assert (tmp_path / "out.txt").read_text().splitlines() == printed
     capsys.readouterr()
     (tmp_path / "in.txt").write_text("\n".join([TEXTS[0], "1 " * 2000, TEXTS[2]]))
-    odeformers.main([*map(str, line), "--cpu"])
+    main([*map(str, line), "--cpu"])
     out, err = capsys.readouterr()
     assert out.splitlines() == printed  # the line that is too long has an empty translation
     assert re.match(r".*in.txt, line 2: '1 .* has \d+ tokens, more than", err)

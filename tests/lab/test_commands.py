@@ -7,14 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_odeformers import lab
-from fairseq_odeformers.lab.commands import (
-    RUN_MODULE,
-    CommandFailed,
-    fairseq_command,
-    python_command,
-    stream,
-)
+import odeformers
+from odeformers.commands import RUN_MODULE, CommandFailed, fairseq_command, python_command, stream
 
 
 def python(program):
@@ -32,7 +26,7 @@ def test_another_copy_in_the_current_folder_is_not_imported(tmp_path, monkeypatc
     """As in a clone, where the package is installed as a copy; its script needs no fairseq."""
     (tmp_path / "odeformers.py").write_text("raise SystemExit('the other copy')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(lab.__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(odeformers.__file__).parents[1]))
     *start, _, option = python_command(["odeformers", "--version"])
     (version,) = stream([*start, "odeformers", option], io.StringIO())
     assert version[0].isdigit()

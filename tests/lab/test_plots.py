@@ -3,7 +3,7 @@
 import pytest
 from matplotlib import rc_context
 
-from fairseq_odeformers.lab import plots
+from odeformers import plots
 
 
 def test_an_architecture_has_one_colour_and_marker_whatever_stands_beside_it():

@@ -3,11 +3,11 @@
 import pytest
 from published import write_folder
 
-import odeformers
-from fairseq_odeformers.lab import wmt14_score
-from fairseq_odeformers.lab.corpora import wmt14
-from fairseq_odeformers.lab.corpora.common.pairs import read_published
-from fairseq_odeformers.lab.wmt14_score import read_hypotheses, score
+from odeformers import score_wmt14 as wmt14_score
+from odeformers.__main__ import main
+from odeformers.prepare import wmt14
+from odeformers.prepare.common.pairs import read_published
+from odeformers.score_wmt14 import read_hypotheses, score
 
 
 def write_output(path, hypotheses):
@@ -103,15 +103,15 @@ def test_the_reference_is_what_the_preparation_leaves(tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     expected = "data/wmt14-en-de/raw/newstest2014-deen-ref.de.sgm"
     with pytest.raises(SystemExit):
-        odeformers.main(["score-wmt14", "en-de", "out.txt"])
+        main(["score-wmt14", "en-de", "out.txt"])
     assert expected in capsys.readouterr().err.splitlines()[-1]
     text = '<seg id="1">Das war \'s auch.</seg>\n<seg id="2">ein 2-Pfund-Brot.</seg>\n'
     write_folder(tmp_path, {expected: text.encode()})
     write_output(tmp_path / "out.txt", ["Das war &apos;s auch .", "ein 2 @-@ Pfund @-@ Brot ."])
-    odeformers.main(["score-wmt14", "en-de", "out.txt"])
+    main(["score-wmt14", "en-de", "out.txt"])
     scores = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in scores] == ["tokenized", "compound-split", "detokenized"]
     assert all(" = 100.00 " in line for line in scores)
     (tmp_path / expected).rename("own.sgm")
-    odeformers.main(["score-wmt14", "en-de", "out.txt", "--reference", "own.sgm"])
+    main(["score-wmt14", "en-de", "out.txt", "--reference", "own.sgm"])
     assert capsys.readouterr().out.splitlines() == scores

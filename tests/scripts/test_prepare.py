@@ -10,7 +10,7 @@ import pytest
 from published import iwslt14, multi30k, write_archive, write_folder
 from script_helpers import SCRIPTS, contents, run
 
-from odeformers import list_corpora
+from odeformers.__main__ import list_corpora
 
 COMMANDS = {
     path.stem: path.stem.removeprefix("prepare-").replace("parallel-text", "parallel")

@@ -89,7 +89,7 @@ def test_training_and_prediction_without_data(tmp_path):
     path = tmp_path / "checkpoint_last.pt"
     output = tmp_path / "valid.tsv"
     out = module(
-        *("fairseq_odeformers", "predict", "parity", "--path", path, "--split", "valid"),
+        *("odeformers", "predict", "parity", "--path", path, "--split", "valid"),
         *("--output", output, "--cpu"),
     )
     assert "valid: accuracy 100.00%" in out and "6 of 6" in out

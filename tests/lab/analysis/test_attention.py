@@ -12,8 +12,13 @@ from fairseq.trainer import Trainer
 from helpers import PAD, Task, make_classifier, make_model, source_batch
 from make_checkpoints import parsed, training_line
 
-import odeformers
-from fairseq_odeformers.lab.analysis.attention import (
+from fairseq_odeformers.models.common.recording import record_calls
+from fairseq_odeformers.models.diffeq_transformer.branches import SelfAttention
+from fairseq_odeformers.models.node_transformer import attention as node_attention
+from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads
+from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
+from odeformers import __main__ as command_line
+from odeformers.analyse.attention import (
     attention,
     bias_rows,
     bias_sums,
@@ -22,13 +27,8 @@ from fairseq_odeformers.lab.analysis.attention import (
     span,
     total_variation,
 )
-from fairseq_odeformers.lab.analysis.command import main
-from fairseq_odeformers.lab.analysis.maps import KINDS, attention_maps
-from fairseq_odeformers.models.common.recording import record_calls
-from fairseq_odeformers.models.diffeq_transformer.branches import SelfAttention
-from fairseq_odeformers.models.node_transformer import attention as node_attention
-from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads
-from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
+from odeformers.analyse.command import main
+from odeformers.analyse.maps import KINDS, attention_maps
 
 FAMILIES = sorted(
     name
@@ -175,13 +175,13 @@ def test_one_layer_has_no_change_of_its_maps(trained, tmp_path):
     trainer = Trainer(cfg, task, task.build_model(cfg.model), task.build_criterion(cfg.criterion))
     trainer.save_checkpoint(str(path), {"train_iterator": {"epoch": 1}})
     out, options = tmp_path / "out", ["--data", str(words), "--cpu", "--out"]
-    odeformers.main(["analyse", "attention", str(path), *options, str(out)])
+    command_line.main(["analyse", "attention", str(path), *options, str(out)])
     assert {path.name for path in out.iterdir()} == {"attention.csv", "index.md"}
     page = (out / "index.md").read_text()
     assert "span" in page and "change within" not in page
     deeper = str(checkpoints["transformer_prenorm"])
     both = tmp_path / "both"
-    odeformers.main(["analyse", "attention", str(path), deeper, *options, str(both)])
+    command_line.main(["analyse", "attention", str(path), deeper, *options, str(both)])
     assert (both / "attention.png").exists()
 
 
@@ -217,7 +217,7 @@ def test_command(trained, tmp_path, capsys):
     data, checkpoints = trained
     paths = [checkpoints["transevolve_fullff_2_prenorm"], checkpoints["transformer_prenorm"]]
     out = tmp_path / "out"
-    odeformers.main(
+    command_line.main(
         ["analyse", "attention", *map(str, [*paths, "--data", data, "--out", out, "--cpu"])]
     )
     assert "change within blocks" in capsys.readouterr().out

@@ -9,16 +9,16 @@ import pytest
 import torch
 from script_helpers import contents
 
-import odeformers
-from fairseq_odeformers.lab.analysis.command import main, model_names
-from fairseq_odeformers.lab.analysis.result import plain
+from odeformers import __main__ as command_line
+from odeformers.analyse.command import main, model_names
+from odeformers.analyse.result import plain
 
 ARCHS = ["transformer_classifier", "transject"]
 
 
 def run(data, out, *args):
     """The tables of an analysis."""
-    odeformers.main(
+    command_line.main(
         ["analyse", "states", *map(str, args), "--data", str(data), "--out", str(out), "--cpu"]
     )
     tables = {}
@@ -68,7 +68,7 @@ def test_correlations_over_three_checkpoints(trained, tmp_path, capsys):
     assert tables["models"][1]["model"] == "transject/checkpoint_last"
     over = "Rank correlations over 3 models of 2 architectures (runs of one architecture are not i"
     assert over in (tmp_path / "out/index.md").read_text()
-    odeformers.main(["predict", str(data), "--path", str(transformer), "--cpu"])
+    command_line.main(["predict", str(data), "--path", str(transformer), "--cpu"])
     accuracy = 100 * float(tables["models"][0]["accuracy"])
     assert f"accuracy {accuracy:.2f}%" in capsys.readouterr().out
     unlabelled = shutil.copytree(data, tmp_path / "unlabelled")

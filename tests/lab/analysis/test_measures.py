@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics.pairwise import euclidean_distances
 
-from fairseq_odeformers.lab.analysis.measures import (
+from odeformers.analyse.measures import (
     activation_factors,
     differential_entropy,
     dot_product_factors,

@@ -10,12 +10,12 @@ import torch
 from helpers import make_model
 from matplotlib import rc_context
 
-import odeformers
 from fairseq_odeformers.inference.hub import load_translator
-from fairseq_odeformers.lab.analysis import heat_maps, sentence
-from fairseq_odeformers.lab.analysis.command import parse_args
-from fairseq_odeformers.lab.analysis.maps import KINDS, attention_maps
-from fairseq_odeformers.lab.plots import STYLE
+from odeformers.__main__ import main
+from odeformers.analyse import heat_maps, sentence
+from odeformers.analyse.command import parse_args
+from odeformers.analyse.maps import KINDS, attention_maps
+from odeformers.plots import STYLE
 
 SMALL = {
     "transformer": ["--encoder-layers", "2", "--decoder-layers", "2"],
@@ -165,7 +165,7 @@ def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path, 
     shutil.copy(path, path.with_name("b.pt"))
     for number, options in enumerate((["--text", "3, 1!"], ["--text", "3 , 1 !", "--tokenized"])):
         out = tmp_path / str(number)
-        odeformers.main([*map(str, line), *options, "--out", str(out)])
+        main([*map(str, line), *options, "--out", str(out)])
         assert {f"{kind}-{name}.png" for kind in KINDS for name in ("b", "checkpoint")} < {
             file.name for file in out.iterdir()
         }
@@ -195,7 +195,7 @@ def test_command(trained, tmp_path):
     interface = load_translator(path, data)
     text, out = "8 9 6 2", tmp_path / "out"
     line = ["analyse", "attention", path, "--data", data, "--out", out, "--cpu", "--head", 2]
-    odeformers.main([*map(str, line), "--tokenized", "--text", text])
+    main([*map(str, line), "--tokenized", "--text", text])
     files = {f"{name}.png" for name in TOKENS} | {"sentence.csv", "translation.csv", "index.md"}
     assert {file.name for file in out.iterdir()} == files
     with open(out / "sentence.csv", newline="") as file:

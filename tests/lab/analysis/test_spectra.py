@@ -7,8 +7,8 @@ import pytest
 import torch
 from make_checkpoints import PATHS
 
-import odeformers
 from fairseq_odeformers.checkpoints import Checkpoint
+from odeformers.__main__ import main
 
 ARCHS = {  # depths with queries and keys, and depths, of each stack; heads; entries of a head
     "transformer_classifier": [("encoder", 2, 2, 2, 4)],
@@ -29,9 +29,7 @@ def tables(data, tmp_path_factory):
         path.parent.mkdir()
         path.write_bytes(gzip.decompress(PATHS[arch].read_bytes()))
     found = map(str, paths.values())
-    odeformers.main(
-        ["analyse", "spectra", *found, "--data", str(data / "words"), "--out", str(out), "--cpu"]
-    )
+    main(["analyse", "spectra", *found, "--data", str(data / "words"), "--out", str(out), "--cpu"])
     with open(out / "spectra.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {path.name for path in out.iterdir()} == {"index.md", "spectra.csv", "spectra.png"}

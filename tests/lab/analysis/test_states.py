@@ -11,12 +11,12 @@ from helpers import make_classifier
 from matplotlib.colors import to_hex
 
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.lab.analysis import figures
-from fairseq_odeformers.lab.analysis.measures import over_texts, summarize
-from fairseq_odeformers.lab.analysis.result import markdown
-from fairseq_odeformers.lab.analysis.states import correlations, draw_texts, follow, measure
-from fairseq_odeformers.lab.analysis.text_states import text_states
-from fairseq_odeformers.lab.plots import ARCHITECTURES
+from odeformers.analyse import figures
+from odeformers.analyse.measures import over_texts, summarize
+from odeformers.analyse.result import markdown
+from odeformers.analyse.states import correlations, draw_texts, follow, measure
+from odeformers.analyse.text_states import text_states
+from odeformers.plots import ARCHITECTURES
 
 PAD, EOS = 1, 2
 WORDS = make_dictionary([f"word{n}" for n in range(46)])

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from helpers import CLASSIFIERS, make_classifier
 
-from fairseq_odeformers.lab.analysis.text_states import residual_weights, text_states
 from fairseq_odeformers.models.common.recording import first_calls, record_calls
 from fairseq_odeformers.models.transevolve.attention import merge_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts
+from odeformers.analyse.text_states import residual_weights, text_states
 
 TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
 # A block of the N-ODE Transformer has as many states of its heads as evaluations of its field.

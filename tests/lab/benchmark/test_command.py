@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-import odeformers
-from fairseq_odeformers.lab.benchmark import command, measurements, memory, models, timing
-from fairseq_odeformers.lab.benchmark.measurements import MEASUREMENTS
 from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.transevolve.attention import TimeEvolvingAttention
 from fairseq_odeformers.models.transject.layer import MixtureOfExperts
+from odeformers.__main__ import main
+from odeformers.benchmark import command, measurements, memory, models, timing
+from odeformers.benchmark.measurements import MEASUREMENTS
 
 THREADS = torch.get_num_threads()
 TINY = "--embed-dim 16 --ffn-embed-dim 48 --heads 2 --batch 2 --vocabulary 50 --rounds 1"
@@ -295,7 +295,7 @@ def test_command_lines_that_are_refused(line, named, capsys, monkeypatch):
     what, *rest = line.split() or [""]
     words = [what, *sizes(what), *rest] if what in MEASUREMENTS else line.split()
     with pytest.raises(SystemExit, match="^2$"):
-        odeformers.main(["benchmark", *words])
+        main(["benchmark", *words])
     assert named in capsys.readouterr().err.splitlines()[-1]
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from script_helpers import ROOT
 
-from fairseq_odeformers.lab.benchmark import command, growth
-from fairseq_odeformers.lab.plots import columns, group_by
+from odeformers.benchmark import command, growth
+from odeformers.plots import columns, group_by
 
 
 def row(model, length, value, **other):

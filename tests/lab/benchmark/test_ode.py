@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import pytest
 
-from fairseq_odeformers.lab.benchmark import ode
+from odeformers.benchmark import ode
 
 ARGS = Namespace(embed_dim=8, layers=1, lengths=[3], device="cpu")
 

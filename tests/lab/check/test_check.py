@@ -10,11 +10,11 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from script_helpers import module
 
-from fairseq_odeformers.cli import architectures
-from fairseq_odeformers.lab.check.command import check, judge, main, require
-from fairseq_odeformers.lab.check.properties import PROPERTIES, Property, difference
 from fairseq_odeformers.models.common.papers import paper_of
 from fairseq_odeformers.models.common.sizes import default_options
+from odeformers.check.command import check, judge, main, require
+from odeformers.check.properties import PROPERTIES, Property, difference
+from odeformers.list import architectures
 
 FINITE = "forward and backward are finite"
 STATELESS = "earlier batches change nothing"
@@ -89,7 +89,7 @@ def printed(tmp_path_factory):
     shutil.copy(Path(__file__).parent / "faults.py", folder / "__init__.py")
     words = ["check", "--user-dir", folder, "--dropout", "0.1"]  # whose value is no architecture
     with pytest.raises(subprocess.CalledProcessError) as failed:
-        module("fairseq_odeformers", *words, cwd=folder.parent)
+        module("odeformers", *words, cwd=folder.parent)
     blocks = re.split(r"^(?=\w)", failed.value.output, flags=re.M)
     return {block.splitlines()[0]: block for block in blocks if block}, failed.value.returncode
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_odeformers.lab.check.location import find_not_finite, innermost_module
+from odeformers.check.location import find_not_finite, innermost_module
 
 
 class Bad(nn.Module):

@@ -13,9 +13,9 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, register_model
 from torch import nn
 
-from fairseq_odeformers.lab.check.command import check
-from fairseq_odeformers.lab.check.properties import PROPERTIES
 from fairseq_odeformers.models.common.kinds import Kind
+from odeformers.check.command import check
+from odeformers.check.properties import PROPERTIES
 
 MT, LM, BERT, CLASSES = Kind.TRANSLATION, Kind.LANGUAGE_MODEL, Kind.MASKED_LM, Kind.CLASSIFICATION
 BASES = {

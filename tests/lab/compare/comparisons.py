@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from fairseq_odeformers.lab.compare.results import (
+from odeformers.compare.results import (
     Curve,
     Predictions,
     Row,
@@ -12,8 +12,8 @@ from fairseq_odeformers.lab.compare.results import (
     write_predictions,
     write_rows,
 )
-from fairseq_odeformers.lab.compare.scores import make_rows
-from fairseq_odeformers.lab.compare.variant import Variant
+from odeformers.compare.scores import make_rows
+from odeformers.compare.variant import Variant
 
 CLASSIFICATION = {"task": "sentence_prediction", "metric": "accuracy"}
 TRANSLATION = {"task": "translation", "metric": "BLEU"}

@@ -1,7 +1,7 @@
 import pytest
 from lab.compare.comparisons import SCRIPTS, write_scripted
 
-import odeformers
+from odeformers.__main__ import main
 
 
 @pytest.fixture(scope="session")
@@ -14,5 +14,5 @@ def board(tmp_path_factory):
     for architecture in SCRIPTS:
         for seed in (1, 2, 3):
             write_scripted(out, architecture, seed)
-    odeformers.main(["report", str(out)])
+    main(["report", str(out)])
     return out

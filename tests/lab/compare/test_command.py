@@ -8,11 +8,11 @@ import pytest
 import warm
 from script_helpers import parallel_data
 
-import odeformers
 from fairseq_odeformers.files import sha256
-from fairseq_odeformers.lab.compare.plan import Shared
-from fairseq_odeformers.lab.compare.runs import write_yaml
-from fairseq_odeformers.lab.compare.variant import Variant
+from odeformers.__main__ import main
+from odeformers.compare.plan import Shared
+from odeformers.compare.runs import write_yaml
+from odeformers.compare.variant import Variant
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
 
@@ -47,7 +47,7 @@ def test_what_has_gone_is_told_with_what_to_do_instead(words, told, data, tmp_pa
         (folder / "__init__.py").write_text("import fairseq_odeformers\n" * (name == "a"))
     line = ["compare", str(data), "--archs", "transformer", "--out", str(tmp_path / "runs")]
     with pytest.raises(SystemExit) as stopped:
-        odeformers.main([*line, *words.format(**places).split()])
+        main([*line, *words.format(**places).split()])
     assert stopped.value.code == 2 and not (tmp_path / "runs").exists()
     assert f"odeformers compare: error: {told.format(**places)}" in capsys.readouterr().err
 
@@ -59,7 +59,7 @@ def test_an_interrupted_dry_run_speaks_of_no_checkpoint(data, tmp_path):
         warm.write_to(open(os.devnull, "w"))
         os.dup2(errors.fileno(), 2)
         line = ["compare", str(data), "--archs", "transformer", *SMALL[2:], "--dry-run"]
-        odeformers.main([*line, "--tune", "layers=1,2,3,4,5,6,7,8", "--match", "none"])
+        main([*line, "--tune", "layers=1,2,3,4,5,6,7,8", "--match", "none"])
 
     command = warm.FORK.Process(target=compare)
     command.start()
@@ -78,7 +78,7 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkey
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
     line = ["compare", data, "--archs", "transformer_prenorm", "--out", tmp_path / "runs", *SMALL]
     line += ["--tune", "lr=1e-3,2e-3", "--seeds", 5, 6, "--epochs", 3, "--dry-run"]
-    odeformers.main([str(word) for word in line])
+    main([str(word) for word in line])
     printed = capfd.readouterr().out
     assert not (tmp_path / "runs").exists()
     assert "\n3 of 3 runs are left, 1 at a time: about 0:00:0" in printed
@@ -100,7 +100,7 @@ def test_the_size_of_a_baseline_that_is_not_there_any_more_is_forgotten(
     other = Variant("other", 1, "translation", str(data), options, parameters=3000)
     write_yaml(tmp_path / "other-seed1/run.yaml", other)
     line = ["compare", data, "--archs", "transformer", "macaron_transformer", "--out", tmp_path]
-    odeformers.main([str(word) for word in [*line, *SMALL, "--epochs", 3, "--dry-run"]])
+    main([str(word) for word in [*line, *SMALL, "--epochs", 3, "--dry-run"]])
     printed = capfd.readouterr().out
     (baseline,) = (row for row in printed.splitlines() if "--arch transformer " in row)
     assert "--encoder-ffn-embed-dim 32 " in baseline

@@ -7,10 +7,11 @@ import pytest
 import yaml
 from fairseq.data import Dictionary
 
-from fairseq_odeformers.lab.commands import to_words
-from fairseq_odeformers.lab.compare.command import make_parser
-from fairseq_odeformers.lab.compare.defaults import Batches, choose_epochs, find_task
-from fairseq_odeformers.lab.compare.experiment import (
+from fairseq_odeformers.models.common.kinds import Kind
+from odeformers.commands import to_words
+from odeformers.compare.command import make_parser
+from odeformers.compare.defaults import Batches, choose_epochs, find_task
+from odeformers.compare.experiment import (
     find_test_sets,
     parse_architectures,
     parse_tuning,
@@ -18,7 +19,6 @@ from fairseq_odeformers.lab.compare.experiment import (
     read_experiments,
     read_parts,
 )
-from fairseq_odeformers.models.common.kinds import Kind
 
 TRAIN = {"task": "translation", "source-lang": "de", "target-lang": "en", "lr": 1e-3}
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from lab.compare.test_experiment import read
 
-from fairseq_odeformers.lab.compare.fairness import (
+from odeformers.compare.fairness import (
     count_checkpoints,
     count_updates,
     fit_effort,
@@ -14,7 +14,7 @@ from fairseq_odeformers.lab.compare.fairness import (
     search_width,
     width_options,
 )
-from fairseq_odeformers.lab.compare.variant import make_variants
+from odeformers.compare.variant import make_variants
 
 MEASURED = {"parameters": 1234, "epoch_updates": 10, "update_seconds": 0.5}
 

@@ -2,12 +2,8 @@
 
 import pytest
 
-from fairseq_odeformers.lab.compare.figures import (
-    choose_time_unit,
-    draw_learning_curves,
-    draw_quality,
-)
-from fairseq_odeformers.lab.compare.results import Curve, Row, write_curve
+from odeformers.compare.figures import choose_time_unit, draw_learning_curves, draw_quality
+from odeformers.compare.results import Curve, Row, write_curve
 
 
 def curve(losses, metric, best):

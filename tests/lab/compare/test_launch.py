@@ -11,16 +11,10 @@ from filelock import FileLock
 from lab.compare.test_runs import VARIANT
 from submitit import AutoExecutor
 
-from fairseq_odeformers.lab.commands import FORK, call_in_child
-from fairseq_odeformers.lab.compare.launch import (
-    LocalJob,
-    Machine,
-    Slurm,
-    launch,
-    progress,
-)
-from fairseq_odeformers.lab.compare.runs import Run
-from fairseq_odeformers.lab.compare.scores import TRAIN_LOG
+from odeformers.commands import FORK, call_in_child
+from odeformers.compare.launch import LocalJob, Machine, Slurm, launch, progress
+from odeformers.compare.runs import Run
+from odeformers.compare.scores import TRAIN_LOG
 
 # Holds a lock as long as it lives, or as a process lives that it starts.
 HOLD = """

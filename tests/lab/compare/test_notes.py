@@ -12,14 +12,8 @@ from lab.compare.comparisons import (
     write_run,
 )
 
-from fairseq_odeformers.lab.compare.notes import (
-    LEAVES_OPEN,
-    REMARK,
-    RULES_OUT,
-    different_defaults,
-    judge,
-)
-from fairseq_odeformers.lab.compare.results import Curve, read_comparison
+from odeformers.compare.notes import LEAVES_OPEN, REMARK, RULES_OUT, different_defaults, judge
+from odeformers.compare.results import Curve, read_comparison
 
 CLASSES = ["x", "y"] * 60
 

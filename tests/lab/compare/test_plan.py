@@ -8,12 +8,12 @@ from lab.compare.test_runs import OPTIONS, VARIANT, begun
 from lab.compare.test_scores import write_log
 
 from fairseq_odeformers.files import sha256
-from fairseq_odeformers.lab.compare.experiment import Experiment
-from fairseq_odeformers.lab.compare.plan import Plan, check_settings, find_runs, flaws_of, join
-from fairseq_odeformers.lab.compare.results import Comparison, read_rows
-from fairseq_odeformers.lab.compare.runs import read_yaml
-from fairseq_odeformers.lab.compare.scores import TRAIN_LOG
-from fairseq_odeformers.lab.compare.variant import Variant
+from odeformers.compare.experiment import Experiment
+from odeformers.compare.plan import Plan, check_settings, find_runs, flaws_of, join
+from odeformers.compare.results import Comparison, read_rows
+from odeformers.compare.runs import read_yaml
+from odeformers.compare.scores import TRAIN_LOG
+from odeformers.compare.variant import Variant
 
 # --- settings of a variant ---------------------------------------------------------------
 

@@ -14,21 +14,9 @@ from lab.compare.comparisons import (
 )
 from lab.compare.pages import cell, numbers, table
 
-import odeformers
-from fairseq_odeformers.lab.compare.report import (
-    PAGE,
-    Section,
-    make_sections,
-    to_html,
-    to_markdown,
-    to_page,
-)
-from fairseq_odeformers.lab.compare.results import (
-    RESULTS,
-    collect_rows,
-    lock,
-    read_comparison,
-)
+from odeformers.__main__ import main
+from odeformers.compare.report import PAGE, Section, make_sections, to_html, to_markdown, to_page
+from odeformers.compare.results import RESULTS, collect_rows, lock, read_comparison
 
 CLASSES = ["x", "y", "x"] * 40
 
@@ -187,7 +175,7 @@ def test_a_difference_that_no_note_leaves_open_is_decided(tmp_path):
 def test_another_baseline_may_be_named(tmp_path, capsys):
     runs = (write_run(tmp_path, n, score=s) for n, s in (("a", 70.0), ("b", 71.0)))
     write_comparison(tmp_path, *runs)
-    odeformers.main(["report", str(tmp_path), "--baseline", "b"])
+    main(["report", str(tmp_path), "--baseline", "b"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[:-1] == (tmp_path / "report.md").read_text("utf-8").splitlines()
     rows = part(lines, "test, best checkpoint")
@@ -261,7 +249,7 @@ def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
 )
 def test_what_is_no_report_is_told_in_a_line(line, told, tmp_path, capsys):
     with pytest.raises(SystemExit):
-        odeformers.main(["report", *line.replace("{}", str(tmp_path)).split()])
+        main(["report", *line.replace("{}", str(tmp_path)).split()])
     assert told.replace("{}", str(tmp_path)) in capsys.readouterr().err
 
 
@@ -282,7 +270,7 @@ def test_a_report_that_waits_for_another_command_has_the_newest_rows(tmp_path):
     runs = [write_run(tmp_path, name, score=70.0) for name in "ab"]
     write_comparison(tmp_path, *runs[:1])
     with lock(tmp_path / PAGE):
-        waiting = Thread(target=odeformers.main, args=[["report", str(tmp_path)]])
+        waiting = Thread(target=main, args=[["report", str(tmp_path)]])
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive() and not (tmp_path / "report.md").exists()
@@ -298,7 +286,7 @@ def test_a_report_does_not_wait_for_rows_nor_rows_for_it(tmp_path):
     (tmp_path / "a-seed1/run.yaml").touch()
     shutil.copy(tmp_path / "results.csv", tmp_path / "a-seed1/results.csv")
     with lock(tmp_path / RESULTS):
-        odeformers.main(["report", str(tmp_path)])
+        main(["report", str(tmp_path)])
     with lock(tmp_path / PAGE):
         collect_rows(tmp_path)
 
@@ -310,7 +298,7 @@ def test_of_two_boards_in_a_folder_one_waits_for_the_other(tmp_path):
     out.mkdir()
     with lock(out / "scoreboard.md"):
         line = ["report", str(source), "--out", str(out)]
-        waiting = Thread(target=odeformers.main, args=[line])
+        waiting = Thread(target=main, args=[line])
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive() and not [*out.glob("*.csv")]
@@ -324,7 +312,7 @@ def test_a_folder_that_was_copied_is_reported(board, tmp_path, monkeypatch):
     left_out = shutil.ignore_patterns("report*", "*.log", "*.png", "*.tsv")
     shutil.copytree(board, copy, ignore=left_out)
     monkeypatch.chdir(tmp_path)
-    odeformers.main(["report", "copy"])
+    main(["report", "copy"])
     for name in ("report.md", "report.html", "curves.png", "quality-test.png"):
         assert (copy / name).read_bytes() == (board / name).read_bytes(), name
 
@@ -332,12 +320,12 @@ def test_a_folder_that_was_copied_is_reported(board, tmp_path, monkeypatch):
 def test_a_board_has_the_differences_of_its_reports(board, tmp_path):
     """And its files are all that another board needs."""
     rows = table((board / "report.md").read_text("utf-8"), " against ")
-    odeformers.main(["report", f"three={board}", "--out", str(tmp_path / "1")])
+    main(["report", f"three={board}", "--out", str(tmp_path / "1")])
     shown = table((tmp_path / "1/scoreboard.md").read_text("utf-8"), "three")
     for name in ("good", "poor"):
         told = numbers(rows[name]["accuracy against base"])
         assert numbers(cell(shown[name], "three")) == told
     assert numbers(cell(shown["base"], "three"))[0] == numbers(rows["base"]["accuracy"])[0]
-    odeformers.main(["report", str(tmp_path / "1/trainings.csv"), "--out", str(tmp_path / "2")])
+    main(["report", str(tmp_path / "1/trainings.csv"), "--out", str(tmp_path / "2")])
     for name in ("scoreboard.md", "scoreboard.csv", "trainings.csv"):
         assert (tmp_path / "2" / name).read_bytes() == (tmp_path / "1" / name).read_bytes(), name

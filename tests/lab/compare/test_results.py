@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lab.compare.comparisons import write_comparison, write_run
 
-from fairseq_odeformers.lab.compare.results import (
+from odeformers.compare.results import (
     Curve,
     Predictions,
     Row,

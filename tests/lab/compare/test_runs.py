@@ -10,17 +10,11 @@ from filelock import FileLock
 from lab.compare.test_scores import write_log
 
 from fairseq_odeformers.files import sha256
-from fairseq_odeformers.lab.compare import runs
-from fairseq_odeformers.lab.compare.results import read_rows
-from fairseq_odeformers.lab.compare.runs import (
-    Step,
-    explain_failure,
-    make_runs,
-    make_steps,
-    read_yaml,
-)
-from fairseq_odeformers.lab.compare.scores import TRAIN_LOG, TRAINED
-from fairseq_odeformers.lab.compare.variant import Variant
+from odeformers.compare import runs
+from odeformers.compare.results import read_rows
+from odeformers.compare.runs import Step, explain_failure, make_runs, make_steps, read_yaml
+from odeformers.compare.scores import TRAIN_LOG, TRAINED
+from odeformers.compare.variant import Variant
 
 OPTIONS = {"arch": "transformer", "source-lang": "de", "target-lang": "en", "lr": "1e-3"}
 VARIANT = Variant("a", 1, "translation", "/data", OPTIONS, updates=78, baseline="a")

@@ -9,11 +9,11 @@ import pytest
 from lab.compare.comparisons import LANGUAGE_MODEL, write_comparison, write_run
 from scipy.stats import ttest_ind
 
-import odeformers
-from fairseq_odeformers.lab.compare import scoreboard
-from fairseq_odeformers.lab.compare.results import read_rows
-from fairseq_odeformers.lab.compare.statistics import correct_by_holm
 from fairseq_odeformers.models.common.papers import family_of
+from odeformers.__main__ import main
+from odeformers.compare import scoreboard
+from odeformers.compare.results import read_rows
+from odeformers.compare.statistics import correct_by_holm
 
 ROOT = Path(__file__).resolve().parents[3]
 CLASSES = ["x", "y"] * 60
@@ -104,7 +104,7 @@ def test_a_baseline_is_no_other_model(tmp_path):
     assert "| ours | +5.0 (one seed) | not compared † |" in page
     assert "- failed: † " in page and "the baseline, a, has no score." in page
     out = tmp_path / "board"
-    odeformers.main(["report", str(kept), str(failed), "--out", str(out)])
+    main(["report", str(kept), str(failed), "--out", str(out)])
     assert board(out / "trainings.csv")[0] == page == (out / "scoreboard.md").read_text("utf-8")
 
 
@@ -128,7 +128,7 @@ def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
     write_comparison(late, *runs)
     news = write_column(tmp_path / "news", a=[80.0], ours=[81.0])
     out = tmp_path / "board"
-    odeformers.main(["report", str(news), str(late), "--out", str(out)])
+    main(["report", str(news), str(late), "--out", str(out)])
     page = (out / "scoreboard.md").read_text("utf-8")
     with open(out / "scoreboard.csv", encoding="utf-8", newline="") as file:
         obstacles = {row["family"]: row["obstacles"] for row in csv.DictReader(file)}
@@ -266,7 +266,7 @@ def test_a_model_that_diverges_does_not_hide_the_others(tmp_path):
 def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
     """By the command; the figures are those of the file of runs, and nobody's memory."""
     folder = ROOT / "examples" / "scoreboard"
-    odeformers.main(["report", str(folder / "trainings.csv"), "--out", str(tmp_path)])
+    main(["report", str(folder / "trainings.csv"), "--out", str(tmp_path)])
     for name in (scoreboard.PAGE, scoreboard.CELLS, scoreboard.RUNS):
         assert (tmp_path / name).read_text("utf-8") == (folder / name).read_text("utf-8"), name
     assert (tmp_path / scoreboard.PICTURE).stat().st_size < 300_000

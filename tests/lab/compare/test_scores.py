@@ -9,7 +9,7 @@ from fairseq.data import indexed_dataset
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.lab.compare.scores import (
+from odeformers.compare.scores import (
     make_rows,
     read_log,
     read_progress,
@@ -18,7 +18,7 @@ from fairseq_odeformers.lab.compare.scores import (
     score_language_model,
     score_translations,
 )
-from fairseq_odeformers.lab.compare.variant import Variant
+from odeformers.compare.variant import Variant
 
 REFERENCES = [
     "Two young, White males are outside near many bushes.",

@@ -107,7 +107,7 @@ def test_a_preempted_run_goes_on(slurm, tmp_path):
     sizes = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-layers 1".split()
     compare = subprocess.Popen(
         [
-            *(sys.executable, "-m", "fairseq_odeformers", "compare", tmp_path / "pairs/data-bin"),
+            *(sys.executable, "-m", "odeformers", "compare", tmp_path / "pairs/data-bin"),
             *("--archs", "transformer_prenorm", "macaron_transformer", "--epochs", "10"),
             *("--tune", "lr=1e-3,2e-3"),
             *("--out", out, "--cluster", "slurm", "--jobs", "1", *sizes),

@@ -5,8 +5,8 @@ import math
 import pytest
 from lab.compare.comparisons import TRANSLATION, write_comparison, write_run
 
-from fairseq_odeformers.lab.compare.results import Row, read_comparison
-from fairseq_odeformers.lab.compare.statistics import (
+from odeformers.compare.results import Row, read_comparison
+from odeformers.compare.statistics import (
     compare_seeds,
     compute_statistics,
     correct_by_holm,

@@ -8,10 +8,10 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 
-import odeformers
-from fairseq_odeformers.lab.compare.results import collect_rows, read_rows
-from fairseq_odeformers.lab.compare.scores import make_rows
-from fairseq_odeformers.lab.compare.variant import Variant
+from odeformers.__main__ import main
+from odeformers.compare.results import collect_rows, read_rows
+from odeformers.compare.scores import make_rows
+from odeformers.compare.variant import Variant
 
 SUBJECTS = "Anna|the well @-@ known Doctor|my dog &apos;s Friend|an out @-@ of @-@ date Map".split(
     "|"
@@ -73,7 +73,7 @@ def folder(translations, published, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(folder):
-    odeformers.main(["report", str(folder)])
+    main(["report", str(folder)])
     return (folder / "report.md").read_text("utf-8")
 
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from lab.compare.test_experiment import read
 
-from fairseq_odeformers.lab.compare.trial import time_updates, try_variant
-from fairseq_odeformers.lab.compare.variant import make_variants
+from odeformers.compare.trial import time_updates, try_variant
+from odeformers.compare.variant import make_variants
 
 SIZES = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 8, "--epochs", 1, "--cpu"]
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from lab.compare.test_experiment import folders, read, recipe  # noqa: F401  fixtures
 
-from fairseq_odeformers.lab.commands import call_in_child
-from fairseq_odeformers.lab.compare.variant import (
+from odeformers.commands import call_in_child
+from odeformers.compare.variant import (
     Variant,
     evaluation_words,
     make_variants,

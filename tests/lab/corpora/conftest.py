@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-import odeformers
+from odeformers.__main__ import main
 
 
 class Refused(Exception):
@@ -26,7 +26,7 @@ class Preparing:
         words += ["--from", source] if source else []
         self.capsys.readouterr()
         try:
-            odeformers.main(["prepare", *map(str, words)])
+            main(["prepare", *map(str, words)])
         except SystemExit as stopped:
             said = self.capsys.readouterr()
             assert stopped.code == 2 and "Traceback" not in said.err

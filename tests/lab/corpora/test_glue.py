@@ -11,9 +11,9 @@ from helpers import HEAD, make_classifier
 from published import write_archive, write_folder
 from script_helpers import ROOT, contents, lines, sentence_prediction
 
-import odeformers
-from fairseq_odeformers.inference import predict
 from fairseq_odeformers.inference.hub import Classifier
+from odeformers import predict
+from odeformers.__main__ import main
 
 OPERATIONS = 60
 SIZES = {"train": 30, "valid": 8, "valid1": 7, "test": 6, "test1": 5}
@@ -116,7 +116,7 @@ def published(tmp_path_factory):
 def out(published, tmp_path_factory):
     out = tmp_path_factory.mktemp("glue")
     options = ["--from", published, "--out", out, "--bpe-operations", OPERATIONS, "--workers", 1]
-    odeformers.main(["prepare", "glue", *map(str, options)])
+    main(["prepare", "glue", *map(str, options)])
     assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in LAYOUTS}
     return out
 
@@ -167,7 +167,7 @@ def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
     classifier = Classifier([model], setup)
     monkeypatch.setattr(predict, "load_classifier", lambda *args: classifier)
     line = ["--path", "best.pt", "--cpu", "--batch-size", "4", "--glue-submission"]
-    odeformers.main(["predict", str(out / f"{task}-bin"), *line, "--output", str(tmp_path)])
+    main(["predict", str(out / f"{task}-bin"), *line, "--output", str(tmp_path)])
     names = {"test": "MNLI-m", "test1": "MNLI-mm"} if task == "MNLI" else {"test": task}
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.tsv" for name in names.values()}
     for split, name in names.items():
@@ -206,7 +206,7 @@ def test_a_submission_of_scores(biases, out, tmp_path, monkeypatch):
         models.append(model.eval())
     monkeypatch.setattr(predict, "read_each", files_of(setup, models))
     line = ["--path", "a.pt:b.pt", "--cpu", "--batch-size", "4", "--glue-submission"]
-    odeformers.main(["predict", str(out / "STS-B-bin"), *line, "--output", str(tmp_path)])
+    main(["predict", str(out / "STS-B-bin"), *line, "--output", str(tmp_path)])
     header, *rows = (tmp_path / "STS-B.tsv").read_text().splitlines()
     assert header == "index\tprediction" and len(rows) == SIZES["test"]
     for number, row in enumerate(rows):
@@ -223,7 +223,7 @@ def test_a_submission_of_scores_needs_a_regression(out, monkeypatch, capsys):
     monkeypatch.setattr(predict, "read_each", files_of(setup))
     line = ["predict", str(out / "STS-B-bin"), "--path", "best.pt", "--cpu", "--glue-submission"]
     with pytest.raises(SystemExit, match="^2$"):
-        odeformers.main(line)
+        main(line)
     assert "best.pt was not trained with --regression-target" in capsys.readouterr().err
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from script_helpers import labelled_texts
 
-from fairseq_odeformers.lab.corpora import listops
-from fairseq_odeformers.lab.corpora.listops import Shape, generate, read
+from odeformers.prepare import listops
+from odeformers.prepare.listops import Shape, generate, read
 
 SHAPE = Shape(min_length=20, max_length=60, max_depth=5, max_args=4)
 

@@ -16,13 +16,8 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from published import LRA, pathfinder, picture, png, retrieval, write_archive, write_folder
 from script_helpers import contents, sentence_prediction
 
-import odeformers
-from fairseq_odeformers.lab.corpora.lra import (
-    CORPORA,
-    PATHFINDER,
-    convert_to_grey,
-    split_randomly,
-)
+from odeformers.__main__ import main
+from odeformers.prepare.lra import CORPORA, PATHFINDER, convert_to_grey, split_randomly
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +33,7 @@ def prepared(tmp_path_factory):
             url = (server / Path(download.url).name).as_uri()
             local = replace(corpus, downloads=[download._replace(url=url, sha256="")])
             patch.setitem(CORPORA, task, local)
-        odeformers.main(["prepare", "lra", "--out", str(out), "--workers", "1"])
+        main(["prepare", "lra", "--out", str(out), "--workers", "1"])
     assert {path.name for path in out.glob("*-bin")} == {f"{task}-bin" for task in CORPORA}
     for name in LRA:
         assert log.getvalue().count(f"downloading {(server / name).as_uri()}") == 1

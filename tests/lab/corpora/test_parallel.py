@@ -11,9 +11,9 @@ import pytest
 from published import write_folder
 from script_helpers import binarized_lines, lines
 
-from fairseq_odeformers.lab.compare.experiment import find_test_sets
-from fairseq_odeformers.lab.compare.scores import read_texts
 from fairseq_odeformers.models.common.kinds import Kind
+from odeformers.compare.experiment import find_test_sets
+from odeformers.compare.scores import read_texts
 
 LANGS = ("de", "en")
 WORDS = {"de": "Hund Katze Maus läuft".split(), "en": "dog cat mouse runs".split()}

@@ -8,8 +8,8 @@ from published import PTB, ptb, write_archive
 from script_helpers import contents
 
 from fairseq_odeformers.files import sha256
-from fairseq_odeformers.lab.corpora import ptb as corpus
-from fairseq_odeformers.lab.corpora.common.lines import Lines
+from odeformers.prepare import ptb as corpus
+from odeformers.prepare.common.lines import Lines
 
 WORDS = ["the", "<unk>", "N", "end", "of", "points", "rose"]  # by frequency, then by alphabet
 TEXTS = {

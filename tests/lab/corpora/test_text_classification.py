@@ -12,8 +12,8 @@ from fairseq.data import Dictionary
 from published import write_archive, write_folder
 from script_helpers import contents, labelled_texts
 
-from fairseq_odeformers.data.word_pieces import SPECIAL, load_tokenizer
-from fairseq_odeformers.lab.corpora import text_classification
+from fairseq_odeformers.text.word_pieces import SPECIAL, load_tokenizer
+from odeformers.prepare import text_classification
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 VOCAB = [*SPECIAL, *LETTERS, *(f"##{c}" for c in LETTERS), *".,![]", "text"]

@@ -7,8 +7,8 @@ from published import wikitext103, write_archive, write_folder
 from script_helpers import contents
 
 from fairseq_odeformers.files import sha256
-from fairseq_odeformers.lab.corpora import wikitext103 as corpus
-from fairseq_odeformers.lab.corpora.common.lines import Lines
+from odeformers.prepare import wikitext103 as corpus
+from odeformers.prepare.common.lines import Lines
 
 
 def sentences(data_bin, split):

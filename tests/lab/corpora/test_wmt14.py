@@ -4,7 +4,7 @@ import pytest
 from published import long_pairs, write_folder, write_wmt14
 from script_helpers import binarized_lines, lines
 
-from fairseq_odeformers.lab.corpora import wmt14
+from odeformers.prepare import wmt14
 
 WMT14_TOKENS = {
     "en": "It &apos;s &quot; well @-@ known &quot; no . {} in {} .",

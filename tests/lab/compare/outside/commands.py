@@ -13,10 +13,9 @@ import warm
 from lab.compare.pages import cell, numbers, table, tables  # noqa: F401  for its tests
 from make_checkpoints import make_dictionary, write_rows
 
-import fairseq_odeformers.checkpoints.average
-import fairseq_odeformers.inference.predict
-import fairseq_odeformers.lab.compare.command  # noqa: F401  the same
-import odeformers
+import odeformers.average
+import odeformers.compare.command  # noqa: F401  the same
+from odeformers.__main__ import main
 
 EOS = 2
 PLUGIN = Path(__file__).parent / "scripted"
@@ -41,7 +40,7 @@ class Command:
         os.chdir(cwd or ".")
         os.environ.update(environment)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        odeformers.main(line)
+        main(line)
 
     def kill(self, number=signal.SIGKILL):
         os.kill(self.process.pid, number)

@@ -6,7 +6,7 @@ import shlex
 import pytest
 from script_helpers import ROOT, parallel_data
 
-import odeformers
+from odeformers.__main__ import main
 
 SMALL = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32".split()
 
@@ -102,7 +102,7 @@ def test_mistakes_are_refused_before_the_first_training(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))  # without Slurm
     out = tmp_path / "runs"
     with pytest.raises(SystemExit) as stopped:
-        odeformers.main(["compare", "--out", str(out), *map(str, line), *SMALL])
+        main(["compare", "--out", str(out), *map(str, line), *SMALL])
     assert stopped.value.code == 2
     said = capsys.readouterr().err.splitlines()[-1]
     message = message.replace("{folder}", str(tmp_path)).replace("{root}", str(ROOT))

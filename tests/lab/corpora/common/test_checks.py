@@ -10,7 +10,7 @@ import pytest
 from lab.compare.test_scores import write_text
 from published import write_folder
 
-from fairseq_odeformers.lab.corpora.common.checks import find_flaws
+from odeformers.prepare.common.checks import find_flaws
 
 WORDS = "alder birch cedar elm fir hazel juniper larch maple oak pine rowan spruce yew".split()
 KINDS = {

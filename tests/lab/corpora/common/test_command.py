@@ -10,10 +10,10 @@ from argparse import Namespace
 import pytest
 import warm
 
-import odeformers
 from fairseq_odeformers.files import build
-from fairseq_odeformers.lab.corpora.common import command
-from fairseq_odeformers.lab.corpora.common.command import preparing
+from odeformers.__main__ import list_corpora, main
+from odeformers.prepare.common import command
+from odeformers.prepare.common.command import preparing
 
 
 @pytest.mark.parametrize(
@@ -53,10 +53,10 @@ from fairseq_odeformers.lab.corpora.common.command import preparing
         ("parallel -s de -t en --from a.txz", "--from a.txz: an archive; unpack it"),
         ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),
         ("parallel -s de -t en --max-ratio x", "--max-ratio: x: give a number"),
-        *((f"{corpus} --workers 0", "--workers: 0") for corpus in odeformers.list_corpora()),
+        *((f"{corpus} --workers 0", "--workers: 0") for corpus in list_corpora()),
         *(
             (f"{corpus} --from absent", "--from: absent")
-            for corpus in odeformers.list_corpora()
+            for corpus in list_corpora()
             if corpus != "listops"
         ),
     ],
@@ -68,7 +68,7 @@ def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
     (tmp_path / "a.txz").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
-        odeformers.main(["prepare", *line.split()])
+        main(["prepare", *line.split()])
     assert stopped.value.code == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert re.match(f"odeformers prepare( {line.split()[0]})?: error: .*{named}", last)

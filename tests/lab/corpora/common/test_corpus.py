@@ -14,8 +14,8 @@ import pytest
 from published import write_archive, write_folder
 from script_helpers import contents
 
-from fairseq_odeformers.lab.corpora import glue, lra, ptb, text_classification, wikitext103
-from fairseq_odeformers.lab.corpora.common.corpus import Corpus, Download, download
+from odeformers.prepare import glue, lra, ptb, text_classification, wikitext103
+from odeformers.prepare.common.corpus import Corpus, Download, download
 
 TEXTS = {name: f"some words of {name}\n".encode() for name in ("train.txt", "valid.txt")}
 PACKED = {

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from fairseq_odeformers.lab.corpora.common.tables import read_pairs
+from odeformers.prepare.common.tables import read_pairs
 
 WORDS = ["a", "the sea"]
 ODD = [*WORDS, '"', '""', ",", ";", "'", "it's", "3,5", " ", '"quiet"', "\\"]

@@ -11,10 +11,10 @@ from itertools import islice
 import pytest
 from published import write_folder
 
-from fairseq_odeformers.data.moses import make_moses_tokenizer
-from fairseq_odeformers.data.raw_text import read_codes
-from fairseq_odeformers.lab.corpora.common import tokens
-from fairseq_odeformers.lab.corpora.common.tokens import CHUNK_SIZE, map_rows
+from fairseq_odeformers.text.moses import make_moses_tokenizer
+from fairseq_odeformers.text.raw_text import read_codes
+from odeformers.prepare.common import tokens
+from odeformers.prepare.common.tokens import CHUNK_SIZE, map_rows
 
 # Ends of lines, and their tokens by the Moses tokenizer itself.
 MOSES = {

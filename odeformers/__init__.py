@@ -1,0 +1,18 @@
+"""The command ``odeformers``: each of its subcommands is a module or a folder of this package.
+
+``prepare`` prepares data; ``compare`` trains architectures side by side and reports; ``analyse``
+measures what trained models do inside; ``check`` tests what every architecture must do;
+``benchmark`` measures speed. Importing this package imports neither torch nor fairseq.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+PLUGIN = "fairseq_odeformers"
+
+
+def user_dir() -> Path:
+    """The folder of the plugin, for fairseq's ``--user-dir``."""
+    spec = find_spec(PLUGIN)
+    assert spec is not None and spec.origin is not None  # one distribution has both packages
+    return Path(spec.origin).parent

@@ -1,0 +1,191 @@
+"""Measure the insides of trained models, side by side: tables, figures, and a page of them."""
+
+import argparse
+import logging
+import os
+import shlex
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from fairseq_odeformers.inference.texts import read_texts
+from fairseq_odeformers.options import add_user_dir, positive_int
+from fairseq_odeformers.parser import Parser
+from odeformers.compare.results import RESULTS, read_comparison
+
+from . import attention, sentence, spectra, states
+from .maps import NoMaps
+from .result import PAGE, Tables, check_free, file_name, write
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The command line; nothing is written if an argument, a checkpoint or the data do not fit."""
+    args = parse_args(arguments)
+    # Importing fairseq has set the level to DEBUG.
+    logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
+    command = shlex.join(["odeformers", "analyse", *arguments])
+    check_free(args.out, command)
+    args.checkpoints = order_runs(leave_out_rejected(args.checkpoints))
+    args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+    analysis = {"states": states, "spectra": spectra, "attention": attention}[args.what]
+    if args.what == "attention" and args.text:
+        analysis = sentence
+    tables: Tables = defaultdict(list)
+    skipped = []
+    for name, path in zip(model_names(args.checkpoints), args.checkpoints):
+        try:
+            measured = analysis.analyse(path, args)
+        except NoMaps as error:
+            skipped.append(error)
+            continue
+        for table, rows in measured.items():
+            tables[table] += [{"model": name, **row} for row in rows]
+    if not tables:
+        raise skipped[0]
+    for error in skipped:
+        logging.warning(f"skipped {error}")
+    text, plots = analysis.page(tables, args)
+    write(args.out, text, tables, plots, command)
+    print(f"wrote {args.out / PAGE}")
+
+
+def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(prog="odeformers analyse", description=__doc__)
+    commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    analyses = ("states", states, "test"), ("attention", attention, "valid")
+    for name, module, split in (*analyses, ("spectra", spectra, None)):
+        command = commands.add_parser(
+            name, help=module.__doc__, description=module.__doc__, allow_abbrev=False
+        )
+        command.add_argument(
+            "checkpoints",
+            metavar="CHECKPOINT",
+            nargs="+",
+            help="trained models; the result names each by its folder",
+        )
+        command.add_argument("--data", required=True, help="binarised data set")
+        command.add_argument(
+            "--out",
+            metavar="DIR",
+            type=Path,
+            required=True,
+            help="folder for the result, new or of the same command",
+        )
+        if split:
+            command.add_argument(
+                "--split", default=split, help="split to read (default: %(default)s)"
+            )
+        command.add_argument("--cpu", action="store_true", help="do not use a GPU")
+        add_user_dir(command)
+    states_parser, attention_parser = commands.choices["states"], commands.choices["attention"]
+    states_parser.add_argument(
+        "--texts",
+        metavar="N",
+        type=positive_int,
+        default=100,
+        help="number of texts, a fixed random sample (default: %(default)s)",
+    )
+    states_parser.add_argument(
+        "--text", help="a text, or a file of one, to follow through the layers; needs --tokens"
+    )
+    states_parser.add_argument(
+        "--tokens", nargs="+", metavar="TOKEN", help="tokens of --text whose distances are measured"
+    )
+    attention_parser.add_argument(
+        "--text",
+        help="draw the attention maps of this raw text, or of the one in this file, instead of "
+        "measuring the data set",
+    )
+    attention_parser.add_argument(
+        "--tokenized",
+        action="store_true",
+        help="--text is tokenised already, with spaces between tokens",
+    )
+    attention_parser.add_argument(
+        "--head",
+        metavar="N",
+        type=positive_int,
+        help="draw this head, from 1 (default: mean over heads); needs --text",
+    )
+    args = parser.parse_args(arguments)
+    args.text = read_text(getattr(args, "text", None))
+    if args.text is not None and not args.text.strip():
+        parser.error("--text: give a text")
+    if args.what == "states" and bool(args.text) != bool(args.tokens):
+        states_parser.error("--text and --tokens: give both or none")
+    if args.what == "attention" and not args.text:
+        for name in ("head", "tokenized"):
+            if getattr(args, name):
+                attention_parser.error(f"--{name}: give --text as well")
+    return args
+
+
+def read_text(text: str | None) -> str | None:
+    """The text of ``--text``, or the only line of the file of that name."""
+    if text is None or not os.path.isfile(text):
+        return text
+    lines = [line for line in read_texts(text)[1] if line.strip()]
+    if len(lines) != 1:
+        raise ValueError(f"--text {text}: the file has {len(lines)} lines with text; give one")
+    return lines[0]
+
+
+def leave_out_rejected(paths: list[str]) -> list[str]:
+    """The checkpoints without rejected candidates of ``--tune``, unless all are such."""
+    rejected = [path for path in paths if is_rejected(path)]
+    if not rejected or len(rejected) == len(paths):
+        return paths
+    logging.warning(
+        f"left out {', '.join(Path(path).parent.name for path in rejected)}: not the best values "
+        "of --tune; to analyse them, give them alone"
+    )
+    return [path for path in paths if path not in rejected]
+
+
+def is_rejected(path: str) -> bool:
+    """Whether a checkpoint is of a candidate that ``odeformers compare`` has not chosen."""
+    folder = Path(path).absolute().parent
+    runs = read_runs(folder.parent)
+    return folder.name in runs and not runs[folder.name]
+
+
+def read_runs(out: Path) -> dict[str, bool]:
+    """The runs of a comparison in the order of its report, and whether each is of its settings."""
+    if not (out / RESULTS).is_file():
+        return {}
+    comparison = read_comparison(out)
+    chosen = [row.run for runs in comparison.runs.values() for row in runs]
+    return {
+        **dict.fromkeys(chosen, True),
+        **{row.run: row.run in chosen for row in comparison.rows},
+    }
+
+
+def order_runs(paths: list[str]) -> list[str]:
+    """Checkpoints that a glob has sorted, with the runs of a comparison in the order of its report.
+
+    So the baseline comes first. Paths in an order of the user's stay as they are.
+    """
+    folders = [Path(path).absolute().parent for path in paths]
+    runs = [
+        out / run for out in {folder.parent: None for folder in folders} for run in read_runs(out)
+    ]
+    if paths != sorted(paths) or not {*folders} <= {*runs}:
+        return paths
+    return sorted(paths, key=lambda path: runs.index(Path(path).absolute().parent))
+
+
+def model_names(paths: list[str]) -> list[str]:
+    """Names for checkpoints: their folders, or their files where the file names differ."""
+    folders = [Path(path.removesuffix(".pt")).absolute() for path in paths]
+    if len({path.name for path in folders}) == 1:
+        folders = [path.parent for path in folders]
+    shared = os.path.commonpath([path.parent for path in folders])
+    names = [path.relative_to(shared).as_posix() for path in folders]
+    files = list(map(file_name, names))  # a model may have a picture of its own
+    for name, file in zip(names, files):
+        if files.count(file) > 1:
+            raise ValueError(f"two checkpoints have the name {name}; rename one, or name it once")
+    return names

@@ -1,0 +1,196 @@
+"""Heat maps of the attention over one sentence, in a picture that fits a screen.
+
+A model of layers has a panel for each layer. In a model of blocks whose maps evolve with the depth,
+as TransEvolve's, a block has the map of its first depth, and for each later depth the difference
+from that map. The cells get smaller until all panels fit; what does not fit then is left out, and
+the title says so.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from odeformers.plots import break_lines, group_by, panels
+
+from .maps import KINDS
+from .result import Row
+
+CAPTIONS = {
+    "cross": "Cross-attention: the weight of each source token (columns) while the decoder "
+    "predicts each token of the translation (rows).",
+    "encoder": "Self-attention of the encoder: the weight of each token (columns) for each token "
+    "(rows).",
+    "decoder": "Self-attention of the decoder: the weight of each earlier token (columns; `</s>` "
+    "is the start) while it predicts each token of the translation (rows).",
+}
+LABELS = {  # for rows and columns
+    "cross": ("predicted token", "source token"),
+    "encoder": ("token", "attends to"),
+    "decoder": ("predicted token", "token before"),
+}
+# All lengths are in inches. With 120 pixels to an inch a picture has at most 1,560 x 1,800.
+WIDTH, HEIGHT = 13.0, 15.0
+CELLS = (0.16, 0.14, 0.12, 0.1, 0.09, 0.08)  # sizes of a token to choose from
+MOST_COLUMNS = 6
+SMALLEST = (1.3, 0.8)  # width of a panel that its title fits, and height
+LONGEST = 20  # letters of a token that are shown
+BAR, LONGEST_BAR = 0.75, 5.0  # width of a colour bar with its label, and height
+HEADING, LINE = 0.35, 0.16  # the title of the picture, and each further line of it
+TITLE, GAP = 0.3, 0.12  # the title of a panel, and the space beside it
+LABEL, LETTER = 0.4, 0.068  # the label of all rows or columns, and a letter of a token
+
+
+class Panel(NamedTuple):
+    """A map, or its change since the first depth of its block."""
+
+    title: str
+    weights: np.ndarray  # queries, keys
+    is_change: bool
+
+
+def draw(table: list[Row], kind: str, model: str) -> Figure:
+    """A picture of a model's maps of one kind; all models share the scale of the weights.
+
+    Args:
+        table: all rows of the table ``sentence``.
+    """
+    of_kind = [row for row in table if row["kind"] == kind]
+    rows = [row for row in of_kind if row["model"] == model]
+    queries, keys = (token_names(rows, side) for side in ("query", "key"))
+    blocks = read_blocks(rows)
+    depths = max(map(len, blocks))
+    across, down = margins_of(queries, keys, bars=1 + (depths > 1))
+    most, most_rows, cell = choose_grid(len(blocks), depths, len(queries), len(keys), across, down)
+    chosen, left_out = choose_panels(blocks, most * most_rows)
+    # Without another row, the last one is as full as it can be.
+    columns = math.ceil(len(chosen) / math.ceil(len(chosen) / most))
+    width, height = panel_size(cell, len(queries), len(keys))
+    head = "" if rows[0]["head"] == "mean" else f", head {rows[0]['head']}"
+    heading = break_lines(f"{model}: {KINDS[kind]}{head}{left_out}", across + width * columns)
+    margins = across, down + LINE * heading.count("\n")
+    figure, axes_of = panels(len(chosen), columns, width, height, margins, sharex=True, sharey=True)
+    fill(figure, axes_of, chosen, max(row["weight"] for row in of_kind))
+    name_tokens(axes_of, columns, queries, keys, cell)
+    figure.supylabel(LABELS[kind][0], fontsize="medium")
+    figure.supxlabel(LABELS[kind][1], fontsize="medium")
+    figure.suptitle(heading, fontsize="small", parse_math=False)  # names may have dollar signs
+    return figure
+
+
+def fill(figure: Figure, grid: list[Axes], chosen: list[Panel], largest: float) -> None:
+    """Draw the panels, and a bar for each scale: of weights up to *largest*, and of changes."""
+    changes = [np.abs(panel.weights).max() for panel in chosen if panel.is_change]
+    most = max(changes, default=0.0) or 1.0
+    images = {}
+    for axes, panel in zip(grid, chosen):
+        low, high = (-most, most) if panel.is_change else (0, largest)
+        color = "RdBu_r" if panel.is_change else "Blues"
+        # The grid gives the cells their shape, and few of them fill a panel that a title fits.
+        images[panel.is_change] = axes.imshow(
+            panel.weights, color, vmin=low, vmax=high, aspect="auto"
+        )
+        axes.set_title(panel.title)
+        axes.grid(False)
+    shrink = min(0.8, LONGEST_BAR / figure.get_figheight())
+    for is_change, image in sorted(images.items(), reverse=True):  # from the right
+        bar = figure.colorbar(image, ax=grid, shrink=shrink, aspect=25, pad=0.02)
+        bar.set_label("change" if is_change else "weight", fontsize="small")
+        bar.ax.tick_params(labelsize="x-small")
+
+
+def read_blocks(rows: list[Row]) -> list[list[Panel]]:
+    """The panels of each layer or block of a model."""
+    maps = [
+        [
+            (depth, np.reshape([row["weight"] for row in of_map], (-1, 1 + of_map[-1]["key"])))
+            for depth, of_map in group_by(of_block, "depth")
+        ]
+        for _, of_block in group_by(rows, "block")
+    ]
+    of_layers = all(len(of_block) == 1 for of_block in maps)
+    blocks = []
+    for number, [(start, first), *others] in enumerate(maps, start=1):
+        changes = (Panel(f"depth {d} − depth {start}", w - first, True) for d, w in others)
+        name = f"layer {number}" if of_layers else f"block {number}, depth {start}"
+        blocks.append([Panel(name, first, False), *changes])
+    return blocks
+
+
+def token_names(rows: list[Row], side: str) -> list[str]:
+    """The tokens of the queries or of the keys, cut where they are too long for a label."""
+    tokens = {row[side]: row[f"{side}_token"] for row in rows}
+    return [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in tokens.values()]
+
+
+def margins_of(queries: Sequence[str], keys: Sequence[str], bars: int) -> tuple[float, float]:
+    """Width and height of what is around the panels: tokens, labels, title, colour bars."""
+    across, down = (LETTER * max(map(len, names)) + LABEL for names in (queries, keys))
+    return across + BAR * bars, down + HEADING
+
+
+def panel_size(cell: float, queries: int, keys: int) -> tuple[float, float]:
+    """Width and height of a panel with its title."""
+    return max(cell * keys, SMALLEST[0]) + GAP, max(cell * queries, SMALLEST[1]) + TITLE
+
+
+def choose_grid(
+    blocks: int, depths: int, queries: int, keys: int, across: float, down: float
+) -> tuple[int, int, float]:
+    """Columns and rows of panels, and the size of a token in them.
+
+    It is the largest size with a panel for every map, or else the smallest. A block whose depths
+    fit side by side has a row of its own.
+
+    Args:
+        across, down: the margins of the picture.
+    """
+    grid = 1, 1, CELLS[-1]
+    for cell in CELLS:
+        width, height = panel_size(cell, queries, keys)
+        columns = min(MOST_COLUMNS, int((WIDTH - across) / width))
+        rows = int((HEIGHT - down) / height)
+        if 1 < depths < columns:
+            columns = depths
+        grid = columns, rows, cell
+        if blocks * depths <= columns * rows:
+            break
+    return grid
+
+
+def choose_panels(blocks: list[list[Panel]], room: int) -> tuple[list[Panel], str]:
+    """As many panels as there is room for, spread over blocks and depths, and what is left out."""
+    depths = max(map(len, blocks))
+    shown_depths = min(depths, room, max(room // len(blocks), 2))
+    shown_blocks = min(len(blocks), room // shown_depths)
+    chosen = [
+        of_block[depth]
+        for of_block in (blocks[number] for number in spread(len(blocks), shown_blocks))
+        for depth in spread(len(of_block), shown_depths)
+    ]
+    unit, parts = "layers" if depths == 1 else "blocks", []
+    if shown_blocks < len(blocks):
+        parts.append(f"{shown_blocks} of {len(blocks)} {unit}")
+    if shown_depths < depths:
+        parts.append(f"{shown_depths} of {depths} depths of a block")
+    return chosen, f" ({', '.join(parts)})" if parts else ""
+
+
+def spread(count: int, most: int) -> Iterator[int]:
+    """At most so many of the numbers below *count*, evenly spread, with the first and the last."""
+    most = min(count, most)
+    return (round(index * (count - 1) / max(1, most - 1)) for index in range(most))
+
+
+def name_tokens(
+    grid: list[Axes], columns: int, queries: Sequence[str], keys: Sequence[str], cell: float
+) -> None:
+    """Name the queries' tokens left of each row of panels, and the keys' below."""
+    size = min(7.0, 66 * cell)  # points; an inch has 72
+    for place, axes in enumerate(grid):
+        axes.set_xticks(range(len(keys)), keys, fontsize=size, parse_math=False, rotation=90)
+        axes.set_yticks(range(len(queries)), queries, fontsize=size, parse_math=False)
+        axes.tick_params(length=2, labelbottom=place + columns >= len(grid))

@@ -1,0 +1,125 @@
+"""Eigenvalues of W_Q W_K^T and W_O W_V of each self-attention, against the depth."""
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from fairseq.modules import MultiheadAttention
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.models.diffeq_transformer.branches import SelfAttention as DiffEqAttention
+from fairseq_odeformers.models.node_transformer.attention import SelfAttention as NodeAttention
+from fairseq_odeformers.models.transevolve.block import TransEvolveEncoderBlock
+from fairseq_odeformers.options import SIDES
+from odeformers.plots import group_by, legend, lines, panels
+
+from .maps import NoMaps
+from .result import Row, Tables, markdown
+
+PRODUCTS = {"QK": "W_Q W_K^T", "OV": "W_O W_V"}
+
+
+class Weights(NamedTuple):
+    """The projections of a self-attention at one depth, as torch has them: rows are outputs.
+
+    Attributes:
+        heads: number H of heads.
+        pairs: W_Q and W_K (D, C), and W_O^T and W_V (C, C), by the name of the product. Their rows
+            belong to the heads.
+    """
+
+    heads: int
+    pairs: dict[str, tuple[Tensor, Tensor]]
+
+    def eigenvalues(self, product: str) -> Tensor:
+        """The eigenvalues (H, D/H) of each head's product; all others are zero.
+
+        A B and B A have the same ones; the smaller product is decomposed, in float64.
+        """
+        heads = (weight.double().cpu().chunk(self.heads) for weight in self.pairs[product])
+        return torch.linalg.eigvals(torch.stack([a @ b.T for a, b in zip(*heads)]))
+
+
+def weights_of(module) -> Iterator[Weights]:
+    """The weights of a module at each of its depths; none if it is no self-attention."""
+    if isinstance(module, MultiheadAttention) and not module.encoder_decoder_attention:
+        q, k, v, o = (
+            projection.weight
+            for projection in (module.q_proj, module.k_proj, module.v_proj, module.out_proj)
+        )
+        yield Weights(module.num_heads, {"QK": (q, k), "OV": (o.T, v)})
+    elif isinstance(module, NodeAttention):  # whose matrices do not depend on time
+        q, k, v, o = (linear.weight for linear in (module.q, module.k, module.v, module.out))
+        yield Weights(module.num_heads, {"QK": (q, k), "OV": (o.T, v)})
+    elif isinstance(module, DiffEqAttention):
+        for (qkv, _), (o, _) in zip(module.qkv_proj.made(), module.out_proj.made()):
+            q, k, v = qkv.chunk(3)
+            yield Weights(module.num_heads, {"QK": (q, k), "OV": (o.T, v)})
+    elif isinstance(module, TransEvolveEncoderBlock):  # which has queries and keys once
+        pairs = {"QK": (module.self_attn.q_proj.weight, module.self_attn.k_proj.weight)}
+        for depth in module.depths:
+            o, value = depth.self_attn_out_proj.weight, depth.self_attn_value_proj
+            v = getattr(value, "weight", torch.eye(len(o)))
+            yield Weights(module.num_heads, {**pairs, "OV": (o.T, v)})
+            pairs = {}
+
+
+@torch.no_grad()
+def analyse(path: str, args: argparse.Namespace) -> Tables:
+    """The eigenvalues of a checkpoint; t of depth k of L is (k + 1)/L, as of a step."""
+    model, *_ = Checkpoint.read(path).build(args.data)
+    rows: list[Row] = []
+    for side in SIDES:
+        stack = getattr(model.eval(), side, None)
+        depths = [w for module in stack.modules() for w in weights_of(module)] if stack else []
+        for depth, weights in enumerate(depths, start=1):
+            for product in weights.pairs:
+                place = {"stack": side, "product": product, "t": depth / len(depths)}
+                for head, values in enumerate(weights.eigenvalues(product), start=1):
+                    rows += [
+                        {**place, "head": head, "real": z.real, "imaginary": z.imag}
+                        for z in values.tolist()
+                    ]
+    if not rows:
+        raise NoMaps(f"{path}: {type(model).__name__} has no queries, keys and values")
+    return {"spectra": rows}
+
+
+def summary(rows: list[Row]) -> list[Row]:
+    """The largest and the mean modulus, and the mean real part, of all heads at each t."""
+    found, key = [], ("model", "stack", "product", "t")
+    places: dict[tuple, list[complex]] = {}
+    for row in rows:
+        values = places.setdefault(tuple(row[name] for name in key), [])
+        values.append(complex(row["real"], row["imaginary"]))
+    for place, values in places.items():
+        sizes, real = [abs(z) for z in values], [z.real for z in values]
+        means = {"mean": sum(sizes) / len(sizes), "mean real part": sum(real) / len(real)}
+        found.append({**dict(zip(key, place)), "largest": max(sizes), **means})
+    return found
+
+
+def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
+    """The page in Markdown, and the figure."""
+    return f"# Spectra over depth\n\n{markdown(summary(tables['spectra']))}", [spectra]
+
+
+def spectra(tables: Tables) -> Figure:
+    """The largest modulus of an eigenvalue of W_Q W_K^T and of W_O W_V, over the heads, against t.
+
+    A layer of a Transformer is a point on the axis, a step of DiffEqFormer a point of its curve.
+    TransEvolve has queries and keys once per block.
+    """
+    rows = summary(tables["spectra"])
+    places = [(f"{row['stack']}, {PRODUCTS[row['product']]}", row) for row in rows]
+    grouped = dict(group_by([{**row, "place": place} for place, row in places], "place"))
+    figure, grid = panels(len(grouped), 2, 3.5, 2.6, sharex=True)
+    for axes, (place, of_place) in zip(grid, grouped.items()):
+        lines(axes, of_place, "t", "largest")
+        axes.set(title=place, xlabel="t", ylabel="largest |eigenvalue|")
+        axes.set_ylim(bottom=0)
+    legend(figure, grid[0].lines)
+    return figure

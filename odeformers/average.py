@@ -1,0 +1,104 @@
+"""Average the parameters of several checkpoints of one training run.
+
+The last ten by update, of a run with --save-interval-updates 2000 --keep-interval-updates 10:
+
+    odeformers average --checkpoint-dir checkpoints --by update --last 10 \\
+        --output checkpoints/averaged.pt
+"""
+
+import argparse
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from omegaconf import OmegaConf
+
+from fairseq_odeformers.checkpoints.state import read_state
+from fairseq_odeformers.checkpoints.trust import check_finite
+from fairseq_odeformers.files import naming_faults, replacing
+from fairseq_odeformers.options import output_file, positive_int
+from fairseq_odeformers.parser import Parser
+
+FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
+
+
+def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
+    """The newest *last* checkpoints in *folder*, oldest first.
+
+    ``epoch`` are called ``checkpoint7.pt`` (``--save-interval``), and ``update``
+    ``checkpoint_7_14000.pt`` (``--save-interval-updates``).
+    """
+    newest_first = checkpoint_utils.checkpoint_paths(str(folder), FILE_NAMES[by])
+    if len(newest_first) < last:
+        raise ValueError(f"--last {last}: {folder} has {len(newest_first)} checkpoints by {by}")
+    return [Path(path) for path in reversed(newest_first[:last])]
+
+
+def average(paths: Sequence[Path]) -> dict[str, Any]:
+    """The last checkpoint, its parameters replaced by their mean over all checkpoints.
+
+    Means are in float64, so that a tensor that is the same in all checkpoints stays the same bit
+    for bit. Tensors that share memory still do. The optimizer's state is left out.
+
+    Raises:
+        OSError: a file is not there.
+        ValueError: a file is not a checkpoint, or a value is not finite; or the checkpoints differ
+            in the names or shapes of their tensors, or in the values of one that has no mean.
+    """
+    sums: dict[str, torch.Tensor] = {}
+    for path in paths:
+        state = read_state(str(path))
+        with naming_faults(path, "is not a checkpoint of a training"):
+            model = dict(state["model"])
+            check_finite(str(path), model)
+        for name in sorted(sums.keys() | model.keys()) if sums else ():
+            if name not in sums or name not in model or sums[name].shape != model[name].shape:
+                raise ValueError(f"{paths[0]} and {path} are of different models: see {name}")
+            if not model[name].is_floating_point() and not torch.equal(sums[name], model[name]):
+                raise ValueError(f"{paths[0]} and {path} differ in {name}, which has no mean")
+        for name, tensor in model.items():
+            floats = tensor.is_floating_point()
+            sums[name] = sums.get(name, 0) + tensor.double() if floats else tensor
+    means = copy.deepcopy(model)
+    for name, tensor in means.items():
+        if tensor.is_floating_point():
+            tensor.copy_(sums[name] / len(paths))
+    kept = {name: value for name, value in state.items() if name != "last_optimizer_state"}
+    cfg = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # as fairseq saves it
+    return {**kept, "model": means, "cfg": cfg}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = Parser(
+        prog="odeformers average",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument(
+        "--inputs", metavar="FILE", type=Path, nargs="+", help="checkpoints to average"
+    )
+    which.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="folder of a training")
+    parser.add_argument("--last", metavar="N", type=positive_int, help="take the last N of DIR")
+    parser.add_argument(
+        "--by",
+        choices=FILE_NAMES,
+        default="update",
+        help="kind of checkpoints in DIR (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=output_file, required=True, help="file to write"
+    )
+    args = parser.parse_args(arguments)
+    if (args.checkpoint_dir is None) != (args.last is None):
+        parser.error("--checkpoint-dir and --last go together")
+    if args.checkpoint_dir and not args.checkpoint_dir.is_dir():
+        parser.error(f"--checkpoint-dir {args.checkpoint_dir}: no such folder; give --save-dir")
+    paths = args.inputs or last_checkpoints(args.checkpoint_dir, args.by, args.last)
+    state = average(paths)
+    with replacing(args.output) as path:
+        torch.save(state, path)
+    print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

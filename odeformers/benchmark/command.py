@@ -1,0 +1,199 @@
+"""Speed of architectures side by side.
+
+    odeformers benchmark train --models transformer_prenorm transevolve_fullff_2
+    odeformers benchmark --quick
+    odeformers benchmark growth OUT.png TABLE ...
+
+In each round every model runs once, in turn, so that a ratio compares neighbours in time. The table
+has medians over the rounds, and the median (minimum-maximum) of the ratio to the first model: above
+1 a model is faster, or smaller. Sequences are random, and as long as --lengths says; ode takes all
+binary strings up to that length.
+"""
+
+import argparse
+import itertools
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+import fairseq_odeformers  # noqa: F401  registers the architectures
+from fairseq_odeformers.files import markdown_table, replacing, write_csv
+from fairseq_odeformers.options import add_user_dir, positive_int
+from fairseq_odeformers.parser import Parser
+
+from . import timing
+from .arguments import SIZES
+from .measurements import MEASUREMENTS, Measurement
+
+TOLERANCE = 0.15  # by how much a ratio of --check may fall
+QUICK = (
+    "train --models transformer_prenorm transevolve_fullff_2 macaron_transformer --batch 64 "
+    "--rounds 9",
+    "encoder --models transformer_prenorm transevolve_fullff_1 transevolve_randomff_1 --heads 8 "
+    "--layers 6 --dropout 0.1 --batch 1 --lengths 1024 --vocabulary 1000",
+    "infer --batch 2 --lengths 1024 --vocabulary 1000 --rounds 7",
+    "classify --batch 2 --lengths 1024 --vocabulary 1000 --dropout 0.1",
+    "generate --batch 8 --rounds 7",
+    "ode --models torchdiffeq node_transformer --rounds 15",
+)
+MODELS = (
+    "architectures, the baseline first; append :direct, :factored or :fused to a "
+    "TransEvolve to choose a form of its attention, :N to a TransJect to choose the number of "
+    "experts, :matrix to any model for attention by a matrix of scores"
+)
+UNSHOWN = ("quick", "check", "json", "models", "user_dir")  # options that a table does not repeat
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    args = parse_args(arguments)
+    logging.disable(logging.WARNING)
+    if args.what == "growth":
+        draw_growth(args)
+        return
+    if args.json and not args.json.absolute().parent.is_dir():
+        raise ValueError(f"--json {args.json}: there is no folder {args.json.parent}")
+    earlier = timing.read_rows(args.check) if args.quick and args.check else []
+    environment = timing.describe_environment(vars(args).get("device", "cpu"))
+    print(", ".join(f"{key} {value}" for key, value in environment.items()))
+    settings = {"quick": QUICK} if args.quick else vars(args)
+    runs = [parse_args(line.split()) for line in QUICK] if args.quick else [args]
+    rows = list(itertools.chain.from_iterable(map(run, runs)))
+    if args.json:
+        content = {"environment": environment, "settings": settings, "rows": rows}
+        with replacing(args.json) as path:
+            text = json.dumps(content, indent=2, default=str) + "\n"
+            path.write_text(text, encoding="utf-8")
+    if earlier:
+        check(rows, earlier, args.check)
+
+
+def draw_growth(args: argparse.Namespace) -> None:
+    """Draw tables, and keep them in one file; only this needs matplotlib."""
+    from odeformers.plots import save
+
+    from . import growth
+
+    tables = growth.read_tables(args.tables)
+    if args.csv:
+        write_csv(args.csv, list(itertools.chain.from_iterable(tables.values())))
+    save(growth.draw, tables.values(), args.out)
+
+
+def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = Parser(
+        prog="odeformers benchmark",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="run a selection of small measurements: two minutes"
+    )
+    parser.add_argument(
+        "--check",
+        type=Path,
+        metavar="JSON",
+        help="with --quick: fail if a ratio is lower than in an earlier table by more than "
+        f"{TOLERANCE:.0%}%",
+    )
+    add_json(parser)
+    parser.set_defaults(json=None)
+    commands = parser.add_subparsers(dest="what", metavar="WHAT")
+    for name, measurement in MEASUREMENTS.items():
+        command = commands.add_parser(
+            name, help=measurement.help, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        )
+        add_measurement(command, measurement)
+    command = commands.add_parser(
+        "growth", help="draw tables against length, relative to the first model"
+    )
+    command.add_argument("out", metavar="OUT.png", type=Path, help="the figure")
+    command.add_argument(
+        "tables", metavar="TABLE", type=Path, nargs="+", help="tables that --json or --csv wrote"
+    )
+    command.add_argument("--csv", type=Path, help="also write all tables to this one file")
+    args = parser.parse_args(arguments)
+    if bool(args.what) == args.quick:
+        parser.error("give either WHAT to measure or --quick")
+    if args.check and not args.quick:
+        parser.error("--check compares the figures of --quick")
+    if vars(args).get("device") == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: torch finds no GPU")
+    return args
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option that keeps the table."""
+    parser.add_argument(
+        "--json", type=Path, default=argparse.SUPPRESS, help="also write the table to this file"
+    )
+
+
+def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -> None:
+    parser.add_argument(
+        "--models",
+        metavar="MODEL",
+        nargs="+",
+        choices=measurement.names,
+        default=["transformer_prenorm", "transevolve_fullff_2_prenorm"],
+        help=", ".join(measurement.names or [MODELS]),
+    )
+    for option in measurement.sizes:
+        settings, default, text = SIZES[option]
+        parser.add_argument(option, **settings, default=default, help=text)
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=positive_int,
+        default=torch.get_num_threads(),
+        help="threads of torch on a CPU",
+    )
+    parser.add_argument(
+        "--rounds", metavar="N", type=positive_int, default=5, help="runs of each model"
+    )
+    add_json(parser)
+    add_user_dir(parser)
+    parser.set_defaults(**measurement.defaults)
+
+
+def run(args: argparse.Namespace) -> list[timing.Row]:
+    """Print a table of one measurement, and return its rows."""
+    torch.set_num_threads(args.threads)
+    measurement = MEASUREMENTS[args.what]
+    values = vars(args)
+    shown = (f"{name}={value}" for name, value in values.items() if name not in UNSHOWN)
+    print(*shown, end="\n\n", flush=True)
+    rows, printed = [], 0
+    for layers, length in itertools.product(values.get("layers", [0]), values.get("lengths", [0])):
+        sizes = argparse.Namespace(**{**values, "layers": layers})
+        timed = measurement.unit == "ms" and "batch" in args
+        tokens = args.batch * length if timed else 0
+        columns = {"what": args.what, "length": length, "layers": layers, "unit": measurement.unit}
+        rows += timing.compare(*measurement.measure(sizes, length), tokens, **columns)
+        lines = markdown_table(timing.format_table(rows)).splitlines()
+        print(*lines[printed:], sep="\n", flush=True)
+        printed = len(lines)
+    return rows
+
+
+def check(rows: list[timing.Row], earlier: list[timing.Row], path: Path) -> None:
+    """Compare ratios with the ratios of the table that was in *path*."""
+    before, now = (
+        {(row["what"], row["length"], row["layers"], row["model"]): row["ratio"] for row in table}
+        for table in (earlier, rows)
+    )
+    if before.keys() != now.keys():
+        raise ValueError(
+            f"--check {path}: its rows differ from this run's; rewrite it with "
+            f"--quick --json {path}"
+        )
+    slower = [
+        f"{' '.join(map(str, key))}: {ratio:.2f} where {path} has {before[key]:.2f}"
+        for key, ratio in now.items()
+        if ratio < before[key] * (1 - TOLERANCE)
+    ]
+    if slower:
+        raise ValueError("slower than before:\n" + "\n".join(slower))
+    print(f"\nno ratio is more than {TOLERANCE:.0%} below the one in {path}")

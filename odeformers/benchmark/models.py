@@ -1,0 +1,130 @@
+"""The models to measure: any architecture that fairseq knows, in one size."""
+
+import argparse
+from argparse import Namespace
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from fairseq.tasks.translation import TranslationTask
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
+from fairseq_odeformers.models.common.sizes import size_options
+from fairseq_odeformers.models.transevolve.spec import BACKENDS
+from fairseq_odeformers.options import SIDES, hyphenate
+from odeformers import dataless
+from odeformers.parsers import explain_unknown_architecture
+
+OPTIONS = {
+    Kind.TRANSLATION: "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
+    Kind.LANGUAGE_MODEL: "--criterion cross_entropy --tokens-per-sample 100000",
+    Kind.CLASSIFICATION: "--criterion sequence_classification --num-classes 2",
+}
+
+
+class Subject(NamedTuple):
+    """A model of fairseq to measure, or a module in its place.
+
+    Models have their configuration and task for training.
+    """
+
+    name: str
+    model: Any
+    cfg: Any
+    task: Any
+
+    def count_parameters(self, part: str) -> int:
+        """The parameters of a submodule, by its name; of the whole model if that is empty."""
+        return sum(each.numel() for each in self.model.get_submodule(part).parameters())
+
+    def attention(self) -> AbstractContextManager:
+        """Attention by a matrix of scores if the name ends in ``:matrix``, else as it is."""
+        matrix = self.name.endswith(":matrix")
+        return sdpa_kernel(SDPBackend.MATH) if matrix else nullcontext()
+
+    def convert(self, precision: str) -> Any:
+        """The model in ``float32``, ``bf16`` or ``fp16``."""
+        types = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+        return self.model.to(types[precision])
+
+    def make_batch(self, batch: int, length: int) -> dict:
+        """A batch of random sequences of one length, as the task makes batches of data."""
+        device = next(self.model.parameters()).device
+        words = self.task.source_dictionary
+        tokens = torch.randint(words.nspecial, len(words), (batch, length), device=device)
+        lengths = torch.full((batch,), length, device=device)
+        inputs = {"src_tokens": tokens, "src_lengths": lengths}
+        target = tokens
+        if isinstance(self.task, SentencePredictionTask):
+            target = torch.randint(2, (batch, 1), device=device)
+        elif isinstance(self.task, TranslationTask):
+            inputs["prev_output_tokens"] = tokens.roll(1, 1)
+        return {
+            "id": torch.arange(batch),
+            "nsentences": batch,
+            "ntokens": tokens.numel(),
+            "net_input": inputs,
+            "target": target,
+        }
+
+
+def build(name: str, args: Namespace) -> Subject:
+    """A model by its architecture and, after a colon, its form.
+
+    A form is a backend of TransEvolve's attention; a number of experts of TransJect; or ``matrix``,
+    see :meth:`Subject.attention`.
+    """
+    arch, _, form = name.partition(":")
+    if arch not in ARCH_MODEL_REGISTRY:
+        raise ValueError(f"--models {explain_unknown_architecture(arch, find_architectures())}")
+    kind = next((kind for kind in OPTIONS if kind in kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
+    if kind is None:
+        raise ValueError(f"--models {name}: {arch} has no task that can be measured")
+    cfg = make_config(arch, kind, form, args)
+    task = dataless.make_task(kind, cfg.task, args.vocabulary)
+    torch.manual_seed(0)
+    model = task.build_model(cfg.model)
+    return Subject(name, model.to(args.device), cfg, task)
+
+
+def make_config(arch: str, kind: Kind, form: str, args: Namespace):
+    """The configuration by ``fairseq-train`` for the options of this size that the model has."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    ARCH_MODEL_REGISTRY[arch].add_args(parser)
+    declared = parser._option_string_actions
+    backends = BACKENDS if "--attention-backend" in declared else ()
+    counts_experts = any(f"--{side}-experts" in declared for side in SIDES)
+    if form not in ("", "matrix", *backends) and not (form.isdigit() and counts_experts):
+        raise ValueError(f"--models {arch}:{form}: {arch} has no form {form}")
+    if args.embed_dim % args.heads:
+        raise ValueError(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
+    values = {
+        "dropout": args.dropout,
+        "attention-dropout": args.attention_dropout,
+        "activation-dropout": 0.0,
+        **dict.fromkeys(("max-positions", "max-source-positions", "max-target-positions"), 100_000),
+        **dict.fromkeys(("encoder-experts", "decoder-experts"), form if form.isdigit() else 4),
+        **({"attention-backend": form} if form in backends else {}),
+    }
+    sizes = {
+        "embed_dim": args.embed_dim,
+        "ffn_embed_dim": args.ffn_embed_dim,
+        "attention_heads": args.heads,
+        "layers": args.layers,
+    }
+    values |= {hyphenate(name): size for name, size in size_options(arch, sizes).items()}
+    line = ["--arch", arch, *OPTIONS[kind].split()]
+    line += f"--optimizer adam --lr 5e-4 --batch-size {args.batch}".split()
+    if args.device == "cpu":
+        line += ["--cpu", "--fp16-no-flatten-grads"]  # flat gradients ask for a GPU
+    if args.precision != "float32":
+        line.append(f"--{args.precision}")
+    for option, value in values.items():
+        if f"--{option}" in declared:
+            line += [f"--{option}", str(value)]
+    if "--share-all-embeddings" in declared:
+        line.append("--share-all-embeddings")
+    return dataless.make_config(dataless.parse(kind, *line))

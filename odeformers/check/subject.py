@@ -1,0 +1,194 @@
+"""Small models of any architecture, and random texts, some of them padded."""
+
+import copy
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion
+from fairseq.data.data_utils import collate_tokens
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.tasks import TASK_REGISTRY
+from torch import Tensor, nn
+
+from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kind_of, kinds_of
+from fairseq_odeformers.models.common.sizes import default_options, size_options
+from fairseq_odeformers.options import flag
+from fairseq_odeformers.parser import did_you_mean
+from odeformers.dataless import make_parts, make_task, parse
+from odeformers.parsers import explain_unknown_architecture
+
+SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}
+WORDS = 46
+CLASSES = 3
+NEEDED = {  # options without which a training of a kind does not begin
+    Kind.LANGUAGE_MODEL: ("--tokens-per-sample", "64"),
+    Kind.CLASSIFICATION: ("--num-classes", str(CLASSES)),
+}
+
+
+def choose_kind(arch: str, task: str | None = None) -> Kind:
+    """The kind of an architecture for a task, by default its first.
+
+    Raises:
+        ValueError: there is no such architecture or task, or the task does not train it.
+    """
+    if arch not in ARCH_MODEL_REGISTRY:
+        raise ValueError(explain_unknown_architecture(arch, find_architectures()))
+    kind = kind_of(ARCH_MODEL_REGISTRY[arch], task)
+    if kind is None:
+        kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
+        tasks = ", ".join(name for kind in kinds for name in kind.tasks) or "no task"
+        if task and task not in TASK_REGISTRY:
+            remedy = did_you_mean(task, TASK_REGISTRY) or f"{arch} is for {tasks}"
+            raise ValueError(f"--task {task}: no such task; {remedy}")
+        given = f", not for --task {task}" if task else " that can be checked"
+        raise ValueError(f"{arch}: it is for {tasks}{given}")
+    return kind
+
+
+class Subject:
+    """An architecture in a small size, and inputs for it.
+
+    Args:
+        arch: any architecture that fairseq knows.
+        words: options of ``fairseq-train``, such as other sizes.
+    """
+
+    def __init__(self, arch: str, kind: Kind, *words: str):
+        self.kind = kind
+        line = [*("--arch", arch), *("--criterion", kind.criterion), *NEEDED.get(kind, ())]
+        for name, size in size_options(arch, SIZES).items():
+            line += [flag(name), str(size)]
+        if "share_all_embeddings" in default_options(arch):
+            line.append("--share-all-embeddings")
+        self.cfg = make_parts(parse(kind, *line, *words))
+        self.task = make_task(kind, self.cfg.task, WORDS)
+        self.dictionary = self.task.source_dictionary or self.task.dictionary
+
+    def build(self, seed: int = 0) -> BaseFairseqModel:
+        """A model with parameters from a seed.
+
+        Parameters that start at zero may switch a branch off, so they get other values. Matrices
+        that start as small as BERT's, which has them in models of any width, get the usual size:
+        otherwise the outputs of a narrow model hardly depend on its text.
+        """
+        np.random.seed(seed)
+        utils.set_torch_seed(seed)
+        model = self.task.build_model(copy.deepcopy(self.cfg.model))
+        for parameter in model.parameters():
+            usual = parameter[0].numel() ** -0.5 if parameter.dim() > 1 else 0.0
+            if not parameter.any():
+                nn.init.normal_(parameter, std=0.5)
+            elif parameter.numel() > 1 and parameter.std() < usual / 2:
+                parameter.data *= usual / parameter.std()
+        return model
+
+    @cached_property
+    def model(self) -> BaseFairseqModel:
+        """One model in evaluation, for all that changes nothing in it; to build one takes longer.
+
+        Whether earlier batches change nothing is proved first, on models of their own.
+        """
+        return self.build().eval()
+
+    @cached_property
+    def training(self) -> BaseFairseqModel:
+        """One model in training, for all that looks at gradients and updates nothing."""
+        return self.build()
+
+    def criterion(self) -> FairseqCriterion:
+        return self.task.build_criterion(self.cfg.criterion)
+
+    # --- texts ---------------------------------------------------------------------------
+
+    def texts(self, *lengths: int, seed: int = 1) -> list[Tensor]:
+        """Random texts that end with the end of sentence."""
+        draw = torch.Generator().manual_seed(seed)
+        first, last = self.dictionary.nspecial, self.dictionary.nspecial + WORDS
+        eos = torch.tensor([self.dictionary.eos()])
+        return [
+            torch.cat([torch.randint(first, last, (length - 1,), generator=draw), eos])
+            for length in lengths
+        ]
+
+    def sample(self, sources: list[Tensor], targets: list[Tensor]) -> dict[str, Any]:
+        """A batch as the task makes it: sources are padded on the left if it does so."""
+        source, target = self.collate(sources, left_pad=self.kind is Kind.TRANSLATION), None
+        inputs = {"src_tokens": source, "src_lengths": source.ne(self.dictionary.pad()).sum(1)}
+        if self.kind is Kind.TRANSLATION:
+            target = self.collate(targets)
+            inputs["prev_output_tokens"] = self.collate(targets, move_eos_to_beginning=True)
+        elif self.kind is Kind.LANGUAGE_MODEL:
+            target = source
+            inputs["src_tokens"] = self.collate(sources, move_eos_to_beginning=True)
+        elif self.kind is Kind.CLASSIFICATION:
+            target = torch.tensor([[len(text) % CLASSES] for text in sources])
+        else:
+            target = source.clone()
+            target[:, 1::2] = self.dictionary.pad()  # only some of the tokens are masked
+        return {
+            "id": torch.arange(len(sources)),
+            "nsentences": len(sources),
+            "ntokens": int(inputs["src_lengths"].sum()),
+            "net_input": inputs,
+            "target": target,
+        }
+
+    def collate(self, texts: list[Tensor], **how: bool) -> Tensor:
+        """Texts as the rows of a matrix (B, T)."""
+        return collate_tokens(texts, self.dictionary.pad(), self.dictionary.eos(), **how)
+
+    def outputs(self, model: BaseFairseqModel, sample: Mapping[str, Any]) -> list[Tensor]:
+        """For each text the model's scores, without those at padding: (T, V), or (classes)."""
+        inputs = dict(sample["net_input"])
+        if self.kind is Kind.CLASSIFICATION:
+            head = getattr(self.cfg.criterion, "classification_head_name", None)
+            inputs |= {"features_only": True, "classification_head_name": head}
+        out = model(**inputs)[0]
+        if self.kind is Kind.CLASSIFICATION:
+            return list(out)
+        tokens = inputs.get("prev_output_tokens", inputs["src_tokens"])
+        return [row[text != self.dictionary.pad()] for row, text in zip(out, tokens)]
+
+    def gradients(self, model: BaseFairseqModel, *samples: dict[str, Any]) -> dict[str, Tensor]:
+        """The gradients of the summed losses of all batches, by parameter name; zero if unused."""
+        model.zero_grad()
+        criterion = self.criterion().train(model.training)
+        for sample in samples:
+            loss, _, _ = criterion(model, sample)
+            loss.backward()
+        return {
+            name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        }
+
+
+class Decoding:
+    """A decoder with the source that it attends to, if it is a translator's."""
+
+    def __init__(self, subject: Subject, model: BaseFairseqModel, sources: list[Tensor]):
+        self.model: Any = model  # has a decoder, and perhaps an encoder
+        self.state, self.inputs = {}, {}
+        if subject.kind is Kind.TRANSLATION:
+            sample = subject.sample(sources, sources)["net_input"]
+            self.inputs["encoder_out"] = model.encoder(sample["src_tokens"], sample["src_lengths"])
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """The scores (B, V) of what follows the tokens (B, T), by the caches of earlier steps."""
+        return self.model.decoder(tokens, incremental_state=self.state, **self.inputs)[0][:, -1]
+
+    def full(self, tokens: Tensor) -> Tensor:
+        """The same without caches."""
+        return self.model.decoder(tokens, **self.inputs)[0][:, -1]
+
+    def reorder(self, order: Tensor) -> None:
+        """Choose and reorder texts, as fairseq's generator does with beams."""
+        self.model.decoder.reorder_incremental_state_scripting(self.state, order)
+        if self.inputs:
+            chosen = self.model.encoder.reorder_encoder_out(self.inputs["encoder_out"], order)
+            self.inputs["encoder_out"] = chosen

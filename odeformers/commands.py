@@ -1,0 +1,167 @@
+"""Commands of fairseq and of this package that Python starts, what they log, and forks."""
+
+import ctypes
+import json
+import multiprocessing
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+
+from odeformers import user_dir
+
+FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
+THREADS = "OMP_NUM_THREADS"  # of torch
+MODULES = {
+    "fairseq-train": "odeformers.compare.training",
+    "fairseq-generate": "fairseq_cli.generate",
+    "fairseq-eval-lm": "fairseq_cli.eval_lm",
+    "odeformers": "odeformers",
+}
+# Runs a module but imports none from the current folder, which may be a clone beside the installed
+# package; from Python 3.11 on, the option -P does so.
+RUN_MODULE = (
+    "import runpy, sys; del sys.path[0], sys.argv[0]; "
+    "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+)
+START = ["-P", "-m"] if sys.version_info >= (3, 11) else ["-c", RUN_MODULE]
+
+
+Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
+
+
+def to_words(options: Options) -> list[str]:
+    """Options as the words of a command line."""
+    words = []
+    for name, value in options.items():
+        if value is True:
+            words.append(f"--{name}")
+        elif value is not False and value is not None:
+            words += [f"--{name}", str(value)]
+    return words
+
+
+def python_command(words: Sequence[str]) -> list[str]:
+    """The words that start a command, by this Python if it is one of :data:`MODULES`.
+
+    The command does not buffer its output, or warnings would appear in the middle of a line.
+    """
+    name, *arguments = words
+    if name not in MODULES:
+        return [name, *arguments]
+    return [sys.executable, "-u", *START, MODULES[name], *arguments]
+
+
+def check_program(line: str, key: str) -> None:
+    """Check that the program of a command line, under a key of a recipe, is there."""
+    name = next(iter(shlex.split(line)), "")
+    if name not in MODULES and not shutil.which(name):
+        raise ValueError(f"{key} {line}: there is no program {name!r}")
+
+
+def end_with_parent() -> None:
+    """Have Linux kill this process as soon as the one that started it ends, even if by SIGKILL.
+
+    The parent of a command holds the lock of its run. Only the kernel can end the command when that
+    process is killed, and Python has no function for it.
+    """
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
+
+
+def call_in_child(function: Callable[[], Any]) -> Any:
+    """Call a function in a fork of this process, and return or raise what it does.
+
+    So models that are tried leave no memory and no threads in the process that forks runs.
+    """
+    receiver, sender = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_answer, args=(sender, function))
+    child.start()
+    sender.close()
+    try:
+        result = receiver.recv()
+    except EOFError:
+        raise ValueError(
+            "the trial of the models was killed, perhaps because memory ran out"
+        ) from None
+    finally:
+        child.kill()
+        child.join()
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def _answer(sender: Connection, function: Callable[[], Any]) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    warnings.simplefilter("ignore")  # the trainings' logs have them
+    if threads := os.environ.get(THREADS):
+        torch.set_num_threads(int(threads))
+    try:
+        result = function()
+    except Exception as error:
+        result = error
+    sender.send(result)
+
+
+def log_stats(line: str, kind: str) -> dict[str, str] | None:
+    """The statistics in a line that fairseq-train logs as JSON, if they are of this kind.
+
+    A kind is ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation set.
+    """
+    match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
+    return json.loads(match.group(1)) if match else None
+
+
+class CommandFailed(RuntimeError):
+    """A command has ended with a status other than 0; the message has the end of its output."""
+
+
+def fairseq_command(name: str, *options: object) -> list[str]:
+    """The words of a command such as ``fairseq-train`` with the plugin, as one would type them."""
+    program = os.path.relpath(Path(sys.executable).with_name(name))
+    plugin = os.path.relpath(user_dir())
+    return [program, *map(str, options), "--user-dir", plugin]
+
+
+def stream(command: list[str], log: TextIO) -> Iterator[str]:
+    """Run a command and yield its output line by line, which also goes to a log.
+
+    Closing the generator ends the command.
+
+    Raises:
+        CommandFailed: its status is not 0.
+    """
+    tail: deque[str] = deque(maxlen=20)
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+    ) as process:
+        assert process.stdout is not None  # a pipe
+        try:
+            for line in process.stdout:
+                log.write(line)
+                tail.append(line)
+                yield line
+        except BaseException:  # the generator is closed, or interrupted
+            process.terminate()
+            raise
+    if status := process.returncode:
+        raise CommandFailed(
+            f"{command[0]} ended with status {status}; the end of its output:\n{''.join(tail)}"
+        )

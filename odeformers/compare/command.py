@@ -1,0 +1,336 @@
+"""The commands ``odeformers compare`` and ``odeformers report``."""
+
+import argparse
+import os
+import re
+import shlex
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NoReturn
+
+import submitit
+from sacrebleu.metrics.bleu import BLEU
+
+from fairseq_odeformers.files import markdown_table
+from fairseq_odeformers.models.common.sizes import SIZES
+from fairseq_odeformers.options import add_user_dir, integer, output_folder, positive_int
+from fairseq_odeformers.parser import Parser
+from odeformers.commands import THREADS
+from odeformers.parsers import find_owners, training_parser
+
+from .experiment import Experiment, parse_words, read_experiments
+from .launch import choose_launcher, launch
+from .plan import make_plan
+from .report import DOCUMENT, PAGE, write_report
+from .results import RESULTS, clock, collect_rows
+from .runs import Run
+from .scoreboard import write_scoreboard
+from .variant import Variant
+
+MOST_SEED = 2**32 - 1  # of NumPy
+GONE = {  # options of earlier versions, and of other programs: what to do instead
+    "--arch": "there is no such option here; did you mean --archs?",
+    "--redo": "delete the folders of its runs in --out; the same command trains them anew",
+    "--gpus": "choose GPUs by CUDA_VISIBLE_DEVICES=0,1 before the command, and how many of them a "
+    "run takes by --gpus-per-run",
+}
+FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} has all figures")  # of old reports
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line of ``odeformers compare``."""
+    parser = make_parser()
+    args, others = parser.parse_known_args(arguments)
+    check_options(others, parser)
+    check_plugin(args.user_dir)
+    check_place(args)
+    # A shell that starts this in the background has SIGINT ignored.
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        runs: list[Run] = []
+        for name, experiment in read_experiments(args, parse_words(others)).items():
+            runs += compare(args, experiment, args.out / name if name else args.out)
+    except KeyboardInterrupt as interrupted:
+        again = "nothing was trained" if args.dry_run else "the same command resumes its runs"
+        print(f"\nodeformers compare: interrupted; {again}", file=sys.stderr)
+        sys.exit(128 + interrupted.args[0])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    failed = [run for run in runs if not run.finished]
+    for run in failed:
+        print(f"{run.folder}: {run.failure}")
+    if failed:
+        sys.exit(f"odeformers compare: {len(failed)} of {len(runs)} runs did not finish")
+
+
+def make_parser() -> Parser:
+    """The options of ``odeformers compare``, without fairseq-train's."""
+    parser = Parser(
+        prog="odeformers compare",
+        description="Train architectures on the same data with the same recipe, evaluate them, and "
+        "write a report. Further options are fairseq-train's and apply to all architectures; put "
+        "options of one architecture in brackets after its name: 'transject[--encoder-experts 1]'. "
+        "After an interruption the same command resumes from the last checkpoints.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("what", metavar="DATA|RECIPE", type=Path, help="folder of binarised data, or a YAML file")
+    add(
+        "--archs",
+        metavar="ARCH",
+        nargs="+",
+        help="architectures, the baseline first; with a recipe, a selection from it",
+    )
+    add("--baseline", metavar="ARCH", help="compare the others with this (default: the first)")
+    add("--part", help="part of the recipe (default: all parts)")
+    add("--data", metavar="DIR", help="binarised data, instead of the recipe's")
+    add("--task", help="fairseq task (default: inferred from DATA)")
+    add("--epochs", type=positive_int, metavar="N", help="epochs on DATA (default: by its size)")
+    add(
+        "--average",
+        type=integer,
+        metavar="N",
+        help="also evaluate the mean of the last N checkpoints (default: none, or the recipe's)",
+    )
+    add("--seeds", type=seeds, nargs="+", metavar="N", help="one run per seed (default: 1)")
+    add(
+        "--tune",
+        metavar="OPTION=VALUE,...",
+        nargs="+",
+        help="train each architecture with all values (of several options: all combinations) and "
+        "the first seed, and keep its best by the validation metric",
+    )
+    add(
+        "--bleu-tokenize",
+        choices=sorted(BLEU.TOKENIZERS),
+        help="sacrebleu's tokenizer for BLEU (default: by the target language)",
+    )
+    add(
+        "--out",
+        type=output_folder,
+        default=Path("runs"),
+        help="folder for runs and report (default: %(default)s)",
+    )
+    add(
+        "--match",
+        choices=("parameters", "none"),
+        help="choose widths for equal parameter counts, or keep them (default: parameters for "
+        "DATA, none for a RECIPE)",
+    )
+    add(
+        "--budget",
+        type=minutes,
+        metavar="TIME",
+        help="as many updates of each model as take this time, such as 30m or 2h, without "
+        "validations; a faster model gets more (default: equal epochs)",
+    )
+    add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
+    add("--dry-run", action="store_true", help="print the plan and all commands, then stop")
+    add = parser.add_argument_group("sizes of all architectures").add_argument
+    add("--layers", type=positive_int, metavar="N", help="layers of encoder and decoder, each")
+    add("--width", type=positive_int, metavar="N", help="width of embeddings and states")
+    add("--heads", type=positive_int, metavar="N", help="attention heads")
+    add("--ffn", type=positive_int, metavar="N", help="inner width of a Transformer's FFN")
+    sizes = (f"{name} ({' '.join(map(str, size.values()))})" for name, size in SIZES.items())
+    add("--size", choices=SIZES, help=f"all four in this order: {', '.join(sizes)}")
+    add = parser.add_argument_group("on a cluster").add_argument
+    add(
+        "--cluster",
+        choices=("local", "slurm"),
+        default="local",
+        help="where to train (default: here)",
+    )
+    add("--slurm-partition", metavar="NAME", help="partition for the jobs")
+    add("--gpus-per-run", type=integer, metavar="N", help="(default: 1 here, if there is one)")
+    add("--time", type=minutes, metavar="TIME", help="limit of a job, such as 24h")
+    add_user_dir(parser)
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="train architectures from --user-dir that fail odeformers check",
+    )
+    return parser
+
+
+# --- a comparison ------------------------------------------------------------------------------
+
+
+def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list[Run]:
+    """Plan and run an experiment, and report on it.
+
+    Returns:
+        The runs that should have finished: runs of the best candidates, and all tuning runs of an
+        architecture if none of them has finished.
+    """
+    if args.cluster == "local":  # jobs of a cluster have other cores
+        threads = max(1, (os.cpu_count() or 1) // args.jobs)
+        os.environ.setdefault(THREADS, str(threads))
+    plan = make_plan(experiment, out, begin=not args.dry_run)
+    tuning, runs = plan.tuning_runs(), plan.best_runs()
+    print(overview(plan.variants, [*tuning, *runs], args.jobs), flush=True)
+    if args.dry_run:
+        print_commands(tuning)
+        if tuning:
+            print("\n# Then with the best candidate of each architecture, as far as it is known:")
+        print_commands(runs)
+        return []
+    launcher = choose_launcher(args, out)
+    launch(tuning, launcher)
+    trained = {run.variant.architecture for run in tuning if run.finished}
+    failed = [run for run in tuning if run.variant.architecture not in trained]
+    untrained = {run.variant.architecture for run in failed}
+    runs = [run for run in plan.best_runs() if run.variant.architecture not in untrained]
+    launch(runs, launcher)
+    evaluated = {run.folder for run in runs}
+    for run in tuning:
+        if run.folder not in evaluated:
+            run.discard()
+    collect_rows(out)  # a killed command may have left rows in a run's folder alone
+    write_report(out)
+    print(f"The report: {out / PAGE} and {out / DOCUMENT}")
+    return [*runs, *failed]
+
+
+def overview(variants: Iterable[Variant], runs: Iterable[Run], jobs: int) -> str:
+    """The models as a table, and the time that the unfinished trainings of a command take.
+
+    Args:
+        runs: the candidates' trainings, then the runs of the best ones so far.
+    """
+    rows = [["architecture", "parameters", "updates", "time", "size"]]
+    for each in variants:
+        numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
+        rows.append([each.label, *numbers, each.size])
+    by_folder = {run.folder: run for run in runs}  # a candidate that is chosen is evaluated, too
+    left = [run for run in by_folder.values() if not run.finished]
+    told = f"All {len(by_folder)} runs have finished."
+    if left:
+        shares = (1 - run.updates / run.variant.updates for run in left)
+        total = sum(share * run.variant.seconds for share, run in zip(shares, left))
+        told = (
+            f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
+            f"{clock(total / jobs)} of training, by timed updates, without evaluations."
+        )
+    return f"{markdown_table(rows)}\n{told}"
+
+
+def print_commands(runs: Iterable[Run]) -> None:
+    """Print all commands of runs, for a shell."""
+    for run in runs:
+        print(f"\n# {run.folder.name}")
+        for step in run.steps:
+            sign = {"": "", "stdout": " > ", "all": " &> "}[step.printed]
+            output = sign and sign + shlex.quote(str(run.folder / step.product))
+            print(shlex.join(step.words) + output)
+
+
+# --- options -----------------------------------------------------------------------------------
+
+
+def check_options(words: Sequence[str], parser: Parser) -> None:
+    """Refuse what is no option any more, or a misspelt one, which fairseq-train would get."""
+    own = [name for name in parser._option_string_actions if name[2:]]
+    for option in (word.partition("=")[0] for word in words):
+        if told := GONE.get(option):
+            raise ValueError(f"{option}: {told}")
+        near = get_close_matches(option, own, 1, 0.8) if option.startswith("--") else []
+        known = near and option in training_parser()._option_string_actions
+        if near and not known and not find_owners(option):
+            raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
+
+
+def check_place(args: argparse.Namespace) -> None:
+    """Refuse options that are not for the place where the command line wants the runs."""
+    slurm = args.cluster == "slurm"
+    if args.budget and slurm:
+        raise ValueError(
+            "--budget: its updates would be timed on this machine, and --cluster slurm trains on "
+            "others; give --epochs or --max-update, or start the command in a job without --cluster"
+        )
+    if slurm and not args.dry_run and submitit.SlurmExecutor.affinity() < 0:
+        raise ValueError(
+            "--cluster slurm: Slurm's command srun is not here; give --cluster local, or use a "
+            "machine of the cluster"
+        )
+    if args.slurm_partition and not slurm:
+        raise ValueError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
+    if args.time and not slurm:
+        raise ValueError("--time: give --cluster slurm as well; here, write timeout 24h odeformers")
+
+
+def check_plugin(folders: Sequence[str]) -> None:
+    """Check that there is one plugin, and that fairseq's commands get this package by it."""
+    if len(folders) > 1:
+        raise ValueError(
+            f"--user-dir {' '.join(folders)}: fairseq takes one folder; let it import the others"
+        )
+    for folder in folders:
+        texts = (path.read_text(encoding="utf-8") for path in Path(folder).rglob("*.py"))
+        if not any(re.search(r"^\s*(from|import) fairseq_odeformers", t, re.M) for t in texts):
+            raise ValueError(
+                f"--user-dir {folder}: it does not import fairseq_odeformers, whose tasks and "
+                "criterions train it; add import fairseq_odeformers to its __init__.py"
+            )
+
+
+def interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt(number)
+
+
+def seeds(text: str) -> list[int]:
+    """One seed, or several between commas."""
+    return [integer(number, most=MOST_SEED) for number in text.split(",")]
+
+
+def minutes(text: str) -> float:
+    """A time in minutes, of text such as ``45s``, ``30m`` or ``2h``."""
+    factor = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}.get(text[-1:])
+    if not factor or not re.fullmatch(r"\d*\.?\d+", text[:-1]) or not float(text[:-1]):
+        raise argparse.ArgumentTypeError(f"{text}: give a time above 0, such as 45s, 30m or 2h")
+    return float(text[:-1]) * factor
+
+
+# --- report ------------------------------------------------------------------------------------
+
+
+def report(arguments: Sequence[str] | None = None) -> None:
+    """The command line of ``odeformers report``."""
+    parser = Parser(
+        prog="odeformers report",
+        description="Write the report of a comparison from its finished runs; or, with --out, a "
+        "scoreboard of several comparisons.",
+    )
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUNS",
+        help=f"--out of odeformers compare; for a scoreboard NAME=RUNS, or a {RESULTS} of several",
+    )
+    parser.add_argument(
+        "--out",
+        type=output_folder,
+        metavar="DIR",
+        help="write a scoreboard of all RUNS: page, CSV, picture",
+    )
+    parser.add_argument(
+        "--baseline", metavar="ARCH", help="compare the others with this (default: as compare did)"
+    )
+    args, others = parser.parse_known_args(arguments)
+    for option in (word.partition("=")[0] for word in others):
+        if option in FORMATS:
+            raise ValueError(f"{option}: {args.runs[0]}/{FORMATS[option]}")
+    if others:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    if args.out:
+        print(write_scoreboard(args.runs, args.out))
+        return
+    out = Path(args.runs[0])
+    if len(args.runs) > 1 or "=" in args.runs[0] and not out.exists():
+        raise ValueError(f"{' '.join(args.runs)}: for a scoreboard give --out DIR as well")
+    print(write_report(out, args.baseline or ""))

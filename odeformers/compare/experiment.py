@@ -1,0 +1,496 @@
+"""Experiments: what is compared, of a folder of data or a recipe, with a command line on top.
+
+A recipe is a YAML file. Its keys are the fields of :class:`Recipe`, and options are named as on
+fairseq's command line. With ``parts`` one file describes several experiments, each with changes of
+its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import os
+import re
+import shlex
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from difflib import get_close_matches
+from glob import escape
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import yaml
+from fairseq.data.data_utils import infer_language_pair
+from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import OmegaConf
+
+from fairseq_odeformers.files import (
+    check_path,
+    check_regular,
+    naming_faults,
+    reading,
+    sha256,
+)
+from fairseq_odeformers.models.common.kinds import (
+    Kind,
+    check_kind,
+    find_architectures,
+    kinds_of,
+)
+from fairseq_odeformers.models.common.papers import family_of
+from fairseq_odeformers.models.common.sizes import NEUTRAL
+from fairseq_odeformers.options import flag, hyphenate, underscore
+from fairseq_odeformers.parser import did_you_mean, explain_missing
+from odeformers.commands import Options, check_program, python_command
+from odeformers.parsers import explain_unknown_architecture, find_owners
+
+from .defaults import describe_data
+from .results import find_kind
+
+REFUSED = {  # options of fairseq-train, and what to do instead
+    "seed": "give --seeds; each run has its own",
+    "save-dir": "give --out; each run has its own",
+    **dict.fromkeys(
+        ("disable-validation", "no-save", "checkpoint-suffix"),
+        "the best checkpoint is evaluated; leave the option out",
+    ),
+}
+LENGTHS = ("epochs", "max-epoch", "max-update")  # that --budget takes the place of
+BASELINE = "pre-norm Transformer"  # the family that others are best compared with
+WIDTHS = ("ffn_embed_dim", "embed_dim")  # that are chosen for equal numbers of parameters
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The keys of a recipe.
+
+    If several of these set an option, the last one wins: ``sizes``, ``shared``, ``train``,
+    ``architectures``, ``tune``. In the value of an option, ``{arch}`` is replaced by the
+    architecture.
+    """
+
+    data: str  # the folder, as given to fairseq-train
+    train: Options  # of all architectures; a value such as 10% is a share of the updates
+    # Options by the name of the architecture, or by any name if the option arch has the
+    # architecture. The first one is the baseline.
+    architectures: dict[str, Options]
+    shared: Options = field(default_factory=dict)  # of models, for those that have them
+    # embed-dim, ffn-embed-dim, attention-heads and layers, for the encoder and the decoder of each
+    # architecture. The layers of TransEvolve are the depths of its blocks.
+    sizes: dict[str, int] = field(default_factory=dict)
+    seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
+    splits: list[str] | None = None  # to evaluate on; by default all test sets, or else valid
+    prepare: str = ""  # the command that makes the data, if they are not there
+    # Values of options, by name. Each architecture trains with all combinations and the first seed;
+    # its best one continues with all seeds.
+    tune: dict[str, list[Any]] = field(default_factory=dict)
+    bleu_tokenize: str = ""  # sacrebleu's tokenizer (default: by the target language)
+    average: int = 0  # how many of the last checkpoints are averaged
+    # Options of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.
+    evaluate: Options = field(default_factory=dict)
+    # For a split, a command that prints scores of a file of predictions, {output}.
+    score: dict[str, str] = field(default_factory=dict)
+    # Figures of the paper, by architecture and column of the report.
+    paper: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment(Recipe):
+    """What is compared, and the trainings and evaluations that compare it."""
+
+    # The splits to evaluate on, each with the file of its texts as published, None if not kept.
+    test_sets: dict[str, str | None] = field(default_factory=dict)
+    data_digest: str = ""  # of the files of the data
+    match: bool = False  # whether widths are chosen for equal numbers of parameters
+    budget: float | None = None  # minutes of each training
+    baseline: str = ""  # the architecture that others are compared with; "" for the first command's
+    tuning_seed: int = 0  # the first seed of the first command
+    plugin: str | None = None  # the user's folder
+    check: bool = True  # whether its architectures must have the properties of lab/check
+    command: str = ""  # when the command was started
+
+    @property
+    def task(self) -> str:
+        return self.train.get("task", "translation")
+
+    @property
+    def kind(self) -> Kind:
+        return find_kind(self.task)
+
+
+# --- from a command line -----------------------------------------------------------------------
+
+
+def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Experiment]:
+    """The experiments that a command line asks for, by the names of the parts of a recipe.
+
+    Without parts, the name is "". What is wrong is refused before data are made.
+
+    Args:
+        options: of fairseq-train, for all architectures. They replace a recipe's, but not options
+            in brackets.
+    """
+    architectures, is_data = parse_architectures(args.archs or []), args.what.is_dir()
+    sizes = {name: getattr(args, name) for name in (*NEUTRAL, "size")}
+    options = {**options, **{name: size for name, size in sizes.items() if size}}
+    if not args.what.exists():
+        raise ValueError(explain_missing("compare", args.what))
+    if not is_data and args.what.suffix not in (".yaml", ".yml"):
+        raise ValueError(
+            f"{args.what}: a recipe's name ends in .yaml; for text, give the folder that "
+            "odeformers prepare parallel, text-classification or lm makes of it"
+        )
+    for name in ("part", "data") if is_data else ("task", "epochs"):
+        if (value := getattr(args, name)) is not None:
+            raise ValueError(f"--{name} {value}: for {'a RECIPE' if is_data else 'DATA'} alone")
+    if is_data and not architectures:
+        raise ValueError(f"--archs: name the architectures to train on {args.what}")
+    match = (args.match or ("parameters" if is_data else "none")) == "parameters"
+    if is_data:
+        content = describe_data(args.what, architectures, args.task, args.epochs)
+        contents = {"": add_base(content, args.what)}
+    else:
+        contents = read_parts(args.what, args.part)
+    typed = dict(chain(options.items(), *(own.items() for own in architectures.values())))
+    experiments, started = {}, datetime.now().isoformat(timespec="seconds")
+    for name, content in contents.items():
+        check_keys(content, f"{args.what}, part {name}" if name else str(args.what))
+        experiments[name] = Experiment(
+            **change_content(content, args, architectures, options),
+            match=match,
+            budget=args.budget,
+            baseline=args.baseline or "",
+            plugin=os.path.abspath(args.user_dir[0]) if args.user_dir else None,
+            check=not args.no_check,
+            command=started,
+        )
+        check_experiment(experiments[name], args, {"epochs": args.epochs, **typed})
+    return {name: find_data(each, args.dry_run) for name, each in experiments.items()}
+
+
+def check_keys(content: dict, where: str) -> None:
+    """Check that a recipe has the keys that are needed and no unknown ones, and their types."""
+    for key in ("data", "train", "architectures"):
+        if not content.get(key):
+            raise ValueError(f"{where}: the key {key} is missing")
+    if isinstance(described := content["architectures"], Mapping):
+        content["architectures"] = {name: own or {} for name, own in described.items()}
+    typed = OmegaConf.structured(Recipe)
+    OmegaConf.set_readonly(typed, False)
+    for key, value in content.items():
+        if key not in (known := [item.name for item in fields(Recipe)]):
+            remedy = did_you_mean(key, known) or f"choose from {', '.join(known)}"
+            raise ValueError(f"{where}: there is no key {key}; {remedy}")
+        if value is not None:
+            with naming_faults(f"{where}: {key}", "is of another type"):
+                typed[key] = value
+    values: Any = OmegaConf.to_container(typed)
+    content |= {key: values[key] for key, value in content.items() if value is not None}
+    sizes = [*map(hyphenate, NEUTRAL.values())]
+    for name in content.get("sizes") or ():
+        if hyphenate(name) not in sizes:
+            remedy = did_you_mean(name, sizes) or f"choose from {', '.join(sizes)}"
+            raise ValueError(f"{where}: sizes has no key {name}; {remedy}")
+
+
+def change_content(
+    content: dict, args: argparse.Namespace, chosen: dict[str, Options], options: Options
+) -> dict:
+    """The content of a recipe with what a command line changes.
+
+    Args:
+        chosen: the architectures of the command line, named as in the recipe, or new ones.
+        options: for all architectures.
+    """
+    described = {
+        name: {**own, **{key: options[key] for key in own.keys() & options.keys()}}
+        for name, own in content["architectures"].items()
+    }
+    if chosen:  # where an option arch of the recipe may name another architecture
+        bases = {name: described.get(own["arch"], {}) for name, own in chosen.items()}
+        described = {
+            name: {**bases[name], **own, "arch": bases[name].get("arch", own["arch"])}
+            for name, own in chosen.items()
+        }
+    changes = {
+        "data": args.data,
+        "prepare": "" if args.data else None,
+        "average": args.average,
+        "bleu_tokenize": args.bleu_tokenize,
+        "seeds": [*chain.from_iterable(args.seeds or ())] or None,
+        "tune": parse_tuning(args.tune) if args.tune else None,
+        "architectures": described,
+        "train": merge(content["train"], options),
+    }
+    content = {**content, **{key: value for key, value in changes.items() if value is not None}}
+    return {key: value for key, value in content.items() if value is not None}
+
+
+def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Options) -> None:
+    """Refuse what needs no data to be found wrong.
+
+    Args:
+        typed: the options of the command line.
+    """
+    described, seeds = experiment.architectures, experiment.seeds
+    for name in LENGTHS:
+        if experiment.budget and typed.get(name) is not None:
+            raise ValueError(
+                f"--{name} {typed[name]}: --budget sets the updates; leave one of them out"
+            )
+    for name, own in described.items():
+        check_path(args.out / name)
+        check_architecture(own.get("arch", name), experiment, args)
+    for name in experiment.shared if args.what.is_file() else ():
+        if not find_owners(flag(name)):
+            raise ValueError(f"{args.what}: shared: no model has the option {name}; correct it")
+    for name in experiment.tune:
+        if typed.get(name) is not None:
+            raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
+        width = name == "size" or NEUTRAL.get(name, underscore(name)).endswith(WIDTHS)
+        if width and len(described) > 1 and experiment.match:
+            raise ValueError(f"--tune {name}: equal parameters set widths; add --match none")
+    for options in (experiment.train, experiment.shared, *described.values()):
+        for name in REFUSED.keys() & options.keys():
+            raise ValueError(f"--{name} {options[name]}: {REFUSED[name]}")
+    if not seeds or min(seeds) < 0:
+        raise ValueError(f"--seeds {' '.join(map(str, seeds))}: give whole numbers from 0")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"--seeds {' '.join(map(str, seeds))}: give each once")
+    if experiment.baseline and experiment.baseline not in described:
+        raise ValueError(f"--baseline {experiment.baseline}: give one of {', '.join(described)}")
+
+
+def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespace) -> None:
+    """Check that an architecture is registered, and that the task, or the data, is for it."""
+    kind = experiment.kind
+    fit = find_architectures(kind)
+    if arch not in ARCH_MODEL_REGISTRY:
+        source = "--archs" if args.archs else f"{args.what}:"
+        raise ValueError(f"{source} {explain_unknown_architecture(arch, fit)}")
+    kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
+    if kinds and kind not in kinds and args.what.is_dir() and args.task is None:
+        masked = kind is Kind.LANGUAGE_MODEL and Kind.MASKED_LM in kinds
+        task = "--task masked_lm, or " if masked else ""
+        meant = (
+            [name for name in fit if family_of(name) == family_of(arch)]
+            or get_close_matches(arch, fit, 1, 0.9)  # a plugin's has no family
+            or [name for name in fit if family_of(name) == BASELINE]
+        )
+        (near,) = get_close_matches(arch, meant, 1, 0)
+        raise ValueError(
+            f"--archs {arch}: it is for {' and '.join(each.purpose for each in kinds)}, and "
+            f"{experiment.data} is for {kind.purpose}; give {task}one such as {near} (odeformers "
+            "list names all)"
+        )
+    check_kind(arch, experiment.task)
+
+
+def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
+    """An experiment with its data, which are made if they are not there, and their test sets."""
+    prepare_data(experiment.data, experiment.prepare, dry_run)
+    data = os.path.abspath(experiment.data)  # runs have other working folders
+    check_path(data)
+    train, names = experiment.train, ("source-lang", "target-lang")
+    if experiment.kind is Kind.TRANSLATION and not all(train.get(name) for name in names):
+        train = {**dict(zip(names, infer_language_pair(data))), **train}
+    test_sets = find_test_sets(experiment.kind, Path(data), train, experiment.splits)
+    for split, line in experiment.score.items():
+        if split not in test_sets:
+            raise ValueError(
+                f"score {split}: models are evaluated on {', '.join(test_sets) or 'no split'}; add "
+                f"{split} to the key splits, or remove this score"
+            )
+        check_program(line, "score")
+    digest = sha256(Path(data))
+    return replace(experiment, data=data, train=train, test_sets=test_sets, data_digest=digest)
+
+
+def prepare_data(data: str, command: str, dry_run: bool) -> None:
+    """Make the data of a recipe, if they are not there."""
+    if Path(data).exists():
+        return
+    if dry_run or not command:
+        how = f"; make it: {command}" if command else ", and no key prepare makes it"
+        raise ValueError(f"{data}: no such folder{how}")
+    print(f"{data} is not there: {command}", flush=True)
+    status = subprocess.run(python_command(shlex.split(command))).returncode
+    if status or not Path(data).exists():
+        raise ValueError(f"prepare: {command} has not made {data} (status {status})")
+
+
+def find_test_sets(
+    kind: Kind, data: Path, train: Options, splits: list[str] | None = None
+) -> dict[str, str | None]:
+    """The splits that models are evaluated on, each with the file of its texts, None if not kept.
+
+    By default they are all test sets of the data, or else ``valid``.
+    """
+    source, target = (train.get(f"{side}-lang") for side in ("source", "target"))
+    if splits is None:
+        ending = f".{source}-{target}.{target}.idx" if kind is Kind.TRANSLATION else ".idx"
+        folder = data / ("label" if kind is Kind.CLASSIFICATION else "")
+        names = (path.name.removesuffix(ending) for path in folder.glob(f"test*{escape(ending)}"))
+        splits = sorted(names) or ["valid"]
+    paths = {
+        Kind.TRANSLATION: data.parent / "plain" / f"{{}}.{target}",  # references as published
+        Kind.CLASSIFICATION: data / "input0" / "{}.idx",  # texts that have labels
+    }
+    texts = {split: Path(str(paths.get(kind, "")).format(split)) for split in splits}
+    return {split: str(path) if path.is_file() else None for split, path in texts.items()}
+
+
+# --- YAML --------------------------------------------------------------------------------------
+
+
+class Loader(yaml.SafeLoader):
+    """YAML whose only words that are no strings are true, false and null, as in YAML 1.2.
+
+    In YAML 1.1 the language code ``no`` is false, 2016-05-01 a date, 012 ten and 1:30 ninety.
+    """
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(("bool", "stamp"))]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def resolve(self, kind, value, implicit):
+        """The tag of a node; a number is decimal."""
+        text = kind is yaml.ScalarNode and implicit[0] and NOT_DECIMAL.match(value)
+        return self.DEFAULT_SCALAR_TAG if text else super().resolve(kind, value, implicit)
+
+    def compose_mapping_node(self, anchor):
+        """The node of a dictionary, whose ``<<`` are not yet replaced by the keys of others.
+
+        Raises:
+            ValueError: it has a key twice.
+        """
+        node = super().compose_mapping_node(anchor)
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        for key, count in keys.items():
+            if count > 1:
+                line = node.start_mark.line + 1
+                raise ValueError(f"the key {key} is there twice, in what begins in line {line}")
+        return node
+
+
+NOT_DECIMAL = re.compile(r"[-+]?0[\dbox_]|[-+\d]+:")
+BOOLEAN = re.compile("true|True|TRUE|false|False|FALSE")
+Loader.add_implicit_resolver("tag:yaml.org,2002:bool", BOOLEAN, list("tTfF"))
+
+
+def read_parts(path: Path, part: str | None = None) -> dict[str, dict]:
+    """The contents of a recipe by the names of its parts; "" where it has none.
+
+    With the key ``base`` a recipe, or a part, begins with the content of another file (of its
+    ``part``, if that key is there, too); its own architectures take the place of the base's.
+    """
+    with reading(path, "is not a recipe in YAML"):
+        content = add_base(read_yaml(path), path)
+        parts = content.pop("parts", None) or {"": {}}
+        if part is not None and part not in parts:
+            available = ", ".join(parts) if "" not in parts else "no parts"
+            raise ValueError(f"--part {part}: {path} has {available}")
+        names = list(parts) if part is None else [part]
+        return {name: merge(content, add_base(parts[name] or {}, path)) for name in names}
+
+
+def read_yaml(path: Path) -> dict:
+    check_regular(path)
+    content = yaml.load(path.read_text(encoding="utf-8"), Loader)  # noqa: S506  a SafeLoader
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is not a recipe: it has no keys such as data and architectures")
+    return content
+
+
+def add_base(content: dict, path: Path) -> dict:
+    """The content of a recipe or part on top of the base that it names."""
+    if "base" not in content:
+        return content
+    changes = dict(content)
+    name, part = path.parent / changes.pop("base"), changes.pop("part", None)
+    base = add_base(read_yaml(name), name)
+    if part is not None:
+        base = merge(base, base.pop("parts")[part])
+    if "architectures" in changes:
+        base.pop("architectures", None)
+    return merge(base, changes)
+
+
+def merge(base: Mapping, changes: Mapping) -> dict:
+    """*base* with *changes*, dictionaries key by key; a value None removes a key."""
+    result = copy.deepcopy(dict(base))
+    for key, value in changes.items():
+        if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+            result[key] = merge(result[key], value)
+        elif value is None and key in result:
+            del result[key]
+        else:
+            result[key] = copy.deepcopy(value)
+    return result
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def parse_words(words: Iterable[str]) -> Options:
+    """Options of the words of a command line; one without a value is a switch."""
+    options: Options = {}
+    name = None
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            options[name] = value if equals else True
+        elif name is not None and options[name] is True:
+            options[name] = word
+        else:
+            raise ValueError(
+                f"{word}: give an option such as --dropout here, and architectures after --archs"
+            )
+    return options
+
+
+def name_options(options: Options) -> str:
+    """The end of a name that tells options, such as ``-lr-1e-3``."""
+    words = (f"-{key}" if value is True else f"-{key}-{value}" for key, value in options.items())
+    return re.sub(r"[^\w.=+-]", "_", "".join(words))
+
+
+def parse_architectures(texts: Iterable[str]) -> dict[str, Options]:
+    """The architectures of ``--archs``, each ``ARCH[--option value ...]``, by names for tables.
+
+    Their options have ``arch``, which may be a name in a recipe.
+    """
+    architectures: dict[str, Options] = {}
+    for text in texts:
+        arch, bracket, rest = text.partition("[")
+        if bracket and not rest.endswith("]"):
+            raise ValueError(
+                f"{text}: the bracket of the options is not closed; quote it: "
+                f"'{arch}[--option value]'"
+            )
+        if "," in arch:
+            raise ValueError(f"--archs {text}: separate architectures by spaces")
+        options = parse_words(shlex.split(rest[:-1]))
+        name = arch + name_options(options)
+        if name in architectures:
+            raise ValueError(f"--archs {name}: give each once")
+        architectures[name] = {"arch": arch, **options}
+    return architectures
+
+
+def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """The values of each option, of texts such as ``lr=5e-4,1e-3``."""
+    tuning: dict[str, list[Any]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        tuning[name.removeprefix("--")] = choices = values.split(",")
+        if not all(choices) or not 1 < len(choices) == len({*choices}):
+            repeated = len(choices) > len({*choices})
+            remedy = "each value once" if repeated else "two or more values between commas"
+            raise ValueError(f"--tune {text}: give {remedy}, such as lr=5e-4,1e-3")
+    return tuning

@@ -1,0 +1,228 @@
+"""Fairness: equal numbers of parameters, and equal effort.
+
+:func:`make_fair` tries the variants of an experiment and makes them equal: :func:`match_parameters`
+chooses widths, and :func:`fit_effort` numbers of updates.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+import torch
+
+from fairseq_odeformers.blame import blaming
+from fairseq_odeformers.files import naming_faults
+from fairseq_odeformers.models.common.sizes import default_options
+from fairseq_odeformers.options import SIDES, hyphenate
+from odeformers.benchmark.timing import describe_environment
+from odeformers.commands import Options
+
+from .experiment import WIDTHS, Experiment
+from .trial import MEASURED, count_parameters, try_variant
+from .variant import Variant, make_variants, resolve_shares
+
+TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
+PLANNING = 0.1  # of its budget, the most that planning a model should take
+
+
+def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]:
+    """The variants of an experiment, the baseline's first, equal in size and effort.
+
+    They get as many parameters as the baseline's runs that have begun, or else its first variant.
+    Variants of one trial are tried once.
+
+    Args:
+        begun: the variants of runs that have begun.
+    """
+    baseline = experiment.baseline
+    known = {each.trial_label: each for each in begun if each.update_seconds}
+    settled = any(each.architecture == baseline for each in begun)  # the size that others match
+    variants = make_variants(experiment)
+    variants.sort(key=lambda variant: variant.architecture != baseline)
+    fair: list[Variant] = []
+    late: list[str] = []  # names
+    for number, variant in enumerate(variants, start=1):
+        sizes = (each.parameters for each in (*begun, *fair) if each.architecture == baseline)
+        target = next(sizes, 0) if experiment.match else 0
+        kept = known.get(variant.trial_label)
+        with naming_faults(variant.label, "cannot be trained"), blaming():
+            matched = kept in fair or settled and kept and kept.size
+            if kept and (matched or not target or is_near(kept.parameters, target)):
+                variant = repeat_trial(variant, kept, experiment.match)
+            else:
+                place = f"{number} of {len(variants)}"  # beside the output of the command
+                print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
+                most = 60 * variant.budget * PLANNING if variant.budget else math.inf
+                end = time.perf_counter() + most
+                variant = match_parameters(variant, target) if target else variant
+                variant = try_variant(variant, end)
+                if time.perf_counter() > end:
+                    late.append(variant.label)
+            fair.append(fit_effort(variant))
+            known[variant.trial_label] = fair[-1]
+    if late:
+        print(
+            f"Planning took more than a tenth of the budget: {', '.join(late)}. Few updates were "
+            "timed, so trainings may miss the budget; give a longer --budget",
+            flush=True,
+        )
+    facts = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
+    environment = ", ".join(f"{name} {value}" for name, value in facts.items())
+    return [replace(variant, environment=environment) for variant in fair]
+
+
+def repeat_trial(variant: Variant, kept: Variant, match: bool) -> Variant:
+    """A variant with the width and the figures of one of the same trial."""
+    if match and kept.size:
+        names, _ = width_options(variant)
+        variant = variant.change(**{name: kept.options.get(hyphenate(name)) for name in names})
+    if variant.tried:
+        variant.build()  # a value that hardly costs time may still be wrong
+    return replace(variant, **{name: getattr(kept, name) for name in ("size", *MEASURED)})
+
+
+# --- effort ------------------------------------------------------------------------------------
+
+
+def fit_effort(variant: Variant) -> Variant:
+    """A variant that was tried, with the number of its updates and a schedule that ends with them.
+
+    The training ends after its epochs, or in a budget of time.
+
+    Raises:
+        ValueError: fewer checkpoints are saved than are to be averaged.
+    """
+    epoch = variant.epoch_updates
+    before = updates = count_updates(variant.cfg.optimization, epoch)
+    if variant.budget:
+        updates = int(60 * variant.budget / variant.update_seconds)
+        if updates < 1:
+            raise ValueError(
+                f"--budget: an update takes {variant.update_seconds:.1f} seconds; give more time"
+            )
+        variant = stretch_schedule(variant, before, updates)
+    options = resolve_shares(variant.options, updates)
+    saved = count_checkpoints(options, updates, epoch)
+    if not 0 <= variant.average <= saved:
+        raise ValueError(
+            f"--average {variant.average}: {updates} updates of {variant.label} leave {saved} "
+            "checkpoints; give from 0 to as many, or more updates"
+        )
+    variant = replace(variant, options=options, updates=updates)
+    return replace(variant, defaults=variant.find_defaults())
+
+
+def count_updates(optimization, per_epoch: int) -> int:
+    """The updates of a training: to ``--max-epoch`` or ``--max-update``, whichever comes first."""
+    limits = (optimization.max_epoch * per_epoch, optimization.max_update)
+    updates = min((limit for limit in limits if limit > 0), default=0)
+    if not updates:
+        raise ValueError("the training has no end; give --max-epoch or --max-update")
+    return updates
+
+
+def stretch_schedule(variant: Variant, before: int, updates: int) -> Variant:
+    """A variant whose schedule ends after other updates than before, and rises in a like share."""
+    if variant.options.get("lr-scheduler") != "polynomial_decay":
+        raise ValueError(
+            "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
+            "--total-num-update 100% --warmup-updates 10%"
+        )
+    options = resolve_shares(variant.options, before)
+    warmup, total = (
+        max(1, round(float(options.get(name, 0)) * updates / before))
+        for name in ("warmup-updates", "total-num-update")
+    )
+    return variant.change(
+        max_update=updates, max_epoch=None, warmup_updates=warmup, total_num_update=total
+    )
+
+
+def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int:
+    """The number of checkpoints that fairseq saves in a training and that can be averaged.
+
+    At the end of an epoch it saves none that is named by updates.
+    """
+    if interval := int(options.get("save-interval-updates") or 0):
+        saved = range(interval, updates + 1, interval)
+        return sum(number % epoch_updates > 0 for number in saved)
+    if options.get("no-epoch-checkpoints"):
+        return 0
+    return updates // epoch_updates // int(options.get("save-interval") or 1)
+
+
+# --- parameters --------------------------------------------------------------------------------
+
+
+def match_parameters(variant: Variant, target: int) -> Variant:
+    """A variant at the inner width, or else the width, that makes a number of parameters.
+
+    Raises:
+        ValueError: at the nearest width the number differs by more than :data:`LIMIT`.
+    """
+    names, step = width_options(variant)
+    start = width = int(getattr(variant.cfg.model, names[0])) if names else 0
+
+    def at_width(width: int) -> Variant:
+        return variant if width == start else variant.change(**dict.fromkeys(names, width))
+
+    @cache
+    def count(width: int) -> int:
+        return count_parameters(at_width(width).build()[1])
+
+    if names and not is_near(count(start), target):
+        width = search_width(count, start, target, step)
+    size = f"{names[0].replace('_', '-')} {start} -> {width}" if width != start else ""
+    if not is_near(count(width), target):
+        difference = count(width) / target - 1
+        more = "more" if difference > 0 else "fewer"
+        unchanged = "no other width is nearer" if names else "no width changes its size"
+        size = size or unchanged
+        size += f", {abs(difference):.0%} {more} parameters than the baseline"
+        if abs(difference) > LIMIT:
+            remedy = "give other sizes such as --layers, or --match none"
+            raise ValueError(f"--match parameters: {size}; {remedy}")
+    return replace(at_width(width), size=size)
+
+
+def is_near(parameters: int, target: int) -> bool:
+    return abs(parameters - target) <= TOLERANCE * target
+
+
+def width_options(variant: Variant) -> tuple[list[str], int]:
+    """The options that set the width together, and a number that divides all widths it may have."""
+    defaults = default_options(variant.arch)
+    for width in WIDTHS:
+        if names := [f"{side}_{width}" for side in SIDES if f"{side}_{width}" in defaults]:
+            break
+    else:
+        return [], 1
+    if width == "ffn_embed_dim":
+        return names, 2
+    names += [name for name in ("decoder_input_dim", "decoder_output_dim") if name in defaults]
+    # Multiples of this fit the heads, and the halves of a model.
+    heads = (getattr(variant.cfg.model, f"{side}_attention_heads", None) for side in SIDES)
+    return names, math.lcm(8, *(int(number) for number in heads if number))
+
+
+def search_width(count: Callable[[int], int], start: int, target: int, step: int) -> int:
+    """The width whose count is the nearest to a target: a multiple of *step*, or *start*.
+
+    Args:
+        count: the number of parameters at a width, which grows with it; it is asked repeatedly.
+    """
+    low, high = step, max(step, start // step * step)
+    # A width that is far too large may not fit into memory.
+    while count(high) < target and count(2 * high) > count(high):
+        low, high = high, 2 * high
+    while high - low > step and count(low) < target < count(high):
+        share = (target - count(low)) / (count(high) - count(low))
+        middle = low + step * round(share * (high - low) / step)
+        middle = min(max(middle, low + step), high - step)
+        low, high = (middle, high) if count(middle) < target else (low, middle)
+    return min((start, low, high), key=lambda width: abs(count(width) - target))

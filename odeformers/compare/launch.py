@@ -1,0 +1,223 @@
+"""Launchers: where runs are executed, on this machine or by Slurm, and their progress.
+
+A launcher has ``jobs``, how many runs it takes at a time (None for all), and ``submit``, which
+starts runs and returns a job for each: something that is ``done``, may have an ``exception``, and
+can be cancelled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import logging
+import math
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import submitit
+import torch
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+from submitit.core.utils import FailedJobError
+
+from fairseq_odeformers.files import reason
+from odeformers.commands import FORK, THREADS, end_with_parent
+
+from .results import clock
+from .runs import Run
+
+LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
+
+
+def choose_launcher(args: argparse.Namespace, out: Path) -> Launcher:
+    """The place where the command line wants the runs."""
+    if args.cluster == "slurm":
+        return Slurm(args, out)
+    return Machine(args.jobs, 1 if args.gpus_per_run is None else args.gpus_per_run)
+
+
+# --- this machine ------------------------------------------------------------------------------
+
+
+class LocalJob:
+    """A run in a fork of this process, which leads a process group of its own.
+
+    Ctrl-C at a terminal does not reach this group. The job ends when this process ends, even if
+    that is killed. CUDA shows the given GPUs to it.
+    """
+
+    def __init__(self, run: Run, gpus: Sequence[str]):
+        self.gpus = gpus
+        self.process = FORK.Process(target=_start, args=(run, gpus))
+        self.process.start()
+
+    def done(self) -> bool:
+        return not self.process.is_alive()
+
+    def exception(self) -> Exception | None:
+        status = self.process.exitcode
+        return RuntimeError(f"it has ended with status {status}") if status else None
+
+    def cancel(self) -> None:
+        if self.process.pid and self.process.is_alive():
+            with suppress(ProcessLookupError):  # the process has just begun, and leads no group yet
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.kill()
+        self.process.join()
+
+
+def _start(run: Run, gpus: Sequence[str]) -> None:
+    os.setpgid(0, 0)
+    end_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    run()
+
+
+class Machine:
+    """This machine, which runs so many jobs at a time; they share its GPUs evenly."""
+
+    def __init__(self, jobs: int, gpus_per_run: int):
+        self.jobs, self.gpus_per_run = jobs, gpus_per_run
+        self.active: list[LocalJob] = []
+
+    def submit(self, runs: Sequence[Run]) -> dict[Run, LocalJob]:
+        """Start a job for each run, on the GPUs that the fewest jobs use."""
+        jobs = {}
+        for run in runs:
+            self.active = [job for job in self.active if not job.done()]
+            in_use = Counter(gpu for job in self.active for gpu in job.gpus)
+            gpus = sorted(visible_gpus(), key=in_use.__getitem__)[: self.gpus_per_run]
+            jobs[run] = job = LocalJob(run, gpus)
+            self.active.append(job)
+        return jobs
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves to this command, by their numbers or UUIDs."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [str(number) for number in range(torch.cuda.device_count())]
+    return [name for name in map(str.strip, named.split(",")) if name not in ("", "-1")]
+
+
+# --- Slurm -------------------------------------------------------------------------------------
+
+
+class Slurm:
+    """A cluster. Its scheduler limits the number of jobs at a time."""
+
+    jobs = None
+
+    def __init__(self, args: argparse.Namespace, out: Path):
+        logging.getLogger("submitit").setLevel(logging.ERROR)  # warns where there is no sacct
+        settings: dict[str, Any] = {
+            "timeout_min": math.ceil(args.time or 60 * 24 * 30),
+            "slurm_array_parallelism": args.jobs,
+            "slurm_use_srun": False,
+            "slurm_setup": [f"export {THREADS}=${{{THREADS}:-${{SLURM_CPUS_ON_NODE:-1}}}}"],
+        }
+        if threads := os.environ.get(THREADS):  # the user's, since this machine has other cores
+            settings["cpus_per_task"] = int(threads)
+        if args.slurm_partition:
+            settings["slurm_partition"] = args.slurm_partition
+        if args.gpus_per_run:
+            settings["gpus_per_node"] = args.gpus_per_run
+        self.executor = submitit.AutoExecutor(out / "jobs", cluster="slurm")
+        self.executor.update_parameters(name="odeformers", **settings)
+
+    def submit(self, runs: Sequence[Run]) -> dict[Run, submitit.Job]:
+        # At Ctrl-C in the middle, nobody would cancel what has been submitted.
+        signals = {signal.SIGINT, signal.SIGTERM}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        try:
+            with self.executor.batch():  # one array of jobs
+                jobs = [self.executor.submit(run) for run in runs]
+        except FailedJobError as error:  # sbatch's
+            raise ValueError(f"--cluster slurm: {reason(error)}") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return dict(zip(runs, jobs))
+
+
+Launcher = Machine | Slurm
+
+
+# --- progress ----------------------------------------------------------------------------------
+
+
+def launch(runs: Sequence[Run], launcher: Launcher) -> None:
+    """Begin runs, submit those that are not finished, and show the progress of all.
+
+    A run that another command is executing is waited for, and taken over if that command ends
+    without finishing it. At Ctrl-C all jobs end.
+    """
+    if not runs:
+        return
+    for run in runs:
+        run.begin()
+    waiting = [run for run in runs if not run.finished]
+    at_once = launcher.jobs or len(waiting)
+    active: dict[Run, LocalJob | submitit.Job] = {}
+    console, last, told = Console(), -LINE, ""
+    try:
+        with Live(console=console, auto_refresh=False) as live:
+            while True:
+                for run in [run for run, job in active.items() if job.done()]:
+                    if error := active.pop(run).exception():  # killed, or lost
+                        lines = str(error).strip().splitlines() or [type(error).__name__]
+                        run.fail(f"the job ended early: {lines[-1]}")
+                waiting = [run for run in waiting if not run.finished and run.failure is None]
+                elsewhere = [run for run in waiting if run not in active and run.busy]
+                free = (run for run in waiting if run not in active and run not in elsewhere)
+                if submitted := list(itertools.islice(free, at_once - len(active))):
+                    active |= launcher.submit(submitted)
+                ended = not waiting and not active
+                lines = progress(runs, active, elsewhere)
+                if console.is_terminal:
+                    live.update(Text("\n".join(lines)), refresh=True)
+                elif "; ".join(lines) != told and (ended or time.monotonic() - last >= LINE):
+                    last, told = time.monotonic(), "; ".join(lines)
+                    print(told, flush=True)
+                if ended:
+                    break
+                time.sleep(LOOK)
+    finally:
+        for job in active.values():  # at Ctrl-C, or an error
+            job.cancel()
+        for run in runs:
+            run.note_unfinished()
+
+
+def progress(
+    runs: Sequence[Run], active: Collection[Run], elsewhere: Collection[Run] = ()
+) -> list[str]:
+    """How many runs have finished, and how far those are that are executed.
+
+    Args:
+        elsewhere: the runs that other commands execute.
+    """
+    what = "tuning runs" if all(run.tuning for run in runs) else "runs"
+    lines = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
+    for run in [*active, *elsewhere]:
+        step, stats = run.next_step, run.progress
+        total, done, speed = run.variant.updates, stats["updates"], float(stats.get("ups", 0))
+        parts = [step.name if step else "finished"]
+        if run in elsewhere:
+            parts[0] += " by another command"
+        if done:
+            parts.append(f"epoch {stats['epoch']}, {done:,} of {total:,} updates")
+        if "loss" in stats:
+            parts.append(f"validation loss {stats['loss']}")
+        if speed and done < total:
+            parts.append(f"{speed:.2f} updates/s, {clock((total - done) / speed)} left")
+        lines.append(f"{run.folder.name}: {', '.join(parts)}")
+    return lines

@@ -1,0 +1,240 @@
+"""Plans: what a command trains in a folder, in line with what has begun there.
+
+``comparison.yaml`` has what all runs of a comparison share; the command that begins the first one
+writes it. What differs from it, or from the ``run.yaml`` of a run that has begun, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from fairseq_odeformers.files import find_free_name
+from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.options import name_differences
+from odeformers.commands import Options, call_in_child, to_words
+from odeformers.prepare.common.checks import find_flaws
+
+from .experiment import Experiment
+from .fairness import make_fair
+from .results import (
+    RUN,
+    check_version,
+    choose_settings,
+    clock,
+    find_runs,
+    find_tuning_seed,
+    group,
+    read_runs,
+)
+from .runs import Run, make_runs, read_yaml, write_yaml
+from .variant import Variant
+
+COMPARISON = "comparison.yaml"
+MOST_NAMED = 5  # differences in a message
+# Options of an evaluation that change no prediction, only the memory that it needs.
+BATCHING = ("batch-size", "max-sentences", "max-tokens")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a command trains in a folder."""
+
+    experiment: Experiment
+    variants: list[Variant]
+    out: Path
+
+    def tuning_runs(self) -> list[Run]:
+        """The trainings of all candidates, with the seed that options are tuned with."""
+        candidates = [each for each in self.variants if each.tried]
+        return make_runs(candidates, self.out, [self.experiment.tuning_seed], tuning=True)
+
+    def best_runs(self) -> list[Run]:
+        """Runs with all seeds of one variant of each architecture: its best so far, or its first.
+
+        The best one is the one that reports choose, also among candidates that other commands have
+        trained, perhaps since the last call.
+        """
+        trainings = [row for row in read_runs(self.out) if not row.metric]
+        folders = {(row.architecture, row.tuned): row.folder for row in trainings}
+        settings, best = choose_settings(trainings), []
+        for name, planned in group(self.variants, "architecture").items():
+            known = {each.tuned: each for each in planned}
+            tuned = settings.get(name, planned[0].tuned)
+            if tuned not in known:  # whose package or plugin may have been elsewhere
+                kept = read_yaml(folders[name, tuned] / RUN, Variant)
+                known[tuned] = kept.change(user_dir=planned[0].options.get("user-dir"))
+            best.append(known[tuned])
+        return make_runs(best, self.out, self.experiment.seeds)
+
+    def begin(self, begun: Collection[Path]) -> bool:
+        """Make the folders of the first runs; not if others have begun than it was made for."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.out / f".{COMPARISON}.lock"):
+            if find_runs(self.out) != sorted(begun):  # what is in them never changes
+                return False
+            if not begun:
+                write_yaml(self.out / COMPARISON, share(self.experiment))
+            for run in self.tuning_runs() or self.best_runs():
+                run.begin()
+        return True
+
+
+def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
+    """Plan the runs of an experiment, and make the folders of the first ones.
+
+    If another command begins runs in the folder meanwhile, it is planned again, in line with these.
+
+    Args:
+        begin: whether to make folders.
+
+    Raises:
+        ValueError: a variant cannot be trained or evaluated, or the folder was begun with other
+            settings.
+    """
+    while True:
+        begun = {folder: read_yaml(folder / RUN, Variant) for folder in find_runs(out)}
+        joined = join(experiment, out, begun)
+        variants = call_in_child(partial(make_fair, joined, [*begun.values()]))
+        check_settings(begun, variants, out)
+        if begin:  # a dry run has no scores that flaws would qualify
+            flaws = flaws_of(joined, begun.values())
+            variants = [replace(variant, flaws=flaws) for variant in variants]
+        plan = Plan(joined, variants, out)
+        if not begin or plan.begin(begun):
+            return plan
+
+
+def flaws_of(experiment: Experiment, begun: Iterable[Variant]) -> dict[str, dict[str, float]]:
+    """The flaws of the test sets; runs that have begun know them, else all texts are read."""
+    splits, train = experiment.test_sets.keys(), experiment.train
+    for variant in begun:
+        if splits <= variant.flaws.keys():
+            return variant.flaws
+    names = ("source-lang", "target-lang") if experiment.kind is Kind.TRANSLATION else ()
+    return find_flaws(Path(experiment.data), [train[n] for n in names if n in train], splits)
+
+
+# --- what all commands in a folder share ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What all runs of a comparison share."""
+
+    data: str
+    data_digest: str
+    task: str
+    tune: str  # names of tuned options
+    effort: Options  # a budget, or where trainings end
+    baseline: str  # the architecture that others are compared with
+
+
+def share(experiment: Experiment) -> Shared:
+    limits = ("max-epoch", "max-update")
+    effort = {name: str(value) for name, value in experiment.train.items() if name in limits}
+    return Shared(
+        data=experiment.data,
+        data_digest=experiment.data_digest,
+        task=experiment.task,
+        tune=" ".join(sorted(experiment.tune)),
+        effort={"budget": clock(60 * experiment.budget)} if experiment.budget else effort,
+        baseline=experiment.baseline,
+    )
+
+
+def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Experiment:
+    """An experiment as a folder continues it, before its trials.
+
+    The first command in the folder decides the seed that tunes, and the baseline unless another one
+    is asked for.
+
+    Raises:
+        ValueError: the folder has something else than comparisons of this version, or was begun
+            with other data, another task, effort or baseline, or other tuned options.
+    """
+    check_version(out)
+    ours = (COMPARISON, f"*/{COMPARISON}", f"*/*/{COMPARISON}")
+    others = any(not path.name.startswith(".") for path in out.glob("*"))
+    if others and not any(any(out.glob(pattern)) for pattern in ours):
+        raise ValueError(
+            f"--out {out}: it has files, but no {COMPARISON}; give a new folder, such as "
+            f"--out {find_free_name(out)}"
+        )
+    if not begun:
+        baseline = experiment.baseline or next(iter(experiment.architectures))
+        return replace(experiment, baseline=baseline, tuning_seed=experiment.seeds[0])
+    kept, seed = read_yaml(out / COMPARISON, Shared), find_tuning_seed(begun.values())
+    joined = replace(experiment, baseline=experiment.baseline or kept.baseline, tuning_seed=seed)
+    then, now = (
+        {**dict(data=s.data, task=s.task, tune=s.tune, baseline=s.baseline), **s.effort}
+        for s in (kept, share(joined))
+    )
+    changes = find_changes(then, now)
+    if kept.data == joined.data and kept.data_digest != joined.data_digest:
+        changes += (f"the files of {kept.data} have changed",)
+    if changes:
+        raise ValueError(explain_changes(out, ", ".join(changes)))
+    return joined
+
+
+# --- what runs of the same size share ------------------------------------------------------------
+
+
+def check_settings(begun: Mapping[Path, Variant], variants: Iterable[Variant], out: Path) -> None:
+    """Check that runs have begun with the settings that are asked for.
+
+    Variants of one trial differ in the values of tuned options alone.
+
+    Raises:
+        ValueError: they have not; the message has what differs, and the folders to delete.
+    """
+    asked = {variant.trial_label: variant for variant in variants}
+    told: dict[str, dict[str, None]] = {}  # architectures, by what has changed
+    folders = []
+    for folder, variant in begun.items():
+        now = asked.get(variant.trial_label, variant)
+        changes = find_changes(settings(variant), settings(now))
+        if variant.code != now.code:
+            changes += ("the files of its plugin have changed",)
+        if changes:
+            folders.append(str(folder))
+            told.setdefault(", ".join(changes[:MOST_NAMED]), {})[variant.architecture] = None
+    if told:
+        differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in told.items())
+        remedy = f"delete {' '.join(folders)} to train anew, or "
+        raise ValueError(explain_changes(out, differences, remedy))
+
+
+def settings(variant: Variant) -> Options:
+    """What variants of one trial have in common, but for where the package is."""
+    evaluate = {f"evaluate {k}": v for k, v in variant.evaluate.items() if k not in BATCHING}
+    evaluate |= {f"score {split}": line for split, line in variant.score.items()}
+    evaluate["splits"] = " ".join(sorted(variant.test_sets))
+    evaluate["bleu-tokenize"] = variant.bleu_tokenize
+    tuned = dict.fromkeys(variant.tried)
+    return {"average": str(variant.average), **variant.options, **evaluate, "user-dir": "", **tuned}
+
+
+def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """What has changed of some options, which are compared as they are typed."""
+
+    def show(value: object) -> str:
+        words = to_words({"option": value})
+        return words[-1] if len(words) > 1 else "set" if words else ""
+
+    return name_differences(
+        {name: (show(then.get(name)), show(now.get(name))) for name in {**then, **now}}
+    )
+
+
+def explain_changes(out: Path, changes: str, remedy: str = "") -> str:
+    return (
+        f"{out} was begun with other settings ({changes}); {remedy}give another folder, such as "
+        f"--out {find_free_name(out)}"
+    )

@@ -1,0 +1,345 @@
+"""The report of a comparison: its results as tables and pictures, in Markdown and HTML."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+from statistics import fmean
+
+from jinja2 import Environment
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
+
+from fairseq_odeformers.files import markdown_table, replacing
+from fairseq_odeformers.models.common.kinds import Kind
+from odeformers.commands import to_words
+
+from .figures import draw_learning_curves, draw_quality
+from .notes import (
+    LEAVES_OPEN,
+    REMARK,
+    RULES_OUT,
+    Judged,
+    Note,
+    different_defaults,
+    find_majority,
+    judge,
+    parse_tuned,
+)
+from .results import BEST_CHECKPOINT, RESULTS, Comparison, clock, lock, name_time, read_comparison
+from .scores import score_outputs
+from .statistics import Difference, count_decimals, over_seeds
+
+PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
+UNITS = {
+    Kind.TRANSLATION: "label-smoothed, bits per token",
+    Kind.CLASSIFICATION: "bits per example",
+    Kind.LANGUAGE_MODEL: "bits per token",
+    Kind.MASKED_LM: "bits per token",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: warnings, a table, lines of Markdown, and a picture in a file."""
+
+    title: str = ""
+    warnings: Sequence[str] = ()
+    table: Sequence[Sequence[str]] = ()  # the header first
+    lines: Sequence[str] = ()
+    figure: Figure | None = None
+    picture: str = ""  # its file
+
+
+def write_report(out: Path, baseline: str = "") -> str:
+    """Write ``report.md`` with its pictures, and ``report.html``, of the runs in a folder.
+
+    Args:
+        baseline: the architecture that the others are compared with; by default as the runs say.
+
+    Returns:
+        ``report.md``.
+    """
+    known = (out / RESULTS).is_file()  # another folder stays as it is
+    with lock(out / PAGE) if known else nullcontext():
+        sections = [*make_sections(read_comparison(out, baseline))]
+        files = {each.picture: to_png(each.figure) for each in sections if each.figure}
+        page = to_page(sections)
+        files |= {PAGE: page.encode(), DOCUMENT: to_html(sections, files).encode()}
+        for name, content in files.items():
+            with replacing(out / name) as path:
+                path.write_bytes(content)
+    return page
+
+
+# --- pages -----------------------------------------------------------------------------
+
+
+def to_png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=110)
+    return file.getvalue()
+
+
+def to_page(sections: Sequence[Section]) -> str:
+    """The report as Markdown; its pictures are files beside it."""
+    return "\n".join(["# Comparison\n", *map(to_markdown, sections)])
+
+
+def to_markdown(section: Section) -> str:
+    parts = [f"## {section.title}\n"] if section.title else []
+    if section.warnings:
+        parts.append(f"**{' '.join(section.warnings)}**\n")
+    if section.table:
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in section.table]
+        parts.append(markdown_table(cells))
+    if section.lines:
+        parts.append("  \n".join(section.lines))
+    if section.figure:
+        parts.append(f"![{section.title}]({section.picture})")
+    return "\n".join(parts) + "\n"
+
+
+def to_html(sections: Sequence[Section], pictures: Mapping[str, bytes]) -> str:
+    """The report as one HTML file with all pictures, by their names, in it."""
+    environment = Environment(autoescape=True)
+    environment.tests["figure"] = re.compile(r"[+-]?\d").match
+    environment.filters |= {
+        "inline": mark_code,
+        "breakable": let_break,
+        "embedded": lambda name: base64.b64encode(pictures[name]).decode(),
+    }
+    text = files("odeformers.compare").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    return environment.from_string(text).render(sections=sections)
+
+
+def mark_code(line: str) -> Markup:
+    """A line of Markdown, which has no other marks than backticks."""
+    parts = str(escape(line)).split("`")
+    return Markup("".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts)))
+
+
+def let_break(text: str) -> Markup:
+    """A name that may break after its parts."""
+    return Markup(re.sub("([_-])", r"\1<wbr>", str(escape(text))))
+
+
+# --- sections --------------------------------------------------------------------------
+
+
+def make_sections(comparison: Comparison) -> Iterator[Section]:
+    """All parts of the report."""
+    row, count, unit = comparison.rows[0], len(comparison.runs), UNITS[comparison.kind]
+    models = "1 model" if count == 1 else f"{count} models"
+    lines = [f"{models} for {comparison.kind.purpose}, data `{row.data}`."]
+    if row.environment:
+        lines.append(f"Environment: {row.environment}.")
+    yield Section(lines=lines)
+    of_trainings, judged = judge(comparison)
+    yield give_verdict(of_trainings, judged)
+    yield describe_trainings(comparison, unit, of_trainings)
+    if comparison.candidates:
+        yield describe_tuning(comparison)
+    for each in judged:
+        table = each.table
+        yield compare_scores(each)
+        if printed := [row for row in comparison.printed if row.place == table.first.place]:
+            rows = [[f"{row.architecture}, seed {row.seed}", row.printed] for row in printed]
+            yield Section(table=[["run", printed[0].metric], *rows])
+        if table.checkpoint == BEST_CHECKPOINT:
+            figure = draw_quality(table.main, each.statistics.errors)
+            title, picture = f"{table.metric} against cost", f"quality-{table.split}.png"
+            yield Section(title, figure=figure, picture=picture)
+    trained = [row for row in chain(*comparison.trained.values()) if row.learning]
+    if trained:
+        figure = draw_learning_curves(trained, unit)
+        yield Section("Learning curves", figure=figure, picture="curves.png")
+    yield describe_options(comparison)
+
+
+def give_verdict(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
+    """What the differences from the baseline come to, and the notes that bear on it."""
+    lines = [] if judged else ["No model has been scored."]
+    for each in judged:
+        table, differences = each.table, each.statistics.differences
+        if others := [name for name in table.main if name != table.baseline]:
+            notes = (note for note in (*of_trainings, *each.notes) if note.kind == LEAVES_OPEN)
+            unsettled = {name for note in notes for name in note.subjects}
+            told = [
+                explain(name, differences.get(name), bool({name, table.baseline} & unsettled))
+                for name in others
+            ]
+            place = f"{table.split}, {table.checkpoint}"
+            lines.append(f"{place}, {table.metric} against {table.baseline}: {'; '.join(told)}.")
+    places: dict[Note, list[str]] = {note: [] for note in of_trainings}
+    for each in judged:
+        for note in each.notes:
+            places.setdefault(note, []).append(f"{each.table.split}, {each.table.checkpoint}")
+    told = {
+        note: f"{' and '.join(at)}: {note.sentence}" if 0 < len(at) < len(judged) else note.sentence
+        for note, at in places.items()
+        if note.kind != REMARK
+    }
+    warnings = [sentence for note, sentence in told.items() if note.kind == RULES_OUT]
+    lines += [sentence for note, sentence in told.items() if note.kind != RULES_OUT]
+    return Section("Verdict", warnings, lines=lines)
+
+
+def explain(name: str, difference: Difference | None, unsettled: bool) -> str:
+    """A model's difference from the baseline in words, which a note may leave undecided."""
+    if difference is None:
+        return f"{name} is not compared"
+    if not difference.excludes_zero:
+        return f"{name} is undecided, {difference}"
+    better = "better" if difference.mean > 0 else "worse"
+    if unsettled:
+        return f"{name} is {better} over these seeds, {difference}, but undecided"
+    return f"{name} is {better}, {difference}"
+
+
+def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
+    """A table of rows, which have their cells by column; a column without any is left out."""
+    columns = dict.fromkeys(name for row in rows for name, cell in row.items() if cell)
+    return [[*columns], *([row.get(name, "") for name in columns] for row in rows)]
+
+
+def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note]) -> Section:
+    """Sizes, costs and validations, and what to keep in mind when they are compared."""
+    trained = [*chain(*comparison.trained.values())]
+    rows = []
+    for name, (one, *others) in comparison.runs.items():
+        runs = comparison.trained.get(name, [])
+        row: dict[str, str] = {
+            "architecture": name,
+            "parameters": f"{one.parameters:,}",
+            "seeds": str(len(runs)),
+            "unfinished": "; ".join(f"seed {r.seed}: {r.state}" for r in (one, *others) if r.state),
+            "budget": clock(60 * one.budget) if one.budget else "",
+        }
+        if runs:
+            row["updates"] = f"{fmean(run.updates or 0 for run in runs):,.0f}"
+            row[name_time(trained)] = clock(fmean(run.cost for run in runs))
+            if runs[0].cpu_seconds:
+                row["time on the clock"] = clock(fmean(run.seconds or 0 for run in runs))
+            speeds = [run.tokens / run.cost for run in runs if run.tokens and run.cost]
+            row[f"tokens per {name_time(trained, 'second')}"] = (
+                f"{fmean(speeds):,.0f}" if speeds else ""
+            )
+            if curves := [run.learning for run in runs if run.learning]:
+                losses = {
+                    f"validation loss ({unit})": [curve.loss[curve.best] for curve in curves],
+                    "training loss, last full epoch": [curve.train_loss[-1] for curve in curves],
+                }
+                row |= {column: over_seeds(values, 3) for column, values in losses.items()}
+            if (metric := runs[0].validated) != "loss":
+                values = [run.validation or 0 for run in runs]
+                row[f"validation {metric}"] = over_seeds(values, count_decimals(metric))
+        rows.append(row)
+    lines = []
+    if any(len(runs) > 1 for runs in comparison.trained.values()):
+        lines.append(
+            "± gives the standard deviation over seeds, brackets the 95% interval of the mean, "
+            "with three seeds or more, unless all are equal."
+        )
+    if trained and trained[0].validation_texts:
+        lines.append(
+            f"Best checkpoints are chosen by the {trained[0].validated} on "
+            f"{trained[0].validation_texts:,} validation texts."
+        )
+    lines += [note.sentence for note in notes if note.kind == REMARK]
+    return Section("Trainings", table=table_of(rows), lines=lines)
+
+
+def describe_tuning(comparison: Comparison) -> Section:
+    """What was tried with the first seed, and what was chosen."""
+    rows = []
+    for row in comparison.candidates:
+        cells = {"architecture": row.architecture, **parse_tuned(row.tuned)}
+        cells["updates"] = f"{row.updates or 0:,}"
+        if row.validation is not None:
+            digits = count_decimals(row.validated)
+            cells[f"best validation {row.validated}"] = over_seeds([row.validation], digits)
+        chosen = comparison.runs[row.architecture][0].tuned
+        cells[""] = "chosen" if row.trained and chosen == row.tuned else ""
+        cells["unfinished"] = "" if row.trained else row.state
+        rows.append(cells)
+    told = f"All candidates were trained with seed {comparison.candidates[0].seed}."
+    return Section("Tuning", table=table_of(rows), lines=[told])
+
+
+def compare_scores(judged: Judged) -> Section:
+    """The scores on a split, with tests against the baseline, seed by seed, and remarks on them."""
+    table, statistics = judged.table, judged.statistics
+    digits, rows = count_decimals(table.metric, table.first.texts), []
+    for name, runs in table.main.items():
+        row: dict[str, str] = {"architecture": name, "seeds": str(len(runs))}
+        for metric, scores in table.scores.items():
+            if name in scores:
+                row[metric] = over_seeds([each.value for each in scores[name]], digits)
+        row["seed by seed"] = ", ".join(over_seeds([each.value], digits) for each in runs)
+        if error := statistics.errors.get(name):
+            row["± over texts"] = f"{error:.{digits}f}"
+        difference = statistics.differences.get(name, "")
+        row[f"{table.metric} against {table.baseline}"] = str(difference)
+        tested = statistics.p_values.get(name, {})
+        all_seeds = [*tested] == [each.seed for each in runs]
+        p_values = (f"{p:.3f}" if all_seeds else f"seed {s}: {p:.3f}" for s, p in tested.items())
+        row[f"p against {table.baseline}"] = ", ".join(p_values)
+        paper = json.loads(runs[0].paper or "{}")
+        rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper.items()})
+    if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:
+        targets = table.first.outputs.reference
+        name, _ = find_majority(table.first.outputs)
+        always = score_outputs(targets, [name] * len(targets))
+        always = {m: over_seeds([always[m]], digits) for m in always if m in table.scores}
+        rows.append({"architecture": f"always {name}", **always})
+    firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
+    lines = [f"{row.metric}: `{row.signature}`" for row in firsts if row.signature]
+    if statistics.errors:
+        lines.append(
+            f"± over texts: the 95% interval of a score over the {table.first.texts:,} texts."
+        )
+    if statistics.differences:
+        lines.append(
+            "Differences: positive is better. Brackets: Welch's 95% interval over the seeds, from "
+            "three on unless one side's are all equal; not corrected for several comparisons."
+        )
+    if tests := sum(map(len, statistics.p_values.values())):
+        corrected = f", corrected by Holm's method for {tests} tests" if tests > 1 else ""
+        lines.append(f"p-values: {statistics.test}, seed by seed{corrected}.")
+    lines += [note.sentence for note in judged.notes if note.kind == REMARK]
+    return Section(f"{table.split}, {table.checkpoint}", (), table_of(rows), lines)
+
+
+def describe_options(comparison: Comparison) -> Section:
+    """The options of all trainings and evaluations, and the others for each architecture."""
+    rows = {name: runs[0] for name, runs in comparison.runs.items()}
+    given = {name: json.loads(row.options or "{}") for name, row in rows.items()}
+    first, *others = given.values()
+    shared = {k: v for k, v in first.items() if all(other.get(k) == v for other in others)}
+    cells = []
+    for name, row in rows.items():
+        own = {k: v for k, v in given[name].items() if k not in shared}
+        defaults = different_defaults(row, rows[comparison.baseline])
+        cells.append(
+            {
+                "architecture": name,
+                "its own options": shlex.join(to_words(own)),
+                "defaults that differ": ", ".join(f"{k} {v}" for k, v in defaults.items()),
+                "size": row.size,
+            }
+        )
+    row = rows[comparison.baseline]
+    lines = [f"All trainings: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
+    if row.evaluation not in ("", "{}"):
+        lines.append(f"All evaluations: `{shlex.join(to_words(json.loads(row.evaluation)))}`")
+    return Section("Options", table=table_of(cells), lines=lines)

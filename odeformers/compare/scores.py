@@ -1,0 +1,339 @@
+"""Scores: what the log and the outputs of a run come to.
+
+fairseq's programs print translations and perplexities, ``odeformers predict`` a table of classes.
+Here they become :class:`Scores`, and a training's log becomes a learning curve; rows have both.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from fairseq_odeformers.data.classification import macro_f1
+from fairseq_odeformers.files import naming_faults, read_lines
+from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.models.common.papers import family_of
+from fairseq_odeformers.text.detokenize import RESTORED, choose_references, make_detokenizer
+from odeformers.commands import log_stats
+
+from .results import (
+    BEST_CHECKPOINT,
+    CLOCK,
+    CPU,
+    Curve,
+    Predictions,
+    Row,
+    write_curve,
+    write_predictions,
+)
+from .variant import Variant
+
+# --- logs of fairseq-train with --log-format json ------------------------------------------------
+
+TAIL = 20_000  # bytes at the end of a log that tell its progress
+
+
+def read_log(
+    path: Path, metric: str = "loss", maximize: bool = False, subset: str = "valid"
+) -> tuple[Curve, dict[str, Any]]:
+    """The learning curve of a log, and columns of its row, as far as it has been validated.
+
+    Where an interrupted training repeats an epoch, the last counts.
+
+    Args:
+        path: it may still grow, or not be there yet.
+        metric: of a validation, which chooses the best checkpoint; the loss does where a validation
+            lacks it.
+        subset: the name of the validation set.
+    """
+    valid, ends = {}, {}
+    for line in read_lines(path) if path.exists() else ():
+        if stats := log_stats(line, subset):
+            valid[int(stats[f"{subset}_num_updates"])] = stats
+        if stats := log_stats(line, "train"):
+            ends[int(stats["train_num_updates"])] = stats
+    if not ends or not valid:
+        return Curve(), {}
+    updates, epochs = sorted(valid), sorted(ends)
+
+    def of_train(name: str) -> np.ndarray:
+        return np.array([float(ends[end].get(f"train_{name}", math.nan)) for end in epochs])
+
+    def of_valid(name: str) -> list[float]:
+        return [float(valid[update].get(f"{subset}_{name}", math.nan)) for update in updates]
+
+    def until_validations(of_epochs: np.ndarray) -> np.ndarray:
+        return np.interp(updates, [0, *epochs], [0, *np.cumsum(of_epochs)])
+
+    if any(f"{subset}_{metric}" not in stats for stats in valid.values()):
+        metric, maximize = "loss", False
+    cpu, tokens = map(until_validations, (of_train(CPU), of_train("wpb") * np.diff([0, *epochs])))
+    known = bool(np.isfinite(cpu[-1]))  # of a GPU it is not
+    clock = of_train(CLOCK)  # which fairseq-train's own log lacks
+    clock = until_validations(np.where(np.isfinite(clock), clock, of_train("train_wall")))
+    train_loss = of_train("loss")
+    if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
+        train_loss[-1] = train_loss[-2]
+    train_losses = np.interp(updates, epochs, train_loss).tolist()
+    values, sign = of_valid(metric), 1 if maximize else -1
+    ranks = [sign * v if math.isfinite(v) else -math.inf for v in values]
+    best = len(ranks) - 1 - int(np.argmax(ranks[::-1]))  # fairseq keeps the last of equal ones
+    seconds = (cpu if known else clock).tolist()
+    return Curve(updates, seconds, of_valid("loss"), values, train_losses, best), {
+        "updates": updates[-1],
+        "seconds": float(clock[-1]),
+        "cpu_seconds": float(cpu[-1]) if known else None,
+        "tokens": float(tokens[-1]) if np.isfinite(tokens[-1]) else None,
+        "validated": metric,
+        "maximized": maximize,
+        "validation": values[best],
+    }
+
+
+def read_progress(path: Path, subset: str = "valid") -> dict[str, Any]:
+    """The newest epoch, updates, validation loss and updates per second at the end of a log.
+
+    Args:
+        subset: the name of the validation set.
+    """
+    progress: dict[str, Any] = {"updates": 0}
+    if path.exists():
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL))
+            lines = file.read().decode(errors="replace").split("\n")
+        for line in lines:
+            for kind, prefix in (("train_inner", ""), (subset, f"{subset}_")):
+                if stats := log_stats(line, kind):
+                    shown = {"epoch": "epoch", "loss": f"{subset}_loss", "ups": "ups"}
+                    progress |= {key: str(stats[n]) for key, n in shown.items() if n in stats}
+                    progress["updates"] = int(stats[f"{prefix}num_updates"])
+    return progress
+
+
+# --- outputs -----------------------------------------------------------------------------------
+
+# sacrebleu's tokenizers, and the modules that they need.
+MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
+UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
+LINE = re.compile(r"([STH])-(\d+)\t(?:.*\t)?(.*)")  # of a hypothesis, after its probability
+ANEW = "remove it, and compare makes it anew"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of a checkpoint on a split, the one that counts first."""
+
+    values: dict[str, float]
+    predictions: Predictions | None = None
+    signatures: Mapping[str, str] = field(default_factory=dict)  # how scores were computed
+
+
+def bleu_tokenizer(language: str) -> str:
+    """sacrebleu's tokenizer of a language: 13a divides text at spaces, which some do not have.
+
+    Japanese and Korean are divided into words where sacrebleu's extra for them is installed.
+    """
+    language = re.split(r"[^a-z]", language.lower())[0]
+    if language == "zh":
+        return "zh"
+    tokenizer, module = MORPHEMES.get(language, ("", ""))
+    if tokenizer and find_spec(module):
+        return tokenizer
+    return "char" if tokenizer or language in UNSPACED else "13a"
+
+
+def score_translations(
+    path: Path,
+    language: str,
+    references: Sequence[str] | None = None,
+    tokenize: str | None = None,
+) -> Scores:
+    """BLEU and chrF of translations that fairseq-generate has printed.
+
+    Args:
+        language: of the translations, which are detokenised.
+        references: the test set as published; by default, as the data have it, detokenised. See
+            :func:`.choose_references`.
+        tokenize: sacrebleu's tokenizer for BLEU; by default :func:`bleu_tokenizer` chooses it.
+    """
+    printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
+    for line in read_lines(path):
+        if match := LINE.fullmatch(line):
+            printed[match[1]].setdefault(int(match[2]), match[3])  # the best of several is first
+    order = sorted(printed["H"])
+    if not order or (printed["T"] and sorted(printed["T"]) != order):
+        raise ValueError(f"{path} has no translations, or not of all sentences; {ANEW}")
+    detokenize = make_detokenizer(language)
+    sources, tokens = ([printed[kind].get(n, "") for n in order] for kind in "ST")
+    texts = [detokenize(printed["H"][n]) for n in order]
+    of_data = [*map(detokenize, tokens)]
+    references = list(references or of_data)
+    if len(references) != len(texts):
+        raise ValueError(
+            f"{path} has {len(texts):,} translations, but there are {len(references):,} references"
+        )
+    references, restored = choose_references(tokens, references, detokenize)
+    lowercase = not any(text != text.lower() for text in of_data)
+    bleu = BLEU(lowercase=lowercase, tokenize=tokenize or bleu_tokenizer(language))
+    metrics = {"BLEU": bleu, "chrF": CHRF(lowercase=lowercase)}
+    values = {name: each.corpus_score(texts, [references]).score for name, each in metrics.items()}
+    share = f"|{RESTORED}:{restored / len(texts):.1%}" if restored else ""
+    signatures = {name: f"{each.get_signature().format()}{share}" for name, each in metrics.items()}
+    return Scores(values, Predictions(sources, references, texts, []), signatures)
+
+
+def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
+    """Accuracy and the mean over the classes of F1, in percent, of a table of ``predict``.
+
+    Args:
+        texts: what was classified, all of it.
+    """
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    for number, row in enumerate(rows, start=2):
+        classes = row.get("target"), row.get("prediction")
+        if None in row or not all(row.get(f"p({name})") for name in classes):
+            raise ValueError(
+                f"{path}, line {number} is not the prediction of a labelled text; remove the file, "
+                "and compare makes it anew"
+            )
+    if not rows:
+        raise ValueError(f"{path} has no predictions; {ANEW}")
+    targets, outputs = ([row[name] for row in rows] for name in ("target", "prediction"))
+    shares = [float(row[f"p({row['target']})"]) for row in rows]
+    sources = list(texts or (f"example {row['id']}" for row in rows))
+    if len(sources) != len(rows):
+        raise ValueError(
+            f"{path} has {len(rows):,} predictions, but there are {len(sources):,} texts; {ANEW}"
+        )
+    return Scores(score_outputs(targets, outputs), Predictions(sources, targets, outputs, shares))
+
+
+def score_outputs(targets: Sequence[str], outputs: Sequence[str]) -> dict[str, float]:
+    """Accuracy and macro-F1 of classes."""
+    right, given = np.array(targets), np.array(outputs)
+    return {
+        "accuracy": 100 * float((given == right).mean()),
+        "macro-F1": macro_f1(right, given),
+    }
+
+
+def score_language_model(path: Path) -> Scores:
+    """The perplexity that fairseq-eval-lm has logged."""
+    text = path.read_text(encoding="utf-8")
+    match = re.search(r"Perplexity: ([\d.]+)", text)
+    if match is None or "Evaluated 0 tokens" in text:
+        raise ValueError(f"{path} has no perplexity; {ANEW}")
+    return Scores({Kind.LANGUAGE_MODEL.score: float(match[1])})
+
+
+# --- texts of the data -------------------------------------------------------------------------
+
+
+def read_texts(path: Path) -> list[str]:
+    """The texts of a file, one per line or binarised."""
+    if path.suffix != ".idx":
+        return list(read_lines(path))
+    with naming_faults(path):
+        dictionary = Dictionary.load(str(path.with_name("dict.txt")))
+        dataset = MMapIndexedDataset(str(path.with_suffix("")))
+        # Word pieces that continue a word begin with ##.
+        return [dictionary.string(tokens.tolist()).replace(" ##", "") for tokens in dataset]
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"
+SCORE = ".score"  # the suffix of what a recipe's own command prints
+BEST, AVERAGED = "checkpoint_best", "averaged"  # names of checkpoints
+KNOWN = (  # columns of a row that a variant has
+    *("baseline", "task", "data", "environment", "command", "begun", "architecture", "tuned"),
+    *("seed", "size", "parameters", "budget", "validation_texts"),
+)
+CHECKPOINTS = {BEST: BEST_CHECKPOINT, AVERAGED: "average of the last {} checkpoints"}
+
+
+def make_rows(variant: Variant, folder: Path, state: str = "") -> list[Row]:
+    """The rows of a run, with its learning curve and its predictions as files in its folder.
+
+    Args:
+        state: what the run lacks. If it lacks something, outputs that cannot be scored have no
+            rows.
+
+    Raises:
+        ValueError: an output cannot be scored, or the log cannot be read.
+    """
+    metric = variant.options.get("best-checkpoint-metric", "loss")
+    maximize = bool(variant.options.get("maximize-best-checkpoint-metric"))
+    with naming_faults(folder / TRAIN_LOG):
+        curve, trained = read_log(folder / TRAIN_LOG, metric, maximize, variant.valid_subset)
+    row = Row(
+        **{name: getattr(variant, name) for name in KNOWN},
+        run=folder.name,
+        state=state,
+        family=family_of(variant.options.get("arch", variant.architecture)),
+        options=json.dumps(variant.options),
+        defaults=json.dumps(variant.defaults),
+        evaluation=json.dumps(variant.evaluate),
+        epoch_updates=variant.epoch_updates or None,
+        **trained,
+    )
+    if trained:
+        write_curve(folder / CURVE, curve)
+        row = replace(row, curve=f"{folder.name}/{CURVE}")
+    rows = [row]
+    faulty = (OSError, ValueError) if state else ()
+    for split, checkpoint in product(variant.test_sets, CHECKPOINTS):
+        outputs = folder / f"{checkpoint}.{split}.{variant.output_suffix}"
+        if outputs.exists():
+            name = CHECKPOINTS[checkpoint].format(variant.average)
+            place = replace(row, split=split, checkpoint=name, **variant.flaws.get(split, {}))
+            with suppress(*faulty), naming_faults(outputs):
+                rows += score_rows(variant, place, outputs, variant.test_sets[split])
+    return rows
+
+
+def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> list[Row]:
+    """The rows of a checkpoint on a split, for each of its scores.
+
+    Args:
+        row: of the training, with the checkpoint and the split.
+        texts: the file of the references or texts of the split.
+    """
+    given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None
+    if variant.kind is Kind.TRANSLATION:
+        language = variant.options["target-lang"]
+        scores = score_translations(outputs, language, given, variant.bleu_tokenize)
+    elif variant.kind is Kind.CLASSIFICATION:
+        scores = score_classes(outputs, given)
+    else:
+        scores = score_language_model(outputs)
+    row = replace(row, paper=json.dumps(variant.paper) if variant.paper else "")
+    if scores.predictions:
+        path = outputs.with_suffix(".csv")
+        write_predictions(path, scores.predictions)
+        place = {"predictions": f"{row.run}/{path.name}"}
+        row = replace(row, texts=len(scores.predictions.output), **place)
+    rows = [
+        replace(row, metric=metric, score=value, signature=scores.signatures.get(metric, ""))
+        for metric, value in scores.values.items()
+    ]
+    printed = outputs.with_suffix(SCORE)
+    for line in read_lines(printed) if printed.exists() else ():
+        rows.append(replace(row, metric=variant.score.get(row.split, ""), printed=line))
+    return rows

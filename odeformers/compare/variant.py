@@ -1,0 +1,316 @@
+"""Variants: the architectures of an experiment at each value of tuned options.
+
+A variant is the record of all that determines a run, which keeps it as ``run.yaml``. Its options
+are parsed by fairseq's own parsers, so that a wrong one ends no run later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import tasks
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
+from fairseq.tasks import TASK_REGISTRY, FairseqTask
+from omegaconf import DictConfig
+
+from fairseq_odeformers.blame import blaming
+from fairseq_odeformers.files import naming_faults, sha256
+from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.models.common.sizes import (
+    default_options,
+    option_names,
+    size_options,
+    split_sizes,
+)
+from fairseq_odeformers.options import hyphenate, underscore
+from odeformers import PLUGIN, user_dir
+from odeformers.check.command import require
+from odeformers.commands import Options, to_words
+from odeformers.dataless import make_config
+from odeformers.parsers import raise_errors, training_parser
+from odeformers.predict import make_parser
+
+from .experiment import Experiment, name_options
+from .results import find_kind
+
+PACKAGES = {"fairseq", PLUGIN}  # a plugin is another one
+BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
+# Options of a training that an evaluation repeats: fairseq takes the task from its command line,
+# and guesses the languages.
+REPEATED = {
+    Kind.TRANSLATION: (
+        *("source-lang", "target-lang"),
+        *("max-source-positions", "max-target-positions", "truncate-source"),
+    ),
+    Kind.LANGUAGE_MODEL: BLOCKS,
+    Kind.MASKED_LM: BLOCKS,
+}
+# A share such as 10% is taken of these until the trial has counted the updates.
+PROVISIONAL_UPDATES = 1000
+LEAST_WRONG_RATE = 1.0  # of Adam, from which on a training cannot but diverge
+# The ends of options that do not change the size of a model, and hardly the time of an update.
+COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An architecture at one value of each tuned option, with all that determines its runs.
+
+    The fields from ``parameters`` on are known when it has been tried.
+    """
+
+    architecture: str  # its name in tables
+    seed: int  # of a run; until then the one that options are tuned with
+    task: str
+    data: str
+    options: Options  # of fairseq-train, without the seed and the folder
+    data_digest: str = ""  # of its files
+    code: str = ""  # a digest of the plugin's files that it depends on
+    tried: Options = field(default_factory=dict)  # the values of tuned options
+    evaluate: Options = field(default_factory=dict)  # options of the evaluation
+    average: int = 0
+    # The splits to evaluate on, each with the file of its references or texts, if there is one.
+    test_sets: dict[str, str | None] = field(default_factory=dict)
+    score: dict[str, str] = field(default_factory=dict)  # a recipe's own commands, by split
+    bleu_tokenize: str | None = None
+    paper: dict[str, float] = field(default_factory=dict)
+    baseline: str = ""
+    budget: float | None = None  # minutes
+    parameters: int = 0  # that are trained
+    updates: int = 0
+    epoch_updates: int = 0  # of one epoch
+    update_seconds: float = 0.0  # of an update, on average
+    validation_texts: int | None = None  # that choose the best checkpoint, if they are texts
+    size: str = ""  # how its width was chosen
+    defaults: Options = field(default_factory=dict)  # other options of the model
+    environment: str = ""
+    command: str = ""  # when the command that planned it was started
+    begun: str = ""
+    # What makes scores on a split misleading: columns of its rows.
+    flaws: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def arch(self) -> str:
+        return self.options["arch"]
+
+    @property
+    def kind(self) -> Kind:
+        return find_kind(self.task)
+
+    @property
+    def label(self) -> str:
+        """The name among all variants, with which the folders of its runs begin."""
+        return self.architecture + name_options(self.tried)
+
+    @property
+    def trial_label(self) -> str:
+        """The name that it shares with variants of its size whose updates take as long."""
+        tried = {name: v for name, v in self.tried.items() if not name.endswith(COST_FREE)}
+        return self.architecture + name_options(tried)
+
+    @property
+    def tuned(self) -> str:
+        """The values of tuned options in a text."""
+        return " ".join(f"{name} {value}" for name, value in self.tried.items())
+
+    @property
+    def valid_subset(self) -> str:
+        """The validation set that chooses the best checkpoint: the first one of the training."""
+        return str(self.options.get("valid-subset", "valid")).split(",")[0]
+
+    @property
+    def output_suffix(self) -> str:
+        """Of the file of predictions: a table of classes, or what fairseq prints."""
+        return "tsv" if self.kind is Kind.CLASSIFICATION else "out"
+
+    @property
+    def seconds(self) -> float:
+        """Of a training, as planned."""
+        return 60 * self.budget if self.budget else self.updates * self.update_seconds
+
+    def change(self, **changes: Any) -> Variant:
+        """The variant with other options, by their names with underscores; None removes one."""
+        options = {**self.options, **{hyphenate(name): v for name, v in changes.items()}}
+        return replace(self, options={n: v for n, v in options.items() if v is not None})
+
+    @cached_property
+    def cfg(self) -> DictConfig:
+        """The configuration that ``fairseq-train`` makes of the options."""
+        options = {**resolve_shares(self.options, PROVISIONAL_UPDATES), "user-dir": None}
+        line = training_words(self.data, options)
+        cfg = make_config(parse_args_and_arch(training_parser(), line))
+        rates = cfg.optimization.lr
+        if min(rates) <= 0:
+            raise ValueError(f"--lr {options['lr']}: give a rate above 0")
+        if str(options.get("optimizer")).startswith("adam") and max(rates) >= LEAST_WRONG_RATE:
+            raise ValueError(f"--lr {options['lr']}: give Adam a rate below 1, such as 1e-3")
+        return cfg
+
+    def build(self) -> tuple[FairseqTask, BaseFairseqModel]:
+        """The task and the model of the options, in its initial state."""
+        torch.manual_seed(1)
+        task = tasks.setup_task(self.cfg.task)
+        return task, task.build_model(self.cfg.model)
+
+    def parse_evaluation(self, split: str) -> Any:
+        """What the program of an evaluation makes of its words: a namespace or a config."""
+        evaluate = {"path": "checkpoint", "user-dir": None}
+        _, *words = evaluation_words(self, split, **evaluate)
+        with naming_faults("evaluate", "is refused"):
+            if self.kind is Kind.CLASSIFICATION:
+                return raise_errors(make_parser()).parse_args(words[1:])
+            translates = self.kind is Kind.TRANSLATION
+            parser = raise_errors(get_generation_parser() if translates else get_eval_lm_parser())
+            args = parse_args_and_arch(parser, words)
+        return convert_namespace_to_omegaconf(args)
+
+    def find_defaults(self) -> Options:
+        """The options of the model that nobody has set, at their values."""
+        names = (name for name in default_options(self.arch) if hyphenate(name) not in self.options)
+        values = {name: getattr(self.cfg.model, name, None) for name in sorted(names)}
+        return {hyphenate(name): str(value) for name, value in values.items() if value is not None}
+
+
+def make_variants(experiment: Experiment) -> list[Variant]:
+    """All variants of an experiment, with their options parsed.
+
+    A plugin's architectures have to pass ``odeformers check``.
+    """
+    variants = []
+    for name in experiment.architectures:
+        for values in itertools.product(*experiment.tune.values()):
+            tried = dict(zip(experiment.tune, values))
+            typed = typed_name(name, experiment.architectures[name])
+            called = " ".join([typed, *(f"--tune {key}={value}" for key, value in tried.items())])
+            with naming_faults(called, "cannot be trained"), blaming():
+                variants.append(make_variant(experiment, name, tried))
+    of_plugin = {each.architecture: each.arch for each in variants if each.code}
+    for name, arch in of_plugin.items() if experiment.check else ():
+        _, own = split_sizes({**experiment.architectures[name], "arch": None})
+        with naming_faults(name, "cannot be trained"), blaming():
+            require(arch, *to_words(own), task=experiment.task)
+    return variants
+
+
+def typed_name(name: str, own: Options) -> str:
+    """An architecture as ``--archs`` has it: its name in tables, or with options in brackets."""
+    options = {key: value for key, value in own.items() if key != "arch"}
+    if not options or name != (arch := own.get("arch", name)) + name_options(options):
+        return name
+    return f"'{arch}[{' '.join(to_words(options))}]'"
+
+
+def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
+    """The variant of an architecture at some values of tuned options."""
+    options = resolve_options(experiment, name, {**experiment.architectures[name], **tried})
+    variant = Variant(
+        architecture=name,
+        seed=experiment.tuning_seed,
+        task=experiment.task,
+        data=experiment.data,
+        options=options,
+        data_digest=experiment.data_digest,
+        code=digest_plugin(experiment, options["arch"]),
+        tried=tried,
+        evaluate=experiment.evaluate,
+        average=experiment.average,
+        test_sets=experiment.test_sets,
+        score=experiment.score,
+        bleu_tokenize=experiment.bleu_tokenize or None,
+        paper=experiment.paper.get(name, {}),
+        baseline=experiment.baseline,
+        budget=experiment.budget,
+        command=experiment.command,
+    )
+    variant.cfg  # noqa: B018  parses the options
+    return variant
+
+
+def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
+    """The options of an architecture, the experiment's among them.
+
+    A shared one is left out where the model does not have it or does not support it.
+    """
+    arch = own.get("arch", name)
+    shared = {key: value for key, value in experiment.shared.items() if supports(arch, key)}
+    neutral, chosen = split_sizes({**experiment.train, **own})
+    sizes, given = (
+        {underscore(key): value for key, value in options.items()}
+        for options in (experiment.sizes, chosen)
+    )
+    sizes = size_options(arch, {**sizes, **neutral}, given)
+    options = {"arch": arch, **{hyphenate(key): size for key, size in sizes.items()}, **shared}
+    options |= {**chosen, "user-dir": experiment.plugin or str(user_dir().resolve())}
+    return {
+        key: value.replace("{arch}", arch) if isinstance(value, str) else value
+        for key, value in options.items()
+        if value is not None
+    }
+
+
+def supports(arch: str, option: str) -> bool:
+    """Whether an architecture has an option, and does not refuse it."""
+    unsupported = getattr(ARCH_MODEL_REGISTRY[arch], "unsupported", {})
+    name = option_names(arch).get(hyphenate(option))
+    return name is not None and name not in unsupported
+
+
+def digest_plugin(experiment: Experiment, arch: str) -> str:
+    """A digest of the plugin's Python files, if architecture, task or criterion are its own."""
+    parts = [ARCH_MODEL_REGISTRY[arch], ARCH_CONFIG_REGISTRY[arch]]
+    parts += [TASK_REGISTRY.get(experiment.task)]
+    parts += [CRITERION_REGISTRY.get(experiment.train.get("criterion"))]
+    packages = {part.__module__.partition(".")[0] for part in parts if part}
+    if experiment.plugin is None or packages <= PACKAGES:
+        return ""
+    folder = Path(experiment.plugin)
+    digests = (f"{p.relative_to(folder)} {sha256(p)}\n" for p in sorted(folder.rglob("*.py")))
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def resolve_shares(options: Options, updates: int) -> Options:
+    """Options with shares of a training, such as ``10%``, replaced by numbers of updates."""
+    return {
+        name: max(1, round(float(value[:-1]) / 100 * updates))
+        if isinstance(value, str) and re.fullmatch(r"[\d.]+%", value)
+        else value
+        for name, value in options.items()
+    }
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def training_words(data: str, options: Options, **more: object) -> list[str]:
+    """The words after ``fairseq-train``; *more* has ``seed`` and ``save-dir``.
+
+    By default fairseq leaves up to seven examples out of every validation, and starts a process per
+    epoch that reads batches. Such processes stay, and from time to time torch waits for five
+    seconds for each of them.
+    """
+    fixed = {"required-batch-size-multiple": 1, "num-workers": 0}
+    return [data, *to_words({**fixed, **options, **more})]
+
+
+def evaluation_words(variant: Variant, split: str, **more: object) -> list[str]:
+    """The command that predicts a split; *more* has the ``path`` of the checkpoint."""
+    options, evaluate = variant.options, {**variant.evaluate, **more}
+    words: Options = {"user-dir": options.get("user-dir")}
+    if variant.kind is Kind.CLASSIFICATION:
+        words |= {"split": split, **evaluate}
+        return ["odeformers", "predict", variant.data, *to_words(words)]
+    program = "fairseq-generate" if variant.kind is Kind.TRANSLATION else "fairseq-eval-lm"
+    words |= {name: options[name] for name in REPEATED[variant.kind] if name in options}
+    # With its default of 8, fairseq leaves out up to seven examples.
+    words |= {"gen-subset": split, "required-batch-size-multiple": 1}
+    return [program, variant.data, *to_words({**words, **evaluate})]

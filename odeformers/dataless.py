@@ -1,0 +1,113 @@
+"""Tasks without data, for the models that ``check`` and ``benchmark`` build."""
+
+import copy
+import re
+from argparse import Namespace
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from fairseq import options
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, FairseqTask
+from fairseq.tasks.language_modeling import LanguageModelingTask
+from fairseq.tasks.masked_lm import MaskedLMTask
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from fairseq.tasks.translation import TranslationTask
+from omegaconf import DictConfig, OmegaConf
+
+from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.models.common.kinds import Kind
+
+from .parsers import training_parser
+
+COMPOSED: dict[str, DictConfig] = {}  # by the options of all parts but the model
+FOLLOWED = re.compile(r"\$\{(\w+)\.(\w+)\}")  # the option whose value another one has by default
+
+
+def parse(kind: Kind, *words: str) -> Namespace:
+    """What ``fairseq-train`` reads from a line for the default task of a kind."""
+    line = ["unused", "--task", kind.tasks[0], *words]
+    return options.parse_args_and_arch(training_parser(), line)
+
+
+def make_config(args: Namespace) -> DictConfig:
+    """The configuration that ``fairseq-train`` makes of what it has read from a line.
+
+    Hydra composes it in a third of a second; lines that differ in options of the model alone share
+    what it has composed.
+    """
+    declared = find_dataclasses(args)
+    if None in declared.values():  # a part without a dataclass is all of *args*
+        return convert_namespace_to_omegaconf(args)
+    own, *others = ({item.name for item in fields(part)} for part in declared.values())
+    left_out = own.difference(*others) | {"arch"}
+    rest = {name: value for name, value in vars(args).items() if name not in left_out}
+    key = repr(sorted(rest.items()))
+    if key not in COMPOSED:
+        COMPOSED[key] = convert_namespace_to_omegaconf(Namespace(**rest))
+    config = copy.deepcopy(COMPOSED[key])
+    config.model = make_parts(args).model
+    return config
+
+
+def find_dataclasses(args: Namespace) -> dict[str, Any]:
+    """The dataclasses of the parts of a configuration, first the model's."""
+    parts: dict[str, Any] = {
+        "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
+        "task": TASK_DATACLASS_REGISTRY.get(args.task),
+    }
+    for name in ("criterion", "optimizer", "lr_scheduler"):
+        parts[name] = REGISTRIES[name]["dataclass_registry"].get(getattr(args, name))
+    common = {item.name: item.type for item in fields(FairseqConfig) if is_dataclass(item.type)}
+    return {**parts, **common}
+
+
+def make_parts(args: Namespace) -> Namespace:
+    """The parts ``model``, ``task`` and ``criterion`` of the configuration, from what was read.
+
+    Hydra, which composes the whole, takes a third of a second, most of the time that it takes to
+    build a small model. A part without a dataclass is *args*, as fairseq has it.
+    """
+    parts: dict[str, Any] = {
+        "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
+        "task": TASK_DATACLASS_REGISTRY.get(args.task),
+        "criterion": CRITERION_DATACLASS_REGISTRY.get(args.criterion),
+    }
+    names = {"model": args.arch, "task": args.task, "criterion": args.criterion}
+    declared = {part: cls for part, cls in parts.items() if cls is not None}
+    values: dict[str, Any] = {part: cls.from_namespace(args) for part, cls in declared.items()}
+    followed = [pair for cfg in values.values() for pair in FOLLOWED.findall(repr(vars(cfg)))]
+    for part, name in followed:  # an option of another part
+        if part not in declared and name in vars(args):
+            values.setdefault(part, {})[name] = getattr(args, name)
+    config = OmegaConf.create(values)
+    for part in parts:
+        if part in declared:
+            config[part]._name = names[part]
+            plain = OmegaConf.to_container(config[part], resolve=True, enum_to_str=True)
+            parts[part] = OmegaConf.create(plain)
+        else:
+            parts[part] = args
+    return Namespace(**parts)
+
+
+def make_task(kind: Kind, cfg: DictConfig, vocabulary: int) -> FairseqTask:
+    """The default task of a kind, with made-up words.
+
+    Args:
+        cfg: the task's part of a configuration.
+        vocabulary: the number of words, without fairseq's special symbols.
+    """
+    words = make_dictionary(f"word{index}" for index in range(vocabulary))
+    if kind is Kind.TRANSLATION:
+        return TranslationTask(cfg, words, words)
+    if kind is Kind.LANGUAGE_MODEL:
+        return LanguageModelingTask(cfg, words, words)
+    if kind is Kind.MASKED_LM:
+        return MaskedLMTask(cfg, words)
+    labels = make_dictionary(str(index) for index in range(cfg.num_classes))
+    return SentencePredictionTask(cfg, words, labels)

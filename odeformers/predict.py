@@ -1,0 +1,287 @@
+"""Writes the predictions of a trained classifier for a split of its data, or for lines of text.
+
+``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also
+prints the accuracy; ``... --text FILE`` takes one text per line, and ``... --text`` standard input.
+``odeformers predict RTE-bin --path ... --glue-submission`` writes what GLUE's server takes.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import torch
+from fairseq import utils
+from scipy.stats import binomtest
+from tqdm import tqdm
+
+from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
+from fairseq_odeformers.files import naming_faults
+from fairseq_odeformers.inference.classifier import Classifier, average_probabilities
+from fairseq_odeformers.inference.hub import load_classifier, read_each
+from fairseq_odeformers.inference.texts import encode_lines, read_texts, write_table
+from fairseq_odeformers.options import add_user_dir, output_path, positive_int
+from fairseq_odeformers.parser import Parser, did_you_mean
+
+GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
+SCORED = "STS-B"  # the only one without classes
+MAX_SCORE = 5  # of STS-B; a data set's targets are divided by it
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
+    parser = Parser(
+        prog="odeformers predict",
+        description="Write a classifier's predictions for a split, with its accuracy, or for lines "
+        "of text.",
+    )
+    parser.add_argument(
+        "data", help="data set, as given to fairseq-train; --text needs only its dictionaries"
+    )
+    parser.add_argument(
+        "--path",
+        required=True,
+        help="checkpoint; several, separated by colons, average their probabilities",
+    )
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--split", help="split to classify (default: test)")
+    source.add_argument(
+        "--text",
+        metavar="FILE",
+        nargs="?",
+        const="-",
+        help="file with one text per line, instead of a split (default: standard input)",
+    )
+    source.add_argument(
+        "--glue-submission",
+        action="store_true",
+        help="write predictions for the test sets of a GLUE task, in folder TASK-bin, to the "
+        "folder --output (default: the current one) as TASK.tsv (MNLI: MNLI-m.tsv, MNLI-mm.tsv)",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=output_path,
+        help="table of predictions; its column id counts from 0, as fairseq does (default: none; "
+        "with --text standard output)",
+    )
+    parser.add_argument(
+        "--batch-size",
+        metavar="N",
+        type=positive_int,
+        default=32,
+        help="texts per batch (default: %(default)s)",
+    )
+    parser.add_argument("--truncate", action="store_true", help="truncate texts that are too long")
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add_user_dir(parser)
+    return parser
+
+
+def main(arguments=None) -> None:
+    """The command line."""
+    args = make_parser().parse_args(arguments)
+    files = glue_files(args.data) if args.glue_submission else {}
+    if args.output and args.output.is_dir() != args.glue_submission:
+        kind = "an existing folder" if args.glue_submission else "a file, not a folder"
+        raise ValueError(f"--output {args.output}: give {kind}")
+    cuts = {"shorten_method": "truncate"} if args.truncate else {}
+    if f"{SCORED}.tsv" in files.values():
+        return predict_scores(args, cuts)
+    source = None if args.text is None else read_texts(args.text)
+    classifier = load_classifier(args.path, args.data, **cuts)
+    if torch.cuda.is_available() and not args.cpu:
+        classifier.cuda()
+    if args.glue_submission:
+        for split, name in files.items():
+            predict_glue(classifier, split, (args.output or Path()) / name, args.batch_size)
+    elif source is None:
+        predict_split(classifier, args.split or "test", args)
+    else:
+        predict_texts(classifier, *source, args)
+
+
+def glue_files(data: str) -> dict[str, str]:
+    """The names that GLUE gives the predictions of each test set of a task, ``TASK-bin``."""
+    task = Path(data).name.removesuffix("-bin")
+    if task not in GLUE:
+        known = ", ".join(f"{name}-bin" for name in GLUE)
+        raise ValueError(f"--glue-submission: {data} is not called {known}")
+    if task == "MNLI":
+        return {"test": "MNLI-m.tsv", "test1": "MNLI-mm.tsv"}
+    return {"test": f"{task}.tsv"}
+
+
+def predict_glue(classifier: Classifier, split: str, path: Path, batch_size: int) -> None:
+    """Write the predictions of a test set, in its order, as GLUE's server takes them."""
+    ids, _, probs = probabilities(classifier.task, classifier.models, split, batch_size)
+    labels = [classifier.classes[index] for index in probs.argmax(1).tolist()]
+    write_table([["index", "prediction"], *zip(map(str, ids.tolist()), labels)], path)
+
+
+def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
+    """Write STS-B's scores of the test set, from 0 to 5, as GLUE's server takes them.
+
+    Raises:
+        ValueError: a checkpoint is not of a regression.
+    """
+    device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+    task, models = None, []
+    for checkpoint in read_each(args.path):
+        if not checkpoint.regression:
+            raise ValueError(
+                f"{checkpoint.path} was not trained with --regression-target, as {SCORED} needs; "
+                "see its part of examples/macaron/glue.yaml"
+            )
+        model, task, _ = checkpoint.build(args.data, task, **cuts)
+        models.append(model.eval().to(device))
+    ids, _, values = outputs(task, models, "test", args.batch_size, mean_outputs)
+    scores = (MAX_SCORE * values).clamp(0, MAX_SCORE)
+    rows = ((str(number), f"{score:.3f}") for number, score in zip(ids.tolist(), scores.tolist()))
+    write_table([["index", "prediction"], *rows], (args.output or Path()) / f"{SCORED}.tsv")
+
+
+def mean_outputs(models, task, net_input: dict) -> torch.Tensor:
+    """The only output (B) of the head of a regression, averaged over the models."""
+    head = task.cfg.classification_head_name
+    each = [
+        model(**net_input, features_only=True, classification_head_name=head)[0].float().view(-1)
+        for model in models
+    ]
+    return torch.stack(each).mean(0)
+
+
+def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) -> None:
+    """Write the table of a split, and print the accuracy; only a test set may lack labels."""
+    task, classes = classifier.task, classifier.classes
+    ids, targets, probs = probabilities(task, classifier.models, split, args.batch_size)
+    if targets is None:
+        check_unlabelled(Path(task.cfg.data, "label", split), ".idx", ".bin")
+    if args.output:
+        truth = [""] * len(ids) if targets is None else [classes[index] for index in targets]
+        labels = [classes[index] for index in probs.argmax(1)]
+        shares = (dict(zip(classes, row)) for row in probs.tolist())
+        rows = zip(ids.tolist(), truth, labels, shares)
+        write_predictions("target", classes, rows, args.output)
+    if targets is not None:
+        predictions = probs.argmax(1)
+        correct, total = int((predictions == targets).sum()), len(targets)
+        low, high = binomtest(correct, total).proportion_ci(method="wilson")
+        print(
+            f"{split}: accuracy {100 * correct / total:.2f}% "
+            f"(95% interval {100 * low:.2f}-{100 * high:.2f}%), {correct:,} of {total:,}; "
+            f"macro-F1 {macro_f1(targets.numpy(), predictions.numpy()):.2f}%"
+        )
+
+
+def predict_texts(
+    classifier: Classifier, name: str, texts: list[str], args: argparse.Namespace
+) -> None:
+    """Write number, text, prediction and probabilities of each line, which has no label.
+
+    A text that is empty or too long has no prediction, and no probabilities. A tab or a carriage
+    return would end the column or the row, and is refused.
+
+    Args:
+        name: the file of the texts, in messages.
+    """
+
+    def encode(text: str, place: str) -> list[torch.Tensor]:
+        if "\t" in text:
+            column = 2 if text.partition("\t")[0] in classifier.classes else "N"
+            raise ValueError(f"a tab; give the column of texts alone (cut -f {column})")
+        if "\r" in text:
+            raise ValueError("a carriage return; remove it")
+        return classifier.encode(text, place)
+
+    inputs = [tokens or [] for tokens in encode_lines(encode, texts, name)]
+    if count := sum(not text.strip() for text in texts):
+        what = "is empty and has" if count == 1 else "are empty and have"
+        print(f"{name}: {count:,} of {len(texts):,} texts {what} no class", file=sys.stderr)
+    results = classifier.classify_tokens(inputs, args.batch_size)
+    rows = [(number, text, *result) for number, (text, result) in enumerate(zip(texts, results))]
+    write_predictions("text", classifier.classes, rows, args.output)
+
+
+def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
+    """Load a split; its batches, on the device of the models, without what is too long for them."""
+    task.load_dataset(split)
+    iterator = task.get_batch_iterator(
+        task.dataset(split),
+        max_sentences=batch_size,
+        max_positions=utils.resolve_max_positions(
+            task.max_positions(), *(model.max_positions() for model in models)
+        ),
+        ignore_invalid_inputs=True,
+    ).next_epoch_itr(shuffle=False)
+    device = next(models[0].parameters()).device
+    for batch in tqdm(iterator, split, unit=" batches", mininterval=1, disable=None):
+        yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
+
+
+def naming_split(task, split: str):
+    """:func:`~fairseq_odeformers.files.naming_faults` for a split; the task parity has no data.
+
+    Raises:
+        FileNotFoundError: the data have other splits alone.
+    """
+    data = getattr(task.cfg, "data", None) or "the task"
+    languages = re.compile(r"(\.[^.]+-[^.]+\.[^.]+)?\.idx")
+    splits = sorted({languages.sub("", path.name) for path in Path(data).rglob("*.idx")})
+    if splits and split not in splits:
+        remedy = did_you_mean(split, splits) or "give one of them"
+        raise FileNotFoundError(f"--split {split}: {data} has {', '.join(splits)}; {remedy}")
+    return naming_faults(data, f"has no whole {split}")
+
+
+def probabilities(task, models, split, batch_size):
+    """The examples of a split in the order of the data.
+
+    Returns:
+        Their numbers (N) from 0, their classes (N), or None if these are not known, and the
+        probabilities of the classes (N, K), averaged over the models.
+    """
+    ids, targets, probs = outputs(task, models, split, batch_size, average_probabilities)
+    classes = len(classes_of(task))
+    if targets is not None and not 0 <= targets.min() <= targets.max() < classes:
+        raise ValueError(f"{split} has labels beyond the {classes} classes")
+    return ids, targets, probs
+
+
+@torch.no_grad()
+def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor]):
+    """What *compute* makes of models, a task and a batch, for a split in the order of the data.
+
+    Returns:
+        Numbers (N) and targets (N) as :func:`probabilities` returns them, and values (N, ...).
+    """
+    ids, targets, values = [], [], []
+    with naming_split(task, split):
+        for sample in batches(task, split, models, batch_size):
+            ids.append(sample["id"].view(-1))
+            if "target" in sample:
+                targets.append(sample["target"].view(-1))
+            values.append(compute(models, task, sample["net_input"]))
+    ids = torch.cat(ids).cpu() if ids else torch.empty(0)
+    total = len(task.dataset(split))
+    if not total:
+        raise ValueError(f"{split} of {task.cfg.data} has no examples; give another --split")
+    if len(ids) < total:
+        raise ValueError(
+            f"{total - len(ids):,} of {total:,} inputs of {split} are longer than the "
+            "--max-positions of the training; use --truncate, or train with --task "
+            "long_range_arena or --shorten-method truncate"
+        )
+    order = ids.argsort()
+    targets = torch.cat(targets).cpu()[order] if targets else None
+    return ids[order], targets, torch.cat(values).cpu()[order]
+
+
+def write_predictions(name: str, classes: list[str], rows: Iterable[tuple], path) -> None:
+    """Write a table of numbers, texts or targets, predictions and their probabilities."""
+    table = [["id", name, "prediction", *(f"p({label})" for label in classes)]]
+    for number, text_or_target, prediction, shares in rows:
+        columns = [f"{share:.6f}" for share in shares.values()] or [""] * len(classes)
+        table.append([str(number), text_or_target, prediction, *columns])
+    write_table(table, path)

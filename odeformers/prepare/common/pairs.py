@@ -1,0 +1,338 @@
+"""Pairs of sentences: from raw parallel text to a folder that ``fairseq-train`` reads.
+
+The steps follow fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
+training pairs by length, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
+dictionary. The splits are ``train``, ``valid``, and test sets whose names begin with ``test``.
+"""
+
+import logging
+import re
+import shutil
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from sacremoses import MosesPunctNormalizer
+
+from fairseq_odeformers.data.binarised import count_examples
+from fairseq_odeformers.files import read_lines
+from fairseq_odeformers.text.detokenize import choose_references, make_detokenizer
+from fairseq_odeformers.text.moses import make_moses_tokenizer
+
+from . import tokens
+from .checks import check_data
+from .command import add_number, make_parser, parse_options, preparing, show_progress, step
+from .corpus import Corpus, Files, fingerprint_each
+
+logger = logging.getLogger(__name__)
+
+SPACES = 0.01  # a warning from here on: the share of test texts whose spaces do not come back
+MUCH = 0.1  # a warning if a larger share of the training pairs is left out
+EVALUATION = (".sgm", ".xml")  # endings of evaluation sets of WMT and of IWSLT
+SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
+POSITIONS = 1024  # subwords of a sentence that fairseq's models take by default
+
+Pair = tuple[str, str]
+
+
+def read_published(path: Path) -> Iterator[str]:
+    """The lines of a file, or the segments of an evaluation set: one ``<seg id="...">`` per line.
+
+    Entities such as ``&amp;`` stay as published.
+    """
+    for line in read_lines(path):
+        if path.suffix not in EVALUATION:
+            yield line
+        elif "<seg id" in line:
+            yield SEGMENT_TAG.sub("", line)
+
+
+def read_sentences(path: Path) -> Iterator[str]:
+    """The same, with the training text's apostrophe, the typewriter's, in segments."""
+    published = read_published(path)
+    return map(replace_apostrophes, published) if path.suffix in EVALUATION else published
+
+
+def replace_apostrophes(text: str) -> str:
+    return text.replace("’", "'")
+
+
+def read_documents(
+    documents: Mapping[str, Sequence[Sequence[str]]],
+    files: Files,
+    sentences: Callable[[Path], Iterable[str]] = read_sentences,
+) -> dict[str, Iterator[Pair]]:
+    """The pairs of each split, but of those whose files are missing.
+
+    Args:
+        documents: of each split; a document is the names of two files.
+        sentences: yields the sentences of a file.
+    """
+    return {
+        split: chain.from_iterable(pair_up(files[a], files[b], sentences) for a, b in pairs)
+        for split, pairs in documents.items()
+        if files.keys() >= {*chain(*pairs)}
+    }
+
+
+def pair_up(
+    first: Path, second: Path, sentences: Callable[[Path], Iterable[str]] = read_lines
+) -> Iterator[Pair]:
+    """The pairs of two files.
+
+    Raises:
+        ValueError: one has more lines than the other, or both are empty.
+    """
+    number = 0
+    pairs = zip_longest(sentences(first), sentences(second))
+    for number, (source, target) in enumerate(pairs, start=1):
+        if source is None or target is None:
+            shorter, longer = (first, second) if source is None else (second, first)
+            raise ValueError(
+                f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has more; "
+                "line N of one has to translate line N of the other"
+            )
+        yield source, target
+    if not number:
+        raise ValueError(f"{first} and {second} are empty; give one sentence per line")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Writes a parallel corpus.
+
+    Attributes:
+        langs: source and target language.
+        bpe_operations: merges of the joint byte-pair encoding, learned on the training pairs; None
+            to fit them to these pairs.
+        lowercase: whether to lower-case the text.
+        normalized_splits: splits whose text first goes through the Moses punctuation normaliser and
+            has its non-printing characters replaced by spaces.
+        aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
+        max_tokens: longest side of a training pair.
+        max_ratio: largest ratio between the lengths of the two sides of a training pair.
+        clean_byte_pairs: whether these lengths are counted in subwords, not in Moses tokens. The
+            encoding is then learned before the cleaning.
+        valid_interval: N, if every N-th cleaned training pair goes to ``valid``, in a corpus that
+            has no such split.
+    """
+
+    langs: tuple[str, str]
+    bpe_operations: int | None
+    lowercase: bool = True
+    normalized_splits: tuple[str, ...] = ()
+    aggressive_hyphens: bool = False
+    max_tokens: int = 175
+    max_ratio: float = 1.5
+    clean_byte_pairs: bool = False
+    valid_interval: int | None = None
+
+    def write(
+        self,
+        read: Callable[[], Mapping[str, Iterable[Pair]]],
+        inputs: dict[str, Any],
+        out: Path,
+        workers: int,
+    ) -> None:
+        """Tokenise, clean, encode and binarise a parallel corpus.
+
+        The pairs of ``valid`` and test sets are all kept, so that they stay aligned with the text:
+        fairseq translates an empty line like any other, but ``fairseq-generate`` needs
+        ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
+
+        Args:
+            read: returns the pairs of each split; called only if a step has to read them.
+            inputs: all that determines the pairs, as JSON values.
+            out: folder with a folder for the result of each step: ``tokenized``, ``plain``,
+                ``codes``, ``bpe`` and ``data-bin``. Its file ``code`` is the byte-pair encoding
+                for ``fairseq-interactive --bpe subword_nmt --bpe-codes``.
+        """
+        tokenized, code = out / "tokenized", out / "codes" / "code"
+        all_inputs = {**inputs, **asdict(self)}
+        later = ["bpe_operations"]  # options that the tokenised text does not depend on
+        if self.clean_byte_pairs:
+            later += ["max_tokens", "max_ratio"]
+        text_inputs = {name: value for name, value in all_inputs.items() if name not in later}
+        tokenize = partial(self.tokenize, read, workers)
+        step("step 1 of 4: reading and tokenising", tokenized, text_inputs, tokenize)
+        train = [tokenized / f"train.{lang}" for lang in self.langs]
+        merges = self.bpe_operations
+        if merges is None:
+            merges = all_inputs["bpe_operations"] = tokens.fit_merges(train)
+        references = partial(self.write_references, read, tokenized)
+        plain_inputs = {**inputs, "langs": self.langs}
+        step("writing plain references", out / "plain", plain_inputs, references)
+
+        def learn(folder: Path) -> None:
+            tokens.learn_codes(tokens.count_words(train), merges, folder / code.name)
+
+        what = f"step 2 of 4: learning subwords (BPE, at most {merges:,} merges)"
+        step(what, code.parent, {**text_inputs, "bpe_operations": merges}, learn)
+        encode = partial(self.encode, tokenized, code, workers)
+        step("step 3 of 4: splitting words into subwords", out / "bpe", all_inputs, encode)
+        binarize = partial(self.binarize, out / "bpe", code, workers)
+        step("step 4 of 4: fairseq-preprocess", out / "data-bin", all_inputs, binarize)
+
+    def tokenize(self, read: Callable, workers: int, folder: Path) -> None:
+        """Write all splits in Moses tokens, cleaned if lengths are counted in these.
+
+        All pairs are read first: a bad line ends this before the minutes that the tokenising takes.
+        """
+        counts = Counter(split for split, _ in show_progress(tokens.flatten(read()), "reading"))
+        logger.info(", ".join(f"{count:,} {split}" for split, count in counts.items()) + " pairs")
+        rows = tokens.flatten(read())
+        pairs = tokens.map_rows(_make_tokenizer, (self,), rows, workers, "tokenising")
+        if not self.clean_byte_pairs:
+            pairs = self.clean(pairs)
+        tokens.write_rows(pairs, folder, self.langs)
+
+    def write_references(self, read: Callable, tokenized: Path, folder: Path) -> None:
+        """Write all pairs but those to train with as they come: references of translations.
+
+        Test sets whose spaces do not come back from their tokens are warned of.
+        """
+        splits = {split: pairs for split, pairs in read().items() if split != "train"}
+        tokens.write_rows(tokens.flatten(splits), folder, self.langs)
+        lang = self.langs[1]
+        detokenize = make_detokenizer(lang)
+        for path in sorted(folder.glob(f"test*.{lang}")):
+            published, of_tokens = list(read_lines(path)), read_lines(tokenized / path.name)
+            found, changed = choose_references(list(of_tokens), published, detokenize)
+            if changed and changed / len(published) >= SPACES:
+                line = next(n for n, text in enumerate(published) if text != found[n])
+                logger.warning(
+                    f"{path.stem}: {changed / len(published):.0%} of the texts in {lang} have "
+                    f"other spaces once they are detokenised, such as line {line + 1}: "
+                    f"{found[line]!r}; translations are compared with these"
+                )
+
+    def encode(self, tokenized: Path, code: Path, workers: int, folder: Path) -> None:
+        """Write all splits in subwords, cleaned if lengths are counted in subwords."""
+        rows = tokens.flatten(tokens.read_rows(tokenized, self.langs))
+        pairs = tokens.map_rows(_make_encoder, (code,), rows, workers, "encoding")
+        if self.clean_byte_pairs:
+            pairs = self.clean(pairs)
+        tokens.write_rows(pairs, folder, self.langs)
+
+    def binarize(self, bpe: Path, code: Path, workers: int, folder: Path) -> None:
+        """Run ``fairseq-preprocess``, and give test sets their names; fairseq counts them."""
+        source, target = self.langs
+        tests = sorted(path.stem for path in bpe.glob(f"test*.{source}"))
+        tokens.fairseq_preprocess(
+            *["--source-lang", source, "--target-lang", target, "--joined-dictionary"],
+            *["--trainpref", str(bpe / "train"), "--validpref", str(bpe / "valid")],
+            f"--testpref={','.join(str(bpe / split) for split in tests)}",
+            *["--destdir", str(folder), "--workers", str(workers)],
+        )
+        # From the last set down: the new name of one may be fairseq's name of a later one.
+        for number, split in reversed(list(enumerate(tests))):
+            for lang in self.langs:
+                for ending in (f".{source}-{target}.{lang}.{kind}" for kind in ("bin", "idx")):
+                    (folder / f"test{number or ''}{ending}").rename(folder / f"{split}{ending}")
+        shutil.copy(code, folder)
+        check_data(folder, POSITIONS)
+
+    def clean(self, rows: Iterable[tokens.SplitRow]) -> Iterator[tokens.SplitRow]:
+        """Leave out training pairs with an empty or long side or of very different lengths.
+
+        Of those that are kept, every ``valid_interval``-th goes to ``valid``.
+        """
+        unit = "subwords" if self.clean_byte_pairs else "tokens"
+        reasons = [
+            "with an empty side",
+            f"with more than {self.max_tokens} {unit}",
+            f"with a ratio above {self.max_ratio:g}",
+        ]
+        dropped, kept = Counter(), 0
+        for split, pair in rows:
+            shorter, longer = sorted(len(sentence.split()) for sentence in pair)
+            faults = shorter == 0, longer > self.max_tokens, longer > self.max_ratio * shorter
+            if split == "train" and any(faults):
+                dropped[reasons[faults.index(True)]] += 1
+                continue
+            if split == "train":
+                kept += 1
+                if self.valid_interval and kept % self.valid_interval == 0:
+                    split = "valid"
+            yield split, pair
+        total = kept + dropped.total()
+        left_out = "".join(f"; {dropped[reason]:,} {reason}" for reason in reasons)
+        logger.log(
+            logging.WARNING if kept < (1 - MUCH) * total else logging.INFO,
+            f"cleaning leaves {kept:,} of {total:,} training pairs; left out are {left_out[2:]}",
+        )
+        if kept < (least := self.valid_interval or 1):
+            raise ValueError(
+                f"cleaning leaves {kept} of {total} training pairs; needed are {least} or more. "
+                "For text without spaces between words, divide it into words first, or give a "
+                "larger --max-ratio"
+            )
+
+
+def _make_tokenizer(writer: Pairs) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
+    langs = writer.langs
+    normalizers = [MosesPunctNormalizer(lang) for lang in langs]
+    tokenizers = [make_moses_tokenizer(lang, writer.aggressive_hyphens) for lang in langs]
+
+    def tokenize_row(row: tokens.SplitRow) -> tokens.SplitRow:
+        split, pair = row
+        if split in writer.normalized_splits:
+            texts = (n.normalize(text) for n, text in zip(normalizers, pair))
+            pair = tuple(map(_replace_non_printing, texts))
+        texts = (tokenize_text(text) for tokenize_text, text in zip(tokenizers, pair))
+        return split, tuple(text.lower() if writer.lowercase else text for text in texts)
+
+    return tokenize_row
+
+
+def _replace_non_printing(text: str) -> str:
+    """*text* with a space for each character of the Unicode categories C (control, format, ...)."""
+    if text.isprintable():
+        return text
+    return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
+
+
+def _make_encoder(code: Path) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
+    encode_texts = tokens.make_bpe_encoder(code)
+    return lambda row: (row[0], encode_texts(row[1]))
+
+
+def prepare_pairs(
+    name: str, corpora: Sequence[Corpus[Pairs]], arguments: Sequence[str], published: int = 0
+) -> None:
+    """The command ``odeformers prepare {name}``; of several corpora, its argument chooses one.
+
+    Args:
+        published: about how many training pairs the paper that describes the corpus has.
+    """
+    pairs = {"-".join(corpus.writer.langs): corpus for corpus in corpora}
+    parser = make_parser(
+        name,
+        f"Prepare {name} for fairseq-train --task translation.",
+        out=f"data/{name}-{{pair}}" if len(pairs) > 1 else None,
+        source="archive (tar, zip) of the corpus, or folder with its files or its archives under "
+        "their published names (default: download the corpus)",
+    )
+    parser.set_defaults(pair=next(iter(pairs)))
+    if len(pairs) > 1:
+        parser.add_argument("pair", choices=pairs, help="source and target language")
+    merges = corpora[0].writer.bpe_operations
+    add_number(parser, "--bpe-operations", merges, "merges of the joint BPE")
+    args = parse_options(parser, arguments)
+    corpus = pairs[args.pair]
+    with preparing(args):
+        files = corpus.files(args.source, args.out)
+        writer = replace(corpus.writer, bpe_operations=args.bpe_operations)
+        inputs = {"raw": [*fingerprint_each(files).items()]}
+        writer.write(partial(corpus.read, files), inputs, args.out, args.workers)
+        count = count_examples(next(args.out.glob("data-bin/train.*.idx")))
+        if abs(count - published) > published / 10 > 0:
+            logger.warning(
+                f"train has {count:,} pairs, where the paper has about {published:,}: another "
+                "release of the corpus, or part of it?"
+            )

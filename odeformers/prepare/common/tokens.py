@@ -1,0 +1,168 @@
+"""Tokens of running text: subwords, and fairseq's binary files of words and subwords.
+
+A row is texts that belong together, such as a sentence and its translation, or two sentences and
+their label. Rows are streamed; only the vocabulary is held in memory.
+"""
+
+import io
+import logging
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, nullcontext, redirect_stderr
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fairseq.options import get_preprocessing_parser
+from fairseq_cli import preprocess
+
+from fairseq_odeformers.files import read_lines
+from fairseq_odeformers.text.raw_text import LONGEST_WORD, cut_words, read_codes
+
+from .command import show_progress
+
+logger = logging.getLogger(__name__)
+
+CHUNK_SIZE = 256  # rows that a process works on at a time, if they are small
+MAX_CACHED_WORDS = 200_000
+LEAST_MERGES, MOST_MERGES = 1000, 10000  # that fit a text by default
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Row = Sequence[str]
+SplitRow = tuple[str, Row]  # after the name of its split
+
+
+def map_rows(
+    make_function: Callable[..., Callable[[Item], Result]],
+    args: tuple[Any, ...],
+    rows: Iterable[Item],
+    workers: int,
+    label: str,
+    chunk_size: int = CHUNK_SIZE,
+) -> Iterator[Result]:
+    """Apply ``make_function(*args)`` to each row, with a progress bar; the results keep the order.
+
+    The function is made once in each of *workers* processes. A process works on *chunk_size* rows
+    at a time, and only a few chunks per process are read before the caller asks for their results.
+    One worker is this process.
+
+    Raises:
+        BrokenProcessPool: a process was killed, or could not make the function.
+        Exception: reading a row or applying the function to it raised this one.
+    """
+    rows = iter(show_progress(rows, label))
+    if workers == 1:
+        yield from map(make_function(*args), rows)
+        return
+    with ProcessPoolExecutor(workers, None, _make, (make_function, args)) as pool:
+        while block := list(islice(rows, 4 * workers * chunk_size)):
+            yield from pool.map(_apply, block, chunksize=chunk_size)
+
+
+def _make(make_function: Callable[..., Callable], args: tuple[Any, ...]) -> None:
+    global _function
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that has started this one ends it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _function = make_function(*args)
+
+
+def _apply(row: Any) -> Any:
+    return _function(row)
+
+
+def count_words(texts: Iterable[Path]) -> Counter[str]:
+    """The number of occurrences of each word in *texts*, but of those that are cut for length."""
+    lines = chain.from_iterable(map(read_lines, texts))
+    words = (word for line in lines for word in line.split(" "))
+    return Counter(word for word in words if 0 < len(word) <= LONGEST_WORD)
+
+
+def fit_merges(texts: Iterable[Path]) -> int:
+    """A third as many merges as texts have distinct words, within the bounds above.
+
+    More merges would make a token of each word, also of those that occur once. With fewer than
+    :data:`LEAST_MERGES`, which learning may not reach, tokens would hardly be longer than letters.
+    """
+    words: set[str] = set()
+    for line in chain.from_iterable(map(read_lines, texts)):
+        words.update(line.split(" "))
+        if len(words) >= 3 * MOST_MERGES:
+            break
+    merges = min(MOST_MERGES, max(LEAST_MERGES, len(words) // 3))
+    logger.info(f"--bpe-operations: at most {merges:,} merges, chosen by the size of the text")
+    return merges
+
+
+def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
+    """Write the codes of a joint byte-pair encoding, learned on words and their counts.
+
+    Raises:
+        ValueError: no word has two letters.
+    """
+    from subword_nmt.learn_bpe import learn_bpe
+
+    if not any(len(word) > 1 for word in words):
+        raise ValueError("no BPE merges: each word of the training text is a letter")
+    lines = [f"{word} {count}" for word, count in words.items()]
+    quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
+    with open(path, "w", encoding="utf-8") as file, quiet:
+        learn_bpe(lines, file, operations, is_dict=True)
+
+
+def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:
+    """A function that byte-pair encodes the texts of a row."""
+    bpe = read_codes(codes)
+
+    def encode(row: Row) -> Row:
+        if len(bpe.cache) > MAX_CACHED_WORDS:
+            bpe.cache.clear()
+        return tuple(bpe.segment(cut_words(text)) for text in row)
+
+    return encode
+
+
+def flatten(splits: Mapping[str, Iterable[Row]]) -> Iterator[SplitRow]:
+    """The rows of all splits."""
+    for split, rows in splits.items():
+        for row in rows:
+            yield split, row
+
+
+def write_rows(rows: Iterable[SplitRow], folder: Path, columns: Sequence[str]) -> None:
+    """Write rows to the files ``{split}.{column}``; a split may be without the last columns."""
+    with ExitStack() as stack:
+        files = {}
+        for split, row in rows:
+            if split not in files:
+                paths = [folder / f"{split}.{column}" for column, _ in zip(columns, row)]
+                files[split] = [
+                    stack.enter_context(open(path, "w", encoding="utf-8")) for path in paths
+                ]
+            for file, text in zip(files[split], row):
+                file.write(text + "\n")
+
+
+def read_rows(folder: Path, columns: Sequence[str]) -> dict[str, Iterator[Row]]:
+    """The rows of each split that :func:`write_rows` has written."""
+    splits = sorted(path.stem for path in folder.glob(f"*.{columns[0]}"))
+    paths = {split: [folder / f"{split}.{column}" for column in columns] for split in splits}
+    return {split: zip(*map(read_lines, filter(Path.exists, paths[split]))) for split in splits}
+
+
+def fairseq_preprocess(*argv: str) -> None:
+    """Run ``fairseq-preprocess``, without its log: a line per file, and one of all options."""
+    args = get_preprocessing_parser().parse_args(argv)
+    log = preprocess.logger
+    handlers = len(log.handlers)
+    log.setLevel(logging.WARNING)
+    try:
+        preprocess.main(args)
+    finally:
+        for handler in log.handlers[handlers:]:  # which writes preprocess.log
+            log.removeHandler(handler)
+            handler.close()
+    Path(args.destdir, "preprocess.log").unlink()

@@ -1,0 +1,246 @@
+"""Labelled text in word pieces: IMDb, AG News, and your tables.
+
+IMDb (Maas et al., 2011) has 25,000 film reviews for training and as many for testing, negative or
+positive. AG News (Zhang et al., 2015) has 120,000 and 7,600 news items of four subjects; the text
+is the title and the description. Neither has a validation set: a tenth of the training texts of
+each class, drawn at random, is held out. On IMDb its accuracy is higher than on the test set (for a
+bag of words by 1.3 points), because it shares films with the training set, which the test set does
+not. To choose the best epoch by the test set, as papers do, train with ``--valid-subset test``.
+
+Text becomes the pieces of an uncased BERT (Devlin et al., 2019) and ends with ``</s>``. Of BERT's
+special pieces, ``[CLS] [PAD] [SEP] [UNK]`` are fairseq's ``<s> <pad> </s> <unk>``, and ``[MASK]``
+is the ``<mask>`` that ``sentence_prediction`` adds when it loads the dictionary. So an embedding
+has as many rows as the vocabulary has pieces.
+"""
+
+import argparse
+import logging
+import os
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.files import is_blank, read_lines, sha256
+from fairseq_odeformers.text.word_pieces import (
+    SPECIAL,
+    learn_pieces,
+    load_tokenizer,
+    read_pieces,
+    write_normalization,
+)
+
+from .common.checks import fold
+from .common.command import (
+    add_number,
+    add_path,
+    fraction,
+    make_parser,
+    parse_options,
+    preparing,
+    step,
+)
+from .common.corpus import Corpus, Download, Files, fingerprint
+from .common.labels import POSITIONS, Encoded, Labels, hold_out
+from .common.tables import Text, read_labelled, split_quoted
+
+logger = logging.getLogger(__name__)
+
+VOCAB_SIZE = 30_522
+VALID_FRACTION = TEST_FRACTION = 0.1
+SEED = 1  # for the texts that are held out
+BATCH_SIZE = 1024  # texts that are encoded at a time
+
+
+Splits = dict[str, list[Text]]
+
+
+def read_imdb(path: Path) -> Iterator[Text]:
+    """A review is a file in a folder with the name of its class; ``<br />`` is a line break."""
+    yield path.parent.name, "\n".join(read_lines(path)).replace("<br />", "\n")
+
+
+AG_NEWS = {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"}
+
+
+def read_agnews(path: Path) -> Iterator[Text]:
+    """A quoted table of class, title and description."""
+    for number, row in split_quoted(path, read_lines(path), ","):
+        if len(row) != 3 or row[0] not in AG_NEWS:
+            fault = "expected class (1 to 4), title and description"
+            raise ValueError(f"{path}, line {number}: {fault}")
+        yield AG_NEWS[row[0]], " ".join(row[1:])
+
+
+def read_each(read: Callable[[Path], Iterator[Text]], files: Files) -> Splits:
+    """The texts of each split that has files; the first part of a file's name says which it is."""
+    splits: Splits = {}
+    for name, path in files.items():
+        if not (texts := list(read(path))):
+            raise ValueError(f"{path} has no texts")
+        splits.setdefault(name.split("/")[0].split(".")[0], []).extend(texts)
+    return splits
+
+
+IMDB = Download(
+    "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+    [f"{split}/{label}/[0-9]*.txt" for split in ("train", "test") for label in ("neg", "pos")],
+    "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+)
+AG_NEWS_URL = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv"
+AG_NEWS_FILES = [
+    Download(
+        f"{AG_NEWS_URL}/train.csv",
+        ["train.csv", "valid.csv"],
+        "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e",
+    ),
+    Download(
+        f"{AG_NEWS_URL}/test.csv",
+        ["test.csv"],
+        "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699",
+    ),
+]
+TABLES = Download("", [f"{split}.tsv|{split}.csv" for split in ("train", "valid", "test")])
+CORPORA = {
+    "imdb": Corpus([IMDB], partial(read_each, read_imdb), Labels(("neg", "pos"))),
+    "agnews": Corpus(
+        AG_NEWS_FILES,
+        partial(read_each, read_agnews),
+        Labels(tuple(AG_NEWS.values())),
+        optional=["valid.csv"],
+    ),
+    "tsv": Corpus([TABLES], read_labelled, Labels(()), optional=["valid.tsv|valid.csv"]),
+}
+SOURCE = (
+    "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "
+    "perhaps valid.tsv of lines CLASS<tab>TEXT (or .csv, CLASS,TEXT); test.tsv may have lines TEXT "
+    "alone; or one such file, to draw a test set from (default: download the published files)"
+)
+
+
+def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> None:
+    """Write the texts of each split as pieces of *vocab*.
+
+    Texts that become the same pieces, but have several classes, are warned of.
+    """
+    pieces = read_pieces(vocab)
+    dictionary = make_dictionary(piece for piece in pieces if piece not in SPECIAL)
+    tokenizer = load_tokenizer(vocab)
+    symbols = np.array([dictionary.index(piece) for piece in pieces])  # <unk> for other pieces
+
+    def encode(split: str) -> Iterator[Encoded]:
+        classes = defaultdict(set)  # by the pieces of their texts
+        for start in range(0, len(splits[split]), BATCH_SIZE):
+            batch = splits[split][start : start + BATCH_SIZE]
+            encodings = tokenizer.encode_batch_fast([text for _, text in batch])
+            for (label, _), encoding in zip(batch, encodings):
+                tokens = np.append(symbols[encoding.ids], dictionary.eos())
+                if encoding.ids:
+                    classes[tokens.tobytes()].add(label)
+                yield (tokens,), label
+        if count := sum(len(each) > 1 for each in classes.values()):
+            logger.warning(
+                f"{split}: {count:,} texts have several classes, at least once they are split into "
+                "word pieces; case, spaces and marks that --strip-accents drops tell none apart"
+            )
+
+    labels.write({split: encode(split) for split in splits}, dictionary, folder)
+
+
+def hold_out_texts(
+    texts: Sequence[Text], split: str, fraction: float, avoid: bool
+) -> tuple[list[Text], list[Text]]:
+    """Split off *fraction* of each class, drawn at random; both parts keep the order.
+
+    Args:
+        avoid: whether to draw texts that are there again, apart from case and spaces, last.
+    """
+    keys = [fold(text) if avoid else "" for _, text in texts]
+    counts, draw = Counter(keys), np.random.RandomState(SEED).permutation
+
+    def order(places: list[int]) -> list[int]:
+        return sorted(draw(places), key=lambda place: counts[keys[place]] > 1)
+
+    return hold_out(texts, (label for label, _ in texts), fraction, order, split)
+
+
+def prepare(corpus: Corpus[Labels], table: Path | None, args: argparse.Namespace) -> None:
+    """Write the binarised data, with the word pieces in ``vocab.txt``.
+
+    Args:
+        table: of yours, to be divided; otherwise the corpus has a test set.
+    """
+    if args.vocab:
+        read_pieces(args.vocab)
+    strip_accents = args.strip_accents or args.vocab is not None
+    files = {"train": table} if table else corpus.files(args.source, args.out)
+    shares = {"test": args.test_fraction} if table else {}
+    shares["valid"] = args.valid_fraction
+
+    def make(folder: Path) -> None:
+        splits = {split: list(texts) for split, texts in corpus.read(files).items()}
+        train = [(label, text) for label, text in splits["train"] if not is_blank(text)]
+        if dropped := len(splits["train"]) - len(train):
+            logger.info(f"dropped {dropped:,} empty training texts")
+        classes = corpus.writer.classes or sorted({label for label, _ in train})
+        for split, share in shares.items():
+            if split not in splits and share:
+                train, splits[split] = hold_out_texts(train, split, share, table is not None)
+        splits["train"] = train
+        pieces = folder / "vocab.txt"
+        if args.vocab:
+            shutil.copy(args.vocab, pieces)
+        else:
+            texts = [text for _, text in train]
+            learn_pieces(texts, args.vocab_size, pieces, strip_accents)
+        write_normalization(pieces, strip_accents)
+        labels = replace(corpus.writer, classes=classes, positions=POSITIONS)
+        write_pieces(splits, labels, pieces, folder)
+
+    inputs = {
+        "data": args.data,
+        "from": fingerprint(files),
+        "vocab": sha256(args.vocab) if args.vocab else args.vocab_size,
+        **{f"{split}_fraction": share for split, share in shares.items()},
+        "strip_accents": strip_accents,
+    }
+    step("dividing texts into word pieces", args.out / "data-bin", inputs, make)
+
+
+def main(arguments: Sequence[str]) -> None:
+    what = "Prepare labelled text for fairseq-train --task sentence_prediction."
+    parser = make_parser("text-classification", what, SOURCE, out="data/{data}")
+    parser.add_argument("data", metavar="DATA", choices=CORPORA, help=", ".join(CORPORA))
+    vocabulary = parser.add_mutually_exclusive_group()
+    what = "vocab.txt of an uncased BERT (default: learn word pieces on the training texts)"
+    add_path(vocabulary, "--vocab", what)
+    add_number(vocabulary, "--vocab-size", VOCAB_SIZE, "number of word pieces to learn")
+    what = (
+        "share of each class of the training texts to hold out if there is no validation file; 0 "
+        "for no validation set"
+    )
+    add_number(parser, "--valid-fraction", VALID_FRACTION, what, fraction)
+    what = f"the same for the test set, if --from is one table (default: {TEST_FRACTION})"
+    add_number(parser, "--test-fraction", None, what, fraction)
+    what = (
+        "drop accents and other marks, as BERT's uncased vocabulary needs it (implied by --vocab)"
+    )
+    parser.add_argument("--strip-accents", action="store_true", help=what)
+    args = parse_options(parser, arguments)
+    corpus = CORPORA[args.data]
+    if args.source is None and not corpus.downloads[0].url:
+        parser.error(f"{args.data} needs --from")
+    endings = [".tsv", ".csv", ".txt"] if args.data == "tsv" else []
+    table = corpus.one_text(args.source, *endings)
+    if table is None and args.test_fraction is not None:
+        parser.error("--test-fraction divides one table; the source has a test set")
+    if table and args.test_fraction is None:
+        args.test_fraction = TEST_FRACTION
+    os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
+    with preparing(args):
+        prepare(corpus, table, args)

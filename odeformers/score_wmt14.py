@@ -1,0 +1,106 @@
+"""BLEU of the output of ``fairseq-generate --remove-bpe`` on newstest2014, three ways.
+
+``tokenized``
+    The hypotheses are detokenised and tokenised again, without splitting at hyphens; the reference
+    is the test text of the preparation, tokenised alike. Equals Moses' ``multi-bleu.perl``.
+``compound-split``
+    The same, hyphenated compounds split in both (``a-b`` to ``a ##AT##-##AT## b``): what the
+    Transformer's and the Macaron Net's papers report for English-German.
+``detokenized``
+    sacrebleu of the detokenised hypotheses against the reference as published: what
+    ``sacrebleu -t wmt14/full`` computes.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from sacrebleu.metrics.bleu import BLEU
+from sacremoses import MosesDetokenizer
+
+from fairseq_odeformers.files import read_lines
+from fairseq_odeformers.parser import Parser
+from fairseq_odeformers.text.moses import make_moses_tokenizer
+
+from .prepare.common.command import existing_path
+from .prepare.common.pairs import read_published, replace_apostrophes
+from .prepare.wmt14 import TRAIN, reference_name
+
+HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*\t(.*)")
+HYPHEN = re.compile(r"(\S)-(\S)")
+
+
+def read_hypotheses(path: Path, count: int) -> list[str]:
+    """The tokenised translations of *count* sentences, in the order of the corpus."""
+    matches = filter(None, map(HYPOTHESIS.fullmatch, read_lines(path)))
+    hypotheses = sorted((int(match[1]), match[2]) for match in matches)
+    if [number for number, _ in hypotheses] != list(range(count)):
+        raise ValueError(
+            f"{path} has {len(hypotheses):,} translations, lines H-<id>, and the reference has "
+            f"{count:,} sentences, from 0; use the output of fairseq-generate --nbest 1 "
+            "--required-batch-size-multiple 1"
+        )
+    texts = [text for _, text in hypotheses]
+    if any("@@ " in f"{text} " for text in texts):
+        raise ValueError(f"{path} has subwords; give fairseq-generate --remove-bpe")
+    return texts
+
+
+def split_compounds(text: str) -> str:
+    return HYPHEN.sub(r"\1 ##AT##-##AT## \2", text)
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> dict[str, str]:
+    """The three scores of tokenised *hypotheses* against raw *references*, with their signatures.
+
+    Args:
+        lang: language of both.
+    """
+    detokenizer, tokenize = MosesDetokenizer(lang), make_moses_tokenizer(lang)
+    detokenized = [detokenizer.detokenize(text.split()) for text in hypotheses]
+    tokenized = [
+        list(map(tokenize, texts)) for texts in (detokenized, map(replace_apostrophes, references))
+    ]
+    split = [list(map(split_compounds, texts)) for texts in tokenized]
+    scores = {}
+    multi_bleu = {"tokenize": "none", "smooth_method": "none", "force": True}
+    for name, (system, target), settings in (
+        ("tokenized", tokenized, multi_bleu),
+        ("compound-split", split, multi_bleu),
+        ("detokenized", (detokenized, references), {}),
+    ):
+        bleu = BLEU(**settings)
+        result = bleu.corpus_score(system, [target])
+        scores[name] = result.format(signature=bleu.get_signature().format())
+    return scores
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = Parser(
+        prog="odeformers score-wmt14",
+        description=(__doc__ or "").replace("``", ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    default = "data/wmt14-{pair}/raw"
+    parser.add_argument("pair", choices=[f"en-{lang}" for lang in TRAIN])
+    parser.add_argument("output", metavar="FILE", type=Path, help="what fairseq-generate printed")
+    parser.add_argument(
+        "--reference",
+        metavar="FILE",
+        type=existing_path,
+        help="published translations, an .sgm file or one sentence per line (default: newstest2014 "
+        f"in {default})",
+    )
+    args = parser.parse_args(arguments)
+    lang = args.pair.partition("-")[2]
+    path = args.reference or Path(default.format(pair=args.pair), reference_name(lang))
+    if not path.exists():
+        parser.error(
+            f"{path}: no such file; prepare wmt14 copies it from its archive, or give --reference"
+        )
+    references = list(read_published(path))
+    scores = score(read_hypotheses(args.output, len(references)), references, lang)
+    for name, result in scores.items():
+        print(f"{name + ':':<15} {result}")

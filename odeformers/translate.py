@@ -1,0 +1,67 @@
+"""Translates lines of raw text: ``odeformers translate data-bin --path CHECKPOINT --text FILE``."""
+
+import torch
+from tqdm import tqdm
+
+from fairseq_odeformers.inference.hub import load_translator
+from fairseq_odeformers.inference.texts import encode_lines, read_texts, write_table
+from fairseq_odeformers.options import add_user_dir, output_file, positive_int
+from fairseq_odeformers.parser import Parser
+
+
+def main(arguments=None) -> None:
+    """The command line."""
+    parser = Parser(
+        prog="odeformers translate",
+        description="Translate lines of raw text: tokenise them as the data were prepared, and "
+        "detokenise the translations.",
+    )
+    parser.add_argument("data", help="data-bin folder of odeformers prepare")
+    parser.add_argument(
+        "--path", required=True, help="checkpoint; several, separated by colons, form an ensemble"
+    )
+    parser.add_argument(
+        "--text",
+        metavar="FILE",
+        default="-",
+        help="file with one sentence per line (default: standard input)",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        type=output_file,
+        help="translations (default: standard output)",
+    )
+    parser.add_argument(
+        "--beam", type=positive_int, default=5, help="beam size (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--batch-size",
+        metavar="N",
+        type=positive_int,
+        default=32,
+        help="sentences per batch (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--tokenized", action="store_true", help="read and write tokens between spaces"
+    )
+    parser.add_argument(
+        "--truncate", action="store_true", help="truncate sentences that are too long"
+    )
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    add_user_dir(parser)
+    args = parser.parse_args(arguments)
+    name, texts = read_texts(args.text)
+    options = {"truncate_source": True} if args.truncate else {}
+    translator = load_translator(args.path, args.data, tokenized=args.tokenized, **options)
+    if torch.cuda.is_available() and not args.cpu:
+        translator.cuda()
+    fitted = encode_lines(
+        lambda text, place: translator.fit(translator.encode(text), place), texts, name
+    )
+    texts = ["" if tokens is None else text for text, tokens in zip(texts, fitted)]
+    translations = []
+    for start in tqdm(range(0, len(texts), args.batch_size), unit=" batches", disable=None):
+        batch = texts[start : start + args.batch_size]
+        translations += translator.translate(batch, beam=args.beam)
+    write_table(([translation] for translation in translations), args.output)
