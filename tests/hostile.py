@@ -29,7 +29,6 @@ import yaml
 from fairseq import tasks
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from helpers import EOS
-from lab.compare.comparisons import write_comparison, write_run
 from make_checkpoints import PATHS, parsed, training_line, write_data, write_rows, write_splits
 
 from fairseq_odeformers import load_language_model, load_translator
@@ -40,6 +39,7 @@ from odeformers.compare.command import make_parser
 from odeformers.compare.experiment import parse_words, read_experiments
 from odeformers.compare.report import make_sections
 from odeformers.compare.results import read_comparison
+from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 CPU_SECONDS, SECONDS = 60, 300  # after which a reader hangs; the machine may be busy
 BYTES = 12 << 30  # of address space

@@ -6,10 +6,10 @@ import sys
 
 import numpy as np
 import pytest
-from lab.compare.comparisons import write_comparison, write_run
 from script_helpers import ROOT, lines
 
 from odeformers.compare.results import Curve
+from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 
 @pytest.fixture

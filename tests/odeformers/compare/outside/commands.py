@@ -1,0 +1,149 @@
+"""Commands of ``odeformers`` in processes of their own, and what they leave."""
+
+import os
+import shlex
+import signal
+import tempfile
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import script_helpers  # noqa: F401  as forks of this process would, each of them
+import warm
+from make_checkpoints import make_dictionary, write_rows
+
+import odeformers.average
+import odeformers.compare.command  # noqa: F401  the same
+from odeformers.__main__ import main
+from tests.odeformers.compare.pages import cell, numbers, table, tables  # noqa: F401  for its tests
+
+EOS = 2
+PLUGIN = Path(__file__).parent / "scripted"
+BOTH = ["--archs", "scripted_base", "scripted_poor"]
+SHORT = ["--epochs", 2, "--average", 2]
+WAIT = 120  # seconds, after which a test fails that waits for another process
+
+
+class Command:
+    """A command line of ``odeformers``, in a fork that leads a process group."""
+
+    def __init__(self, *words, cwd=None, **environment):
+        self.output, self.errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        line = [str(word) for word in words]
+        self.process = warm.FORK.Process(target=self.start, args=(line, cwd, environment))
+        self.process.start()
+
+    def start(self, line, cwd, environment):
+        os.setpgid(0, 0)
+        warm.write_to(self.output)
+        os.dup2(self.errors.fileno(), 2)
+        os.chdir(cwd or ".")
+        os.environ.update(environment)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        main(line)
+
+    def kill(self, number=signal.SIGKILL):
+        os.kill(self.process.pid, number)
+
+    def end(self):
+        """What it has printed, and how it has ended."""
+        self.process.join(WAIT)
+        if self.process.is_alive():
+            self.kill()
+            raise TimeoutError(self.text(self.output) + self.text(self.errors))
+        return SimpleNamespace(
+            status=self.process.exitcode,
+            output=self.text(self.output),
+            errors=self.text(self.errors),
+        )
+
+    @staticmethod
+    def text(file):
+        file.seek(0)
+        return file.read().decode()
+
+
+def run(*words, **options):
+    """The output of a command that succeeds."""
+    ended = Command(*words, **options).end()
+    assert ended.status == 0, f"{ended.output}\n{ended.errors}"
+    return ended.output
+
+
+def refuse(*words, **options):
+    """The message of a command that is refused: one line, and status 2."""
+    ended = Command(*words, **options).end()
+    assert ended.status == 2, f"{ended.output}\n{ended.errors}"
+    line = ended.errors.rstrip("\n").split("\n")[-1]
+    start = f"odeformers {words[0]}: error: "
+    assert line.startswith(start), ended.errors
+    return line.removeprefix(start)
+
+
+def wait_for(condition):
+    """What a condition returns as soon as that is true."""
+    end = time.monotonic() + WAIT
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return found
+
+
+def held(controls):
+    """The marks of processes that a file holds up; they end in the number of a process."""
+    return [*controls.glob("hold-*-*")]
+
+
+def alive(mark):
+    """Whether the process of a mark is there, and no zombie."""
+    try:
+        with open(f"/proc/{mark.name.rpartition('-')[2]}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):  # the second between open and read
+        return False
+
+
+def scores(out):
+    """The accuracies in a report, by architecture."""
+    rows = table((out / "report.md").read_text("utf-8"), "macro-F1")
+    return {name: row["accuracy"] for name, row in rows.items()}
+
+
+def commands(printed, program, run=""):
+    """The options of each printed command of a program, or of one run's."""
+    found = []
+    for row in printed.splitlines():
+        words = shlex.split(row) if row.startswith(program) else []
+        options = {
+            word[2:]: None if following.startswith("--") else following
+            for word, following in zip(words, [*words[1:], "--"])
+            if word.startswith("--")
+        }
+        if words and run in str(options):
+            found.append(options)
+    return found
+
+
+def write_labelled(folder, **sizes):
+    """Labelled texts for the scripted models: a word of the split, then one that no other has."""
+    words, classes = make_dictionary(246), make_dictionary(3)
+    for name, dictionary in (("input0", words), ("label", classes)):
+        (folder / name).mkdir(parents=True)
+        dictionary.save(str(folder / name / "dict.txt"))
+    for marker, split in enumerate(("test", "valid", "train"), start=4):
+        texts = [[marker, 10 + n, *[7] * (n % 4), EOS] for n in range(sizes[split])]
+        write_rows(folder / "input0" / split, texts)
+        write_rows(folder / "label" / split, [[4 + n % 3, EOS] for n in range(sizes[split])])
+    return folder
+
+
+def compare(data, out, *words, plugin=PLUGIN, **options):
+    """A comparison of scripted models, by the words of its command, and what it prints."""
+    return run(*line(data, out, *words, plugin=plugin), **options)
+
+
+def line(data, out, *words, plugin=PLUGIN):
+    """The words of a comparison that trains scripted models for a few updates."""
+    own = ["--user-dir", plugin, "--no-check", "--match", "none", "--encoder-embed-dim", 8]
+    fast = ["--batch-size", 2, "--num-workers", 0, "--data-buffer-size", 0, "--jobs", 4]
+    return ["compare", data, "--out", out, *own, *fast, *words]

@@ -1,0 +1,258 @@
+"""The same command again, one that was killed, more seeds or architectures, and other settings."""
+
+import re
+import shutil
+import signal
+
+import pytest
+import torch
+from filelock import FileLock
+from script_helpers import contents
+
+from tests.odeformers.compare.outside.commands import (
+    BOTH,
+    SHORT,
+    Command,
+    alive,
+    compare,
+    held,
+    line,
+    refuse,
+    run,
+    scores,
+    table,
+    wait_for,
+)
+
+ALONE = ["--epochs", 2]  # without averages
+PRODUCTS = [
+    *("averaged.pt", "averaged.test.tsv"),
+    *("checkpoint_best.pt", "checkpoint_best.test.tsv", "train.log"),
+]
+
+
+@pytest.fixture
+def again(finished, tmp_path):
+    """Runs a command on a copy of these runs; its ``out`` is the copy."""
+    out = shutil.copytree(finished / "runs", tmp_path / "runs")
+
+    def command(*words, call=run, **environment):
+        words = line(finished / "data", out, *words, plugin=finished / "plugin")
+        return call(*words, **environment)
+
+    command.out = out
+    return command
+
+
+def runs(out):
+    """The products of each run, by its folder's name; what is missing is left out."""
+    return {
+        folder.name: {
+            name: (folder / name).read_bytes() for name in PRODUCTS if (folder / name).exists()
+        }
+        for folder in sorted(out.glob("*-seed*"))
+    }
+
+
+def trainings(out, run):
+    """How often a run was trained to its end, and how often that began from a checkpoint."""
+    log = (out / run / "train.log").read_text("utf-8")
+    return log.count("done training in"), log.count("Loaded checkpoint")
+
+
+def test_a_finished_run_has_its_products_and_no_other_checkpoint(finished):
+    for products in runs(finished / "runs").values():
+        assert [*products] == PRODUCTS
+    for folder in (finished / "runs").glob("*-seed1"):
+        assert len([*folder.glob("*.pt")]) == 2
+
+
+def test_the_same_command_repeats_nothing(again):
+    """Neither trainings nor trials."""
+    before, told = runs(again.out), scores(again.out)
+    ended = again(*BOTH, *SHORT, call=Command).end()
+    assert ended.status == 0 and "trying" not in ended.errors
+    assert runs(again.out) == before and scores(again.out) == told
+
+
+def test_rows_that_a_killed_command_has_not_written_are_written(again):
+    """A command that waits for another one has its run in the report as well."""
+    rows, told = again.out / "scripted_poor-seed1/results.csv", scores(again.out)
+    kept = rows.read_bytes()
+    rows.unlink()
+    with FileLock(rows.parent / ".lock"):  # of another command, which is at this run
+        command = again(*BOTH, *SHORT, call=Command)
+        wait_for(lambda: "by another command" in command.text(command.output))
+        rows.write_bytes(kept)
+    assert command.end().status == 0 and scores(again.out) == told
+    rows.unlink()
+    again(*BOTH, *SHORT)
+    assert rows.read_bytes() == kept and scores(again.out) == told
+
+
+def test_outputs_that_cannot_be_scored_are_a_failure(again):
+    """Of their run alone; the same command scores it as soon as they can be."""
+    folder, told = again.out / "scripted_poor-seed1", scores(again.out)
+    (folder / "results.csv").unlink()
+    outputs = folder / "averaged.test.tsv"
+    outputs.write_text(outputs.read_text("utf-8") + "120\n")
+    ended = again(*BOTH, *SHORT, call=Command).end()
+    assert ended.status == 1 and "1 of 2" in ended.errors
+    assert f"{outputs}, line 122" in ended.output
+    page = (again.out / "report.md").read_text("utf-8")
+    assert table(page, "unfinished")["scripted_poor"]["unfinished"].startswith("seed 1: not eval")
+    outputs.unlink()
+    again(*BOTH, *SHORT)
+    assert scores(again.out) == told
+
+
+def test_more_seeds_train_alone(again):
+    """A seed that is not named stays in the report."""
+    before = runs(again.out)
+    again("--archs", "scripted_poor", *SHORT, "--seeds", 3)
+    after = runs(again.out)
+    assert after.items() >= before.items()
+    assert after.keys() - before.keys() == {"scripted_poor-seed3"}
+    rows = table((again.out / "report.md").read_text("utf-8"), " against ")
+    assert [rows[name]["seeds"] for name in BOTH[1:]] == ["1", "2"]
+
+
+def test_more_architectures_train_alone(again, controls):
+    """The first one of the first command stays the baseline, though the next names another.
+
+    A run that fails is told, and tried again.
+    """
+    before, told = runs(again.out), scores(again.out)
+    words = ["--archs", "scripted_good", *SHORT]
+    (controls / "fail-training").touch()
+    ended = again(*words, call=Command, SCRIPTED=str(controls)).end()
+    assert ended.status == 1 and "1 of 1" in ended.errors
+    (failed,) = (row for row in ended.output.splitlines() if "no memory is left" in row)
+    assert "scripted_good-seed1" in failed
+    assert scores(again.out) == told
+    (controls / "fail-training").unlink()
+    again(*words)
+    after = runs(again.out)
+    assert after.items() >= before.items()
+    assert after.keys() - before.keys() == {"scripted_good-seed1"}
+    assert scores(again.out).items() >= told.items()
+    assert "against scripted_base" in (again.out / "report.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        (["--average", 1, "--lr", "7e-3"], ["scripted_base", "average 2 → 1", "lr", "7e-3"]),
+        (["--lr", "7e-3", "--epochs", 3], ["max-epoch 2 → 3"]),
+    ],
+    ids=lambda words: str(words[0]),
+)
+def test_other_options_are_refused_before_training(again, options, named):
+    """By name and value; nothing changes, and the message says which folder it is about.
+
+    What all runs share comes first, and before a trial.
+    """
+    before = contents(again.out)
+    said = again(*BOTH, "--epochs", 2, "--average", 2, *options, call=refuse)
+    assert str(again.out) in said
+    for text in named:
+        assert text in said
+    assert contents(again.out) == before
+
+
+@pytest.mark.parametrize(
+    "changed, named, words",
+    [
+        ("data/input0/test.bin", "data", []),
+        ("data/label/train.bin", "data", ["--seeds", 2]),
+        ("plugin/__init__.py", "scripted_base", ["--seeds", 2]),
+    ],
+)
+def test_other_data_and_another_plugin_are_refused(again, finished, changed, named, words):
+    """The same file, but for its last byte; before a further seed, too."""
+    file, before = finished / changed, contents(again.out)
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + b" " if changed.endswith(".bin") else content + b"\n")
+    try:
+        said = again(*BOTH, *SHORT, *words, call=refuse)
+    finally:
+        file.write_bytes(content)
+    assert named in said and str(again.out) in said
+    assert contents(again.out) == before
+
+
+def test_data_of_another_folder_are_refused(again, finished, tmp_path):
+    other = shutil.copytree(finished / "data", tmp_path / "other")
+    plugin = {"plugin": finished / "plugin"}
+    said = refuse(*line(other, again.out, *BOTH, *SHORT, **plugin))
+    assert str(other) in said
+
+
+def test_what_was_killed_resumes(finished, controls, tmp_path):
+    """By SIGKILL; in the end there is what an uninterrupted command leaves, to the bit.
+
+    No process is left behind, and what was finished before is not repeated.
+    """
+    out, name = tmp_path / "runs", "scripted_base-seed1"
+    words = ["--archs", "scripted_base", *SHORT]
+    words = line(finished / "data", out, *words, plugin=finished / "plugin")
+    for place in ("training", "averaging", "evaluation"):
+        hold = controls / f"hold-{place}"
+        hold.touch()
+        command = Command(*words, SCRIPTED=str(controls))
+        (mark,) = wait_for(lambda: held(controls))
+        command.kill()
+        assert command.end().status == -signal.SIGKILL
+        wait_for(lambda mark=mark: not alive(mark))
+        hold.unlink()
+        mark.unlink()
+        begun = runs(out)[name]
+        assert "checkpoint_best.test.tsv" not in begun
+        assert ("averaged.pt" in begun) == (place == "evaluation")
+    run(*words)
+    assert trainings(out, name) == (1, 1)
+    expected, found = (runs(folder)[name] for folder in (finished / "runs", out))
+    for product in ("checkpoint_best.test.tsv", "averaged.test.tsv"):
+        assert found[product] == expected[product], product
+    for product in ("checkpoint_best.pt", "averaged.pt"):
+        one, other = (
+            torch.load(folder / name / product, weights_only=False)["model"]
+            for folder in (out, finished / "runs")
+        )
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[key], other[key]) for key in one), product
+    assert scores(out)["scripted_base"] == scores(finished / "runs")["scripted_base"]
+
+
+def test_commands_that_begin_at_once_train_one_plan(data, tmp_path):
+    """Updates by a budget, which each would count otherwise, are those of one of them."""
+    out = tmp_path / "runs"
+    words = line(data, out, *BOTH, "--budget", "1s")
+    commands = [Command(*words), Command(*words)]
+    assert [command.end().status for command in commands] == [0, 0]
+    assert [trainings(out, run) for run in runs(out)] == [(1, 0)] * 2
+    refused = refuse(*line(data, out, *BOTH, "--budget", "3s"))
+    assert "(budget 0:00:01 → 0:00:03); give another folder" in refused
+
+
+def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):
+    """Two at a time in one folder: each trains what it names, none twice, and no seed is lost."""
+    out, plugin = tmp_path / "runs", finished / "plugin"
+    hold = controls / "hold-training"
+    hold.touch()
+    first = Command(
+        *line(finished / "data", out, "--archs", "scripted_base", *ALONE, plugin=plugin),
+        SCRIPTED=str(controls),
+    )
+    wait_for(lambda: held(controls))
+    compare(finished / "data", out, "--archs", "scripted_poor", *ALONE, plugin=plugin)
+    assert trainings(out, "scripted_base-seed1") == (0, 0), "the first command is at it"
+    second = Command(*line(finished / "data", out, *BOTH, *ALONE, plugin=plugin))
+    hold.unlink()
+    assert first.end().status == second.end().status == 0
+    assert {run: trainings(out, run) for run in runs(out)} == {
+        "scripted_base-seed1": (1, 0),
+        "scripted_poor-seed1": (1, 0),
+    }
+    assert scores(out) == scores(finished / "runs")
+    assert re.search("against scripted_base", (out / "report.md").read_text("utf-8"))

@@ -1,0 +1,152 @@
+"""Widths at which architectures have a wanted number of parameters, and schedules that end."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from odeformers.compare.fairness import (
+    count_checkpoints,
+    count_updates,
+    fit_effort,
+    make_fair,
+    search_width,
+    width_options,
+)
+from odeformers.compare.variant import make_variants
+from tests.odeformers.compare.test_experiment import read
+
+MEASURED = {"parameters": 1234, "epoch_updates": 10, "update_seconds": 0.5}
+
+
+@pytest.mark.parametrize("start, step, target", [(96, 24, 9000), (8, 8, 10**6), (257, 2, 20000)])
+@pytest.mark.parametrize("square", [0, 0.01, 3])
+@pytest.mark.parametrize("rest", [100, 10**6])
+def test_no_other_width_is_nearer(start, step, target, square, rest):
+    """Parameters grow with the width, or also with its square, beside a rest that does not."""
+    target += rest
+    asked = set()
+
+    def count(width):
+        asked.add(width)
+        return round(square * width**2 + 50 * width + rest)
+
+    width = search_width(count, start, target, step)
+    built = len(asked)
+    others = (abs(count(other) - target) for other in [start, *range(step, 10**5, step)])
+    assert width == start or width % step == 0
+    assert abs(count(width) - target) == min(others)
+    assert built < 25
+
+
+@pytest.mark.parametrize("count", [lambda width: width + 76, lambda width: 100])
+def test_a_size_that_is_out_of_reach_takes_few_models(count):
+    """Too small a one, or a width without an effect."""
+    asked = set()
+    search_width(lambda width: asked.add(width) or count(width), 1024, 10, 2)
+    search_width(lambda width: asked.add(width) or 100, 1024, 200, 2)
+    assert len(asked) < 5
+
+
+def test_a_width_fits_the_heads():
+    """Of both sides; the width of the whole model counts only where there is no inner one."""
+    heads = SimpleNamespace(encoder_attention_heads=12)
+
+    def options(arch):
+        return width_options(SimpleNamespace(arch=arch, cfg=SimpleNamespace(model=heads)))
+
+    assert options("transject") == (["encoder_embed_dim"], 24)
+    names = ["encoder_ffn_embed_dim", "decoder_ffn_embed_dim"]
+    assert options("transformer_prenorm") == (names, 2)
+
+
+def variant(data, arch, *words):
+    (experiment,) = read(data, "--archs", arch, "--width", 32, "--heads", 2, *words).values()
+    (found,) = make_variants(experiment)
+    return replace(found, **MEASURED)
+
+
+def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys):
+    """Wherever the baseline stands. What has begun keeps its width and figures, and sets others."""
+    archs = ["macaron_classifier", "transformer_classifier"]
+    words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 64, "--epochs", 1, "--cpu"]
+    (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
+    experiment = replace(experiment, baseline=archs[1])
+    base, macaron = begun = make_fair(experiment, [])
+    assert (base.architecture, base.size) == (archs[1], "") and "->" in macaron.size
+    assert abs(base.parameters - macaron.parameters) < 40, "of a width of 2"
+    assert capsys.readouterr().err.count("trying") == 2
+    again = make_fair(experiment, begun)
+    assert [replace(each, environment="") for each in again] == [
+        replace(each, environment="") for each in begun
+    ]
+    assert "trying" not in capsys.readouterr().err
+    (alone,) = make_fair(replace(experiment, architectures={archs[0]: {}}), [base])
+    assert alone.options == macaron.options
+    wider = {**experiment.architectures, archs[1]: {"ffn": 96}}
+    base, other = make_fair(replace(experiment, architectures=wider), [macaron])
+    assert abs(base.parameters - other.parameters) < 40, "another baseline sets the width anew"
+
+
+def test_values_of_an_option_share_a_trial_also_where_no_width_is_equal(training_data, capsys):
+    archs = ["transformer_classifier", "macaron_classifier"]
+    words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 2, "--epochs", 1, "--cpu"]
+    words += ["--tune", "lr=1e-3,2e-3"]
+    (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
+    fair = make_fair(replace(experiment, baseline=archs[0]), [])
+    assert [each.size for each in fair] == ["", "", fair[2].size, fair[2].size]
+    assert "more parameters than the baseline" in fair[2].size
+    assert capsys.readouterr().err.count("trying") == 2
+
+
+def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
+    """It rises in the same share of the updates, and the limit of the epochs goes."""
+    data, warmup = training_data / "words", ["--warmup-updates", "20%"]
+    found = fit_effort(variant(data, "transject", "--epochs", 3, *warmup))
+    assert found.updates == found.options["total-num-update"] == 30
+    assert found.options["warmup-updates"] == 6
+    planned = variant(data, "transject", "--budget", "1m", *warmup)
+    found = fit_effort(planned)
+    given = found.options
+    assert found.updates == given["max-update"] == given["total-num-update"] == 120
+    assert given["warmup-updates"] == 24 and "max-epoch" not in given
+    totals = set()
+    for total in ("10", "1e1"):  # fairseq reads both
+        words = ["--budget", "1m", *warmup, "--total-num-update", total]
+        found = fit_effort(variant(data, "transject", *words))
+        totals.add(found.options["total-num-update"])
+    assert len(totals) == 1
+    with pytest.raises(ValueError, match="an update takes 99.0 seconds; give more"):
+        fit_effort(replace(planned, update_seconds=99.0))
+
+
+def test_as_many_checkpoints_are_saved_as_are_averaged(training_data):
+    found = variant(training_data / "words", "transject", "--epochs", 2, "--average", 3)
+    refused = "--average 3: 20 updates of transject leave 2 checkpoints"
+    with pytest.raises(ValueError, match=refused):
+        fit_effort(found)
+
+
+def test_a_training_ends_at_its_first_limit():
+    """Of epochs or of updates, where 0 is none; without any it would not end."""
+    for max_epoch, max_update, expected in ((3, 0, 30), (3, 20, 20), (3, 40, 30), (0, 40, 40)):
+        limits = SimpleNamespace(max_epoch=max_epoch, max_update=max_update)
+        assert count_updates(limits, 10) == expected
+    with pytest.raises(ValueError, match="give --max-epoch or --max-update"):
+        count_updates(SimpleNamespace(max_epoch=0, max_update=0), 10)
+
+
+@pytest.mark.parametrize(
+    "options, updates, saved",
+    [
+        ({}, 1000, 10),
+        ({"save-interval": "5"}, 1099, 2),
+        ({"no-epoch-checkpoints": True}, 1000, 0),
+        ({"save-interval-updates": "50"}, 1000, 10),
+        ({"save-interval-updates": 30}, 1000, 30),  # 33 but for 300, 600 and 900
+        ({"save-interval-updates": 500}, 2000, 0),
+    ],
+)
+def test_checkpoints_are_those_that_fairseq_saves(options, updates, saved):
+    """In epochs of 100 updates; what is saved at their ends is not named by its updates."""
+    assert count_checkpoints(options, updates, 100) == saved

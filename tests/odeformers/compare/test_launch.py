@@ -1,0 +1,156 @@
+"""Launchers: their GPUs, their limits, and that no process outlives its command."""
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, replace
+
+import pytest
+from filelock import FileLock
+from submitit import AutoExecutor
+
+from odeformers.commands import FORK, call_in_child
+from odeformers.compare.launch import LocalJob, Machine, Slurm, launch, progress
+from odeformers.compare.runs import Run
+from odeformers.compare.scores import TRAIN_LOG
+from tests.odeformers.compare.test_runs import VARIANT
+
+# Holds a lock as long as it lives, or as a process lives that it starts.
+HOLD = """
+import fcntl, signal, subprocess, sys
+alive = open("alive", "w")
+fcntl.flock(alive, fcntl.LOCK_EX)
+subprocess.Popen(["sleep", "600"], pass_fds=[alive.fileno()])
+open("begun", "w").close()
+signal.pause()
+"""
+
+
+@dataclass
+class Shell:
+    """In place of a run, a line for a shell, whose output is in its folder."""
+
+    folder: object
+    line: str
+
+    def __call__(self):
+        os.chdir(self.folder)
+        os.system(self.line)
+
+
+class Failing(Run):
+    def __call__(self):
+        with open(self.folder / TRAIN_LOG, "a") as log:
+            log.write("begun\n")
+        self.fail("")
+        replace(self).begin()  # another command
+
+
+def wait_until(condition):
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
+    """Neither a command nor what a command has started."""
+    job = LocalJob(Shell(tmp_path, f"{sys.executable} -c '{HOLD}'"), [])
+    wait_until((tmp_path / "begun").exists)
+    assert not job.done()
+    job.cancel()
+    with FileLock(tmp_path / "alive", timeout=20):
+        assert job.done()
+    assert "status -9" in str(job.exception())
+
+
+def test_jobs_share_the_gpus_of_a_machine(tmp_path, monkeypatch):
+    """Those of the command, in turn; a job that has ended gives its GPU back."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,GPU-3f,5")
+    line = f"until [ -e {tmp_path}/end ]; do sleep 0.1; done; echo $CUDA_VISIBLE_DEVICES > gpus"
+    shells = [Shell(tmp_path / str(n), line) for n in range(5)]
+    for shell in shells:
+        shell.folder.mkdir()
+        shell.__class__.__hash__ = object.__hash__
+    machine = Machine(4, 1)
+    jobs = machine.submit(shells[:4]).values()
+    (tmp_path / "end").touch()
+    wait_until(lambda: all(job.done() for job in jobs))
+    (last,) = machine.submit(shells[4:]).values()
+    wait_until(last.done)
+    assert [(shell.folder / "gpus").read_text().strip() for shell in shells] == [
+        *("2", "GPU-3f", "5", "2", "2")
+    ]
+
+
+def test_a_cluster_gets_all_runs_at_once(tmp_path):
+    """By the public interface of submitit, here of its executor for tests."""
+    slurm = Slurm.__new__(Slurm)
+    slurm.executor = AutoExecutor(tmp_path / "jobs", cluster="debug")
+    runs = [Run(tmp_path / str(n), VARIANT) for n in range(2)]
+    jobs = slurm.submit(runs)
+    assert list(jobs) == runs and slurm.jobs is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_a_fork_ends_with_its_command(number, tmp_path):
+    """However that ends."""
+
+    def compare():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        LocalJob(Shell(tmp_path, f"exec {sys.executable} -c '{HOLD}'"), []).process.join()
+
+    command = FORK.Process(target=compare)
+    command.start()
+    wait_until((tmp_path / "begun").exists)
+    os.kill(command.pid, number)
+    command.join(60)
+    assert command.exitcode
+    job = next(tmp_path.glob("begun"))
+    assert job.exists()
+
+
+def test_no_runs_have_no_progress(capsys):
+    """As after tuning runs that have all failed."""
+    launch([], Machine(1, 0))
+    assert capsys.readouterr().out == ""
+
+
+def test_a_run_that_has_failed_is_not_begun_again(tmp_path):
+    """Even if nothing is known of why, or another command begins at once; until the next one."""
+    run = Failing(tmp_path / "run", VARIANT)
+    launch([run], Machine(1, 0))
+    assert run.failure == "" and (run.folder / TRAIN_LOG).read_text() == "begun\n"
+    launch([run], Machine(1, 0))
+    assert (run.folder / TRAIN_LOG).read_text() == "begun\nbegun\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run after a quarter of its updates."""
+    folder = tmp_path / "transevolve_classifier_fullff_1_prenorm-lr-1e-3-seed1"
+    folder.mkdir()
+    stats = '{"epoch": 2, "num_updates": "150", "ups": "1.5", "valid_loss": "8"}'
+    (folder / TRAIN_LOG).write_text(f"a | INFO | train_inner | {stats}\n")
+    return Run(folder, replace(VARIANT, updates=600))
+
+
+def test_progress_says_what_is_left(run):
+    """Of the updates, by the present speed; runs that are not active are counted."""
+    past = "epoch 2, 150 of 600 updates, validation loss 8, 1.50 updates/s, 0:05:00 left"
+    assert progress([run], [run]) == [
+        "0 of 1 runs finished",
+        f"{run.folder.name}: training, {past}",
+    ]
+    assert progress([run, run], []) == ["0 of 2 runs finished"]
+
+
+def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert call_in_child(os.getpid) != os.getpid()
+    with pytest.raises(ValueError, match="memory"):
+        call_in_child(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(ZeroDivisionError):
+        call_in_child(lambda: 1 / 0)

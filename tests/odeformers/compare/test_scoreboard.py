@@ -1,0 +1,280 @@
+"""Scoreboards: differences with intervals whose values are known, and the page that is kept."""
+
+import csv
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scipy.stats import ttest_ind
+
+from fairseq_odeformers.models.common.papers import family_of
+from odeformers.__main__ import main
+from odeformers.compare import scoreboard
+from odeformers.compare.results import read_rows
+from odeformers.compare.statistics import correct_by_holm
+from tests.odeformers.compare.comparisons import LANGUAGE_MODEL, write_comparison, write_run
+
+ROOT = Path(__file__).resolve().parents[3]
+CLASSES = ["x", "y"] * 60
+
+
+def write_column(out, metric=None, **scores):
+    """A comparison of families, each with a score per seed."""
+    runs = [
+        write_run(out, name, seed, score, **(metric or {}), **{"tuned": "lr 1"})
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds, start=1)
+    ]
+    return write_comparison(out, *runs)
+
+
+def board(*sources):
+    """The page of a scoreboard, and its cells by family, without files."""
+    columns = [column for source in sources for column in read(source)]
+    return scoreboard.describe(columns), {cell.family: cell for cell in cells_of(columns)}
+
+
+def read(source):
+    """The columns of a folder or a file of rows."""
+    return scoreboard.read_columns(str(source))
+
+
+def cells_of(columns):
+    return [cell for column in columns for cell in column.cells]
+
+
+def test_differences_have_welch_s_interval(tmp_path):
+    scores = {"a": [80.0, 81.0, 82.0], "ours": [84.0, 86.0, 88.0]}
+    page, cells = board(write_column(tmp_path / "runs", **scores))
+    low, high = ttest_ind(scores["ours"], scores["a"], equal_var=False).confidence_interval()
+    ours = cells["ours"]
+    assert (ours.mean, ours.difference, ours.low, ours.high) == pytest.approx((86, 5, low, high))
+    assert cells["a"].low is None and cells["a"].difference == 0
+    assert "| ours | +5.0 (+0.8 to +9.2) |" in page and "| a | 81.0 (3 seeds) |" in page
+
+
+@pytest.mark.parametrize("metric, difference", [("perplexity", "+4.0"), ("accuracy", "-4.0")])
+def test_positive_is_better(metric, difference, tmp_path):
+    out = write_column(
+        tmp_path / "runs", {**LANGUAGE_MODEL, "metric": metric}, a=[84.0], ours=[80.0]
+    )
+    page, _ = board(out)
+    assert f"| ours | {difference} (one seed) |" in page
+
+
+@pytest.mark.parametrize(
+    "base, ours, cell",
+    [
+        ([80.0, 81.0], [81.5, 82.0, 84.0], "+2.0 (3 seeds)"),
+        ([80.0, 81.0, 82.0], [81.5, 81.5, 81.5], "+0.5 (3 seeds)"),
+    ],
+)
+def test_few_or_equal_seeds_have_no_interval(base, ours, cell, tmp_path, recwarn):
+    """Equal ones happen where texts are few, and say nothing of the variance."""
+    page, _ = board(write_column(tmp_path / "runs", a=base, ours=ours))
+    assert f"| ours | {cell} |" in page and not recwarn
+
+
+@pytest.mark.parametrize("maximized, chosen", [(True, "y"), (False, "x")])
+def test_a_family_is_its_architecture_that_validates_best(maximized, chosen, tmp_path):
+    """Whatever its test says."""
+    runs = [write_run(tmp_path, "a", score=80.0)]
+    for name, validation, score in (("x", 1.0, 99.0), ("y", 2.0, 70.0)):
+        more = {"family": "ours", "validation": validation, "maximized": maximized}
+        runs.append(write_run(tmp_path, name, score=score, **more))
+    _, cells = board(write_comparison(tmp_path, *runs))
+    assert cells["ours"].architecture == chosen
+
+
+def test_a_baseline_is_no_other_model(tmp_path):
+    """Neither one of its family, whatever it validates, nor the next one where it has no score."""
+    better = {"family": "a", "validation": 0.1}
+    kept, failed = (
+        write_comparison(
+            tmp_path / name,
+            write_run(tmp_path / name, "a", score=score, state="" if score else "failed: NaN"),
+            write_run(tmp_path / name, "b", score=90.0, **better),
+            write_run(tmp_path / name, "ours", score=85.0),
+        )
+        for name, score in (("kept", 80.0), ("failed", None))
+    )
+    page, _ = board(kept, failed)
+    assert "| a | 80.0 (one seed) | no score † |" in page
+    assert "| ours | +5.0 (one seed) | not compared † |" in page
+    assert "- failed: † " in page and "the baseline, a, has no score." in page
+    out = tmp_path / "board"
+    main(["report", str(kept), str(failed), "--out", str(out)])
+    assert board(out / "trainings.csv")[0] == page == (out / "scoreboard.md").read_text("utf-8")
+
+
+def test_columns_are_beside_each_other(tmp_path):
+    """Named by their folders or as told; a family without a run in a column says so."""
+    first = write_column(tmp_path / "one", a=[80.0], ours=[81.0])
+    second = write_column(tmp_path / "two", a=[99.953])
+    page, _ = board(first, f"ListOps={second}")
+    assert "| family | one, accuracy ‡ | ListOps, accuracy ‡ |" in page, "one seed leaves it open"
+    assert "99.95 (one seed)" in page, "not 100.0"
+    assert "| ours | +1.0 (one seed) | - |" in page
+
+
+def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
+    """Its cells and points are left out; the page has its report's words, also from a file."""
+    late = tmp_path / "late"
+    runs = (
+        write_run(late, name, outputs=CLASSES, references=CLASSES, epoch_updates=31)
+        for name in ("a", "ours")
+    )
+    write_comparison(late, *runs)
+    news = write_column(tmp_path / "news", a=[80.0], ours=[81.0])
+    out = tmp_path / "board"
+    main(["report", str(news), str(late), "--out", str(out)])
+    page = (out / "scoreboard.md").read_text("utf-8")
+    with open(out / "scoreboard.csv", encoding="utf-8", newline="") as file:
+        obstacles = {row["family"]: row["obstacles"] for row in csv.DictReader(file)}
+    assert "| news, accuracy ‡ | late, accuracy ‡ |" in page
+    assert "| ours | +1.0 (one seed) | not compared † |" in page
+    (note,) = (line for line in page.splitlines() if "†" in line and line.startswith("- late"))
+    assert obstacles["ours"] in note
+    again, _ = board(out / "trainings.csv")
+    assert again == page, "though runs and predictions are elsewhere"
+    (axes,) = scoreboard.draw(read(out / "trainings.csv")).axes
+    assert [point for point, _ in points(axes)] == [1.0], "of the other column"
+    assert [text.get_text() for text in axes.texts] == ["n=1", "not compared"]
+
+
+def points(axes):
+    """The places of markers in a panel."""
+    lines = (line for line in axes.lines if line.get_marker() != "None")
+    return [tuple(line.get_xydata()[0]) for line in lines]
+
+
+def test_each_metric_has_an_axis_and_each_task_a_line_in_it(tmp_path):
+    """Tasks of one metric do not cover each other, and a baseline has no row."""
+    scores = {"news": {"a": [80.0], "b": [81.0], "c": [83.0]}, "lists": {"a": [40.0], "c": [39.5]}}
+    columns = [write_column(tmp_path / name, **of) for name, of in scores.items()]
+    columns.append(write_column(tmp_path / "text", LANGUAGE_MODEL, a=[100.0], b=[90.0]))
+    columns = [column for folder in columns for column in read(folder)]
+    shares, perplexities = scoreboard.draw(columns).axes
+    assert [label.get_text() for label in shares.get_yticklabels()] == ["b", "c"]
+    drawn = points(shares)
+    assert [x for x, _ in drawn] == [1.0, 3.0, -0.5] and len({y for _, y in drawn}) == 3
+    assert [round(y) for _, y in drawn] == [0, 1, 1] and points(perplexities) == [(10.0, 0.0)]
+    assert shares.get_xlim()[1] < 10 < perplexities.get_xlim()[1]
+
+
+def test_families_are_those_of_the_papers():
+    names = {
+        "transformer_lm_prenorm": "pre-norm Transformer",
+        "transformer_classifier_prenorm": "pre-norm Transformer",
+        "transformer_classifier": "Transformer",
+        "transformer_classifier_linear": "linear attention",
+        "transformer_lm": "transformer_lm",  # fairseq's
+        "transevolve_classifier_fullff_1_prenorm": "TransEvolve",
+        "node_transformer_mt": "N-ODE Transformer",
+        "macaron_classifier": "Macaron Net",
+        "heun_of_a_plugin": "heun_of_a_plugin",  # which a report does not load
+    }
+    assert {arch: family_of(arch) for arch in names} == names
+
+
+def test_pages_count_the_intervals_of_the_board_that_exclude_zero():
+    """And have the smallest p-value of Welch's tests behind them, alone and corrected."""
+    path = ROOT / "examples/scoreboard/trainings.csv"
+    cells, rows = cells_of(read(path)), [row for row in read_rows(path) if row.metric]
+
+    def scores(cell):
+        place = cell.column, cell.architecture, cell.tuned
+        of_metric = (r for r in rows if r.metric == cell.metric)
+        return [r.score for r in of_metric if (r.comparison, r.architecture, r.tuned) == place]
+
+    bases = {cell.column: scores(cell) for cell in reversed(cells)}  # the first of each column
+    shown = [cell for cell in cells if cell.low is not None]
+    p_values = [
+        ttest_ind(scores(cell), bases[cell.column], equal_var=False).pvalue for cell in shown
+    ]
+    smallest, corrected = min(p_values), min(correct_by_holm(p_values))
+    assert corrected > 0.05
+    number = sum(cell.low > 0 or cell.high < 0 for cell in shown)
+    words = "none", "one", "two", "three", "four", "five", "six"
+    on_bleu = {(c.column, c.architecture): c.difference for c in cells if c.metric == "BLEU"}
+    readme, text = (
+        " ".join((ROOT / page).read_text("utf-8").split())
+        for page in ("README.md", "docs/results.md")
+    )
+    gains = [cell for cell in shown if cell.low > 0]
+    assert f"corrected, none of {len(shown)} differences is significant" in readme
+    told = ", ".join(f"{cell.column}: {cell.difference:+.1f}" for cell in gains)
+    plural = "s" * (len(gains) > 1)
+    losses = f"{words[number - len(gains)]} losses"
+    assert f"{words[len(gains)]} gain{plural} (TransJect, {told}) and {losses}" in readme
+    for family, arch in (
+        ("Macaron Net", "macaron_transformer"),
+        ("TransEvolve", "transevolve_fullff_2_prenorm"),
+    ):
+        captions, programs = (
+            on_bleu[column, arch] for column in ("Multi30k captions", "Debian texts")
+        )
+        assert f"{family} {captions:+.1f}, {programs:+.1f};" in readme
+    excluding = f"Only {words[number]} of the {len(shown)} intervals exclude zero"
+    assert f"{excluding}: {words[len(gains)]} gain{plural}, {losses}." in text
+    assert f"about one of the {len(shown)} would exclude zero" in text
+    assert f"is {smallest:.3f}, corrected (Holm) {corrected:.2f}." in text
+
+
+def test_scores_are_of_the_best_checkpoint_on_the_test_set(tmp_path):
+    """Also where a comparison has averaged checkpoints and other splits."""
+    rows = write_run(tmp_path, "a", score=70.0)
+    rows.insert(1, replace(rows[1], checkpoint="average of the last 2 checkpoints", score=75.0))
+    rows.insert(1, replace(rows[2], split="other", score=60.0))
+    _, cells = board(write_comparison(tmp_path, rows))
+    assert cells["a"].mean == 70
+
+
+def test_a_run_without_a_test_set_has_no_column(tmp_path):
+    write_comparison(tmp_path / "runs", write_run(tmp_path / "runs", "a"))
+    with pytest.raises(ValueError, match=f"^{tmp_path}/runs: no run has finished with a test set"):
+        scoreboard.write_scoreboard([str(tmp_path / "runs")], tmp_path / "board")
+
+
+def test_a_column_that_is_given_twice_is_refused(tmp_path):
+    path = str(ROOT / "examples/scoreboard/trainings.csv")
+    with pytest.raises(ValueError, match=r"the column AG News comes twice; give .*NAME=RUNS"):
+        scoreboard.write_scoreboard([path, path], tmp_path / "board")
+    assert not (tmp_path / "board").exists()
+
+
+def test_a_model_that_diverges_does_not_hide_the_others(tmp_path):
+    """Its interval leaves the picture, which shows the other intervals.
+
+    Arrows tell it, and the difference in figures.
+    """
+    groups = {"a": (80, 80.5, 81), "b": (82, 82.5, 83), "c": (81, 82, 82.5)}
+    groups |= {"d": (82, 82.2, 82.4), "wide": (84, 84, 50)}
+    (column,) = read(write_column(tmp_path, **groups))
+    (axes,) = scoreboard.draw([column]).axes
+    low, high = axes.get_xlim()
+    *others, wide = column.cells[1:]
+    assert all(low < cell.low < cell.high < high for cell in others)
+    assert wide.low < wide.difference < low
+    (text,) = (text for text in axes.texts if text.get_text() == "-7.8")
+    assert text.get_position()[0] > 1, "beside the panel"
+    arrows = [line for line in axes.lines if line.get_marker() in "<>"]
+    assert [tuple(line.get_xydata()[0]) for line in arrows] == [(low, 3), (high, 3)]
+
+
+def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
+    """By the command; the figures are those of the file of runs, and nobody's memory."""
+    folder = ROOT / "examples" / "scoreboard"
+    main(["report", str(folder / "trainings.csv"), "--out", str(tmp_path)])
+    for name in (scoreboard.PAGE, scoreboard.CELLS, scoreboard.RUNS):
+        assert (tmp_path / name).read_text("utf-8") == (folder / name).read_text("utf-8"), name
+    assert (tmp_path / scoreboard.PICTURE).stat().st_size < 300_000
+
+
+def test_the_page_quotes_the_board():
+    """Each difference with an interval is one of the board's."""
+    board = (ROOT / "examples/scoreboard/scoreboard.md").read_text("utf-8")
+    text = " ".join((ROOT / "docs/results.md").read_text("utf-8").split())
+    for cell in re.findall(r"[+-]\d+\.\d \([^)]*?(?:to|seeds?)[^)]*\)", text):
+        assert cell in board, cell

@@ -1,0 +1,130 @@
+"""Statistics whose values are known."""
+
+import math
+
+import pytest
+
+from odeformers.compare.results import Row, read_comparison
+from odeformers.compare.statistics import (
+    compare_seeds,
+    compute_statistics,
+    correct_by_holm,
+    count_decimals,
+    over_seeds,
+)
+from tests.odeformers.compare.comparisons import TRANSLATION, write_comparison, write_run
+
+CLASSES = ["x", "y"] * 60
+TEXTS = [
+    f"the {noun} sleeps in the old house number {n}" for n, noun in enumerate("abcdefghij" * 12)
+]
+
+
+def test_intervals_need_three_seeds():
+    assert over_seeds([1.0], 1) == "1.0"
+    assert over_seeds([1.0, 2.0], 1) == "1.5 ± 0.7"
+    assert over_seeds([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0 (-0.5 to 4.5)"
+    assert over_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0"
+
+
+def test_a_score_below_100_does_not_read_100():
+    assert over_seeds([99.953], 1) == "99.95" and over_seeds([99.7], 0) == "99.7"
+    assert over_seeds([100.0 - 1e-12], 1) == "100.0" and over_seeds([99.94], 1) == "99.9"
+    assert over_seeds([99.95, 99.97], 1) == "99.96 ± 0.01"
+
+
+@pytest.mark.parametrize(
+    "metric, texts, decimals",
+    [
+        *(("accuracy", 64, 1), ("macro_f1", None, 1), ("BLEU", 9_999, 1), ("BLEU", 10_000, 2)),
+        *(("perplexity", 64, 2), ("loss", None, 3), ("mcc", None, 3)),
+    ],
+)
+def test_few_texts_have_few_decimals(metric, texts, decimals):
+    assert count_decimals(metric, texts) == decimals
+
+
+@pytest.mark.parametrize(
+    "metric, ours, told",
+    [
+        ("accuracy", [84.0, 86.0, 88.0], "+5.0 (+0.8 to +9.2)"),
+        ("perplexity", [84.0, 86.0, 88.0], "-5.00 (-9.16 to -0.84)"),
+        ("accuracy", [84.0, 84.0, 84.0], "+3.0"),
+        ("accuracy", [80.99], "+0.0"),
+    ],
+)
+def test_differences_are_positive_if_better_and_have_welch_s_interval(metric, ours, told):
+    """Of three seeds on both sides that are not all equal.
+
+    Here the half of it is 4.157, by variances over sizes of 4/3 and 1/3.
+    """
+    runs, others = (
+        [Row(metric=metric, score=score) for score in scores]
+        for scores in (ours, [80.0, 81.0, 82.0])
+    )
+    assert str(compare_seeds(runs, others)) == told
+
+
+def test_several_comparisons_are_corrected():
+    """Holm's example: factors of 4 to 1 in the order of the p-values, which stay in that order."""
+    assert correct_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert correct_by_holm([0.9, 0.8]) == [1, 1] and correct_by_holm([0.2]) == [0.2]
+
+
+@pytest.mark.parametrize("better, p", [(0, 1), (1, 1), (3, 0.25), (5, 0.0625), (6, 0.03125)])
+def test_classes_are_compared_by_mcnemars_exact_test(tmp_path, better, p):
+    """One of two models is right on some texts more, of ten, and on no text less: 2 * 0.5**n."""
+    runs = (
+        write_run(tmp_path, name, outputs=["x"] * hits + ["y"] * (10 - hits), references=["x"] * 10)
+        for name, hits in (("a", 4), ("b", 4 + better))
+    )
+    (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
+    found = compute_statistics(table)
+    assert found.p_values == {"b": {1: pytest.approx(p)}}
+    share = 0.4 + better / 10
+    assert found.errors["b"] == pytest.approx(196 * math.sqrt(share * (1 - share) / 10))
+
+
+def test_p_values_are_of_their_model_and_seed(tmp_path):
+    """In no order, of models and seeds of different sizes; a seed without a baseline has none."""
+    gains = {("b", 1): 4, ("b", 2): 9, ("c", 1): 12, ("c", 2): 2, ("c", 3): 5}
+    references, runs = ["x"] * 120, []
+    for (name, seed), hits in {("a", 1): 0, ("a", 2): 0, **gains}.items():
+        outputs = ["x"] * (60 + hits) + ["y"] * (60 - hits)
+        runs.append(write_run(tmp_path, name, seed, outputs=outputs, references=references))
+    (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
+    raw = {key: 2 * 0.5**gain for key, gain in gains.items() if key != ("c", 3)}
+    holm = {("c", 1): 4, ("b", 2): 3, ("b", 1): 2, ("c", 2): 1}
+    corrected, largest = {}, 0.0
+    for key, factor in holm.items():
+        largest = max(largest, factor * raw[key])
+        corrected[key] = min(1, largest)
+    found = compute_statistics(table).p_values
+    for name in "bc":
+        assert found[name] == pytest.approx({seed: corrected[name, seed] for seed in (1, 2)})
+
+
+def test_translations_are_compared_by_a_paired_bootstrap(tmp_path):
+    """What differs in many sentences is significant, other sentences or the same ones are not."""
+    worse = [text.replace("sleeps in the", "sleep on a") for text in TEXTS]
+    outputs = {("a", 1): TEXTS, ("same", 1): TEXTS, ("worse", 1): worse}
+    outputs |= {("a", 2): TEXTS[:-4] + worse[-4:], ("chance", 2): worse[:4] + TEXTS[4:]}
+    runs = (
+        write_run(tmp_path, *run, score=50.0, outputs=texts, references=TEXTS, **TRANSLATION)
+        for run, texts in outputs.items()
+    )
+    (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
+    found = compute_statistics(table)
+    assert found.p_values["same"] == {1: 1} and found.p_values["worse"][1] < 0.006
+    assert found.p_values["chance"][2] > 0.3, "as many errors in other sentences"
+    assert found.errors["chance"] > 0 and found.errors["same"] == 0
+
+
+@pytest.mark.parametrize("excluded, compared", [("b", ["c"]), ("a", [])])
+def test_what_is_excluded_has_no_tests(excluded, compared, tmp_path):
+    """Nor has anything if it is the baseline."""
+    runs = (write_run(tmp_path, n, outputs=CLASSES, references=CLASSES) for n in "abc")
+    (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
+    found = compute_statistics(table, {excluded})
+    assert list(found.differences) == list(found.p_values) == compared
+    assert list(found.errors) == ["a", "b", "c"], "each score has its own"

@@ -1,0 +1,66 @@
+"""What a trial measures, and for how long; what it refuses is in ``outside/test_trials.py``."""
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+
+from odeformers.compare.trial import time_updates, try_variant
+from odeformers.compare.variant import make_variants
+from tests.odeformers.compare.test_experiment import read
+
+SIZES = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 8, "--epochs", 1, "--cpu"]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A trainer and a clock: the first call of each update takes 100 seconds, the second fewer."""
+    now = itertools.count()
+    times = {"now": 0.0, "others": 0.0}
+    monkeypatch.setattr("time.perf_counter", lambda: times["now"] + times["others"])
+    monkeypatch.setattr("time.process_time", lambda: times["now"])
+
+    def train_step(samples):
+        warm = next(now) % 2
+        times["now"] += samples[0] if warm else 100
+        times["others"] += 5  # seconds of other processes
+
+    return SimpleNamespace(train_step=train_step, cuda=False), times
+
+
+def test_the_first_call_of_an_update_is_not_timed(clock):
+    trainer, _ = clock
+    found = time_updates(trainer, [[0.25], [0.5], [0.75], [1.5], [9.0]], least=2)
+    assert found == [0.25, 0.5, 0.75, 1.5], "two seconds of four updates are enough"
+
+
+def test_a_few_updates_tell_the_time_where_nothing_depends_on_it(clock):
+    trainer, _ = clock
+    assert time_updates(trainer, [[0.1]] * 9) == pytest.approx([0.1] * 4)
+
+
+@pytest.mark.parametrize("end, timed", [(50, 1), (150, 2), (250, 3), (1e9, 6)])
+def test_timing_ends_when_its_time_is_over(end, timed, clock):
+    """After one update at least."""
+    trainer, times = clock
+    assert len(time_updates(trainer, [[0.1]] * 6, 9, end)) == timed
+
+
+def variant(data, *words):
+    """A classifier with some more options for fairseq-train."""
+    (experiment,) = read(data, "--archs", "macaron_classifier", *SIZES, *words).values()
+    (found,) = make_variants(experiment)
+    return found
+
+
+def test_a_trial_measures_the_model_and_the_epoch(training_data):
+    """Gradients that are accumulated make one update."""
+    data = training_data / "words"
+    alone, together = (
+        variant(data, "--batch-size", 4, "--update-freq", number) for number in (1, 2)
+    )
+    found = try_variant(alone)
+    assert try_variant(together).epoch_updates == -(-found.epoch_updates // 2) > 1
+    assert found.parameters == sum(each.numel() for each in alone.build()[1].parameters())
+    assert found.update_seconds > 0 and found.validation_texts == 8
+    assert (found.options, found.label) == (alone.options, alone.label)

@@ -1,0 +1,126 @@
+"""What variants make of the options of an experiment, and the words of their commands."""
+
+from dataclasses import replace
+
+import pytest
+
+from odeformers.commands import call_in_child
+from odeformers.compare.variant import (
+    Variant,
+    evaluation_words,
+    make_variants,
+    resolve_shares,
+    training_words,
+)
+from tests.odeformers.compare.test_experiment import folders, read, recipe  # noqa: F401  fixtures
+
+SIZES = ["--layers", 1, "--width", 16, "--heads", 2, "--ffn", 16]
+
+
+def variants(*words):
+    (experiment,) = read(*words).values()
+    return make_variants(experiment)
+
+
+def test_what_a_variant_makes_of_the_options_of_a_recipe(recipe):  # noqa: F811
+    """Its architecture in their values, a size for both sides, and no option that is removed.
+
+    A shared option is left out where the model does not have it; an option of its own wins.
+    """
+    path = recipe(
+        train={
+            **{"task": "translation", "source-lang": "de", "target-lang": "en"},
+            **{"finetune-from-model": "runs/{arch}-seed1/best.pt", "clip-norm": 1},
+            **{"attention-dropout": 0.3, "optimizer": "adam", "lr": 1e-3},
+        },
+        sizes={"embed-dim": 256, "layers": 4},
+        shared={"dropout": 0.1, "attention-dropout": 0.2, "encoder-experts": 4},
+        architectures={
+            "small": {"arch": "transformer", "encoder-embed-dim": 32, "clip-norm": None}
+        },
+    )
+    (found,) = variants(path)
+    given = found.options
+    assert given["finetune-from-model"] == "runs/transformer-seed1/best.pt"
+    assert given["encoder-embed-dim"] == given["decoder-embed-dim"] == 32
+    assert given["encoder-layers"] == given["decoder-layers"] == 4
+    assert "clip-norm" not in given and "encoder-experts" not in given
+    assert (given["dropout"], given["attention-dropout"]) == (0.1, 0.3)
+    assert found.cfg.model.encoder_embed_dim == 32
+    defaults = found.find_defaults()
+    assert defaults["encoder-normalize-before"] == "False" and "dropout" not in defaults
+
+
+def test_a_shared_option_may_switch_a_default_off(recipe):  # noqa: F811
+    archs, off = (
+        {"transformer": {}, "transformer_prenorm": {}},
+        {"no-encoder-normalize-before": True},
+    )
+    one, other = variants(recipe(shared=off, architectures=archs))
+    assert off.keys().isdisjoint(one.options) and not other.cfg.model.encoder_normalize_before
+
+
+PRESET = """
+from fairseq.models import register_model_architecture
+import fairseq_odeformers
+
+@register_model_architecture("transject", "wide_transject")
+def wide(args):
+    args.encoder_embed_dim = getattr(args, "encoder_embed_dim", 48)
+"""
+OURS = """
+from fairseq_odeformers.models.common.preset import register_preset
+register_preset("transject", "wide_transject", encoder_embed_dim=48)
+"""
+
+
+@pytest.mark.parametrize("text", [PRESET, OURS])
+def test_a_preset_alone_is_a_plugin_s_code(text, training_data, tmp_path):
+    """Of a model of this package; the model itself does not depend on the plugin."""
+    (plugin := tmp_path / tmp_path.name).mkdir()
+    file = plugin / "__init__.py"
+    line = [training_data / "words", "--user-dir", plugin, "--no-check"]
+    line += ["--archs", "wide_transject", "transject"]
+
+    file.write_text(text)
+
+    def codes():
+        before = [each.code for each in variants(*line)]
+        file.write_text(f"{text}#")
+        return before, [each.code for each in variants(*line)]
+
+    (wide, own), (changed, _) = call_in_child(codes)
+    assert own == "" and wide and changed and wide != changed
+
+
+def test_shares_of_a_training_become_updates():
+    """A share is rounded, to one update at least; anything else stays."""
+    options = {"warmup-updates": "2.5%", "total-num-update": "100%", "lr": "1e-3", "seed": 5}
+    expected = {**options, "warmup-updates": 5, "total-num-update": 200}
+    assert resolve_shares(options, 200) == expected
+    assert resolve_shares(options, 10)["warmup-updates"] == 1
+
+
+def test_a_training_validates_on_all_examples_without_processes_that_stay():
+    """Unless its options say otherwise."""
+    line = " ".join(training_words("data", {"arch": "a"}, seed=3))
+    assert line == "data --required-batch-size-multiple 1 --num-workers 0 --arch a --seed 3"
+    assert "--num-workers 2" in " ".join(training_words("data", {"num-workers": 2}))
+
+
+def test_an_evaluation_repeats_what_fairseq_does_not_know_of_a_training():
+    """Languages, positions and blocks; an option of the evaluation wins."""
+    options = {"source-lang": "en", "target-lang": "pt-br", "max-source-positions": 2000, "lr": 1}
+    options |= {"tokens-per-sample": 64, "sample-break-mode": "none", "user-dir": "plugin"}
+    variant = Variant("a", 1, "translation", "data", options, evaluate={"beam": 5})
+    line = " ".join(evaluation_words(variant, "test.2016", path="x.pt"))
+    assert line == (
+        "fairseq-generate data --user-dir plugin --source-lang en --target-lang pt-br "
+        "--max-source-positions 2000 --gen-subset test.2016 --required-batch-size-multiple 1 "
+        "--beam 5 --path x.pt"
+    )
+    language = replace(variant, task="language_modeling", evaluate={"tokens-per-sample": 8})
+    words = evaluation_words(language, "test")
+    assert "--tokens-per-sample 8 --sample-break-mode none" in " ".join(words)
+    words = evaluation_words(replace(variant, task="sentence_prediction"), "test", path="x.pt")
+    assert words[:3] == ["odeformers", "predict", "data"] and "--lr" not in words
