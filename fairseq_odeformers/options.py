@@ -1,23 +1,13 @@
-"""Options of models, criterions, tasks and commands: declared once, with their bounds."""
+"""Options of models, criterions and tasks: declared once, with their bounds."""
 
 import math
 import operator
-import os
-import sys
-from argparse import Action, ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Mapping
+from argparse import ArgumentParser
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
-from pathlib import Path
-from typing import Any
-
-from fairseq.utils import import_user_module
-
-from .blame import blaming
 
 LARGEST = 2**31 - 1  # of whole numbers, as of a size of torch's
 SIDES = ("encoder", "decoder")  # with which names of options begin
-MOST_WORKERS = 1024  # processes that one command starts
 
 
 @dataclass(frozen=True)
@@ -180,102 +170,3 @@ def hyphenate(name: str) -> str:
 def underscore(name: str) -> str:
     """The name that an option of the command line, without ``--``, has in a config."""
     return name.replace("-", "_")
-
-
-def integer(text: str, least: int = 0, most: int = LARGEST) -> int:
-    """The ``type`` of an argument that is a whole number from *least* to *most*."""
-    if not text.isdecimal() or not least <= float(text) <= most:
-        raise ArgumentTypeError(f"{text}: give a whole number from {least} to {most:,}")
-    return int(text)
-
-
-def real_number(text: str) -> float:
-    """The ``type`` of an argument that is a number."""
-    try:
-        return float(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text}: give a number") from None
-
-
-def output_path(text: str) -> Path:
-    """The ``type`` of an argument that names a file or folder to write, in an existing folder."""
-    if not Path(text).absolute().parent.is_dir():
-        raise ArgumentTypeError(f"{text}: there is no folder {Path(text).parent}; make it first")
-    return Path(text)
-
-
-def output_file(text: str) -> Path:
-    """The ``type`` of an argument that names a file to write, in an existing folder."""
-    if Path(text).is_dir():
-        raise ArgumentTypeError(f"{text}: is a folder; give a file, such as {Path(text, 'out')}")
-    return output_path(text)
-
-
-def output_folder(text: str) -> Path:
-    """The ``type`` of an argument that names a folder to write to, which need not be there."""
-    for path in (Path(text), *Path(text).parents):
-        if path.exists() and not path.is_dir():
-            above = "" if path == Path(text) else f"{path} "
-            raise ArgumentTypeError(f"{text}: {above}is a file; give a folder")
-    return Path(text)
-
-
-positive_int = partial(integer, least=1)
-workers = partial(integer, least=1, most=MOST_WORKERS)
-
-
-def add_user_dir(parser: ArgumentParser) -> None:
-    """Add the option of fairseq's name; a folder is imported when the option is read."""
-    parser.add_argument(
-        "--user-dir",
-        metavar="DIR",
-        action=ImportPlugin,
-        default=[],
-        help="folder of a plugin of your own that has the model or task",
-    )
-
-
-class ImportPlugin(Action):
-    """The action of an option that imports a folder, and collects the folders that it is given."""
-
-    def __call__(self, parser, namespace, values, option_string=None) -> None:
-        import_plugins([str(values)])
-        setattr(namespace, self.dest, [*getattr(namespace, self.dest), values])
-
-
-def import_plugins(folders: Iterable[str]) -> None:
-    """Import folders as fairseq's ``--user-dir`` does; they register models and tasks.
-
-    Raises:
-        ValueError: a folder is not there, has the name of another module, or its code raises.
-    """
-    for folder in folders:
-        if os.path.isfile(folder):
-            parent = os.path.dirname(folder)
-            remedy = f"give its folder, {parent or '.'}"
-            if not os.path.isfile(os.path.join(parent, "__init__.py")):
-                remedy = "give a folder that has it as its __init__.py"
-            raise ValueError(f"--user-dir {folder}: a file; {remedy}")
-        if not os.path.isdir(folder):
-            raise ValueError(f"--user-dir {folder}: no such folder; give one with an __init__.py")
-        if not os.path.isfile(os.path.join(folder, "__init__.py")):
-            raise ValueError(f"--user-dir {folder}: no __init__.py there; give a folder with one")
-        name = os.path.basename(os.path.abspath(folder))
-        imported = [*getattr(sys.modules.get(name), "__path__", [])]
-        if name not in sys.modules:
-            with blaming():
-                import_user_module(Namespace(user_dir=folder))
-        elif not any(os.path.isdir(path) and os.path.samefile(path, folder) for path in imported):
-            raise ValueError(
-                f"--user-dir {folder}: a module {name} is imported already, from "
-                f"{', '.join(imported) or 'Python'}; leave the option out, or rename the folder"
-            )
-
-
-def name_differences(values: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
-    """What has changed, of values before and now; an option that is not given is unset."""
-    return tuple(
-        f"{name} {then or 'unset'} → {now or 'unset'}"
-        for name, (then, now) in values.items()
-        if then != now
-    )

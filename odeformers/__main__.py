@@ -1,43 +1,38 @@
-"""The console script ``odeformers``, which imports a command's module only once it is chosen.
+"""The command line of ``odeformers``: the words choose a command, whose module is then imported.
 
-Importing the package takes seconds, for fairseq and torch; so this module lies beside it. Each
-command is a function of the package. Bad input and wrong options end the program here, with one
-line.
+Importing the plugin takes seconds, for fairseq and torch; the help does without it. Bad input and
+wrong options end the program here, with one line.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
-from functools import cache
 from importlib import import_module
 from importlib.metadata import version
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 from odeformers import PLUGIN, user_dir
+from odeformers.parser import Parser
+from odeformers.prepare import CORPORA
 
-# The module and function of each command, and what it does.
+# The module of each command, in this package, and what it does.
 COMMANDS = {
-    "list": ("list:list_names", "print the architectures, tasks and criterions"),
-    "options": ("list:list_options", "print the options of an architecture"),
-    "prepare": ("", "prepare a corpus for fairseq-train"),
-    "hydra-train": ("list:hydra_train", "fairseq-hydra-train, with the options of this package"),
-    "translate": ("translate:main", "translate lines of raw text"),
-    "predict": ("predict:main", "classify a data set or lines of text"),
-    "compare": ("compare.command:main", "train architectures side by side and report"),
-    "report": ("compare.command:report", "report on what a comparison has so far"),
-    "export": ("export:main", "write a model as safetensors or as a torch program"),
-    "benchmark": ("benchmark.command:main", "measure the speed of architectures side by side"),
-    "analyse": ("analyse.command:main", "measure what trained models do inside"),
-    "check": ("check.command:main", "check what an architecture must do before training"),
-    "average": ("average:main", "average the parameters of several checkpoints"),
-    "score-wmt14": ("score_wmt14:main", "BLEU of WMT14 as the papers compute it"),
+    "list": ("list", "print the architectures, tasks and criterions"),
+    "options": ("options", "print the options of an architecture"),
+    "prepare": ("prepare", "prepare a corpus for fairseq-train"),
+    "hydra-train": ("hydra_train", "fairseq-hydra-train, with the options of this package"),
+    "translate": ("translate", "translate lines of raw text"),
+    "predict": ("predict", "classify a data set or lines of text"),
+    "compare": ("compare.command", "train architectures side by side and report"),
+    "report": ("report", "report on what a comparison has so far"),
+    "export": ("export", "write a model as safetensors or as a torch program"),
+    "benchmark": ("benchmark.command", "measure the speed of architectures side by side"),
+    "analyse": ("analyse.command", "measure what trained models do inside"),
+    "check": ("check.command", "check what an architecture must do before training"),
+    "average": ("average", "average the parameters of several checkpoints"),
+    "score-wmt14": ("score_wmt14", "BLEU of WMT14 as the papers compute it"),
 }
 # By the module that a command could not import: its library, and the extra that installs it.
 EXTRAS = {
@@ -65,110 +60,71 @@ def share_cores() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line; without arguments, it prints the help."""
+    """Run the command that the first of the arguments names; without arguments, print the help."""
+    share_cores()
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        choose(arguments)
-    except KeyboardInterrupt as error:
-        show_error(type(error), error)
+        name, module, rest = choose(arguments)
+        run(name, module, rest)
+    except KeyboardInterrupt:
+        print("\nodeformers: interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
 
 
-def show_error(kind: type[BaseException], error: BaseException, trace: Any = None) -> None:
-    """What Python shows of an error that ends a program (``sys.excepthook``): Ctrl-C is a line."""
-    if issubclass(kind, KeyboardInterrupt):
-        print("\nodeformers: interrupted", file=sys.stderr)
-    else:
-        sys.__excepthook__(kind, error, trace)
-
-
-def choose(arguments: Sequence[str] | None) -> None:
-    """Run the command that the first of the arguments names."""
-    share_cores()
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if arguments == ["--version"]:
-        print(version("fairseq-odeformers"))
-        return
-    parser = load_parsing().Parser(
+def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
+    """The command that the first of the arguments name, its module, and the other arguments."""
+    parser = Parser(
         prog="odeformers",
         description="Train and compare ODE-derived Transformers. The folder for fairseq's "
         f"--user-dir: {user_dir()}",
     )
-    parser.add_argument("--version", action="store_true", help="print the version")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=version("fairseq-odeformers"),
+        help="print the version",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (_, text) in COMMANDS.items():
         commands.add_parser(name, help=text, add_help=False)
     command = parser.parse_known_args(arguments[:1] or ["--help"])[0].command
     if command == "prepare":
-        prepare(arguments[1:])
-    else:
-        if not {"-h", "--help"} & {*arguments}:
-            check_first(command, *arguments[1:2])
-        run(f"odeformers {command}", COMMANDS[command][0], arguments[1:])
+        corpus = choose_corpus(arguments[1:])
+        module = f"prepare.{corpus.replace('-', '_')}"
+        return f"odeformers prepare {corpus}", module, arguments[2:]
+    return f"odeformers {command}", COMMANDS[command][0], arguments[1:]
 
 
-def check_first(command: str, path: str = "-") -> None:
-    """Refuse a first argument that is not there at once, not after the seconds of the imports.
-
-    Options, NAME=RUNS, and several paths between colons are left to the command.
-    """
-    parsing = load_parsing()
-    if command in parsing.FIRST and not re.search("^-|=|:", path) and not os.path.lexists(path):
-        fault = parsing.explain_missing(command, path)
-        print(f"odeformers {command}: error: {fault}", file=sys.stderr)
-        sys.exit(2)
-
-
-def prepare(arguments: Sequence[str]) -> None:
-    """The command that prepares a corpus."""
-    parser = load_parsing().Parser(
+def choose_corpus(arguments: Sequence[str]) -> str:
+    """The corpus that the first argument of ``odeformers prepare`` names."""
+    parser = Parser(
         prog="odeformers prepare",
         description="Prepare a corpus or your own text for fairseq-train. --help after a corpus "
         "lists its options.",
     )
-    corpora = list_corpora()
     names = parser.add_subparsers(dest="corpus", required=True, metavar="CORPUS")
-    for name, text in corpora.items():
+    for name, text in CORPORA.items():
         names.add_parser(name, help=text, add_help=False)
     path = next(iter(arguments), "")
-    if path not in corpora and os.path.exists(path):
+    if path not in CORPORA and os.path.exists(path):
         parser.error(
             f"{path}: say what it is: parallel --from {path} -s SOURCE -t TARGET for pairs of "
             f"sentences, text-classification tsv --from {path} for labelled text, or lm --from "
             f"{path} for text alone"
         )
-    name = parser.parse_args(arguments[:1]).corpus
-    run(f"odeformers prepare {name}", f"prepare.{name.replace('-', '_')}:main", arguments[1:])
+    return parser.parse_args(arguments[:1]).corpus
 
 
-@cache
-def load_parsing() -> ModuleType:
-    """The module ``parser`` of the package, by its file: importing the package takes seconds."""
-    spec = spec_from_file_location("odeformers_parser", user_dir() / "parser.py")
-    assert spec is not None and spec.loader is not None  # it is a file of Python
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def list_corpora() -> dict[str, str]:
-    """What each corpus is, by its name: each has a file, and begins it so."""
-    corpora = {}
-    for path in sorted(Path(__file__).with_name("prepare").glob("[!_]*.py")):
-        with open(path, encoding="utf-8") as file:
-            corpora[path.stem.replace("_", "-")] = file.readline().strip('".\n')
-    return corpora
-
-
-def run(name: str, target: str, arguments: Sequence[str]) -> None:
+def run(name: str, module: str, arguments: Sequence[str]) -> None:
     """Call a command; bad input ends the program with a message of one line.
 
     Args:
-        target: its module, relative to the package, and function: ``predict:main``.
+        name: how the command is typed.
+        module: the module that has it as its function ``main``.
     """
-    module, function = target.split(":")
     try:
         import_module(PLUGIN)
-        getattr(import_module(f"odeformers.{module}"), function)(arguments)
+        import_module(f"odeformers.{module}").main(arguments)
         sys.stdout.flush()
         return
     except BrokenPipeError:  # the reader has enough, as in odeformers list | head

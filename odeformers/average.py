@@ -19,8 +19,8 @@ from omegaconf import OmegaConf
 from fairseq_odeformers.checkpoints.state import read_state
 from fairseq_odeformers.checkpoints.trust import check_finite
 from fairseq_odeformers.files import naming_faults, replacing
-from fairseq_odeformers.options import output_file, positive_int
-from fairseq_odeformers.parser import Parser
+from odeformers.arguments import output_file, positive_int
+from odeformers.parser import Parser
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 

@@ -20,7 +20,7 @@ from fairseq.tasks.translation import TranslationTask
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 
 from .parsers import training_parser
 

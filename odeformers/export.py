@@ -5,10 +5,9 @@ import ast
 from pathlib import Path
 
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.checkpoints.trust import check_trust
-from fairseq_odeformers.checkpoints.weights import CONFIG, WEIGHTS, write_export
-from fairseq_odeformers.options import add_user_dir
-from fairseq_odeformers.parser import Parser
+from fairseq_odeformers.checkpoints.weights import CONFIG, WEIGHTS
+from odeformers.arguments import add_user_dir
+from odeformers.parser import Parser
 
 PROGRAM = ".pt2"
 
@@ -50,9 +49,7 @@ def main(arguments=None) -> None:
                 f"{args.out}: a folder keeps the training's options and needs no data; leave "
                 f"--data and --model-overrides out, or give a {PROGRAM} file"
             )
-        checkpoint = Checkpoint.read(args.checkpoint)
-        check_trust(checkpoint.path, checkpoint.cfg, checkpoint.weights)
-        write_export(checkpoint, args.out)
+        Checkpoint.read(args.checkpoint).export(args.out)
     print(f"wrote {args.out}")
 
 

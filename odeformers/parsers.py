@@ -7,10 +7,11 @@ from itertools import chain
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.options import get_training_parser
 
+from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.files import Named
-from fairseq_odeformers.models.common.sizes import option_names
 from fairseq_odeformers.options import flag
-from fairseq_odeformers.parser import NO_VALUE, did_you_mean
+from fairseq_odeformers.registry import option_names
+from odeformers.parser import NO_VALUE
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
 OTHER_NAMES = {  # that options of fairseq-train have elsewhere, as in odeformers compare

@@ -17,12 +17,13 @@ from scipy.stats import binomtest
 from tqdm import tqdm
 
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
+from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.inference.classifier import Classifier, average_probabilities
 from fairseq_odeformers.inference.hub import load_classifier, read_each
 from fairseq_odeformers.inference.texts import encode_lines, read_texts, write_table
-from fairseq_odeformers.options import add_user_dir, output_path, positive_int
-from fairseq_odeformers.parser import Parser, did_you_mean
+from odeformers.arguments import add_user_dir, output_path, positive_int
+from odeformers.parser import Parser
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
 SCORED = "STS-B"  # the only one without classes

@@ -20,8 +20,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacremoses import MosesDetokenizer
 
 from fairseq_odeformers.files import read_lines
-from fairseq_odeformers.parser import Parser
 from fairseq_odeformers.text.moses import make_moses_tokenizer
+from odeformers.parser import Parser
 
 from .prepare.common.command import existing_path
 from .prepare.common.pairs import read_published, replace_apostrophes

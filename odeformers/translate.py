@@ -5,8 +5,8 @@ from tqdm import tqdm
 
 from fairseq_odeformers.inference.hub import load_translator
 from fairseq_odeformers.inference.texts import encode_lines, read_texts, write_table
-from fairseq_odeformers.options import add_user_dir, output_file, positive_int
-from fairseq_odeformers.parser import Parser
+from odeformers.arguments import add_user_dir, output_file, positive_int
+from odeformers.parser import DATA, Parser, check_exists
 
 
 def main(arguments=None) -> None:
@@ -51,6 +51,7 @@ def main(arguments=None) -> None:
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     add_user_dir(parser)
     args = parser.parse_args(arguments)
+    check_exists(args.data, DATA)
     name, texts = read_texts(args.text)
     options = {"truncate_source": True} if args.truncate else {}
     translator = load_translator(args.path, args.data, tokenized=args.tokenized, **options)

@@ -50,7 +50,7 @@ def training_data(data):
 @pytest.fixture(scope="session")
 def page_plugin(tmp_path_factory):
     """The plugin that docs/extending.md shows, imported from a folder of the page's name."""
-    from fairseq_odeformers.options import import_plugins
+    from fairseq_odeformers.registry import import_plugins
 
     page = Path(__file__).parents[1] / "docs" / "extending.md"
     code = re.search(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)[1]

@@ -20,10 +20,9 @@ from fairseq.models import (
 from fairseq.models.roberta import RobertaModel
 from omegaconf import OmegaConf
 
-from fairseq_odeformers.models.common.kinds import kind_of
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
-from fairseq_odeformers.models.common.sizes import default_options, size_options
 from fairseq_odeformers.options import flag
+from fairseq_odeformers.registry import default_options, kind_of, size_options
 from odeformers.dataless import make_parts
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2}

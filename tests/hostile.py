@@ -33,7 +33,6 @@ from make_checkpoints import PATHS, parsed, training_line, write_data, write_row
 
 from fairseq_odeformers import load_language_model, load_translator
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.checkpoints.weights import write_export
 from odeformers.__main__ import main
 from odeformers.compare.command import make_parser
 from odeformers.compare.experiment import parse_words, read_experiments
@@ -84,7 +83,7 @@ def write_folder(folder: Path) -> None:
     write_splits(folder, train=12, valid=4, test=8)
     for name, arch in ARCHS.items():
         (folder / name).write_bytes(gzip.decompress(PATHS[arch].read_bytes()))
-    write_export(Checkpoint.read(str(folder / "classifier.pt")), folder / "export")
+    Checkpoint.read(str(folder / "classifier.pt")).export(folder / "export")
     (folder / "lines").write_text("1 2 3\n\n4 5\n")
     (folder / "kept").write_text("precious")
     (folder / "precious").mkdir()

@@ -14,7 +14,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from make_checkpoints import MODELS, PATHS
 
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.checkpoints.weights import write_export
 
 ADAPTIVE = ("dopri5", "bosh3", "fehlberg2", "adaptive_heun", "dopri8")
 
@@ -45,7 +44,7 @@ def from_pretrained(path, arch, data, monkeypatch):
 def as_an_export(path, arch, data, monkeypatch):
     """Nothing is unpickled."""
     pytest.importorskip("safetensors")
-    write_export(Checkpoint.read(str(path)), path.parent / "out")
+    Checkpoint.read(str(path)).export(path.parent / "out")
     monkeypatch.setattr(torch, "load", None)
     return Checkpoint.read(str(path.parent / "out")).build().model
 

@@ -28,7 +28,7 @@ from script_helpers import (
 )
 
 from fairseq_odeformers import load_classifier
-from odeformers.list import make_absolute
+from odeformers.hydra_train import make_absolute
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from fairseq import options
 from hydra._internal.utils import get_args_parser
 
-from fairseq_odeformers.options import import_plugins  # registers what the commands name
+from fairseq_odeformers.registry import import_plugins
 from odeformers.__main__ import COMMANDS, main
 from odeformers.compare import notes
 

@@ -9,8 +9,8 @@ from fairseq.trainer import _catalog_shared_params
 from helpers import CLASSIFIERS, Task, make_any, make_model
 from make_checkpoints import PATHS
 
-from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.patches.command_line import check_head
+from fairseq_odeformers.registry import check_kind
 from fairseq_odeformers.tasks.parity import ParityTask
 
 

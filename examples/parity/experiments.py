@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_odeformers.options import positive_int
+from odeformers.arguments import positive_int
 
 VANILLA, NODE = "vanilla_transformer", "node_transformer"
 LEARNING_RATES = (

@@ -18,7 +18,7 @@ from pathlib import Path
 from experiments import Ensemble, Result, choose, make_parser, read_results, results_file
 from tqdm import tqdm
 
-from fairseq_odeformers.options import positive_int
+from odeformers.arguments import positive_int
 from odeformers.commands import CommandFailed, fairseq_command, log_stats, stream
 
 # What fairseq's trainer or the ODE's solver prints when a run diverges.

@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import reading
-from fairseq_odeformers.models.common.papers import family_of
+from fairseq_odeformers.registry import family_of
 from odeformers.plots import legend_beside, panels, save, styles
 
 COLUMNS = ("architecture", "tuned", "seed", "updates", "cpu_seconds", "valid_accuracy")

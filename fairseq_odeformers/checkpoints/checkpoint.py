@@ -3,7 +3,7 @@
 import copy
 import os
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,13 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from fairseq_odeformers.data.classification import class_names
+from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.files import check_binarised, check_joined, check_regular, naming_faults
-from fairseq_odeformers.models.common.kinds import Kind
-from fairseq_odeformers.parser import did_you_mean
+from fairseq_odeformers.registry import Kind
 
 from .state import read_state
 from .trust import check_trust, limit_size, read_names
+from .weights import write_export
 
 # What loaders set for every model: a task may have no data, and subwords no codes.
 SET_ALWAYS = {"data", "bpe_codes"}
@@ -87,6 +88,15 @@ class Checkpoint:
         """The names of the classes; None if they are not saved."""
         return self.task_state.get("classes")
 
+    def export(self, folder: Path) -> None:
+        """Write it to a new folder, see :func:`.write_export`.
+
+        Raises:
+            ValueError: the model may not be built, see :func:`.check_trust`.
+        """
+        check_trust(self.path, self.cfg, self.weights)
+        write_export(self.weights, self.cfg, self.classes, folder)
+
     def build(
         self, data: str | os.PathLike | None = None, task: FairseqTask | None = None, **options: Any
     ) -> Trained:
@@ -117,7 +127,7 @@ class Checkpoint:
             check_data(folder)
         with naming_faults(self.path, f"does not fit its model or {folder}"):
             state = {"cfg": cfg, "model": dict(self.weights), "task_state": self.task_state}
-            with limit_size(self.path, self.weights), naming_missing(self.path, folder):
+            with limit_size(self.path, [*self.weights.values()]), naming_missing(self.path, folder):
                 (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
                     [self.path], task=task, state=state
                 )
@@ -161,6 +171,25 @@ class Checkpoint:
                 f"{self.path} was trained on the classes {', '.join(self.classes)}, but {data} "
                 f"has, in order, {', '.join(names)}"
             )
+
+
+@contextmanager
+def checking(paths: Sequence[str]) -> Iterator[None]:
+    """Check the checkpoints of an ensemble, from which fairseq builds the models in the block.
+
+    fairseq reads and builds in one call, so the files are read twice.
+
+    Raises:
+        ValueError: see :func:`.check_trust` and :func:`.limit_size`.
+    """
+    weights: list[Tensor] = []
+    for path in paths:
+        checkpoint = Checkpoint.read(path)
+        check_trust(path, checkpoint.cfg, checkpoint.weights)
+        weights += checkpoint.weights.values()
+    with limit_size(os.pathsep.join(paths), weights):
+        weights.clear()
+        yield
 
 
 @contextmanager

@@ -4,9 +4,8 @@ Its model and task must be safe, its weights finite, and its model no larger tha
 """
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
@@ -81,8 +80,8 @@ def check_finite(path: str, weights: Mapping[str, Tensor]) -> None:
 
 
 @contextmanager
-def limit_size(path: str, weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """Have the block build no model that has far more parameters than a checkpoint has.
+def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
+    """Have the block build no models that have far more parameters than their checkpoints.
 
     Some more are allowed: a model may register a parameter twice, or have a head that the
     checkpoint lacks. Models of other threads are not counted.
@@ -91,7 +90,7 @@ def limit_size(path: str, weights: Mapping[str, Tensor]) -> Iterator[None]:
         ValueError: more are registered, as for a million layers.
     """
     thread = threading.get_ident()
-    left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights.values())) + 10**6]
+    left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights)) + 10**6]
 
     def count(module, name, parameter):
         if parameter is not None and threading.get_ident() == thread:
@@ -105,35 +104,3 @@ def limit_size(path: str, weights: Mapping[str, Tensor]) -> Iterator[None]:
         yield
     finally:
         hook.remove()
-
-
-# --- for fairseq's from_pretrained, which reads and builds in one call -----------------
-
-# A check does not fit between the two. So the function that reads files for fairseq's commands
-# (``patches.checkpoints``) makes it, but only while this variable is set: the commands trust their
-# files. It is a ContextVar because other threads must not see it.
-_required: ContextVar[ExitStack | None] = ContextVar("trust_required", default=None)
-
-
-@contextmanager
-def require_trust() -> Iterator[None]:
-    """Have fairseq check each checkpoint that it reads, and build no larger model than it is."""
-    with ExitStack() as limit:
-        token = _required.set(limit)
-        try:
-            yield
-        finally:
-            _required.reset(token)
-
-
-def check_if_required(path: str, state: dict) -> None:
-    """Check a checkpoint that fairseq has read, and limit its model, in :func:`require_trust`.
-
-    Raises:
-        ValueError: see :func:`check_trust`.
-    """
-    limit = _required.get()
-    if limit is not None:
-        limit.close()  # the one of the file before, in an ensemble
-        check_trust(path, state["cfg"], state["model"])
-        limit.enter_context(limit_size(path, state["model"]))

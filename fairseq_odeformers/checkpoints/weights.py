@@ -8,42 +8,41 @@ extra ``export``.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from fairseq_odeformers.files import reading, replacing_folder, sha256, writing
-
-if TYPE_CHECKING:
-    from .checkpoint import Checkpoint
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 OWN_SUM = "sha256 of the above"  # of CONFIG
 
 
-def write_export(checkpoint: "Checkpoint", folder: Path) -> None:
-    """Write a checkpoint to a new folder.
+def write_export(
+    weights: Mapping[str, Tensor], cfg: DictConfig, classes: list[str] | None, folder: Path
+) -> None:
+    """Write the parts of a checkpoint to a new folder.
 
     A tensor of several parameters, such as tied embeddings, is written once.
     """
     from safetensors.torch import save_file
 
-    weights: dict[str, Tensor] = {}
+    written: dict[str, Tensor] = {}
     shared, places = {}, {}
-    for name, tensor in checkpoint.weights.items():
+    for name, tensor in weights.items():
         place = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         if tensor.numel() and place in places:
             shared[name] = places[place]
         else:
             places[place] = name
-            weights[name] = tensor.contiguous()
+            written[name] = tensor.contiguous()
     with replacing_folder(folder) as temporary, writing(folder):
-        save_file(weights, temporary / WEIGHTS)
+        save_file(written, temporary / WEIGHTS)
         config = {
-            "config": OmegaConf.to_container(checkpoint.cfg, resolve=True, enum_to_str=True),
-            "classes": checkpoint.classes,
+            "config": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+            "classes": classes,
             "shared": shared,
             "sha256": sha256(temporary / WEIGHTS),
         }

@@ -11,7 +11,7 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqLanguageModel
 from torch import Tensor
 
-from fairseq_odeformers.parser import did_you_mean
+from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.text.moses import RawPairs
 
 from .texts import (

@@ -30,9 +30,9 @@ from fairseq.models import (
 )
 
 from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.files import MADE_FROM, check_joined, naming_faults
-from fairseq_odeformers.models.common.kinds import Kind
-from fairseq_odeformers.parser import did_you_mean
+from fairseq_odeformers.registry import Kind
 from fairseq_odeformers.text.moses import read_raw_pairs
 from fairseq_odeformers.text.raw_text import read_codes
 

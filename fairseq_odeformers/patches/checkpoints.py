@@ -12,7 +12,6 @@ import torch
 from fairseq.file_io import PathManager
 
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
-from fairseq_odeformers.checkpoints.trust import check_if_required
 from fairseq_odeformers.files import replacing, writing
 from fairseq_odeformers.options import flag
 
@@ -28,13 +27,12 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
     What fairseq reads nevertheless of another model than ours only causes a warning.
 
     Raises:
-        ValueError: it cannot be read; or the model may not be built, where :func:`.require_trust`
-            asks for that.
+        ValueError: it cannot be read.
     """
     if PathManager.path_requires_pathmanager(path):  # not on this machine
         return original(path, *args, **kwargs)
     try:
-        state = read_state(path, *args, **kwargs)
+        return read_state(path, *args, **kwargs)
     except Damaged as fault:
         try:
             state = original(path, *args, **kwargs)
@@ -42,7 +40,6 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
             raise fault from None
         with binding(trains_ours(state.get("cfg"))):
             raise fault
-    check_if_required(path, state)
     return state
 
 
@@ -129,13 +126,9 @@ OPERATORS = {ast.Add: operator.add, ast.Mult: operator.mul}
 def evaluate(text: str):
     """The value of a literal, or of sums and products of literals, as ``[(512, 3)] * 20``.
 
-    The command line is the user's own, and may hold any expression.
-
     Raises:
-        ValueError: it is another expression of a checkpoint, which could run code.
+        ValueError: it is another expression, which could run code of a checkpoint.
     """
-    if any(text in (word, word.partition("=")[2]) for word in sys.argv[1:]):
-        return eval(text)
     return value_of(ast.parse(text, mode="eval").body)
 
 

@@ -11,10 +11,10 @@ from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from fairseq_odeformers.errors import check_choice
 from fairseq_odeformers.files import check_joined, check_path
-from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import validate
-from fairseq_odeformers.parser import check_choice
+from fairseq_odeformers.registry import check_kind
 
 from .guest import binding, names_ours
 

@@ -12,8 +12,8 @@ from fairseq.tasks import FairseqTask, register_task
 from omegaconf import II
 
 from fairseq_odeformers.data.classification import class_names, make_dictionary
-from fairseq_odeformers.models.common.kinds import check_kind
 from fairseq_odeformers.options import option, validate
+from fairseq_odeformers.registry import check_kind
 
 CLASSES = ("even", "odd")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 from fairseq_odeformers.inference.texts import read_texts
-from fairseq_odeformers.options import add_user_dir, positive_int
-from fairseq_odeformers.parser import Parser
+from odeformers.arguments import add_user_dir, positive_int
 from odeformers.compare.results import RESULTS, read_comparison
+from odeformers.parser import Parser
 
 from . import attention, sentence, spectra, states
 from .maps import NoMaps

@@ -11,12 +11,12 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
+from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.hub import load_classifier
 from fairseq_odeformers.inference.texts import TooLong
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.models.transject.models import TransJect
-from fairseq_odeformers.parser import did_you_mean
 from fairseq_odeformers.text.raw_text import tokenize
 from odeformers.plots import group_by
 from odeformers.predict import naming_split, probabilities

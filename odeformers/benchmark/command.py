@@ -21,8 +21,8 @@ import torch
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from fairseq_odeformers.options import add_user_dir, positive_int
-from fairseq_odeformers.parser import Parser
+from odeformers.arguments import add_user_dir, positive_int
+from odeformers.parser import Parser
 
 from . import timing
 from .arguments import SIZES

@@ -11,10 +11,9 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kinds_of
-from fairseq_odeformers.models.common.sizes import size_options
 from fairseq_odeformers.models.transevolve.spec import BACKENDS
 from fairseq_odeformers.options import SIDES, hyphenate
+from fairseq_odeformers.registry import Kind, find_architectures, kinds_of, size_options
 from odeformers import dataless
 from odeformers.parsers import explain_unknown_architecture
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from fairseq_odeformers.blame import blaming, describe
-from fairseq_odeformers.options import add_user_dir
-from fairseq_odeformers.parser import Parser
+from fairseq_odeformers.errors import blaming, describe
+from odeformers.arguments import add_user_dir
+from odeformers.parser import Parser
 
 from .location import innermost_module
 from .properties import DECISIVE, PROPERTIES, Broken, Property

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from fairseq_odeformers.blame import is_of_plugin
+from fairseq_odeformers.errors import is_of_plugin
 
 from .subject import Decoding
 

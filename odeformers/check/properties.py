@@ -15,7 +15,7 @@ import torch
 from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 
 from .location import Pair, find_difference, find_not_finite
 from .subject import Decoding, Subject

@@ -14,10 +14,16 @@ from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor, nn
 
-from fairseq_odeformers.models.common.kinds import Kind, find_architectures, kind_of, kinds_of
-from fairseq_odeformers.models.common.sizes import default_options, size_options
+from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.options import flag
-from fairseq_odeformers.parser import did_you_mean
+from fairseq_odeformers.registry import (
+    Kind,
+    default_options,
+    find_architectures,
+    kind_of,
+    kinds_of,
+    size_options,
+)
 from odeformers.dataless import make_parts, make_task, parse
 from odeformers.parsers import explain_unknown_architecture
 

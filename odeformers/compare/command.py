@@ -1,4 +1,4 @@
-"""The commands ``odeformers compare`` and ``odeformers report``."""
+"""The command ``odeformers compare``."""
 
 import argparse
 import os
@@ -15,19 +15,18 @@ import submitit
 from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_odeformers.files import markdown_table
-from fairseq_odeformers.models.common.sizes import SIZES
-from fairseq_odeformers.options import add_user_dir, integer, output_folder, positive_int
-from fairseq_odeformers.parser import Parser
+from fairseq_odeformers.registry import SIZES
+from odeformers.arguments import add_user_dir, integer, output_folder, positive_int
 from odeformers.commands import THREADS
+from odeformers.parser import Parser
 from odeformers.parsers import find_owners, training_parser
 
 from .experiment import Experiment, parse_words, read_experiments
 from .launch import choose_launcher, launch
 from .plan import make_plan
 from .report import DOCUMENT, PAGE, write_report
-from .results import RESULTS, clock, collect_rows
+from .results import clock, collect_rows
 from .runs import Run
-from .scoreboard import write_scoreboard
 from .variant import Variant
 
 MOST_SEED = 2**32 - 1  # of NumPy
@@ -37,7 +36,6 @@ GONE = {  # options of earlier versions, and of other programs: what to do inste
     "--gpus": "choose GPUs by CUDA_VISIBLE_DEVICES=0,1 before the command, and how many of them a "
     "run takes by --gpus-per-run",
 }
-FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} has all figures")  # of old reports
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -294,43 +292,3 @@ def minutes(text: str) -> float:
     if not factor or not re.fullmatch(r"\d*\.?\d+", text[:-1]) or not float(text[:-1]):
         raise argparse.ArgumentTypeError(f"{text}: give a time above 0, such as 45s, 30m or 2h")
     return float(text[:-1]) * factor
-
-
-# --- report ------------------------------------------------------------------------------------
-
-
-def report(arguments: Sequence[str] | None = None) -> None:
-    """The command line of ``odeformers report``."""
-    parser = Parser(
-        prog="odeformers report",
-        description="Write the report of a comparison from its finished runs; or, with --out, a "
-        "scoreboard of several comparisons.",
-    )
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUNS",
-        help=f"--out of odeformers compare; for a scoreboard NAME=RUNS, or a {RESULTS} of several",
-    )
-    parser.add_argument(
-        "--out",
-        type=output_folder,
-        metavar="DIR",
-        help="write a scoreboard of all RUNS: page, CSV, picture",
-    )
-    parser.add_argument(
-        "--baseline", metavar="ARCH", help="compare the others with this (default: as compare did)"
-    )
-    args, others = parser.parse_known_args(arguments)
-    for option in (word.partition("=")[0] for word in others):
-        if option in FORMATS:
-            raise ValueError(f"{option}: {args.runs[0]}/{FORMATS[option]}")
-    if others:
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
-    if args.out:
-        print(write_scoreboard(args.runs, args.out))
-        return
-    out = Path(args.runs[0])
-    if len(args.runs) > 1 or "=" in args.runs[0] and not out.exists():
-        raise ValueError(f"{' '.join(args.runs)}: for a scoreboard give --out DIR as well")
-    print(write_report(out, args.baseline or ""))

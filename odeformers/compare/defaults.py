@@ -9,7 +9,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq_odeformers.data.classification import class_names
 from fairseq_odeformers.data.language_pair import language_pair
 from fairseq_odeformers.files import check_binarised, reading
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options
 
 RECIPES = Path(__file__).with_suffix(".yaml")

@@ -28,6 +28,7 @@ from fairseq.data.data_utils import infer_language_pair
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 
+from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.files import (
     check_path,
     check_regular,
@@ -35,17 +36,17 @@ from fairseq_odeformers.files import (
     reading,
     sha256,
 )
-from fairseq_odeformers.models.common.kinds import (
+from fairseq_odeformers.options import flag, hyphenate, underscore
+from fairseq_odeformers.registry import (
+    NEUTRAL,
     Kind,
     check_kind,
+    family_of,
     find_architectures,
     kinds_of,
 )
-from fairseq_odeformers.models.common.papers import family_of
-from fairseq_odeformers.models.common.sizes import NEUTRAL
-from fairseq_odeformers.options import flag, hyphenate, underscore
-from fairseq_odeformers.parser import did_you_mean, explain_missing
 from odeformers.commands import Options, check_program, python_command
+from odeformers.parser import DATA, check_exists
 from odeformers.parsers import explain_unknown_architecture, find_owners
 
 from .defaults import describe_data
@@ -137,8 +138,7 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
     architectures, is_data = parse_architectures(args.archs or []), args.what.is_dir()
     sizes = {name: getattr(args, name) for name in (*NEUTRAL, "size")}
     options = {**options, **{name: size for name, size in sizes.items() if size}}
-    if not args.what.exists():
-        raise ValueError(explain_missing("compare", args.what))
+    check_exists(args.what, f"{DATA}, or a recipe in YAML")
     if not is_data and args.what.suffix not in (".yaml", ".yml"):
         raise ValueError(
             f"{args.what}: a recipe's name ends in .yaml; for text, give the folder that "

@@ -15,10 +15,10 @@ from functools import cache
 
 import torch
 
-from fairseq_odeformers.blame import blaming
+from fairseq_odeformers.errors import blaming
 from fairseq_odeformers.files import naming_faults
-from fairseq_odeformers.models.common.sizes import default_options
 from fairseq_odeformers.options import SIDES, hyphenate
+from fairseq_odeformers.registry import default_options
 from odeformers.benchmark.timing import describe_environment
 from odeformers.commands import Options
 

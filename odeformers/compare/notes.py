@@ -14,7 +14,7 @@ from statistics import fmean
 import numpy as np
 
 from fairseq_odeformers.data.binarised import FEW
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 from fairseq_odeformers.text.detokenize import RESTORED
 from odeformers.prepare.common.checks import LEAK
 

@@ -15,8 +15,8 @@ from typing import Any
 from filelock import FileLock
 
 from fairseq_odeformers.files import find_free_name
-from fairseq_odeformers.models.common.kinds import Kind
-from fairseq_odeformers.options import name_differences
+from fairseq_odeformers.registry import Kind
+from odeformers.arguments import name_differences
 from odeformers.commands import Options, call_in_child, to_words
 from odeformers.prepare.common.checks import find_flaws
 

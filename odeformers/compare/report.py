@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import markdown_table, replacing
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
 
 from .figures import draw_learning_curves, draw_quality

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import Any, Protocol, TypeVar, get_type_hints
 
 import numpy as np
 from filelock import FileLock
@@ -26,10 +26,7 @@ from fairseq_odeformers.files import (
     reading,
     write_csv,
 )
-from fairseq_odeformers.models.common.kinds import Kind
-
-if TYPE_CHECKING:
-    from .variant import Variant
+from fairseq_odeformers.registry import Kind
 
 RESULTS = "results.csv"
 BEST_CHECKPOINT = "best checkpoint"  # whose scores count
@@ -407,7 +404,17 @@ class Comparison:
         self.tables = [Table(of_place, self.baseline) for of_place in scored.values()]
 
 
-def find_tuning_seed(trainings: Iterable[Row | Variant]) -> int:
+class Begun(Protocol):
+    """A training that has begun, as a row or a variant tells."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def begun(self) -> str: ...
+
+
+def find_tuning_seed(trainings: Iterable[Begun]) -> int:
     """The seed that options are tuned with: most settings were trained with it.
 
     Among equal seeds the training that began first decides; a seed may have been trained anew.

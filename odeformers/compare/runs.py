@@ -26,7 +26,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.files import reading, reason, replacing, sha256
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options, end_with_parent, python_command, to_words
 
 from .results import NOT_EVALUATED, RESULTS, RUN, collect_rows, read_rows, write_rows

@@ -26,8 +26,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_odeformers.data.classification import macro_f1
 from fairseq_odeformers.files import naming_faults, read_lines
-from fairseq_odeformers.models.common.kinds import Kind
-from fairseq_odeformers.models.common.papers import family_of
+from fairseq_odeformers.registry import Kind, family_of
 from fairseq_odeformers.text.detokenize import RESTORED, choose_references, make_detokenizer
 from odeformers.commands import log_stats
 

@@ -15,7 +15,7 @@ from sacrebleu.significance import PairedTest, Result
 from scipy.stats import binomtest, ttest_ind
 from scipy.stats import t as student
 
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 
 from .results import Predictions, Row, Table, group
 

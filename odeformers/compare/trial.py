@@ -22,7 +22,7 @@ from fairseq.trainer import Trainer
 
 from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.inference.texts import allows_truncation
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 
 from .variant import Variant
 

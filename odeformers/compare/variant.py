@@ -23,16 +23,16 @@ from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_arg
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from omegaconf import DictConfig
 
-from fairseq_odeformers.blame import blaming
+from fairseq_odeformers.errors import blaming
 from fairseq_odeformers.files import naming_faults, sha256
-from fairseq_odeformers.models.common.kinds import Kind
-from fairseq_odeformers.models.common.sizes import (
+from fairseq_odeformers.options import hyphenate, underscore
+from fairseq_odeformers.registry import (
+    Kind,
     default_options,
     option_names,
     size_options,
     split_sizes,
 )
-from fairseq_odeformers.options import hyphenate, underscore
 from odeformers import PLUGIN, user_dir
 from odeformers.check.command import require
 from odeformers.commands import Options, to_words

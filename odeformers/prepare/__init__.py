@@ -9,3 +9,18 @@ An interrupted preparation resumes with the step that it was in. A step is repea
 inputs have changed, and no result depends on the number of workers. A file that is missing,
 damaged, not UTF-8 or not as published raises a ValueError that names it.
 """
+
+# What each corpus is; `odeformers prepare NAME` is the module NAME.
+CORPORA = {
+    "glue": "GLUE (Wang et al., 2019): the eight tasks that pretrained models are fine-tuned on",
+    "iwslt14": "IWSLT14 German-English (Cettolo et al., 2014): TED talks",
+    "listops": "ListOps (Nangia and Bowman, 2018), of the Long Range Arena's lengths",
+    "lm": "Your own tokenised text for a language model, one sentence or paragraph per line",
+    "lra": "The Long Range Arena (Tay et al., 2021): six classifications of long sequences",
+    "multi30k": "Multi30k, task 1 (Elliott et al., 2016): image captions in German and English",
+    "parallel": "Your parallel text: two files per split, or one table of pairs",
+    "ptb": "The Penn Treebank as Mikolov et al. (2011) prepared it, for language models",
+    "text-classification": "Labelled text in word pieces: IMDb, AG News, and your tables",
+    "wikitext103": "WikiText-103 (Merity et al. 2017), for language models",
+    "wmt14": "WMT14 English-German (4.5M pairs) and English-French (36M)",
+}

@@ -25,7 +25,8 @@ from statistics import median
 
 import numpy as np
 
-from fairseq_odeformers.options import flag, integer
+from fairseq_odeformers.options import flag
+from odeformers.arguments import integer
 
 from .common.command import add_number, make_parser, parse_options, preparing, step
 from .common.labels import Labels

@@ -17,7 +17,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from fairseq_odeformers.files import check_path, fingerprints
-from fairseq_odeformers.options import real_number
+from odeformers.arguments import real_number
 
 from .common.checks import fold
 from .common.command import add_number, make_parser, parse_options, preparing

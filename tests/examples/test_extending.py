@@ -14,7 +14,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
-from fairseq_odeformers.options import import_plugins
+from fairseq_odeformers.registry import import_plugins
 from odeformers.check.command import check
 
 PLUGIN = ROOT / "examples" / "extending"

@@ -14,9 +14,10 @@ from fairseq import options
 from helpers import OLD, resolved
 from script_helpers import ROOT
 
-from odeformers.__main__ import COMMANDS, list_corpora
+from odeformers.__main__ import COMMANDS
 from odeformers.compare.experiment import read_parts
 from odeformers.compare.variant import resolve_shares, training_words
+from odeformers.prepare import CORPORA
 
 TRANSEVOLVE = (
     "--optimizer adam --adam-eps 1e-8 --lr-scheduler inverse_sqrt --warmup-updates 8000 "
@@ -286,7 +287,7 @@ def test_every_command_of_a_recipe_exists(name):
     for found in read_parts(RECIPES[name]).values():
         if prepare := found.get("prepare"):
             program, command, corpus, *_ = shlex.split(prepare)
-            assert (program, command) == ("odeformers", "prepare") and corpus in list_corpora()
+            assert (program, command) == ("odeformers", "prepare") and corpus in CORPORA
         scores = found.get("score", {})
         for score in scores.values():
             program, command, *_ = shlex.split(score)

@@ -8,8 +8,8 @@ from fairseq.models.transformer import TransformerConfig
 from omegaconf import OmegaConf
 from torch import nn
 
-from fairseq_odeformers.blame import describe, place_of
-from fairseq_odeformers.options import import_plugins
+from fairseq_odeformers.errors import describe, place_of
+from fairseq_odeformers.registry import import_plugins
 
 TWICE = """
 import fairseq_odeformers

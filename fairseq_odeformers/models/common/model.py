@@ -1,5 +1,6 @@
 """The base of all models of this package: how they declare and check their options."""
 
+import os
 from argparse import SUPPRESS
 from collections.abc import Mapping
 from dataclasses import fields
@@ -7,15 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.file_utils import load_archive_file
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from fairseq_odeformers.checkpoints.trust import require_trust
+from fairseq_odeformers.checkpoints.checkpoint import checking
 from fairseq_odeformers.data.classification import check_classes
 from fairseq_odeformers.files import check_binarised
-from fairseq_odeformers.options import add_choices, flag, import_plugins, validate
+from fairseq_odeformers.options import add_choices, flag, validate
+from fairseq_odeformers.registry import check_kind, import_plugins, transformer_sizes
 
 from .dictionary_digest import DictionaryDigest
-from .kinds import check_kind
 
 
 class BaseModel(DictionaryDigest):
@@ -68,7 +70,11 @@ class BaseModel(DictionaryDigest):
             if not ("://" in place or place in named or Path(place).exists()):
                 raise FileNotFoundError(f"{place}: no such folder; give the one with {files}")
         check_binarised(Path(model_name_or_path if beside else "", data_name_or_path))
-        with require_trust():
+        archive = named.get(model_name_or_path, model_name_or_path)
+        folder = load_archive_file(archive["path"] if isinstance(archive, dict) else archive)
+        if isinstance(archive, dict):
+            checkpoint_file = archive.get("checkpoint_file", checkpoint_file)
+        with checking([os.path.join(folder, file) for file in checkpoint_file.split(os.pathsep)]):
             return super().from_pretrained(  # pyright: ignore[reportAttributeAccessIssue]
                 model_name_or_path, checkpoint_file, data_name_or_path, *args, **kwargs
             )
@@ -103,12 +109,7 @@ class BaseModel(DictionaryDigest):
         Returns:
             Values by the names of options without the side; a model need not have all of them.
         """
-        values = dict(sizes)
-        if "embed_dim" in sizes and "input_dim" in options:  # a language model's
-            values["input_dim"] = values["output_dim"] = sizes["embed_dim"]
-        if "ffn_embed_dim" in sizes:
-            values["ffn_embed_dim"] = sizes["ffn_embed_dim"] // cls.ffns_per_layer
-        return values
+        return transformer_sizes(sizes, options, cls.ffns_per_layer)
 
     @classmethod
     def add_args(cls, parser):

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.classification_head import POOLING, ClassificationHead
 from fairseq_odeformers.modules.intensity_embedding import IntensityEmbedding
 from fairseq_odeformers.options import option
+from fairseq_odeformers.registry import Kind
 
-from .kinds import Kind
 from .model import BaseModel
 
 logger = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ from torch import nn
 
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 from fairseq_odeformers.options import SIDES
+from fairseq_odeformers.registry import side_options
 
 Config = DictConfig | TransformerConfig  # the options of a model, as its own or as fairseq's config
 AnySpec = TypeVar("AnySpec", bound="Spec")
@@ -86,14 +87,6 @@ def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
         if kept := values.get(f"{side}_layers_to_keep"):
             options[f"{side}_layers"] = len(kept.split(","))
     return TransformerConfig.from_namespace(Namespace(**{**options, **changes}))
-
-
-def side_options(options: Mapping[str, Any], side: str) -> dict[str, Any]:
-    """The options of the ``encoder`` or the ``decoder``, by their names without the side."""
-    start = f"{side}_"
-    return {
-        name.removeprefix(start): value for name, value in options.items() if name.startswith(start)
-    }
 
 
 @dataclass(frozen=True)

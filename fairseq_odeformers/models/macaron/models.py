@@ -16,13 +16,13 @@ from fairseq_odeformers.models.common.prenorm_transformer import (
     PreNormTransformer,
     PreNormTransformerConfig,
 )
-from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
 from fairseq_odeformers.models.common.transformer_options import EncoderConfig
 from fairseq_odeformers.options import option
+from fairseq_odeformers.registry import register_preset
 
 from .stacks import MacaronBertEncoder, MacaronDecoder, MacaronEncoder
 

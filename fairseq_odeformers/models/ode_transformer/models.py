@@ -13,7 +13,6 @@ from fairseq_odeformers.models.common.prenorm_transformer import (
     PreNormTransformer,
     PreNormTransformerConfig,
 )
-from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
@@ -22,6 +21,7 @@ from fairseq_odeformers.modules.coefficients import COEFFICIENTS
 from fairseq_odeformers.modules.runge_kutta import FIELDS
 from fairseq_odeformers.modules.tableaus import TABLEAUS
 from fairseq_odeformers.options import option
+from fairseq_odeformers.registry import register_preset
 
 from .stacks import ODELanguageModelDecoder, ODETransformerDecoder, ODETransformerEncoder
 

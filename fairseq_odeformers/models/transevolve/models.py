@@ -11,13 +11,13 @@ from omegaconf import II
 
 from fairseq_odeformers.models.common.language_model import DecoderOnlyConfig, DecoderOnlyModel
 from fairseq_odeformers.models.common.model import BaseModel
-from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
 )
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
 from fairseq_odeformers.options import option
+from fairseq_odeformers.registry import register_preset
 
 from .spec import BACKENDS, INITIALIZATIONS
 from .stacks import TransEvolveCausalDecoder, TransEvolveDecoder, TransEvolveEncoder

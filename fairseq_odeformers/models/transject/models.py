@@ -9,13 +9,13 @@ from fairseq.models import register_model
 from omegaconf import II, DictConfig
 
 from fairseq_odeformers.models.common.language_model import DecoderOnlyModel
-from fairseq_odeformers.models.common.preset import register_preset
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
 )
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 from fairseq_odeformers.options import option
+from fairseq_odeformers.registry import register_preset
 
 from .decoder import RandomTransJectDecoder, TransJectDecoder
 from .encoder import RandomTransJectEncoder, TransJectEncoder

@@ -17,15 +17,15 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from fairseq_odeformers.files import build, check_path, check_regular, reading, replacing
-from fairseq_odeformers.options import (
-    flag,
+from fairseq_odeformers.options import flag
+from odeformers.arguments import (
     name_differences,
     output_folder,
     positive_int,
     real_number,
     workers,
 )
-from fairseq_odeformers.parser import Parser
+from odeformers.parser import Parser
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
-from fairseq_odeformers.parser import did_you_mean
+from fairseq_odeformers.errors import did_you_mean
 
 from .checks import SHOWN, check_data, fold
 from .command import show_progress

@@ -79,7 +79,7 @@ def test_no_other_model_or_task_of_fairseq_is_built(disguise, use, change, tmp_p
 SENTENCE = Namespace(data="words", text="1 2", device="cpu", tokenized=False)
 TOKENIZED = Namespace(**{**vars(SENTENCE), "tokenized": True})
 READERS = {
-    **{name: ("macaron_transformer", use) for name, use in USES.items() if name != "program"},
+    **{name: ("macaron_transformer", USES[name]) for name in ("load_translator", "weights")},
     "classifier": ("transject", lambda path: load_classifier(path, "words")),
     "sentence of a classifier": ("transject", lambda path: sentence.encode(path, SENTENCE)),
     "sentence": ("macaron_transformer", lambda path: sentence.encode(path, TOKENIZED)),
@@ -120,7 +120,7 @@ def test_an_export_is_read_as_carefully(change, tmp_path):
     """Even with check sums that fit."""
     pytest.importorskip("safetensors")
     found = Checkpoint.read(change("macaron_transformer", lambda state: None))
-    weights.write_export(found, tmp_path / "out")
+    found.export(tmp_path / "out")
     config = json.loads((tmp_path / "out/config.json").read_text())
     config["config"]["model"] = {"_name": "fconv", "encoder_layers": CODE}
     del config[weights.OWN_SUM]

@@ -9,7 +9,7 @@ from fairseq import checkpoint_utils
 from fairseq_odeformers import load_translator
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.state import read_state
-from fairseq_odeformers.checkpoints.weights import OWN_SUM, write_export
+from fairseq_odeformers.checkpoints.weights import OWN_SUM
 from odeformers.__main__ import main
 
 pytest.importorskip("safetensors")
@@ -40,7 +40,7 @@ def test_classes_are_kept(exported, tmp_path):
     """By which the loaders refuse a data set of others."""
     path, _ = exported("transject")
     named = dataclasses.replace(Checkpoint.read(str(path)), task_state={"classes": ["b", "a"]})
-    write_export(named, tmp_path / "named")
+    named.export(tmp_path / "named")
     assert Checkpoint.read(str(tmp_path / "named")).classes == ["b", "a"]
 
 

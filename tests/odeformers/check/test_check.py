@@ -10,11 +10,10 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from script_helpers import module
 
-from fairseq_odeformers.models.common.papers import paper_of
-from fairseq_odeformers.models.common.sizes import default_options
+from fairseq_odeformers.registry import default_options, paper_of
 from odeformers.check.command import check, judge, main, require
 from odeformers.check.properties import PROPERTIES, Property, difference
-from odeformers.list import architectures
+from odeformers.options import architectures
 
 FINITE = "forward and backward are finite"
 STATELESS = "earlier batches change nothing"

@@ -13,7 +13,7 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, register_model
 from torch import nn
 
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 from odeformers.check.command import check
 from odeformers.check.properties import PROPERTIES
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from fairseq.data import Dictionary
 
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
 from odeformers.compare.command import make_parser
 from odeformers.compare.defaults import Batches, choose_epochs, find_task

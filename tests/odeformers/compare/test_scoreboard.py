@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import ttest_ind
 
-from fairseq_odeformers.models.common.papers import family_of
+from fairseq_odeformers.registry import family_of
 from odeformers.__main__ import main
 from odeformers.compare import scoreboard
 from odeformers.compare.results import read_rows

@@ -69,7 +69,7 @@ def wide(args):
     args.encoder_embed_dim = getattr(args, "encoder_embed_dim", 48)
 """
 OURS = """
-from fairseq_odeformers.models.common.preset import register_preset
+from fairseq_odeformers.registry import register_preset
 register_preset("transject", "wide_transject", encoder_embed_dim=48)
 """
 

@@ -11,7 +11,7 @@ import pytest
 from published import write_folder
 from script_helpers import binarized_lines, lines
 
-from fairseq_odeformers.models.common.kinds import Kind
+from fairseq_odeformers.registry import Kind
 from odeformers.compare.experiment import find_test_sets
 from odeformers.compare.scores import read_texts
 

@@ -5,8 +5,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
 from fairseq.models.bart import BARTModel
 from fairseq.models.wav2vec import Wav2Vec2Model
 
-from fairseq_odeformers.models.common.kinds import Kind, check_kind, kind_of, kinds_of
-from odeformers.list import architectures
+from fairseq_odeformers.registry import Kind, check_kind, kind_of, kinds_of
+from odeformers.options import architectures
 
 BERT = [Kind.MASKED_LM, Kind.CLASSIFICATION]
 KINDS = {

@@ -11,7 +11,8 @@ import pytest
 import warm
 
 from fairseq_odeformers.files import build
-from odeformers.__main__ import list_corpora, main
+from odeformers.__main__ import main
+from odeformers.prepare import CORPORA
 from odeformers.prepare.common import command
 from odeformers.prepare.common.command import preparing
 
@@ -53,10 +54,10 @@ from odeformers.prepare.common.command import preparing
         ("parallel -s de -t en --from a.txz", "--from a.txz: an archive; unpack it"),
         ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),
         ("parallel -s de -t en --max-ratio x", "--max-ratio: x: give a number"),
-        *((f"{corpus} --workers 0", "--workers: 0") for corpus in list_corpora()),
+        *((f"{corpus} --workers 0", "--workers: 0") for corpus in CORPORA),
         *(
             (f"{corpus} --from absent", "--from: absent")
-            for corpus in list_corpora()
+            for corpus in CORPORA
             if corpus != "listops"
         ),
     ],

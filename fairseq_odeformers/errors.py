@@ -1,12 +1,12 @@
-"""Errors told in one line, with where they occur in a plugin's code."""
+"""Errors in one line: where they occur in a plugin's code, and what may be meant."""
 
+import argparse
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
-
-from .parser import did_you_mean
 
 # The folders of Python's libraries, and of the two packages of this distribution.
 LIBRARIES = [
@@ -65,3 +65,21 @@ def is_of_plugin(file: str) -> bool:
     """Whether a file of Python is of no library, and so of a plugin or a user."""
     path = Path(file)
     return path.is_file() and not any(map(path.is_relative_to, LIBRARIES))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The question whether similar names are meant; "" if no name is similar."""
+    known = list(known)
+    near = get_close_matches(name, known, 1, 0.9) or get_close_matches(name, known, cutoff=0.7)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def check_choice(action: argparse.Action, value: object) -> None:
+    """Ask whether a choice like an unknown one is meant.
+
+    Raises:
+        ArgumentError: one is like it.
+    """
+    known = [*map(str, action.choices or ())]
+    if str(value) not in known and (meant := did_you_mean(str(value), known)):
+        raise argparse.ArgumentError(action, f"{value}: {meant}")

@@ -1,21 +1,14 @@
 """The parser of all commands, which asks in one line whether an option like a wrong one is meant.
 
-It needs the standard library alone: ``odeformers/__main__.py`` loads this file without its package.
+It imports the plugin, and so fairseq and torch, only after a mistake.
 """
 
 import argparse
 import os
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import NoReturn
 
 DATA = "the binarised data, data-bin of odeformers prepare"
-FIRST = {  # what the first argument of some commands has to be; predict needs no data for parity
-    "translate": DATA,
-    "compare": f"{DATA}, or a recipe in YAML",
-    "report": "--out of odeformers compare",
-}
 # What argparse says of an option without a value, and what is said instead.
 NO_VALUE = (
     "expected one argument",
@@ -31,6 +24,8 @@ class Parser(argparse.ArgumentParser):
 
         It asks whether an option like an unknown one is meant.
         """
+        from fairseq_odeformers.errors import did_you_mean
+
         for word in message.partition("unrecognized arguments: ")[2].split():
             option = word.partition("=")[0]
             if meant := did_you_mean(option, self._option_string_actions):
@@ -49,6 +44,8 @@ class Parser(argparse.ArgumentParser):
                 names = ", ".join(action.choices)
                 fault = f"a path goes after --from; name {names}"
                 raise argparse.ArgumentError(action, f"{value}: {fault}")
+            from fairseq_odeformers.errors import check_choice
+
             check_choice(action, value)
         super()._check_value(action, value)
 
@@ -59,24 +56,13 @@ class Parser(argparse.ArgumentParser):
         return super()._parse_optional(arg_string)
 
 
-def check_choice(action: argparse.Action, value: object) -> None:
-    """Ask whether a choice like an unknown one is meant.
+def check_exists(path: str | os.PathLike, wanted: str) -> None:
+    """
+    Args:
+        wanted: what the path has to lead to.
 
     Raises:
-        ArgumentError: one is like it.
+        FileNotFoundError: there is nothing.
     """
-    known = [*map(str, action.choices or ())]
-    if str(value) not in known and (meant := did_you_mean(str(value), known)):
-        raise argparse.ArgumentError(action, f"{value}: {meant}")
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question whether similar names are meant; "" if no name is similar."""
-    known = list(known)
-    near = get_close_matches(name, known, 1, 0.9) or get_close_matches(name, known, cutoff=0.7)
-    return f"did you mean {' or '.join(near)}?" if near else ""
-
-
-def explain_missing(command: str, path: object) -> str:
-    """The message for a first argument that is not there."""
-    return f"{path}: no such file or folder; give {FIRST[command]}"
+    if not os.path.lexists(path):
+        raise FileNotFoundError(f"{path}: no such file or folder; give {wanted}")

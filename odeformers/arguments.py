@@ -1,0 +1,82 @@
+"""Types of the commands' arguments, and the option ``--user-dir``."""
+
+from argparse import Action, ArgumentParser, ArgumentTypeError
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairseq_odeformers.options import LARGEST
+from fairseq_odeformers.registry import import_plugins
+
+MOST_WORKERS = 1024  # processes that one command starts
+
+
+def integer(text: str, least: int = 0, most: int = LARGEST) -> int:
+    """The ``type`` of an argument that is a whole number from *least* to *most*."""
+    if not text.isdecimal() or not least <= float(text) <= most:
+        raise ArgumentTypeError(f"{text}: give a whole number from {least} to {most:,}")
+    return int(text)
+
+
+def real_number(text: str) -> float:
+    """The ``type`` of an argument that is a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text}: give a number") from None
+
+
+def output_path(text: str) -> Path:
+    """The ``type`` of an argument that names a file or folder to write, in an existing folder."""
+    if not Path(text).absolute().parent.is_dir():
+        raise ArgumentTypeError(f"{text}: there is no folder {Path(text).parent}; make it first")
+    return Path(text)
+
+
+def output_file(text: str) -> Path:
+    """The ``type`` of an argument that names a file to write, in an existing folder."""
+    if Path(text).is_dir():
+        raise ArgumentTypeError(f"{text}: is a folder; give a file, such as {Path(text, 'out')}")
+    return output_path(text)
+
+
+def output_folder(text: str) -> Path:
+    """The ``type`` of an argument that names a folder to write to, which need not be there."""
+    for path in (Path(text), *Path(text).parents):
+        if path.exists() and not path.is_dir():
+            above = "" if path == Path(text) else f"{path} "
+            raise ArgumentTypeError(f"{text}: {above}is a file; give a folder")
+    return Path(text)
+
+
+positive_int = partial(integer, least=1)
+workers = partial(integer, least=1, most=MOST_WORKERS)
+
+
+def add_user_dir(parser: ArgumentParser) -> None:
+    """Add the option of fairseq's name; a folder is imported when the option is read."""
+    parser.add_argument(
+        "--user-dir",
+        metavar="DIR",
+        action=ImportPlugin,
+        default=[],
+        help="folder of a plugin of your own that has the model or task",
+    )
+
+
+class ImportPlugin(Action):
+    """The action of an option that imports a folder, and collects the folders that it is given."""
+
+    def __call__(self, parser, namespace, values, option_string=None) -> None:
+        import_plugins([str(values)])
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest), values])
+
+
+def name_differences(values: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
+    """What has changed, of values before and now; an option that is not given is unset."""
+    return tuple(
+        f"{name} {then or 'unset'} → {now or 'unset'}"
+        for name, (then, now) in values.items()
+        if then != now
+    )

@@ -1,0 +1,72 @@
+"""The command ``odeformers hydra-train``."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any
+
+from fairseq import utils
+from fairseq.dataclass.initialize import hydra_init
+from omegaconf import DictConfig, OmegaConf
+
+from fairseq_odeformers.files import check_joined
+from fairseq_odeformers.registry import import_plugins
+
+
+def main(arguments: Sequence[str]) -> None:
+    """``fairseq-hydra-train``, where this package is imported before Hydra composes.
+
+    An option of a model, task or criterion need not be in the YAML, and takes no ``+`` before it.
+    Files that a training reads are relative to the current folder, not to the one that Hydra makes.
+    """
+    import fairseq_cli.hydra_train as fairseq_hydra
+    import hydra
+    from fairseq.dataclass.configs import FairseqConfig
+    from hydra._internal.utils import get_args
+
+    groups = [name for name, part in FairseqConfig.__dataclass_fields__.items() if part.type is Any]
+    option = re.compile(rf"^(?=({'|'.join(groups)})\.\w+=)")
+    if hasattr(hydra, "compose"):  # hydra 1.0, of fairseq 0.12.2, does not know ++
+        arguments = [option.sub("++", word) for word in arguments]
+    sys.argv[1:] = arguments
+
+    def train(cfg):
+        try:
+            make_absolute(cfg)
+        except ValueError as error:  # Hydra would print a traceback
+            sys.exit(f"odeformers hydra-train: error: {error}")
+        return fairseq_hydra._hydra_main(cfg)
+
+    train.__module__ = fairseq_hydra.__name__  # beside which Hydra looks for fairseq's defaults
+    hydra_init(get_args().config_name or "config")
+    settings = {"config_path": os.path.join("..", "fairseq", "config"), "config_name": "config"}
+    if "version_base" in signature(hydra.main).parameters:  # not of hydra 1.0 and 1.1
+        settings["version_base"] = "1.1"
+    hydra.main(**settings)(train)()
+
+
+def make_absolute(cfg: DictConfig) -> None:
+    """Have the paths of a training's inputs lead from the folder where Hydra was started.
+
+    Raises:
+        ValueError: ``common.user_dir`` cannot be imported, or a path has a colon.
+    """
+    from hydra.utils import to_absolute_path
+
+    def resolve(group: str, name: str, default: str | None = None) -> None:
+        path = OmegaConf.select(cfg, f"{group}.{name}")
+        if path not in (None, default):
+            check_joined(to_absolute_path(path))
+            paths = map(to_absolute_path, utils.split_paths(path))
+            OmegaConf.update(cfg, f"{group}.{name}", os.pathsep.join(paths))
+
+    resolve("task", "data")
+    resolve("common", "user_dir")
+    resolve("checkpoint", "finetune_from_model")
+    resolve("checkpoint", "restore_file", "checkpoint_last.pt")  # in the folder of the training
+    if folder := cfg.common.user_dir:
+        import_plugins([folder])
