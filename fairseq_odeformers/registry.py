@@ -333,6 +333,15 @@ def register_config(name: str, model: str, options: Mapping[str, Any]) -> None:
 # --- plugins ---
 
 
+PLUGINS: dict[str, str] = {}  # the package that has registered an architecture, of a plugin's
+
+
+def registered_by(arch: str) -> str:
+    """The package that has registered an architecture, a model or a preset of any model."""
+    module = ARCH_CONFIG_REGISTRY.get(arch, ARCH_MODEL_REGISTRY[arch]).__module__
+    return PLUGINS.get(arch, module.partition(".")[0])
+
+
 def import_plugins(folders: Iterable[str]) -> None:
     """Import folders as fairseq's ``--user-dir`` does; they register models and tasks.
 
@@ -353,8 +362,10 @@ def import_plugins(folders: Iterable[str]) -> None:
         name = os.path.basename(os.path.abspath(folder))
         imported = [*getattr(sys.modules.get(name), "__path__", [])]
         if name not in sys.modules:
+            known = {*ARCH_MODEL_REGISTRY}
             with blaming():
                 import_user_module(Namespace(user_dir=folder))
+            PLUGINS.update(dict.fromkeys(ARCH_MODEL_REGISTRY.keys() - known, name))
         elif not any(os.path.isdir(path) and os.path.samefile(path, folder) for path in imported):
             raise ValueError(
                 f"--user-dir {folder}: a module {name} is imported already, from "

@@ -34,6 +34,10 @@ class SequenceClassificationConfig(RegularizerConfig):
 class SequenceClassificationCriterion(FairseqCriterion):
     """Cross-entropy in bits, accuracy and, in validation, F1 of each class, both in percent.
 
+    In training and in validation, ``loss`` has label smoothing and regularisers, ``cross_entropy``
+    has label smoothing, and ``nll_loss``, the negative log-likelihood, has neither, so it compares
+    models that were trained with other values of these.
+
     For the tasks ``sentence_prediction`` and ``long_range_arena``, and any model with RoBERTa's
     classification heads. Without label smoothing and regularisers the loss is the same as with
     fairseq's ``sentence_prediction`` criterion; unlike there all that is logged is summable, so
@@ -62,9 +66,11 @@ class SequenceClassificationCriterion(FairseqCriterion):
                 "odeformers predict"
             )
         target = sample["target"].view(-1)
-        cross_entropy = F.cross_entropy(
-            logits.float(), target, label_smoothing=self.cfg.label_smoothing, reduction="sum"
-        )
+        scores, epsilon = logits.float(), self.cfg.label_smoothing
+        cross_entropy = F.cross_entropy(scores, target, label_smoothing=epsilon, reduction="sum")
+        nll_loss = cross_entropy.detach()
+        if epsilon:
+            nll_loss = F.cross_entropy(scores.detach(), target, reduction="sum")
         regularizer, logged = self.regularizers.weighted_sum(extra, model)
         loss = cross_entropy + regularizer
         sample_size = target.numel()
@@ -72,6 +78,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         logging_output = {
             "loss": loss.data,
             "cross_entropy": cross_entropy.data,
+            "nll_loss": nll_loss.data,
             "ncorrect": (predicted == target).sum(),
             "ntokens": sample["ntokens"],
             "nsentences": sample_size,
@@ -92,7 +99,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         names = dict.fromkeys(name for log in logging_outputs for name in log)
         total = {name: sum(log.get(name, 0) for log in logging_outputs) for name in names}
         nsentences = total["nsentences"]
-        for name in ("loss", "cross_entropy"):
+        for name in ("loss", "cross_entropy", "nll_loss"):
             bits = total[name] / nsentences / math.log(2)
             metrics.log_scalar(name, bits, nsentences, round=3)
         accuracy = 100.0 * total["ncorrect"] / nsentences

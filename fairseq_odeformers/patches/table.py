@@ -10,6 +10,7 @@ from . import (
     registration,
     segments,
     updates,
+    validation,
     versions,
     warnings,
 )
@@ -45,6 +46,26 @@ PATCHES: list[Patch] = [
         checkpoints.copy,
         "A training that is killed while it copies leaves half a checkpoint.",
         "fairseq copies to another name first",
+    ),
+    Replacement(
+        "fairseq.checkpoint_utils.save_checkpoint",
+        validation.save_checkpoint,
+        "Of equal validations, such as accuracies on a few texts, fairseq keeps the last one, "
+        "whatever its loss; a model of this package keeps the one with the lower loss.",
+        "fairseq breaks ties",
+    ),
+    *(
+        Replacement(
+            f"fairseq.trainer.Trainer.{name}",
+            function,
+            "A training that resumes forgets how long --patience has waited, and for what.",
+            "fairseq saves it",
+        )
+        for name, function in (
+            ("begin_valid_epoch", validation.begin_valid_epoch),
+            ("valid_step", validation.valid_step),
+            ("save_checkpoint", validation.save_state),
+        )
     ),
     Patch(
         "eval in fairseq.models and fairseq.utils",

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from odeformers.plots import STYLE, legend, panels, styles
 
-from .results import Row, Runs, group, name_time
+from .results import LOSSES, Row, Runs, group, name_time
 from .statistics import ENOUGH, half_interval
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
@@ -36,7 +36,7 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
     every, metric = [*chain(*curves.values())], trained[0].validated
     seconds, time = choose_time_unit(max(curve.seconds[-1] for curve in every), trained)
     rows = {"loss": f"validation loss\n({unit})"}
-    if metric != "loss":
+    if metric not in LOSSES:
         rows["metric"] = f"validation {metric}"
     figure, grid = panels(2 * len(rows), 2, 4.5, 2.9)
     for axes, (values, (cost, scale)) in zip(
@@ -49,7 +49,8 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
         axes.set_ylim(span_best_thirds([(getattr(c, values), c.best) for c in every]))
         if cost == "updates":
             axes.set_ylabel(rows[values])
-    headline = f"Learning curves, axes fitted to the best third; markers: best {metric} of each run"
+    best = trained[0].best_validation
+    headline = f"Learning curves, axes fitted to the best third; markers: {best} of each run"
     if len(every) > len(curves):
         headline += "\nlines: mean of the seeds, bands from lowest to highest"
     finish(figure, grid, headline, ("updates", time))

@@ -33,7 +33,7 @@ from .results import (
     read_runs,
 )
 from .runs import Run, make_runs, read_yaml, write_yaml
-from .variant import Variant
+from .variant import BEST_BY, Variant
 
 COMPARISON = "comparison.yaml"
 MOST_NAMED = 5  # differences in a message
@@ -170,7 +170,11 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Ex
         baseline = experiment.baseline or next(iter(experiment.architectures))
         return replace(experiment, baseline=baseline, tuning_seed=experiment.seeds[0])
     kept, seed = read_yaml(out / COMPARISON, Shared), find_tuning_seed(begun.values())
-    joined = replace(experiment, baseline=experiment.baseline or kept.baseline, tuning_seed=seed)
+    train = experiment.train
+    if all(BEST_BY not in variant.options for variant in begun.values()):
+        train = {BEST_BY: "loss", **train}  # the default of earlier versions, of all its runs
+    baseline = experiment.baseline or kept.baseline
+    joined = replace(experiment, train=train, baseline=baseline, tuning_seed=seed)
     then, now = (
         {**dict(data=s.data, task=s.task, tune=s.tune, baseline=s.baseline), **s.effort}
         for s in (kept, share(joined))

@@ -35,17 +35,33 @@ from .notes import (
     judge,
     parse_tuned,
 )
-from .results import BEST_CHECKPOINT, RESULTS, Comparison, clock, lock, name_time, read_comparison
+from .results import (
+    BEST_CHECKPOINT,
+    LOSSES,
+    RESULTS,
+    Comparison,
+    clock,
+    lock,
+    name_time,
+    read_comparison,
+)
 from .scores import score_outputs
 from .statistics import Difference, count_decimals, over_seeds
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
-    Kind.TRANSLATION: "label-smoothed, bits per token",
+    Kind.TRANSLATION: "bits per token",
     Kind.CLASSIFICATION: "bits per example",
     Kind.LANGUAGE_MODEL: "bits per token",
     Kind.MASKED_LM: "bits per token",
 }
+
+
+def unit_of(comparison: Comparison) -> str:
+    """The unit of the losses; translators of earlier versions were validated with smoothing."""
+    rows = [row for runs in comparison.trained.values() for row in runs]
+    smoothed = comparison.kind is Kind.TRANSLATION and any(r.validated == "loss" for r in rows)
+    return f"{'label-smoothed, ' * smoothed}{UNITS[comparison.kind]}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +154,7 @@ def let_break(text: str) -> Markup:
 
 def make_sections(comparison: Comparison) -> Iterator[Section]:
     """All parts of the report."""
-    row, count, unit = comparison.rows[0], len(comparison.runs), UNITS[comparison.kind]
+    row, count, unit = comparison.rows[0], len(comparison.runs), unit_of(comparison)
     models = "1 model" if count == 1 else f"{count} models"
     lines = [f"{models} for {comparison.kind.purpose}, data `{row.data}`."]
     if row.environment:
@@ -240,7 +256,7 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
                     "training loss, last full epoch": [curve.train_loss[-1] for curve in curves],
                 }
                 row |= {column: over_seeds(values, 3) for column, values in losses.items()}
-            if (metric := runs[0].validated) != "loss":
+            if (metric := runs[0].validated) not in LOSSES:
                 values = [run.validation or 0 for run in runs]
                 row[f"validation {metric}"] = over_seeds(values, count_decimals(metric))
         rows.append(row)
@@ -252,7 +268,7 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
         )
     if trained and trained[0].validation_texts:
         lines.append(
-            f"Best checkpoints are chosen by the {trained[0].validated} on "
+            f"Best checkpoints have the {trained[0].best_validation} on "
             f"{trained[0].validation_texts:,} validation texts."
         )
     lines += [note.sentence for note in notes if note.kind == REMARK]
@@ -267,7 +283,7 @@ def describe_tuning(comparison: Comparison) -> Section:
         cells["updates"] = f"{row.updates or 0:,}"
         if row.validation is not None:
             digits = count_decimals(row.validated)
-            cells[f"best validation {row.validated}"] = over_seeds([row.validation], digits)
+            cells[f"{row.best_validation} (validation)"] = over_seeds([row.validation], digits)
         chosen = comparison.runs[row.architecture][0].tuned
         cells[""] = "chosen" if row.trained and chosen == row.tuned else ""
         cells["unfinished"] = "" if row.trained else row.state

@@ -34,6 +34,7 @@ RUN = "run.yaml"  # in the folder of each run
 OLD_PLAN = "plan.yaml"  # in folders of earlier versions
 SCHEMA = 1  # of the columns
 NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason may follow
+LOSSES = ("loss", "nll_loss")  # the second without label smoothing and regularisers
 CPU, CLOCK = "cpu", "clock"  # the seconds that training.py adds to the statistics of an epoch
 T = TypeVar("T")
 
@@ -141,6 +142,11 @@ class Row:
         if not self.trained or self.validation is None or math.isnan(self.validation):
             return -math.inf
         return self.validation if self.maximized else -self.validation
+
+    @property
+    def best_validation(self) -> str:
+        """What the best checkpoint has, such as ``highest accuracy``."""
+        return f"{'highest' if self.maximized else 'lowest'} {self.validated}"
 
     @property
     def place(self) -> tuple[str, str]:

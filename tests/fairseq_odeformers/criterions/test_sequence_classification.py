@@ -74,6 +74,19 @@ def test_label_smoothing():
     assert torch.allclose(loss, 0.8 * target + 0.2 * losses.mean(1).sum())
 
 
+def test_the_likelihood_that_is_logged_has_no_smoothing_and_no_regularizer():
+    """In training and validation; so it means the same for all values of these options."""
+    sample = make_sample(20)
+    expected = -sample["net_input"]["scores"].log_softmax(1).gather(1, sample["target"]).sum()
+    for training in (True, False):
+        model = Model(arclength=torch.ones(20)).train(training)
+        criterion = make_criterion(label_smoothing=0.2, arclength_weight=3.0)
+        _, _, logged = criterion(model, sample)
+        assert torch.allclose(logged["nll_loss"], expected)
+        assert not torch.allclose(logged["cross_entropy"], expected)
+        assert not torch.allclose(logged["loss"], logged["cross_entropy"])
+
+
 def test_logged_values():
     """Bits, and percentages equal to scikit-learn's, over batches and devices summed in any way."""
     model, criterion = Model().eval(), make_criterion()
@@ -85,7 +98,8 @@ def test_logged_values():
     each = f1_score(target, predicted, average=None)
     values = reduced(outputs)
     bits = nn.functional.cross_entropy(scores, target).item() / math.log(2)
-    assert values["loss"] == values["cross_entropy"] == pytest.approx(bits, abs=1e-3)
+    assert values["loss"] == values["cross_entropy"] == values["nll_loss"]
+    assert values["loss"] == pytest.approx(bits, abs=1e-3)
     accuracy = (predicted == target).float().mean().item()
     assert values["accuracy"] == pytest.approx(100 * accuracy, abs=0.01)
     for name, expected in zip(CLASSES, each):
@@ -98,7 +112,8 @@ def test_logged_values():
             SequenceClassificationCriterion.reduce_metrics([output])
     assert meters.get_smoothed_values() == pytest.approx(values, abs=1e-3)
     _, _, output = criterion(Model().train(), samples[0])
-    assert set(reduced([output])) == {"loss", "cross_entropy", "accuracy"}  # no F1 in training
+    names = {"loss", "cross_entropy", "nll_loss", "accuracy"}  # no F1 in training
+    assert set(reduced([output])) == names
 
 
 def test_classes_of_a_task_that_has_no_names_are_numbers():
