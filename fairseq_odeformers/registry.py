@@ -338,8 +338,9 @@ PLUGINS: dict[str, str] = {}  # the package that has registered an architecture,
 
 def registered_by(arch: str) -> str:
     """The package that has registered an architecture, a model or a preset of any model."""
-    module = ARCH_CONFIG_REGISTRY.get(arch, ARCH_MODEL_REGISTRY[arch]).__module__
-    return PLUGINS.get(arch, module.partition(".")[0])
+    if arch in PLUGINS:
+        return PLUGINS[arch]
+    return str(ARCH_CONFIG_REGISTRY.get(arch, ARCH_MODEL_REGISTRY[arch]).__module__).split(".")[0]
 
 
 def import_plugins(folders: Iterable[str]) -> None:

@@ -89,8 +89,8 @@ class Recipe:
     seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
     splits: list[str] | None = None  # to evaluate on; by default all test sets, or else valid
     prepare: str = ""  # the command that makes the data, if they are not there
-    # Values of options, by name. Each architecture trains with all combinations and the first seed;
-    # its best one continues with all seeds.
+    # Values of options, by name. Each architecture trains with all combinations and a seed that no
+    # table of scores uses; its best one continues with all seeds.
     tune: dict[str, list[Any]] = field(default_factory=dict)
     bleu_tokenize: str = ""  # sacrebleu's tokenizer (default: by the target language)
     average: int = 0  # how many of the last checkpoints are averaged
@@ -115,7 +115,8 @@ class Experiment(Recipe):
     match: bool = False  # whether widths are chosen for equal numbers of parameters
     budget: float | None = None  # minutes of each training
     baseline: str = ""  # the architecture that others are compared with; "" for the first command's
-    tuning_seed: int = 0  # the first seed of the first command
+    tuning_seed: int = 0
+    extend: bool = True  # whether a grid whose best value is at an edge gets one more
     plugin: str | None = None  # the user's folder
     check: bool = True  # whether its architectures must have the properties of lab/check
     command: str = ""  # when the command was started
@@ -173,6 +174,7 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
             budget=args.budget,
             baseline=args.baseline or "",
             plugin=os.path.abspath(args.user_dir[0]) if args.user_dir else None,
+            extend=not args.no_extend,
             check=not args.no_check,
             command=started,
         )

@@ -276,7 +276,7 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
 
 
 def describe_tuning(comparison: Comparison) -> Section:
-    """What was tried with the first seed, and what was chosen."""
+    """What was tried with the seed that tunes, and what was chosen."""
     rows = []
     for row in comparison.candidates:
         cells = {"architecture": row.architecture, **parse_tuned(row.tuned)}

@@ -164,6 +164,16 @@ class Variant:
             raise ValueError(f"--lr {options['lr']}: give Adam a rate below 1, such as 1e-3")
         return cfg
 
+    def check_options(self) -> None:
+        """Parse the options as ``fairseq-train`` does, and check their bounds.
+
+        Raises:
+            ValueError: one is refused.
+        """
+        cfg, model = self.cfg, ARCH_MODEL_REGISTRY[self.arch]
+        if hasattr(model, "check_config"):
+            model.check_config(cfg.model)
+
     def build(self) -> tuple[FairseqTask, BaseFairseqModel]:
         """The task and the model of the options, in its initial state."""
         torch.manual_seed(1)
@@ -240,7 +250,7 @@ def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
         budget=experiment.budget,
         command=experiment.command,
     )
-    variant.cfg  # noqa: B018  parses the options
+    variant.check_options()
     return variant
 
 
