@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .methods import EULER
+from fairseq_odeformers.modules.tableaus import EULER, Tableau
+
 from .problem import Time, VectorField
-from .runge_kutta import Step, Tableau
+from .runge_kutta import Step, error_of, take_step
 
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # from one step to the next
 
@@ -43,7 +44,7 @@ class Controller:
         d0, d1 = self.rms(x / scale), self.rms(slope / scale)
         h0 = torch.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
         size = self.time(h0, x)
-        change = f(size, EULER.step(f, 0.0, size, x, slope).end) - slope
+        change = f(size, take_step(EULER, f, 0.0, size, x, slope).end) - slope
         d2 = self.rms(change / scale) / h0
         largest = d1.maximum(d2)
         h1 = (0.01 / largest) ** (1 / self.tableau.order)
@@ -62,7 +63,7 @@ class Controller:
     @torch.no_grad()
     def error_ratio(self, h: Time, step: Step) -> Tensor:
         """The root mean square of error over tolerance; a step is accepted if it is at most 1."""
-        error = self.tableau.error(h, step)
+        error = error_of(self.tableau, h, step)
         largest = step.states[0].abs().maximum(step.end.abs())
         return self.rms(error / (self.atol + self.rtol * largest))
 

@@ -5,12 +5,11 @@ with the given ``weights``. torchdiffeq has the same numbers.
 """
 # fmt: off
 
-from .runge_kutta import Tableau
+from dataclasses import replace
+
+from fairseq_odeformers.modules.tableaus import EULER, HEUN, Tableau
 
 # --- on a fixed grid -------------------------------------------------------
-
-# Euler 1768. A layer of a residual network is one step of it.
-EULER = Tableau(nodes=(), matrix=(), weights=(1,), order=1)
 
 # Runge 1895. Explicit: not the implicit midpoint rule, which is symplectic.
 MIDPOINT = Tableau(nodes=(1 / 2,), matrix=((1 / 2,),), weights=(0, 1), order=2)
@@ -32,14 +31,8 @@ FIXED_GRID = {"euler": EULER, "midpoint": MIDPOINT, "rk4": RK4}
 
 # --- adaptive --------------------------------------------------------------
 
-# Heun 1900: the explicit trapezoidal rule, with Euler's method embedded. Not his method of order 3.
-ADAPTIVE_HEUN = Tableau(
-    nodes=(1,),
-    matrix=((1,),),
-    weights=(1 / 2, 1 / 2),
-    embedded_weights=(1, 0),
-    order=2,
-)
+# Euler's method is the embedded one.
+ADAPTIVE_HEUN = replace(HEUN, embedded_weights=(1, 0))
 
 # Fehlberg 1969, Low-order classical Runge-Kutta formulas: RK1(2). Not RKF4(5).
 FEHLBERG2 = Tableau(
