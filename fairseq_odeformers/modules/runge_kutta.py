@@ -3,7 +3,8 @@
 ``tableaus`` has the numbers a and b of the methods, ``coefficients`` the ways to sum the slopes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from fairseq.models.transformer import TransformerConfig
 from torch import Tensor, nn
@@ -26,31 +27,25 @@ class RungeKuttaLayer(nn.Module):
 
     Args:
         cfg: fairseq's config, which has the options of the method, too.
-
-    Attributes:
-        coefficients: the module that sums the slopes, which all blocks of a stack share. It is a
-            child of the stack, not of its blocks, so that its parameters have one name.
     """
 
     embed_dim: int  # of fairseq's layer
-    coefficients: nn.Module
 
     def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         self.matrix = TABLEAUS[cfg.rk_order].matrix
         self.released = cfg.rk_field == "released"
 
-    def share(self, coefficients: nn.Module) -> None:
-        """Take the coefficients of the stack, which stays their owner."""
-        self.__dict__["coefficients"] = coefficients
-
-    def step(self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor) -> Tensor:
+    def step(
+        self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, coefficients: nn.Module
+    ) -> Tensor:
         """y' for a state y (T, B, C).
 
         Args:
             evaluate: fairseq's layer, of the number of the evaluation and a state.
+            coefficients: sums the slopes.
         """
-        return y + self.coefficients(self.slopes(evaluate, y, y))
+        return y + coefficients(self.slopes(evaluate, y, y))
 
     def slopes(
         self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, base: Tensor
@@ -70,19 +65,36 @@ class RungeKuttaLayer(nn.Module):
 class RungeKuttaEncoderLayer(RungeKuttaLayer, EncoderLayer):
     """Runge-Kutta block of an encoder."""
 
-    def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
-        """As fairseq's layer, from and to (T, B, C)."""
+    def forward(self, x: Tensor, *args, coefficients: nn.Module, **kwargs) -> Tensor:
+        """As fairseq's layer, from and to (T, B, C), with the coefficients of the stack."""
         layer = super().forward
-        return self.step(lambda _, y: layer(y, *args, **kwargs), x)
+        return self.step(lambda _, y: layer(y, *args, **kwargs), x, coefficients)
 
 
 class RungeKuttaDecoderLayer(RungeKuttaLayer, RepeatedDecoderLayer):
     """Runge-Kutta block of a decoder without an encoder: causal self-attention and FFN."""
 
-    def forward(self, x: Tensor, *args, **kwargs) -> Output:
+    def forward(self, x: Tensor, *args, coefficients: nn.Module, **kwargs) -> Output:
         """As fairseq's layer, from and to (T, B, C); without attention weights."""
 
         def evaluate(index: int, y: Tensor) -> Tensor:
             return self.evaluate(index, y, *args, **kwargs)[0]
 
-        return self.step(evaluate, x), None, None
+        return self.step(evaluate, x, coefficients), None, None
+
+
+def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module]) -> None:
+    """Have layers get children of *owner*, as arguments of their names, whenever they are called.
+
+    So the layers of a stack share a module that is a child of the stack, and its parameters have
+    one name. fairseq's loop over the layers hands nothing of the stack to them.
+    """
+    for layer in layers:
+        layer.register_forward_pre_hook(partial(with_children, owner, names), with_kwargs=True)
+
+
+def with_children(
+    owner: nn.Module, names: Sequence[str], layer: nn.Module, args: tuple, kwargs: dict
+) -> tuple[tuple, dict]:
+    """The arguments of a call of a layer, with children of *owner*."""
+    return args, {**kwargs, **{name: getattr(owner, name) for name in names}}

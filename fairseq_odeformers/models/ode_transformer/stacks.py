@@ -10,6 +10,7 @@ from fairseq_odeformers.modules.runge_kutta import (
     RungeKuttaDecoderLayer,
     RungeKuttaEncoderLayer,
     RungeKuttaLayer,
+    hand_over,
 )
 from fairseq_odeformers.modules.transformer_layer import DecoderLayer
 
@@ -23,8 +24,7 @@ class RungeKuttaStack(nn.Module):
         blocks = [module for module in self.modules() if isinstance(module, RungeKuttaLayer)]
         form = cfg.rk_coefficients or default_coefficients(cfg.rk_order)
         self.coefficients = make_coefficients(cfg.rk_order, form, blocks[0].embed_dim)
-        for block in blocks:
-            block.share(self.coefficients)
+        hand_over(self, ["coefficients"], blocks)
         if cfg.dense_history:
             keep_history(self)
 

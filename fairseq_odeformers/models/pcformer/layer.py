@@ -1,6 +1,7 @@
 """Layers that predict and correct: fairseq's, each evaluated s + 1 times to pass it once."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import LayerNorm
@@ -22,22 +23,11 @@ class StageNorms(nn.Module):
 
 
 class PredictorCorrectorLayer(RungeKuttaLayer):
-    """Mixin of fairseq's Transformer layer, which becomes F of a predictor and a corrector.
-
-    Attributes:
-        norms: the LayerNorms that all layers of a stack share, a child of the stack. Coefficients
-            that are shared are a child of the stack, too.
-    """
-
-    norms: StageNorms
+    """Mixin of fairseq's Transformer layer, which becomes F of a predictor and a corrector."""
 
     def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         self.prediction_layer_norm = LayerNorm(self.embed_dim)
-
-    def share_norms(self, norms: StageNorms) -> None:
-        """Take the LayerNorms of the stack, which stays their owner."""
-        self.__dict__["norms"] = norms
 
     def correct(
         self,
@@ -45,6 +35,8 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
         y: Tensor,
         past: Tensor,
         weight: Tensor,
+        norms: StageNorms,
+        coefficients: nn.Module,
     ) -> Tensor:
         """F(z) (T, B, C), where z = past + w_kk LN_k(P).
 
@@ -53,10 +45,12 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
             y: y_k (T, B, C).
             past: sum of w_ki h_i over i < k (T, B, C).
             weight: w_kk (1).
+            norms: the LayerNorms that all layers of a stack share.
+            coefficients: sums the slopes.
         """
-        base = self.norms.residual(y)
+        base = norms.residual(y)
         slopes = self.slopes(evaluate, y, base)
-        prediction = base + self.coefficients([n(f) for n, f in zip(self.norms.stages, slopes)])
+        prediction = base + coefficients([n(f) for n, f in zip(norms.stages, slopes)])
         z = past + weight * self.prediction_layer_norm(prediction)
         return self.slope(evaluate, len(slopes), z)
 
@@ -64,24 +58,31 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
 class PredictorCorrectorEncoderLayer(PredictorCorrectorLayer, EncoderLayer):
     """Layer of an encoder."""
 
-    def forward(
-        self, x: Tensor, encoder_padding_mask: Tensor | None, past: Tensor, weight: Tensor
-    ) -> Tensor:
+    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None, **shared: Any) -> Tensor:
         """See :meth:`correct`."""
         layer = super().forward
-        return self.correct(lambda _, y: layer(y, encoder_padding_mask), x, past, weight)
+        return self.correct(lambda _, y: layer(y, encoder_padding_mask), x, **shared)
 
 
 class PredictorCorrectorDecoderLayer(PredictorCorrectorLayer, RepeatedDecoderLayer):
     """Layer of a decoder without an encoder: causal self-attention and FFN."""
 
-    def forward(self, x: Tensor, *args, past: Tensor, weight: Tensor, **kwargs) -> Output:
+    def forward(
+        self,
+        x: Tensor,
+        *args: Any,
+        past: Tensor,
+        weight: Tensor,
+        norms: StageNorms,
+        coefficients: nn.Module,
+        **kwargs: Any,
+    ) -> Output:
         """See :meth:`correct`; without attention weights."""
 
         def evaluate(index: int, y: Tensor) -> Tensor:
             return self.evaluate(index, y, *args, **kwargs)[0]
 
-        return self.correct(evaluate, x, past, weight), None, None
+        return self.correct(evaluate, x, past, weight, norms, coefficients), None, None
 
 
 class PredictorCorrectorHistory(LayerHistory):

@@ -6,6 +6,7 @@ from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDe
 from fairseq_odeformers.models.common.history import keep_history
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
+from fairseq_odeformers.modules.runge_kutta import hand_over
 from fairseq_odeformers.modules.transformer_layer import DecoderLayer
 
 from .layer import (
@@ -22,18 +23,13 @@ class PredictorCorrectorStack(nn.Module):
 
     def __init__(self, cfg, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
-        layers = [
-            module for module in self.modules() if isinstance(module, PredictorCorrectorLayer)
-        ]
+        layers = [m for m in self.modules() if isinstance(m, PredictorCorrectorLayer)]
         self.norms = StageNorms(layers[0].embed_dim, cfg.rk_order, cfg.rk_norm)
-        if not cfg.alpha_per_layer:
-            self.coefficients = ExponentialCoefficients()
+        for owner in layers if cfg.alpha_per_layer else [self]:
+            owner.coefficients = ExponentialCoefficients()
         for layer in layers:
-            layer.share_norms(self.norms)
-            if cfg.alpha_per_layer:
-                layer.coefficients = ExponentialCoefficients()
-            else:
-                layer.share(self.coefficients)
+            hand_over(layer if cfg.alpha_per_layer else self, ["coefficients"], [layer])
+        hand_over(self, ["norms"], layers)
         keep_history(self, PredictorCorrectorHistory)
 
 

@@ -10,7 +10,11 @@ from helpers import assert_same_gradients, sub_layers
 
 from fairseq_odeformers.models.ode_transformer import naive
 from fairseq_odeformers.modules.coefficients import make_coefficients
-from fairseq_odeformers.modules.runge_kutta import RungeKuttaDecoderLayer, RungeKuttaEncoderLayer
+from fairseq_odeformers.modules.runge_kutta import (
+    RungeKuttaDecoderLayer,
+    RungeKuttaEncoderLayer,
+    hand_over,
+)
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 C, H, INNER = 8, 2, 12
@@ -25,8 +29,9 @@ def make_layer(cls, order, form="fixed", field="textbook"):
     )
     cfg.rk_order, cfg.rk_field = order, field
     layer = cls(cfg, *[True] * (cls is RungeKuttaDecoderLayer))  # without an encoder
-    layer.share(make_coefficients(order, form, C))
-    for parameter in [*layer.parameters(), *layer.coefficients.parameters()]:
+    layer.coefficients = make_coefficients(order, form, C)
+    hand_over(layer, ["coefficients"], [layer])
+    for parameter in layer.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return layer
 
@@ -64,7 +69,7 @@ def test_block_equals_the_formula(float64, cls, order, form, field):
         ours, _, _ = layer(x, self_attn_mask=torch.full((5, 5), -math.inf).triu(1))
     else:
         ours = layer(x, None)
-    inputs = [x, *layer.parameters(), *layer.coefficients.parameters()]
+    inputs = [x, *layer.parameters()]
     theirs = formula(layer, x[:, 0], form, causal)
     assert_same_gradients(ours[:, 0], theirs, inputs, 1e-6 if causal else 1e-9)
 
@@ -102,7 +107,7 @@ def test_error_falls_with_the_order(float64, order):
 def test_released_slopes_multiply_the_state(float64, order, form):
     """A layer that adds nothing: a block grows by the Taylor polynomial of e, but for gamma."""
     layer = make_layer(RungeKuttaEncoderLayer, order, form, field="released")
-    for parameter in [*layer.parameters(), *layer.coefficients.parameters()]:
+    for parameter in layer.parameters():
         parameter.data.zero_()
     if form == "learned":
         layer.coefficients.gamma.data.fill_(1 / 2)

@@ -18,6 +18,7 @@ from fairseq_odeformers.models.pcformer.layer import (
     StageNorms,
 )
 from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
+from fairseq_odeformers.modules.runge_kutta import hand_over
 
 C, H, INNER, L = 8, 2, 12, 3
 
@@ -34,9 +35,7 @@ def make_history(cls, order, field, rk_norm):
         nn.ModuleList(cls(cfg, *without_encoder) for _ in range(L)), C
     )
     history.norms, history.coefficients = StageNorms(C, order, rk_norm), ExponentialCoefficients()
-    for layer in history.depths:
-        layer.share_norms(history.norms)
-        layer.share(history.coefficients)
+    hand_over(history, ["norms", "coefficients"], history.depths)
     for parameter in history.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.2)
     return history
