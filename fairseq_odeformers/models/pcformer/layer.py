@@ -7,9 +7,9 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.runge_kutta import RungeKuttaLayer
 from fairseq_odeformers.modules.coefficients import weighted_sum
 from fairseq_odeformers.modules.layer_history import Combination, LayerHistory
-from fairseq_odeformers.modules.runge_kutta import RungeKuttaLayer
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer, Output, RepeatedDecoderLayer
 
 

@@ -12,11 +12,11 @@ from fairseq_odeformers.models.common.prenorm_transformer import (
     PreNormTransformer,
     PreNormTransformerConfig,
 )
+from fairseq_odeformers.models.common.runge_kutta import FIELDS
 from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifier,
     TransformerClassifierConfig,
 )
-from fairseq_odeformers.modules.runge_kutta import FIELDS
 from fairseq_odeformers.options import option
 from fairseq_odeformers.registry import register_preset
 

@@ -4,9 +4,9 @@ from torch import nn
 
 from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths
 from fairseq_odeformers.models.common.history import keep_history
+from fairseq_odeformers.models.common.runge_kutta import hand_over
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
-from fairseq_odeformers.modules.runge_kutta import hand_over
 from fairseq_odeformers.modules.transformer_layer import DecoderLayer
 
 from .layer import (

@@ -7,7 +7,7 @@ import torch
 from helpers import call, make_any, source_batch
 
 from fairseq_odeformers.models.common.recording import record_calls
-from fairseq_odeformers.modules.runge_kutta import RungeKuttaLayer
+from fairseq_odeformers.models.common.runge_kutta import RungeKuttaLayer
 
 ARCHS = {"ode_transformer": "encoder", "ode_transformer_classifier": "encoder"}
 ARCHS["ode_transformer_lm"] = "decoder"

@@ -9,6 +9,7 @@ from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecB
 from helpers import assert_same_gradients, sub_layers
 from torch import nn
 
+from fairseq_odeformers.models.common.runge_kutta import hand_over
 from fairseq_odeformers.models.ode_transformer import naive as ode
 from fairseq_odeformers.models.pcformer import naive
 from fairseq_odeformers.models.pcformer.layer import (
@@ -18,7 +19,6 @@ from fairseq_odeformers.models.pcformer.layer import (
     StageNorms,
 )
 from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
-from fairseq_odeformers.modules.runge_kutta import hand_over
 
 C, H, INNER, L = 8, 2, 12, 3
 

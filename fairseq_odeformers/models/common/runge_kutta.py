@@ -9,9 +9,9 @@ from functools import partial
 from fairseq.models.transformer import TransformerConfig
 from torch import Tensor, nn
 
-from .coefficients import weighted_sum
-from .tableaus import TABLEAUS
-from .transformer_layer import EncoderLayer, Output, RepeatedDecoderLayer
+from fairseq_odeformers.modules.coefficients import weighted_sum
+from fairseq_odeformers.modules.tableaus import TABLEAUS
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer, Output, RepeatedDecoderLayer
 
 FIELDS = ("textbook", "released")
 

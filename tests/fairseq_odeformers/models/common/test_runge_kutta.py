@@ -8,13 +8,13 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from helpers import assert_same_gradients, sub_layers
 
-from fairseq_odeformers.models.ode_transformer import naive
-from fairseq_odeformers.modules.coefficients import make_coefficients
-from fairseq_odeformers.modules.runge_kutta import (
+from fairseq_odeformers.models.common.runge_kutta import (
     RungeKuttaDecoderLayer,
     RungeKuttaEncoderLayer,
     hand_over,
 )
+from fairseq_odeformers.models.ode_transformer import naive
+from fairseq_odeformers.modules.coefficients import make_coefficients
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 C, H, INNER = 8, 2, 12
