@@ -11,9 +11,9 @@ In a block of order 2, :math:`F_2 = F(y + F_1)` and :math:`y' = y + \tfrac12 (F_
 coefficients b may be learned, or a gate of :math:`[F_1; F_2]`, the paper's best model.
 
 Read ``naive``, the paper's equations; in ``modules``, ``tableaus``, the numbers a and b, and
-``coefficients``, how the slopes are summed; ``common/runge_kutta``, the blocks over fairseq's
-layers; then ``stacks``, the encoder and the decoder, and ``models``, which registers translation, language
-model and classifier.
+``coefficients``, how the slopes are summed; ``common/runge_kutta``, the slopes of fairseq's layers;
+``spec``, the choices of a block, and ``layer``, the block; then ``stacks``, the encoder and the
+decoder, and ``models``, which registers translation, language model and classifier.
 """
 
 from . import models  # noqa: F401

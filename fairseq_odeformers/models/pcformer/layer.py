@@ -12,6 +12,8 @@ from fairseq_odeformers.modules.coefficients import weighted_sum
 from fairseq_odeformers.modules.layer_history import Combination, LayerHistory
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer, Output, RepeatedDecoderLayer
 
+from .spec import LayerSpec
+
 
 class StageNorms(nn.Module):
     """LayerNorms of the residual term and of each stage, or none (``--rk-norm``)."""
@@ -25,8 +27,8 @@ class StageNorms(nn.Module):
 class PredictorCorrectorLayer(RungeKuttaLayer):
     """Mixin of fairseq's Transformer layer, which becomes F of a predictor and a corrector."""
 
-    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
-        super().__init__(cfg, *args, **kwargs)
+    def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
+        super().__init__(cfg, spec, *args, **kwargs)
         self.prediction_layer_norm = LayerNorm(self.embed_dim)
 
     def correct(

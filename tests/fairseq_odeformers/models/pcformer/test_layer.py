@@ -18,6 +18,7 @@ from fairseq_odeformers.models.pcformer.layer import (
     PredictorCorrectorHistory,
     StageNorms,
 )
+from fairseq_odeformers.models.pcformer.spec import LayerSpec
 from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
 
 C, H, INNER, L = 8, 2, 12, 3
@@ -29,10 +30,10 @@ def make_history(cls, order, field, rk_norm):
     cfg = TransformerConfig(
         encoder=EncDecBaseConfig(**sizes), decoder=DecoderConfig(**sizes), dropout=0.0
     )
-    cfg.rk_order, cfg.rk_field = order, field
+    spec = LayerSpec(C, rk_order=order, rk_field=field)
     without_encoder = [True] * (cls is PredictorCorrectorDecoderLayer)
     history = PredictorCorrectorHistory(
-        nn.ModuleList(cls(cfg, *without_encoder) for _ in range(L)), C
+        nn.ModuleList(cls(cfg, spec, *without_encoder) for _ in range(L)), C
     )
     history.norms, history.coefficients = StageNorms(C, order, rk_norm), ExponentialCoefficients()
     hand_over(history, ["norms", "coefficients"], history.depths)

@@ -8,12 +8,13 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from helpers import assert_same_gradients, sub_layers
 
-from fairseq_odeformers.models.common.runge_kutta import (
+from fairseq_odeformers.models.common.runge_kutta import hand_over
+from fairseq_odeformers.models.ode_transformer import naive
+from fairseq_odeformers.models.ode_transformer.layer import (
     RungeKuttaDecoderLayer,
     RungeKuttaEncoderLayer,
-    hand_over,
 )
-from fairseq_odeformers.models.ode_transformer import naive
+from fairseq_odeformers.models.ode_transformer.spec import BlockSpec
 from fairseq_odeformers.modules.coefficients import make_coefficients
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
@@ -27,8 +28,8 @@ def make_layer(cls, order, form="fixed", field="textbook"):
     cfg = TransformerConfig(
         encoder=EncDecBaseConfig(**sizes), decoder=DecoderConfig(**sizes), dropout=0.0
     )
-    cfg.rk_order, cfg.rk_field = order, field
-    layer = cls(cfg, *[True] * (cls is RungeKuttaDecoderLayer))  # without an encoder
+    spec = BlockSpec(C, rk_order=order, rk_field=field)
+    layer = cls(cfg, spec, *[True] * (cls is RungeKuttaDecoderLayer))  # without an encoder
     layer.coefficients = make_coefficients(order, form, C)
     hand_over(layer, ["coefficients"], [layer])
     for parameter in layer.parameters():
