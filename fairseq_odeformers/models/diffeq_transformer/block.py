@@ -1,11 +1,16 @@
 """Blocks that take all L steps of an encoder or decoder, each in place of fairseq's layers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+import torch
+import torch.nn.functional as F
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from fairseq_odeformers.models.common.answers import AttentionMaps, LayerParts
+from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.modules.incremental import IncrementalState, append
 from fairseq_odeformers.modules.transformer_layer import Block, key_padding_mask
 
@@ -76,6 +81,23 @@ class DiffEqEncoderBlock(Block):
             else:
                 x = step(x, f)
         return x.transpose(0, 1)
+
+    def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
+        """Of all steps, which are taken again."""
+        attentions: list[Any] = [a for a in (self.self_attn, self.encoder_attn) if a is not None]
+        with record_calls(attentions) as calls:
+            self(*args, **kwargs)
+        for attention in attentions:
+            steps = [attention.map_of(*call.args) for call in calls if call.module is attention]
+            yield AttentionMaps(torch.stack(steps), cross=attention is self.encoder_attn)
+
+    def layer_parts(self, *args: Any, **kwargs: Any) -> Iterator[LayerParts]:
+        """The outputs of the heads in each step, for one text; the steps are taken again."""
+        with record_calls([self.self_attn]) as calls:
+            self(*args, **kwargs)
+        for call in calls:
+            q, k, v = (self.self_attn.split(x) for x in call.args[:3])
+            yield LayerParts(F.scaled_dot_product_attention(q, k, v)[0])
 
     def state_modules(self) -> Sequence[nn.Module]:
         """The modules whose outputs are the states (B, T, C) after each step."""

@@ -52,6 +52,15 @@ def causal_bias(x: Tensor) -> Tensor:
     return bias.tril(-1).unsqueeze(-1)
 
 
+def attention_map(q: Tensor, k: Tensor, num_heads: int, bias: Tensor | None) -> Tensor:
+    """The weights (B, H, T, S) by which :func:`attend` sums the values."""
+    q, k = (x.unflatten(0, (num_heads, -1)).permute(3, 0, 2, 1) for x in (q, k))  # B, H, T, C/H
+    scores = q @ k.mT * q.size(-1) ** -0.5
+    if bias is not None:
+        scores = scores + bias.permute(2, 1, 0).unsqueeze(1)
+    return scores.softmax(-1)
+
+
 def attend(q: Tensor, k: Tensor, v: Tensor, num_heads: int, bias: Tensor | None) -> Tensor:
     """The outputs of the heads, concatenated (C, T, B).
 

@@ -89,6 +89,8 @@ class DecoderSolverConfig(FairseqDataclass):
 class CheckedOptions(BaseModel):
     """Mixin of the models, which refuses options that exclude each other."""
 
+    training_options = ("checkpoint_activations", "adjoint")
+
     @classmethod
     def check_config(cls, cfg: FieldConfig) -> None:
         super().check_config(cfg)

@@ -137,6 +137,11 @@ class TimeEvolvingAttention(nn.Module):
             return FactoredAttention(q, k, *parts, self.value_dim, causal)
         return FusedAttention(q, k, bias, causal, dropout_p)
 
+    def for_export(self) -> "TimeEvolvingAttention":
+        """The same by the fused form; ``auto`` chooses by the length."""
+        self.backend = "fused"
+        return self
+
     @staticmethod
     def fastest_backend(q: Tensor, k: Tensor) -> str:
         """The backend that ``auto`` chooses by the sizes of queries and keys."""

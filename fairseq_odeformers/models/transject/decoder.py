@@ -85,6 +85,10 @@ class TransJectDecoder(FairseqIncrementalDecoder):
     def output_layer(self, features: Tensor, **unused: Any) -> Tensor:
         return self.output_projection(features)
 
+    def layer_states(self, output: tuple[Tensor, dict[str, Any]]) -> list[Tensor]:
+        """X_0 and the output of each layer (T, B, C)."""
+        return output[1]["inner_states"]
+
     def max_positions(self) -> int:
         return self.max_target_positions
 
