@@ -18,4 +18,8 @@ Then read
 - the Transformer: ``block``, a layer; ``stacks`` of blocks, and ``models``.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("N-ODE Transformer", "Baier-Reinio and De Sterck", 2020, color="purple")

@@ -16,4 +16,8 @@ Read ``naive``, the paper's equations; in ``modules``, ``tableaus``, the numbers
 decoder, and ``models``, which registers translation, language model and classifier.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("ODE Transformer", "Li et al.", 2022, color="orange")

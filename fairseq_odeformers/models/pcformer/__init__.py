@@ -14,4 +14,8 @@ Read ``naive``, the paper's equations; ``common/runge_kutta``, the slopes F_j; i
 then ``stacks``, the encoder and the decoders, and ``models``, which registers them.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("PCformer", "Li et al.", 2024, color="olive")
