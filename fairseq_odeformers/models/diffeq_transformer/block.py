@@ -5,13 +5,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from fairseq_odeformers.models.common.answers import AttentionMaps, LayerParts
 from fairseq_odeformers.models.common.recording import record_calls
-from fairseq_odeformers.modules.incremental import IncrementalState, append
+from fairseq_odeformers.modules.incremental import Incremental, IncrementalState, Saved, append
 from fairseq_odeformers.modules.transformer_layer import Block, key_padding_mask
 
 from .branches import FeedForward, SelfAttention, SourceAttention, visible
@@ -104,7 +103,7 @@ class DiffEqEncoderBlock(Block):
         return self.depths
 
 
-class DiffEqCausalBlock(FairseqIncrementalState, DiffEqEncoderBlock):
+class DiffEqCausalBlock(Incremental, DiffEqEncoderBlock):
     """All steps of a decoder without an encoder: causal self-attention and FFN.
 
     In incremental decoding, a new token adds its key and value in each step to the saved state. The
@@ -137,7 +136,7 @@ class DiffEqCausalBlock(FairseqIncrementalState, DiffEqEncoderBlock):
         """
         saved, causal = None, self_attn_mask is not None
         if incremental_state is not None:
-            saved = self.get_incremental_state(incremental_state, "saved") or {}
+            saved = self.saved(incremental_state)
             newest = self_attn_padding_mask
             newest = x.new_zeros(x.size(1), 1).bool() if newest is None else newest
             self_attn_padding_mask = append(saved, "padding", newest, dim=1)
@@ -155,23 +154,14 @@ class DiffEqCausalBlock(FairseqIncrementalState, DiffEqEncoderBlock):
 
         x = self.solve(x, slope)
         if saved is not None:
-            self.set_incremental_state(incremental_state, "saved", saved)
+            self.save(incremental_state, saved)
         return x, None, None
 
     def attend_to_source(
-        self, source: Tensor | None, padding_mask: Tensor | None, saved: dict[str, Tensor] | None
+        self, source: Tensor | None, padding_mask: Tensor | None, saved: Saved | None
     ) -> Callable[[int, Tensor], Tensor | float]:
         """What an encoder adds to the slope in a step: nothing."""
         return lambda index, x: 0.0
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> None:
-        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
-        saved = self.get_incremental_state(incremental_state, "saved")
-        if saved is not None:
-            saved = {name: tensor.index_select(0, new_order) for name, tensor in saved.items()}
-            self.set_incremental_state(incremental_state, "saved", saved)
 
 
 class DiffEqDecoderBlock(DiffEqCausalBlock):
@@ -181,7 +171,7 @@ class DiffEqDecoderBlock(DiffEqCausalBlock):
     encoder_attn: SourceAttention
 
     def attend_to_source(
-        self, source: Tensor, padding_mask: Tensor | None, saved: dict[str, Tensor] | None
+        self, source: Tensor, padding_mask: Tensor | None, saved: Saved | None
     ) -> Callable[[int, Tensor], Tensor]:
         """Attn_t(LN_t(x), E) in a step; generation projects the source once."""
         weights, source = self.encoder_attn.weights(), source.transpose(0, 1)

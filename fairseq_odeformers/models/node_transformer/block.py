@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor
 
 from fairseq_odeformers.models.common.answers import AttentionMaps
 from fairseq_odeformers.models.common.recording import Call
-from fairseq_odeformers.modules.incremental import IncrementalState
+from fairseq_odeformers.modules.incremental import Incremental, IncrementalState
 from fairseq_odeformers.modules.transformer_layer import Block
 
 from .arclength import arclength
@@ -122,13 +121,15 @@ class NodeBlock(Block):
         return self
 
 
-class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
+class NodeDecoderBlock(Incremental, NodeBlock):
     """Decoder block, with or without an encoder's output to attend to.
 
     Its solver has a fixed grid, so that the trajectory of a token does not depend on later tokens.
     Incremental decoding is exact: at each time a new token attends to the keys and values that the
     tokens before it had at that time. They are saved for each evaluation of the field.
     """
+
+    batch_dim = -1
 
     def forward(
         self,
@@ -154,7 +155,7 @@ class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
         Returns:
             X(T_F) (T, B, C); None in place of attention weights; and the solution.
         """
-        saved = self.get_incremental_state(incremental_state, "saved") or {}
+        saved = self.saved(incremental_state)
         solution = self.solve(
             features_first(x),
             self_attn_padding_mask,
@@ -163,7 +164,7 @@ class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
             causal=self_attn_mask is not None,
             cache=None if incremental_state is None else KeyValueCache(saved),
         )
-        self.set_incremental_state(incremental_state, "saved", saved)
+        self.save(incremental_state, saved)
         return tokens_first(solution.state).to(x), None, solution
 
     def attention_maps(
@@ -190,15 +191,6 @@ class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
             source_padding_mask=encoder_padding_mask,
             causal=self_attn_mask is not None,
         )
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> None:
-        """Reorder the saved state as ``new_order``, an index of hypotheses, says."""
-        saved = self.get_incremental_state(incremental_state, "saved")
-        if saved is not None:
-            saved = {name: tensor.index_select(-1, new_order) for name, tensor in saved.items()}
-            self.set_incremental_state(incremental_state, "saved", saved)
 
 
 def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:

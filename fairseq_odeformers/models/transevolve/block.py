@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.answers import AttentionMaps, LayerParts, Projections
 from fairseq_odeformers.modules.dropout import Dropout
-from fairseq_odeformers.modules.incremental import IncrementalState, append
+from fairseq_odeformers.modules.incremental import Incremental, IncrementalState, Saved, append
 from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.transformer_layer import Block
 
@@ -157,7 +156,7 @@ class TransEvolveEncoderBlock(Block):
         return [*self.depths] if self.normalize_before else [*self.depths[:-1], self.layer_norm]
 
 
-class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
+class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
     """Decoder block of depth L without an encoder: causal self-attention, which evolves (Eq. 12).
 
     In incremental decoding, a new token adds its key, the key's bias, and in each layer its value
@@ -190,7 +189,7 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
             output (T, B, C), and None twice, in place of attention weights and saved state.
         """
         x = x.transpose(0, 1)
-        saved = self.get_incremental_state(incremental_state, "saved") or {}
+        saved = self.saved(incremental_state)
         x0 = self._scored(x)
         attended_source = self._attend_source(x0, encoder_out, encoder_padding_mask, saved)
         key, bias = self.self_attn.keys(x0, self_attn_padding_mask)
@@ -203,7 +202,7 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         for index, layer in enumerate(self.depths):
             value = append(saved, f"value{index}", layer.values(x), dim=2)
             x = layer(x, attend(index, value), attended_source[index])
-        self.set_incremental_state(incremental_state, "saved", saved)
+        self.save(incremental_state, saved)
         x = x if self.normalize_before else self.layer_norm(x)
         return x.transpose(0, 1), None, None
 
@@ -230,21 +229,10 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         x: Tensor,
         encoder_out: Tensor | None,
         padding_mask: Tensor | None,
-        saved: dict[str, Tensor],
+        saved: Saved,
     ) -> Sequence[Tensor | None]:
         """What each of the L layers adds from an encoder: nothing."""
         return [None] * len(self.depths)
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> None:
-        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
-        saved = self.get_incremental_state(incremental_state, "saved")
-        if saved is not None:
-            self.set_incremental_state(incremental_state, "saved", self._reorder(saved, new_order))
-
-    def _reorder(self, saved: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        return {name: tensor.index_select(0, new_order) for name, tensor in saved.items()}
 
 
 class TransEvolveDecoderBlock(TransEvolveCausalBlock):
@@ -270,7 +258,7 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         x: Tensor,
         encoder_out: Tensor,
         padding_mask: Tensor | None,
-        saved: dict[str, Tensor],
+        saved: Saved,
     ) -> Sequence[Tensor]:
         """A_ed^l X_enc of every layer: L tensors (B, H, T, C/H), from (B, T, C) and (S, B, C)."""
         source = encoder_out.transpose(0, 1)
@@ -298,7 +286,8 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         values = (layer.encoder_attn_value(encoder_out) for layer in self.depths)
         return torch.stack([split_heads(value, self.num_heads) for value in values], 1)
 
-    def _reorder(self, saved: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
+    def reorder(self, saved: Saved, new_order: Tensor) -> Saved:
+        """The beams of a sentence share the rows of its source."""
         rows, _ = shared_rows(new_order, saved["key"].size(0) // saved["source_key"].size(0))
         return {
             name: tensor.index_select(0, rows if name.startswith("source") else new_order)
