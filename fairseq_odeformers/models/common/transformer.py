@@ -74,6 +74,15 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
 
 
+def drop_embeddings(cfg: Config, *stacks: Any) -> None:
+    """Give stacks that are fairseq's, or derive from it, ``--embedding-dropout``.
+
+    fairseq drops embeddings with the probability of ``--dropout``, which its layers read as well.
+    """
+    for stack in stacks:
+        stack.dropout_module.p = cfg.embedding_dropout
+
+
 def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
     """fairseq's config of an encoder or a decoder, with all options of a model.
 
