@@ -31,7 +31,7 @@ def make_layer(cls, normalize_before, **options):
 
 def formula(layer, x, source=None):
     """The layer by the paper's equations, from and to (T, C); a decoder's if it has a source."""
-    ffn, attention = sub_layers(naive, H)
+    ffn, attention = sub_layers(H)
     down = ffn(layer.macaron_fc1, layer.macaron_fc2, layer.macaron_layer_norm)
     up = ffn(layer.fc1, layer.fc2, layer.final_layer_norm)
     own = layer.self_attn, layer.self_attn_layer_norm

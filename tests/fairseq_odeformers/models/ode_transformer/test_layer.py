@@ -39,7 +39,7 @@ def make_layer(cls, order, form="fixed", field="textbook"):
 
 def formula(layer, x, form, causal):
     """The block by the paper's equations, from and to (T, C)."""
-    ffn, attention = sub_layers(naive, H)
+    ffn, attention = sub_layers(H)
     parts = (
         attention(layer.self_attn, layer.self_attn_layer_norm, causal=causal),
         ffn(layer.fc1, layer.fc2, layer.final_layer_norm),

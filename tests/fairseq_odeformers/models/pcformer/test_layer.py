@@ -44,7 +44,7 @@ def make_history(cls, order, field, rk_norm):
 
 def formula(history, x, order, field, causal):
     """The layers by the paper's equations, from and to (T, C)."""
-    make_ffn, make_attention = sub_layers(ode, H)
+    make_ffn, make_attention = sub_layers(H)
     states, y = [x], x
     for index, layer in enumerate(history.depths):
         parts = (
