@@ -1,6 +1,6 @@
 """The arclength of any model that computes its states layer by layer, as Euler steps of an ODE.
 
-The N-ODE Transformer integrates its own, in ``models/node_transformer/arclength.py``.
+The N-ODE Transformer integrates its own, in ``models/node_transformer/problem.py``.
 """
 
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.answers import ask
 from fairseq_odeformers.models.common.recording import record_calls
-from fairseq_odeformers.modules.precision import at_least_float32
+from fairseq_odeformers.modules.basics import at_least_float32
 
 
 def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:

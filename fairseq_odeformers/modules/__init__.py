@@ -5,6 +5,6 @@ Runge-Kutta methods, and ``coefficients``, how slopes are summed; ``layer_histor
 layers. ``kept`` is for what evaluation computes once, such as the matrices of
 ``orthogonal``, which stay orthogonal; ``classification_head``, the pooling and scores of
 classifiers; ``intensity_embedding``, pixels as numbers; ``segment_embedding``, BERT's two segments.
-``dropout`` and ``linear`` take the place of torch's. ``incremental`` keeps the state of generation;
-``precision`` leaves half precision.
+``basics`` takes the place of torch's dropout and linear map, and leaves half precision;
+``incremental`` keeps the state of generation.
 """

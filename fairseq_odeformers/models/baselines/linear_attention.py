@@ -9,7 +9,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
 from fairseq_odeformers.models.common.answers import LayerParts
-from fairseq_odeformers.modules.precision import at_least_float32
+from fairseq_odeformers.modules.basics import at_least_float32
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 SMALLEST_TOTAL = 1e-6  # where all features of a query or of the keys are rounded to 0

@@ -8,7 +8,7 @@ from fairseq.utils import get_activation_fn
 from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.answers import Projections
-from fairseq_odeformers.modules.dropout import Dropout
+from fairseq_odeformers.modules.basics import Dropout
 
 from .maps import TimeDependent, TimeDependentLayerNorm, TimeDependentLinear, Weights
 from .spec import BlockSpec

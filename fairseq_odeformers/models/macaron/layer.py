@@ -7,7 +7,7 @@ from fairseq.modules import LayerNorm
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout
+from fairseq_odeformers.modules.basics import Dropout
 from fairseq_odeformers.modules.transformer_layer import DecoderLayer, EncoderLayer, Output
 
 from .spec import LayerSpec

@@ -12,8 +12,16 @@ from torch import Tensor, nn
 from fairseq_odeformers.models.common.answers import Projections
 from fairseq_odeformers.modules.incremental import append
 
-from .layout import attend, attention_map, causal_bias, features_first, padding_bias
-from .linear import Affine, TimeDependentLinear, time_column
+from .layout import (
+    Affine,
+    TimeDependentLinear,
+    attend,
+    attention_map,
+    causal_bias,
+    features_first,
+    padding_bias,
+    time_column,
+)
 from .problem import Time
 
 

@@ -9,14 +9,13 @@ from torch import Tensor
 from fairseq_odeformers.models.common.answers import AttentionMaps
 from fairseq_odeformers.models.common.recording import Call
 from fairseq_odeformers.modules.incremental import Incremental, IncrementalState
+from fairseq_odeformers.modules.tableaus import FIXED_GRID
 from fairseq_odeformers.modules.transformer_layer import Block
 
-from .arclength import arclength
 from .attention import KeyValueCache
 from .field import TransformerField
 from .layout import features_first, tokens_first
-from .methods import FIXED_GRID
-from .problem import Problem, Solution, Solver
+from .problem import Problem, Solution, Solver, arclength
 from .solver import FixedGrid
 
 

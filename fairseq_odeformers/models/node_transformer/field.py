@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout
-from fairseq_odeformers.modules.precision import at_least_float32
+from fairseq_odeformers.modules.basics import Dropout, at_least_float32
 
 from .attention import KeyValueCache, SelfAttention, SourceAttention
-from .layout import layer_norm
-from .linear import Affine, TimeDependentLinear
+from .layout import Affine, TimeDependentLinear, layer_norm
 from .problem import Time, VectorField
 from .spec import BlockSpec
 

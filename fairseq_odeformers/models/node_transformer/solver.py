@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from .controller import SMALLEST_FACTOR, Controller
-from .failures import MORE_STEPS, SMALLER_RATE, check_finite
-from .methods import ADAPTIVE, FIXED_GRID
-from .problem import Problem, Solution
-from .runge_kutta import integral_over, take_step
+from fairseq_odeformers.modules.tableaus import ADAPTIVE, FIXED_GRID
+
+from .problem import MORE_STEPS, SMALLER_RATE, Problem, Solution, check_finite
+from .step import SMALLEST_FACTOR, Controller, integral_over, take_step
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout, dropout
-from fairseq_odeformers.modules.linear import LinearWithoutBias
+from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias, dropout
 
 from .factored import FactoredAttention, mean_and_deviation
 from .spec import MASKED_BIAS, BlockSpec

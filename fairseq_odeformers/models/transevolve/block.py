@@ -7,9 +7,8 @@ from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.answers import AttentionMaps, LayerParts, Projections
-from fairseq_odeformers.modules.dropout import Dropout
+from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias
 from fairseq_odeformers.modules.incremental import Incremental, IncrementalState, Saved, append
-from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.transformer_layer import Block
 
 from .attention import DirectAttention, TimeEvolvingAttention, merge_heads, split_heads

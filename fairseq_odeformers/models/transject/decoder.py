@@ -7,8 +7,8 @@ from fairseq.models import FairseqIncrementalDecoder
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.basics import LinearWithoutBias
 from fairseq_odeformers.modules.incremental import IncrementalState
-from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
 from .eigenvalues import Eigenvalues, RandomEigenvalues

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.answers import LayerParts
+from fairseq_odeformers.modules.basics import LinearWithoutBias
 from fairseq_odeformers.modules.incremental import IncrementalState
-from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
 from .spec import LayerSpec

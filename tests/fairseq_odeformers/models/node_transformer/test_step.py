@@ -4,8 +4,8 @@ import pytest
 import torch
 from torchdiffeq._impl.odeint import SOLVERS
 
-from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE, FIXED_GRID
-from fairseq_odeformers.models.node_transformer.runge_kutta import take_step
+from fairseq_odeformers.models.node_transformer.step import take_step
+from fairseq_odeformers.modules.tableaus import ADAPTIVE, FIXED_GRID
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)
