@@ -5,11 +5,8 @@ import fairseq
 from . import (
     checkpoints,
     command_line,
-    labels,
-    languages,
-    registration,
-    segments,
-    updates,
+    data,
+    models,
     validation,
     versions,
     warnings,
@@ -93,9 +90,9 @@ PATCHES: list[Patch] = [
             "fairseq has the option",
         )
         for name, function in (
-            ("RobertaModel.add_args", segments.add_args),
-            ("model.RobertaEncoder.build_embedding", segments.build_embedding),
-            ("RobertaModel.upgrade_state_dict_named", segments.upgrade_state_dict_named),
+            ("RobertaModel.add_args", models.add_segment_args),
+            ("model.RobertaEncoder.build_embedding", models.build_embedding),
+            ("RobertaModel.upgrade_state_dict_named", models.upgrade_state_dict_named),
         )
     ),
     # The command line.
@@ -111,7 +108,7 @@ PATCHES: list[Patch] = [
     # Names of files.
     Replacement(
         "fairseq.data.data_utils.infer_language_pair",
-        languages.infer_language_pair,
+        data.infer_language_pair,
         "Without --source-lang and --target-lang fairseq takes dict.pt-br.txt, or a test set "
         "called test.2017-06, for a pair of languages. Of a folder without pairs it does not say "
         "which folder it is.",
@@ -120,7 +117,7 @@ PATCHES: list[Patch] = [
     # Classes.
     Replacement(
         "fairseq.tasks.sentence_prediction.SentencePredictionTask.load_dataset",
-        labels.load_dataset,
+        data.load_dataset,
         "Of a label of two words fairseq takes the first as the class. With a larger --num-classes "
         "than there are, predictions may be <mask>; with a smaller one training ends in an "
         "IndexError.",
@@ -129,7 +126,7 @@ PATCHES: list[Patch] = [
     # Names of models.
     Replacement(
         "fairseq.models.register_model",
-        registration.register_model,
+        models.register_model,
         "For a name that is taken, fairseq drops the new model in silence, and trains the other.",
         "fairseq refuses the name",
     ),
@@ -196,7 +193,7 @@ PATCHES: list[Patch] = [
     ),
     Replacement(
         "fairseq.trainer.Trainer.train_step",
-        updates.train_step,
+        data.train_step,
         "With --update-freq, a process whose last batch of an epoch is missing does not count the "
         "texts of its other batches, whose gradients it adds: the update is too long.",
         "fairseq counts them",
