@@ -169,10 +169,11 @@ def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) 
         predictions = probs.argmax(1)
         correct, total = int((predictions == targets).sum()), len(targets)
         low, high = binomtest(correct, total).proportion_ci(method="wilson")
+        score = macro_f1(targets.tolist(), predictions.tolist(), range(len(classes)))
         print(
             f"{split}: accuracy {100 * correct / total:.2f}% "
             f"(95% interval {100 * low:.2f}-{100 * high:.2f}%), {correct:,} of {total:,}; "
-            f"macro-F1 {macro_f1(targets.numpy(), predictions.numpy()):.2f}%"
+            f"macro-F1 {score:.2f}%"
         )
 
 

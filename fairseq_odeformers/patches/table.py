@@ -5,6 +5,7 @@ import fairseq
 from . import (
     checkpoints,
     command_line,
+    correlations,
     labels,
     languages,
     registration,
@@ -221,7 +222,7 @@ if versions.xm is not None:
             "fairseq calls torch_xla.runtime",
         ),
     ]
-if fairseq.__version__ == "0.12.2":
+if fairseq.__version__ == "0.12.2":  # its sentence_prediction reports no correlations
     PATCHES += [
         Replacement(
             "fairseq.modules.SinusoidalPositionalEmbedding.__init__",
@@ -229,5 +230,15 @@ if fairseq.__version__ == "0.12.2":
             "fairseq 0.12.2 loads with it a number that later versions do not save. fairseq #5213, "
             "merged.",
             "Python 3.10 goes",
+        ),
+    ]
+else:
+    PATCHES += [
+        Replacement(
+            "fairseq.criterions.sentence_prediction.pearson_and_spearman",
+            correlations.pearson_and_spearman,
+            "Correlations of equal predictions, with which a model may begin, are NaN. No later "
+            "validation is better than NaN, so the first checkpoint stays the best.",
+            "fairseq returns a number",
         ),
     ]
