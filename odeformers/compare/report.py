@@ -36,6 +36,7 @@ from .notes import (
     judge,
     parse_tuned,
 )
+from .restore import restore_files
 from .results import (
     BEST_CHECKPOINT,
     RESULTS,
@@ -79,6 +80,7 @@ def write_report(out: Path, baseline: str = "") -> str:
     Returns:
         ``report.md``.
     """
+    restore_files(out)
     known = (out / RESULTS).is_file()  # another folder stays as it is
     with lock(out / PAGE) if known else nullcontext():
         sections = [*make_sections(read_comparison(out, baseline))]
