@@ -6,7 +6,7 @@ A text may be longer than a model takes, or have symbols that its dictionary doe
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
@@ -109,11 +109,29 @@ def check_texts(texts: Any) -> list[str]:
     """The texts of any collection, in its order.
 
     Raises:
-        TypeError: they have no order, or are no strings.
+        TypeError: see :func:`check_sequence` and :func:`check_text`.
     """
+    return [*map(check_text, check_sequence(texts))]
+
+
+def check_sequence(texts: Any) -> list:
+    """The items of a list, an array, a column of a table (a Series) or another iterable.
+
+    Raises:
+        TypeError: they have no order, as in a set; or the names of columns would be taken for
+            texts, as in a dictionary or a DataFrame.
+    """
+    columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)
+    if columns is not None:
+        names = [*map(repr, columns)]
+        one = f", such as texts[{names[0]}]" if names else ""
+        raise TypeError(
+            f"a {type(texts).__name__} of {', '.join(names[:8])}: give the texts of one of its "
+            f"columns{one}"
+        )
     if isinstance(texts, (bytes, Set)) or not isinstance(texts, Iterable):
-        raise TypeError(f"{texts!r}: give a text or a sequence of texts")
-    return [*map(check_text, texts)]
+        raise TypeError(f"{cut(repr(texts))}: give a text or a sequence of texts")
+    return [*texts]
 
 
 def check_text(text: Any) -> str:
@@ -123,7 +141,7 @@ def check_text(text: Any) -> str:
         TypeError: it is not a string.
     """
     if not isinstance(text, str):
-        raise TypeError(f"{text!r}: give a text or a sequence of texts")
+        raise TypeError(f"{cut(repr(text))}: give a text or a sequence of texts")
     return text
 
 

@@ -9,6 +9,7 @@ from . import (
     labels,
     languages,
     registration,
+    sampling,
     segments,
     updates,
     versions,
@@ -87,6 +88,14 @@ PATCHES: list[Patch] = [
         'without --task ends in "KeyError: None". fairseq takes --bf16 for --tpu, also where there '
         "is no TPU. For a misspelt name it prints 200 others.",
         "fairseq checks all, and asks argparse to suggest names (from Python 3.14 on)",
+    ),
+    # Generation.
+    Replacement(
+        "fairseq.search.Sampling.__init__",
+        sampling.check_bounds,
+        "A --sampling-topk beyond the vocabulary ends in an error of torch that names no "
+        "option, and a --sampling-topp above 1 is taken in silence.",
+        "fairseq checks both",
     ),
     # Names of files.
     Replacement(
