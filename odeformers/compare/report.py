@@ -23,6 +23,7 @@ from fairseq_odeformers.data.classification import f1_score
 from fairseq_odeformers.files import markdown_table, replacing
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
+from odeformers.plots import write
 
 from .figures import draw_learning_curves, draw_quality
 from .notes import (
@@ -98,7 +99,7 @@ def write_report(out: Path, baseline: str = "") -> str:
 
 def to_png(figure: Figure) -> bytes:
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110)
+    write(figure, file, format="png", dpi=110)
     return file.getvalue()
 
 
