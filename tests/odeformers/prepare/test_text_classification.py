@@ -468,7 +468,7 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         (
             "tsv",
             {"test.tsv": ["no\tx", "no\t\udce4"]},
-            "test.tsv, line 2: not UTF-8 .* with iconv -f latin1",
+            "test.tsv, line 2: not UTF-8 .* with iconv -f windows-1252",
         ),
         ("tsv", {"train.tsv": []}, "train.tsv is empty"),
         ("tsv", {"train.tsv": ["no\tx", "<s>\ty"]}, "train.tsv, line 2: .* '<s>'"),
