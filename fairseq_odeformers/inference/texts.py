@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from itertools import count
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,26 +50,35 @@ def read_texts(source: str) -> tuple[str, list[str]]:
     elif not os.path.exists(source) or os.path.isdir(source):
         fault = "a folder" if os.path.isdir(source) else "no such file"
         raise FileNotFoundError(f"--text {source}: {fault}; give a file with a text per line")
-    elif ".csv" in Path(source).suffixes[-2:]:
+    elif is_table(source) and Path(source).suffix != ".tsv":  # which may be plain lines
         raise ValueError(f"--text {source}: a table; save the column of texts, a text per line")
     else:
         name, lines = source, read_lines(Path(source))
     return name, [line.rstrip("\r") for line in lines]
 
 
+def is_table(path: str) -> bool:
+    """Whether a file has the name of a table, compressed or not."""
+    return not {".csv", ".tsv", ".jsonl"}.isdisjoint(map(str.lower, Path(path).suffixes[-2:]))
+
+
 def encode_lines(
-    encode: Callable[[str, str], Result], texts: list[str], name: str
+    encode: Callable[[str, str], Result],
+    texts: list[str],
+    name: str,
+    numbers: Sequence[int] | None = None,
 ) -> list[Result | None]:
     """What *encode* makes of each line and its place; None if it is too long, which is told.
 
     Args:
         name: the file of the lines, in messages.
+        numbers: of the lines (default: from 1 on).
 
     Raises:
         ValueError: *encode* refuses a line for another reason; the message names the line.
     """
     results = []
-    for number, text in enumerate(texts, start=1):
+    for number, text in zip(numbers or count(1), texts):
         place = f"{name}, line {number}"
         try:
             results.append(encode(text, place))
