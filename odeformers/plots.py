@@ -17,6 +17,8 @@ from matplotlib.ticker import MaxNLocator
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.registry import color_of
 
+from .fonts import fit_fonts, without_warnings
+
 # Okabe and Ito's colours, two of Tol's, which the colour-blind can tell apart, too, and grey. A
 # family names its colour (``registry.Family``).
 BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY = COLORS = (
@@ -49,7 +51,14 @@ LEGEND_ROW = 0.18  # in inches
 def save(draw: Callable[..., Figure], data, path: Path) -> None:
     """Write the figure that *draw* makes of *data*, by the end of the file's name or as PNG."""
     with rc_context(STYLE), replacing(path) as temporary:
-        draw(data).savefig(temporary, format=path.suffix[1:] or "png")
+        write(draw(data), temporary, format=path.suffix[1:] or "png")
+
+
+def write(figure: Figure, file: Any, **options: Any) -> None:
+    """Write a figure to a path or an open file, with fonts for all of its characters."""
+    fit_fonts(figure)
+    with without_warnings():
+        figure.savefig(file, **options)
 
 
 def panels(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -10,7 +11,7 @@ from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from fairseq_odeformers.data.classification import classes_of
+from fairseq_odeformers.data.classification import classes_of, f1_score
 from fairseq_odeformers.options import option, validate
 
 from .regularizers import RegularizerConfig, Regularizers
@@ -115,12 +116,12 @@ class SequenceClassificationCriterion(FairseqCriterion):
 def log_f1(total: Mapping[str, float]) -> None:
     """Log the F1 of each class, as ``f1_positive``, and their mean ``macro_f1``, in percent.
 
-    It follows from how often a class is hit, and how often it is predicted or true: a member.
+    They are those of :func:`.macro_f1`, computed from sums over batches and devices.
     """
 
     def f1(meters: Mapping, name: str) -> float:
         hits, members = (meters[f"_{count}_{name}"].sum for count in ("hits", "members"))
-        return 200.0 * float(hits) / max(float(members), 1.0)
+        return f1_score(hits, members)
 
     for name, count in total.items():
         if name.startswith(("_hits_", "_members_")):
@@ -131,5 +132,5 @@ def log_f1(total: Mapping[str, float]) -> None:
     if classes:
         metrics.log_derived(
             "macro_f1",
-            lambda meters: round(sum(f1(meters, name) for name in classes) / len(classes), 2),
+            lambda meters: round(fmean(f1(meters, name) for name in classes), 2),
         )

@@ -5,8 +5,10 @@ import fairseq
 from . import (
     checkpoints,
     command_line,
+    correlations,
     data,
     models,
+    sampling,
     validation,
     versions,
     warnings,
@@ -104,6 +106,14 @@ PATCHES: list[Patch] = [
         'without --task ends in "KeyError: None". fairseq takes --bf16 for --tpu, also where there '
         "is no TPU. For a misspelt name it prints 200 others.",
         "fairseq checks all, and asks argparse to suggest names (from Python 3.14 on)",
+    ),
+    # Generation.
+    Replacement(
+        "fairseq.search.Sampling.__init__",
+        sampling.check_bounds,
+        "A --sampling-topk beyond the vocabulary ends in an error of torch that names no "
+        "option, and a --sampling-topp above 1 is taken in silence.",
+        "fairseq checks both",
     ),
     # Names of files.
     Replacement(
@@ -239,7 +249,7 @@ if versions.xm is not None:
             "fairseq calls torch_xla.runtime",
         ),
     ]
-if fairseq.__version__ == "0.12.2":
+if fairseq.__version__ == "0.12.2":  # its sentence_prediction reports no correlations
     PATCHES += [
         Replacement(
             "fairseq.modules.SinusoidalPositionalEmbedding.__init__",
@@ -247,5 +257,15 @@ if fairseq.__version__ == "0.12.2":
             "fairseq 0.12.2 loads with it a number that later versions do not save. fairseq #5213, "
             "merged.",
             "Python 3.10 goes",
+        ),
+    ]
+else:
+    PATCHES += [
+        Replacement(
+            "fairseq.criterions.sentence_prediction.pearson_and_spearman",
+            correlations.pearson_and_spearman,
+            "Correlations of equal predictions, with which a model may begin, are NaN. No later "
+            "validation is better than NaN, so the first checkpoint stays the best.",
+            "fairseq returns a number",
         ),
     ]

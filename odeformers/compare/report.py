@@ -19,9 +19,11 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
+from fairseq_odeformers.data.classification import f1_score
 from fairseq_odeformers.files import markdown_table, replacing
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
+from odeformers.plots import write
 
 from .figures import draw_learning_curves, draw_quality
 from .notes import (
@@ -35,17 +37,19 @@ from .notes import (
     judge,
     parse_tuned,
 )
+from .restore import restore_files
 from .results import (
     BEST_CHECKPOINT,
     LOSSES,
     RESULTS,
     Comparison,
+    Table,
     clock,
     lock,
     name_time,
     read_comparison,
 )
-from .scores import score_outputs
+from .scores import CLASSES
 from .statistics import Difference, count_decimals, over_seeds
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
@@ -85,6 +89,7 @@ def write_report(out: Path, baseline: str = "") -> str:
     Returns:
         ``report.md``.
     """
+    restore_files(out)
     known = (out / RESULTS).is_file()  # another folder stays as it is
     with lock(out / PAGE) if known else nullcontext():
         sections = [*make_sections(read_comparison(out, baseline))]
@@ -102,7 +107,7 @@ def write_report(out: Path, baseline: str = "") -> str:
 
 def to_png(figure: Figure) -> bytes:
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110)
+    write(figure, file, format="png", dpi=110)
     return file.getvalue()
 
 
@@ -313,9 +318,8 @@ def compare_scores(judged: Judged) -> Section:
         paper = json.loads(runs[0].paper or "{}")
         rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper.items()})
     if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:
-        targets = table.first.outputs.reference
-        name, _ = find_majority(table.first.outputs)
-        always = score_outputs(targets, [name] * len(targets))
+        name, share = find_majority(table.first.outputs)
+        always = score_constant(share, count_classes(table))
         always = {m: over_seeds([always[m]], digits) for m in always if m in table.scores}
         rows.append({"architecture": f"always {name}", **always})
     firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
@@ -334,6 +338,27 @@ def compare_scores(judged: Judged) -> Section:
         lines.append(f"p-values: {statistics.test}, seed by seed{corrected}.")
     lines += [note.sentence for note in judged.notes if note.kind == REMARK]
     return Section(f"{table.split}, {table.checkpoint}", (), table_of(rows), lines)
+
+
+def count_classes(table: Table) -> int:
+    """The number of classes that macro-F1 is a mean over."""
+    for runs in table.scores.values():
+        signature = next(iter(runs.values()))[0].signature
+        if match := re.fullmatch(rf"{CLASSES}:(\d+)", signature):
+            return int(match[1])
+    outputs = table.first.outputs
+    assert outputs  # earlier versions have predictions without a signature
+    return len({*outputs.reference, *outputs.output})
+
+
+def score_constant(share: float, classes: int) -> dict[str, float]:
+    """The scores of a model that predicts one of the classes for all texts.
+
+    Args:
+        share: of the texts that have this class, in percent.
+    """
+    f1 = f1_score(share, share + 100)
+    return {"accuracy": share, "macro-F1": f1 / classes}
 
 
 def describe_options(comparison: Comparison) -> Section:

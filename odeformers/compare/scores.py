@@ -144,6 +144,7 @@ def read_progress(path: Path, subset: str = "valid") -> dict[str, Any]:
 MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
 LINE = re.compile(r"([STH])-(\d+)\t(?:.*\t)?(.*)")  # of a hypothesis, after its probability
+CLASSES = "classes"  # in the signature of macro-F1, before the number of classes it is a mean over
 ANEW = "remove it, and compare makes it anew"
 
 
@@ -211,7 +212,7 @@ def score_translations(
 
 
 def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
-    """Accuracy and the mean over the classes of F1, in percent, of a table of ``predict``.
+    """Accuracy and :func:`.macro_f1`, in percent, of a table of ``predict``.
 
     Args:
         texts: what was classified, all of it.
@@ -234,16 +235,13 @@ def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
         raise ValueError(
             f"{path} has {len(rows):,} predictions, but there are {len(sources):,} texts; {ANEW}"
         )
-    return Scores(score_outputs(targets, outputs), Predictions(sources, targets, outputs, shares))
-
-
-def score_outputs(targets: Sequence[str], outputs: Sequence[str]) -> dict[str, float]:
-    """Accuracy and macro-F1 of classes."""
-    right, given = np.array(targets), np.array(outputs)
-    return {
-        "accuracy": 100 * float((given == right).mean()),
-        "macro-F1": macro_f1(right, given),
+    classes = [name[2:-1] for name in rows[0] if name.startswith("p(")]
+    predictions = Predictions(sources, targets, outputs, shares)
+    values = {
+        "accuracy": 100 * float((np.array(outputs) == np.array(targets)).mean()),
+        "macro-F1": macro_f1(targets, outputs, classes),
     }
+    return Scores(values, predictions, {"macro-F1": f"{CLASSES}:{len(classes)}"})
 
 
 def score_language_model(path: Path) -> Scores:
