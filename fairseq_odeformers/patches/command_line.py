@@ -7,7 +7,14 @@ from dataclasses import fields
 from importlib.util import find_spec
 
 from fairseq import utils
-from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.criterions import (
+    CRITERION_DATACLASS_REGISTRY,
+    CRITERION_REGISTRY,
+    FairseqCriterion,
+)
+from fairseq.criterions.adaptive_loss import AdaptiveLoss
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
@@ -44,6 +51,24 @@ def check_head(task: str | None, criterion: str | None) -> None:
         )
 
 
+def check_adaptive_softmax(cutoffs: str | None, criterion: str | None) -> None:
+    """Refuse adaptive softmax without the criterion that computes its loss, and the reverse.
+
+    Raises:
+        ValueError: it names the option, its value and the remedy.
+    """
+    loss = CRITERION_REGISTRY.get(criterion, FairseqCriterion)
+    if cutoffs and issubclass(loss, (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion)):
+        raise ValueError(
+            f"--criterion {criterion}: it does not train --adaptive-softmax-cutoff {cutoffs}; give "
+            "--criterion adaptive_loss --ddp-backend legacy_ddp"
+        )
+    if issubclass(loss, AdaptiveLoss) and not cutoffs:
+        raise ValueError(
+            f"--criterion {criterion}: it needs --adaptive-softmax-cutoff, such as 2000,10000"
+        )
+
+
 def check_paths(args: Namespace, ours: bool) -> None:
     """Look for names of files and folders that fairseq takes for several.
 
@@ -74,6 +99,7 @@ def check_command_line(args: Namespace) -> None:
         with binding(ours):
             check_kind(arch, str(task))
             check_head(task, criterion)
+            check_adaptive_softmax(getattr(args, "adaptive_softmax_cutoff", None), criterion)
         criterion = CRITERION_DATACLASS_REGISTRY.get(criterion)
         if criterion and hasattr(ARCH_MODEL_REGISTRY[arch], "check_config"):
             # Those of the model are not resolved yet.

@@ -7,6 +7,7 @@ from . import (
     command_line,
     correlations,
     data,
+    half_precision,
     models,
     sampling,
     validation,
@@ -81,6 +82,23 @@ PATCHES: list[Patch] = [
         "arrays of numpy, by their names in numpy 1 or 2; and a checkpoint of the Macaron Net's "
         "authors, the meters of fairseq 0.6. fairseq #5603, #5610.",
         "fairseq adds them",
+    ),
+    # Resuming in half precision.
+    Replacement(
+        "fairseq.trainer.Trainer.state_dict",
+        half_precision.trainer_state_dict,
+        "A checkpoint of --fp16 and --bf16 has neither the float32 weights, which a training that "
+        "resumes makes of the rounded ones, nor the age of the loss scale.",
+        "fairseq saves both",
+    ),
+    *(
+        Replacement(
+            f"fairseq.optim.{optimizer}.load_state_dict",
+            half_precision.load_state_dict,
+            "fairseq leaves what the patched Trainer.state_dict has saved where it is.",
+            "fairseq saves float32 weights and the age of the loss scale",
+        )
+        for optimizer in ("FP16Optimizer", "MemoryEfficientFP16Optimizer")
     ),
     # Segments of texts.
     *(

@@ -1,5 +1,6 @@
 """Causal language models: fairseq's Transformer LM over any decoder, and one with other options."""
 
+import re
 from dataclasses import dataclass
 from typing import Optional
 
@@ -8,7 +9,9 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqIncrementalDecoder, FairseqLanguageModel
 from fairseq.models.transformer import Embedding, TransformerDecoderBase
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
+from fairseq.modules import AdaptiveSoftmax
 from fairseq.tasks import FairseqTask
+from fairseq.utils import eval_str_list
 from omegaconf import II, DictConfig, OmegaConf
 from torch import nn
 
@@ -42,9 +45,10 @@ class LanguageModel(BaseModel, TransformerLanguageModel):
         """A model of the language of a task.
 
         Raises:
-            ValueError: see :meth:`check_options`.
+            ValueError: see :meth:`check_options` and :func:`check_cutoffs`.
         """
         cls.check_options(cfg, task)
+        check_cutoffs(cfg, task.target_dictionary)
         # fairseq's model makes the embeddings, in whatever form the options ask for.
         embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder
         decoder = cls.decoder_class(
@@ -58,7 +62,22 @@ class LanguageModel(BaseModel, TransformerLanguageModel):
 
 
 @dataclass
-class DecoderOnlyConfig(FairseqDataclass):
+class AdaptiveSoftmaxConfig(FairseqDataclass):
+    """Options of fairseq's adaptive softmax (Grave et al. 2017)."""
+
+    adaptive_softmax_cutoff: Optional[str] = option(
+        None, "comma-separated cutoffs of adaptive softmax; needs --criterion adaptive_loss"
+    )
+    adaptive_softmax_dropout: float = option(
+        0.0, "dropout probability in the tails of adaptive softmax"
+    )
+    adaptive_softmax_factor: float = option(
+        4.0, "factor by which each tail of adaptive softmax is narrower", at_least=1
+    )
+
+
+@dataclass
+class DecoderOnlyConfig(AdaptiveSoftmaxConfig):
     """Options of any causal decoder and its embeddings, with the sizes of fairseq's LM."""
 
     decoder_embed_dim: int = option(512, "decoder width")
@@ -79,13 +98,25 @@ class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
     decoder_class: type[FairseqIncrementalDecoder]
 
     @classmethod
+    def check_config(cls, cfg: DictConfig) -> None:
+        """Also refuse adaptive softmax with the input embeddings as output embeddings."""
+        super().check_config(cfg)
+        cutoffs = getattr(cfg, "adaptive_softmax_cutoff", None)
+        if cutoffs and getattr(cfg, "share_decoder_input_output_embed", False):
+            raise ValueError(
+                f"--adaptive-softmax-cutoff {cutoffs}: adaptive softmax has no output embeddings; "
+                "leave --share-decoder-input-output-embed out"
+            )
+
+    @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "DecoderOnlyModel":
         """A model of the language of a task.
 
         Raises:
-            ValueError: see :meth:`check_options`.
+            ValueError: see :meth:`check_options` and :func:`check_cutoffs`.
         """
         cls.check_options(cfg, task)
+        check_cutoffs(cfg, task.target_dictionary)
         positions = cfg.max_target_positions or cfg.tokens_per_sample
         merged = OmegaConf.merge(cfg, {"max_target_positions": positions})
         embed_tokens = cls.build_embedding(cfg, task.source_dictionary)
@@ -95,3 +126,32 @@ class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
     def build_embedding(cls, cfg: DictConfig, dictionary: Dictionary) -> nn.Embedding:
         """The embedding of the symbols of a dictionary."""
         return Embedding(len(dictionary), cfg.decoder_embed_dim, dictionary.pad())
+
+
+def check_cutoffs(cfg: DictConfig, dictionary: Dictionary) -> None:
+    """Check that the cutoffs of adaptive softmax divide a dictionary.
+
+    Raises:
+        ValueError: they are not rising numbers up to the size of the dictionary.
+    """
+    cutoffs = getattr(cfg, "adaptive_softmax_cutoff", None)
+    if cutoffs is None:
+        return
+    limits = [0, *map(int, re.findall(r"\d+", cutoffs)), len(dictionary) + 1]
+    rising = all(low < high for low, high in zip(limits, limits[1:]))
+    if not rising or not re.fullmatch(r"[\[(]?\d+( *, *\d+)*[\])]?", cutoffs):
+        raise ValueError(
+            f"--adaptive-softmax-cutoff {cutoffs}: give rising numbers from 1 to "
+            f"{len(dictionary)}, the number of symbols in the dictionary, such as 10,20"
+        )
+
+
+def adaptive_softmax(cfg: DictConfig, embed_dim: int, dictionary: Dictionary) -> AdaptiveSoftmax:
+    """The output layer of :class:`AdaptiveSoftmaxConfig`, as in fairseq's Transformer decoder."""
+    return AdaptiveSoftmax(
+        len(dictionary),
+        embed_dim,
+        eval_str_list(cfg.adaptive_softmax_cutoff, type=int),
+        dropout=cfg.adaptive_softmax_dropout,
+        factor=cfg.adaptive_softmax_factor,
+    )

@@ -7,6 +7,7 @@ from fairseq.models import FairseqIncrementalDecoder
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.language_model import adaptive_softmax
 from fairseq_odeformers.modules.basics import LinearWithoutBias
 from fairseq_odeformers.modules.incremental import IncrementalState
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
@@ -38,8 +39,11 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         )
         self.eigenvalues = self.eigenvalues_class(spec.embed_dim, causal=True)
         self.layers = nn.ModuleList(self.layer_class(spec, causal=True) for _ in range(spec.layers))
-        self.output_projection = LinearWithoutBias(spec.embed_dim, len(dictionary))
-        nn.init.normal_(self.output_projection.weight, std=spec.embed_dim**-0.5)
+        if cfg.adaptive_softmax_cutoff is None:
+            self.output_projection = LinearWithoutBias(spec.embed_dim, len(dictionary))
+            nn.init.normal_(self.output_projection.weight, std=spec.embed_dim**-0.5)
+        else:
+            self.adaptive_softmax = adaptive_softmax(cfg, spec.embed_dim, dictionary)
 
     def forward(
         self,
@@ -83,7 +87,8 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         return self(prev_output_tokens, features_only=True, **kwargs)
 
     def output_layer(self, features: Tensor, **unused: Any) -> Tensor:
-        return self.output_projection(features)
+        """Scores (B, T, V), or the states (B, T, C) where adaptive softmax is to compute them."""
+        return features if self.adaptive_softmax else self.output_projection(features)
 
     def layer_states(self, output: tuple[Tensor, dict[str, Any]]) -> list[Tensor]:
         """X_0 and the output of each layer (T, B, C)."""

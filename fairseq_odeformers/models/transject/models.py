@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.data import Dictionary
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 from omegaconf import II, DictConfig
 
-from fairseq_odeformers.models.common.language_model import DecoderOnlyModel
+from fairseq_odeformers.models.common.language_model import (
+    AdaptiveSoftmaxConfig,
+    DecoderOnlyModel,
+)
 from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifier,
     SequenceClassifierConfig,
@@ -42,7 +44,7 @@ class TransJectConfig(SequenceClassifierConfig):
 
 
 @dataclass
-class TransJectLanguageModelConfig(FairseqDataclass):
+class TransJectLanguageModelConfig(AdaptiveSoftmaxConfig):
     """The defaults are the paper's model for the Penn Treebank (appendix B.1)."""
 
     decoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)

@@ -232,6 +232,7 @@ def test_options_reach_the_solver_of_a_language_model():
 def test_language_models_keep_fairseq_s_embeddings():
     """Adaptive input and softmax, with tied weights."""
     adaptive = "--adaptive-input --adaptive-input-cutoff 20,30 --adaptive-softmax-cutoff 20,30"
-    model = make_model("macaron_transformer_lm", *adaptive.split(), "--tie-adaptive-weights")
+    adaptive += " --tie-adaptive-weights --criterion adaptive_loss --ddp-backend legacy_ddp"
+    model = make_model("macaron_transformer_lm", *adaptive.split())
     assert model.decoder.adaptive_softmax.cutoff == [20, 30, 50]
     assert model.decoder.max_target_positions == 1024

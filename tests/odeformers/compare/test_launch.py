@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pytest
@@ -12,19 +13,21 @@ from submitit import AutoExecutor
 
 from odeformers.commands import FORK, call_in_child
 from odeformers.compare.launch import LocalJob, Machine, Slurm, launch, progress
-from odeformers.compare.runs import Run
+from odeformers.compare.runs import Run, Step
 from odeformers.compare.scores import TRAIN_LOG
 from tests.odeformers.compare.test_runs import VARIANT
 
-# Holds a lock as long as it lives, or as a process lives that it starts.
+# Holds a lock as long as it lives.
 HOLD = """
-import fcntl, signal, subprocess, sys
+import fcntl, signal, subprocess
 alive = open("alive", "w")
 fcntl.flock(alive, fcntl.LOCK_EX)
-subprocess.Popen(["sleep", "600"], pass_fds=[alive.fileno()])
+{more}
 open("begun", "w").close()
 signal.pause()
 """
+# And as long as a process lives that it starts.
+HOLD_WITH_CHILD = HOLD.format(more="subprocess.Popen(['sleep', '600'], pass_fds=[alive.fileno()])")
 
 
 @dataclass
@@ -37,6 +40,19 @@ class Shell:
     def __call__(self):
         os.chdir(self.folder)
         os.system(self.line)
+
+
+@dataclass
+class OneStep:
+    """In place of a run, a step that calls a program of Python in its folder."""
+
+    folder: object
+    program: str
+
+    def __call__(self):
+        (self.folder / "job").write_text(str(os.getpid()))
+        os.chdir(self.folder)
+        Step("step", (sys.executable, "-c", self.program), "product").make_product(self.folder)
 
 
 class Failing(Run):
@@ -56,7 +72,7 @@ def wait_until(condition):
 
 def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
     """Neither a command nor what a command has started."""
-    job = LocalJob(Shell(tmp_path, f"{sys.executable} -c '{HOLD}'"), [])
+    job = LocalJob(OneStep(tmp_path, HOLD_WITH_CHILD), [])
     wait_until((tmp_path / "begun").exists)
     assert not job.done()
     job.cancel()
@@ -93,23 +109,39 @@ def test_a_cluster_gets_all_runs_at_once(tmp_path):
     assert list(jobs) == runs and slurm.jobs is None
 
 
+@pytest.fixture
+def job_folder(tmp_path):
+    """A folder of a job, whose processes end with the test even if it fails."""
+    yield tmp_path
+    with suppress(ProcessLookupError):
+        os.killpg(int((tmp_path / "job").read_text()), signal.SIGKILL)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
-def test_a_fork_ends_with_its_command(number, tmp_path):
-    """However that ends."""
+def test_a_killed_command_leaves_no_process(number, job_folder):
+    """Its job and the step of the job end with it, whatever the signal."""
 
     def compare():
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        LocalJob(Shell(tmp_path, f"exec {sys.executable} -c '{HOLD}'"), []).process.join()
+        LocalJob(OneStep(job_folder, HOLD.format(more="")), []).process.join()
 
     command = FORK.Process(target=compare)
     command.start()
-    wait_until((tmp_path / "begun").exists)
+    wait_until((job_folder / "begun").exists)
     os.kill(command.pid, number)
     command.join(60)
-    assert command.exitcode
-    job = next(tmp_path.glob("begun"))
-    assert job.exists()
+    assert command.exitcode == -number
+    with FileLock(job_folder / "alive", timeout=20):  # the step has ended
+        wait_until(lambda: not is_alive(int((job_folder / "job").read_text())))
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_no_runs_have_no_progress(capsys):

@@ -1,0 +1,61 @@
+"""What --fp16 and --bf16 resume from: the float32 weights and the age of the loss scale."""
+
+import torch
+from fairseq.optim import FP16Optimizer
+from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
+
+from .guest import trains_ours
+
+STATE = "half_precision"  # in the state of the optimizer, which fairseq and torch leave alone
+
+
+def trainer_state_dict(original, self):
+    """fairseq's method for a trainer, with what its optimizer in half precision keeps."""
+    state = original(self)
+    if trains_ours(self.cfg) and not self.is_fsdp and "last_optimizer_state" in state:
+        if more := half_precision_state(self.optimizer):
+            state["last_optimizer_state"][STATE] = more
+    return state
+
+
+def half_precision_state(optimizer):
+    """The float32 weights of an optimizer and the counters of its loss scale, if it has them."""
+    state = {}
+    if weights := float32_weights(optimizer):
+        state["fp32_params"] = [weight.detach() for weight in weights]
+    if counters := loss_scale_counters(optimizer):
+        state["loss_scaler"] = counters
+    return state
+
+
+def load_state_dict(original, self, state_dict, optimizer_overrides=None):
+    """fairseq's method for an optimizer in half precision.
+
+    It leaves out a saved float32 weight that does not round to the model's weight, as after an
+    average.
+    """
+    state_dict = {**state_dict}
+    saved = state_dict.pop(STATE, {})
+    original(self, state_dict, optimizer_overrides)
+    if loss_scale_counters(self):
+        vars(self.scaler).update(saved.get("loss_scaler", {}))
+    for weight, value in zip(float32_weights(self), saved.get("fp32_params", [])):
+        half = self.fp16_params[0].dtype
+        value = value.to(weight.device)
+        weight.data.copy_(torch.where(value.to(half) == weight.to(half), value, weight))
+
+
+def float32_weights(optimizer):
+    """The weights that an optimizer updates in place of the model's; flat, one per device."""
+    if not isinstance(optimizer, FP16Optimizer):  # but the memory-efficient one
+        return []
+    weights = optimizer.fp32_params
+    return [*weights.values()] if isinstance(weights, dict) else [*weights]
+
+
+def loss_scale_counters(optimizer):
+    """How long ago the loss scale has changed, and how often gradients were infinite since."""
+    scaler = getattr(optimizer, "scaler", None)
+    if not isinstance(scaler, DynamicLossScaler):
+        return {}
+    return {name: value for name, value in vars(scaler).items() if name.startswith("_")}
