@@ -329,11 +329,15 @@ def has_zeros(line: bytes) -> bool:
 
 
 def guess_encoding(line: bytes) -> str:
-    """The likely encoding of the first line that is not UTF-8."""
+    """The likely encoding of the first line that is not UTF-8.
+
+    ``windows-1252`` is latin1 with the euro sign and curly quotes in place of control characters,
+    which later lines may have.
+    """
     for mark, encoding in ENCODINGS.items():
         if line.startswith(mark):
             return encoding
-    return "utf-16le" if has_zeros(line) else "latin1"
+    return "utf-16le" if has_zeros(line) else "windows-1252"
 
 
 def is_blank(text: str) -> bool:

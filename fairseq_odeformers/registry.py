@@ -1,4 +1,4 @@
-"""What is registered: the kind, the paper, the options and the sizes of an architecture.
+"""What is registered: the kind, the family, the options and the sizes of an architecture.
 
 Presets are registered here, and plugins imported, which register their own.
 """
@@ -7,7 +7,7 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field, fields, make_dataclass
+from dataclasses import dataclass, field, fields, make_dataclass
 from enum import Enum
 from typing import Any
 
@@ -133,37 +133,84 @@ def check_kind(arch: str, task: str) -> None:
         )
 
 
-# --- papers ---
+# --- families ---
 
-# By the folders of models.
-PAPERS = {
-    "macaron": "Macaron Net (Lu et al. 2019)",
-    "transevolve": "TransEvolve (Dutta et al. 2021)",
-    "transject": "TransJect (Sengupta et al. 2023)",
-    "node_transformer": "N-ODE Transformer (Baier-Reinio and De Sterck 2020)",
-    "ode_transformer": "ODE Transformer (Li et al. 2022)",
-    "diffeq_transformer": "DiffEqFormer (Tong et al. 2025)",
-    "pcformer": "PCformer (Li et al. 2024)",
-    "baselines": "baselines",
-}
-OWN = "your own"  # in place of a paper, for what a plugin or fairseq registers
+BASELINES, OWN = "baselines", "your own"  # in place of a paper; the second is a plugin's
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of architectures, whatever their tasks.
+
+    The folder of its models declares one as ``FAMILY``, a plugin's too; a model that is of another
+    family than its folder, as ``family``.
+
+    Attributes:
+        name: such as ``TransEvolve``.
+        authors, year: of its paper; without a year it is a baseline.
+        color: in figures, a name of ``odeformers.plots`` or of matplotlib.
+        variants: other colours, of architectures with these words in their names.
+    """
+
+    name: str
+    authors: str = ""
+    year: int = 0
+    color: str | None = None
+    variants: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paper(self) -> str:
+        """The family with its paper, such as ``TransEvolve (Dutta et al. 2021)``."""
+        return f"{self.name} ({self.authors} {self.year})" if self.year else BASELINES
+
+
+def declared_family(model: type) -> Family | None:
+    """The family that a model or a package around it declares; None if there is none."""
+    declared, module = vars(model).get("family"), model.__module__
+    while module and not declared:
+        declared = getattr(sys.modules.get(module), "FAMILY", None)
+        module = module.rpartition(".")[0]
+    return declared
 
 
 def paper_of(arch: str) -> str:
-    """The paper that an architecture of this package is of; :data:`OWN` for others."""
-    package, *folders = ARCH_MODEL_REGISTRY[arch].__module__.split(".")
-    return PAPERS[folders[1]] if package == __package__ else OWN
+    """The paper that an architecture is of; :data:`OWN` for one that declares none."""
+    family = declared_family(ARCH_MODEL_REGISTRY[arch])
+    return family.paper if family else OWN
+
+
+def paper_order(arch: str) -> tuple[bool, bool, int, str]:
+    """A key that sorts architectures by the years of their papers; then baselines, and others."""
+    family = declared_family(ARCH_MODEL_REGISTRY[arch])
+    return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
 
 
 def family_of(arch: str) -> str:
     """The family of an architecture, whatever its task, such as ``TransEvolve``."""
-    if arch not in ARCH_MODEL_REGISTRY or paper_of(arch) == OWN:
+    family = declared_family(ARCH_MODEL_REGISTRY.get(arch, Family))
+    if family is None:
         return arch  # perhaps a plugin's that this process has not loaded
-    if paper_of(arch) != PAPERS["baselines"]:
-        return paper_of(arch).partition(" (")[0]
-    family, options = ARCH_MODEL_REGISTRY[arch].family, default_options(arch)
-    prenorm = any(options.get(f"{side}_normalize_before") for side in ("encoder", "decoder"))
-    return f"pre-norm {family}" if prenorm else family
+    options = {} if family.year else default_options(arch)
+    prenorm = any(options.get(f"{side}_normalize_before") for side in SIDES)
+    return f"pre-norm {family.name}" if prenorm else family.name
+
+
+def color_of(text: str) -> str | None:
+    """The colour of the family that a text names, as a run or a line of a figure does.
+
+    The longest name counts, of an architecture, of a family or of its folder. None if there is
+    none.
+    """
+    text, named = text.lower(), dict[str, Family]()
+    for arch, model in ARCH_MODEL_REGISTRY.items():
+        if family := declared_family(model):
+            folder = model.__module__.split(".")[-2:][0]
+            named |= dict.fromkeys((arch, folder, family.name.lower()), family)
+    found = max((name for name in named if name in text), key=len, default=None)
+    if found is None:
+        return None
+    words = (color for word, color in named[found].variants.items() if word in text)
+    return next(words, named[found].color)
 
 
 # --- options and sizes ---
@@ -333,6 +380,16 @@ def register_config(name: str, model: str, options: Mapping[str, Any]) -> None:
 # --- plugins ---
 
 
+PLUGINS: dict[str, str] = {}  # the package that has registered an architecture, of a plugin's
+
+
+def registered_by(arch: str) -> str:
+    """The package that has registered an architecture, a model or a preset of any model."""
+    if arch in PLUGINS:
+        return PLUGINS[arch]
+    return str(ARCH_CONFIG_REGISTRY.get(arch, ARCH_MODEL_REGISTRY[arch]).__module__).split(".")[0]
+
+
 def import_plugins(folders: Iterable[str]) -> None:
     """Import folders as fairseq's ``--user-dir`` does; they register models and tasks.
 
@@ -353,8 +410,10 @@ def import_plugins(folders: Iterable[str]) -> None:
         name = os.path.basename(os.path.abspath(folder))
         imported = [*getattr(sys.modules.get(name), "__path__", [])]
         if name not in sys.modules:
+            known = {*ARCH_MODEL_REGISTRY}
             with blaming():
                 import_user_module(Namespace(user_dir=folder))
+            PLUGINS.update(dict.fromkeys(ARCH_MODEL_REGISTRY.keys() - known, name))
         elif not any(os.path.isdir(path) and os.path.samefile(path, folder) for path in imported):
             raise ValueError(
                 f"--user-dir {folder}: a module {name} is imported already, from "

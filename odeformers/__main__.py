@@ -6,6 +6,7 @@ wrong options end the program here, with one line.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -59,9 +60,21 @@ def share_cores() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 
+def set_encodings() -> None:
+    """Escape what the standard streams cannot print, as in ASCII, instead of ending in an error.
+
+    Children print in UTF-8: what trainings and evaluations print is read in UTF-8.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    os.environ["PYTHONIOENCODING"] = "utf-8"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command that the first of the arguments names; without arguments, print the help."""
     share_cores()
+    set_encodings()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         name, module, rest = choose(arguments)

@@ -8,7 +8,7 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_odeformers.registry import OWN, PAPERS, Kind, kinds_of, paper_of
+from fairseq_odeformers.registry import Kind, kinds_of, paper_of, paper_order
 
 from .options import (
     architectures,
@@ -38,11 +38,11 @@ def main(arguments: Sequence[str]) -> None:
             print(f"  {name:41}  {text}")
 
 
-def place(arch: str) -> tuple[int, int]:
+def place(arch: str) -> tuple:
     """The key that sorts architectures by kind, then by paper."""
-    kinds, papers = [None, *Kind], [*PAPERS.values(), OWN]
+    kinds = [None, *Kind]
     kind = next(iter(kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
-    return kinds.index(kind), papers.index(paper_of(arch))
+    return kinds.index(kind), paper_order(arch)
 
 
 def model_summary(arch: str) -> str:

@@ -18,7 +18,7 @@ from fairseq.models import (
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.options import flag
-from fairseq_odeformers.registry import find_architectures
+from fairseq_odeformers.registry import find_architectures, registered_by
 
 from . import PLUGIN
 from .arguments import add_user_dir
@@ -67,9 +67,7 @@ def package_of(thing: Any) -> str:
 
 def architectures(packages: Container[str] = (PLUGIN,)) -> list[str]:
     """The architectures of packages: models first, then presets, which may be of others' models."""
-    presets = {
-        arch for arch, preset in ARCH_CONFIG_REGISTRY.items() if package_of(preset) in packages
-    }
+    presets = {arch for arch in ARCH_CONFIG_REGISTRY if registered_by(arch) in packages}
     models = {arch for arch, cls in ARCH_MODEL_REGISTRY.items() if package_of(cls) in packages}
     return sorted(presets | models, key=lambda arch: (arch not in MODEL_REGISTRY, arch))
 

@@ -15,25 +15,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.files import replacing
+from fairseq_odeformers.registry import color_of
 
-# Okabe and Ito's colours, two of Tol's, which the colour-blind can tell apart, too, and grey.
+from .fonts import fit_fonts, without_warnings
+
+# Okabe and Ito's colours, two of Tol's, which the colour-blind can tell apart, too, and grey. A
+# family names its colour (``registry.Family``).
 BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY = COLORS = (
     *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     *("#882255", "#999933", "#7f7f7f"),
 )
-# The first pattern found in an architecture's name gives its colour in all figures.
-ARCHITECTURES = {
-    "macaron": VERMILLION,
-    "transevolve.*random": SKY,
-    "transevolve": BLUE,
-    "transject": GREEN,
-    "node_transformer": PURPLE,
-    "ode_transformer": ORANGE,
-    "diffeq_transformer": WINE,
-    "pcformer": OLIVE,
-    "linear": GREY,
-    "transformer": BLACK,
-}
+PALETTE: dict[str, str] = dict(
+    zip("black blue vermillion green purple orange sky wine olive grey".split(), COLORS)
+)
 LINES = ("-", "--", ":", "-.")
 MARKERS = dict(zip(COLORS, "o^sDPXv<>*"))  # so an architecture has one marker, too
 FILLS = ("none", "full", "left", "bottom")  # of markers
@@ -57,7 +51,14 @@ LEGEND_ROW = 0.18  # in inches
 def save(draw: Callable[..., Figure], data, path: Path) -> None:
     """Write the figure that *draw* makes of *data*, by the end of the file's name or as PNG."""
     with rc_context(STYLE), replacing(path) as temporary:
-        draw(data).savefig(temporary, format=path.suffix[1:] or "png")
+        write(draw(data), temporary, format=path.suffix[1:] or "png")
+
+
+def write(figure: Figure, file: Any, **options: Any) -> None:
+    """Write a figure to a path or an open file, with fonts for all of its characters."""
+    fit_fonts(figure)
+    with without_warnings():
+        figure.savefig(file, **options)
 
 
 def panels(
@@ -120,21 +121,14 @@ def scale_by_span(axes: Axes) -> None:
         axes.set_yscale("log")
 
 
-def architecture_color(name: str) -> str | None:
-    """The colour of :data:`ARCHITECTURES` for a name of a model; None if it names none of them."""
-    for pattern, color in ARCHITECTURES.items():
-        if re.search(pattern, name, re.IGNORECASE):
-            return color
-    return None
-
-
 def styles(names: Iterable[str]) -> dict[str, dict]:
     """How the line of each name is drawn.
 
-    Colour and marker are the architecture's; names of no architecture take turns. Names that share
+    Colour and marker are the family's; names of no family take turns. Names that share
     them differ in their dashes and in how their markers are filled. All lines are as wide.
     """
-    colors = {name: architecture_color(name) for name in names}
+    colors = {name: color_of(name) for name in names}
+    colors = {name: PALETTE.get(color or "", color) for name, color in colors.items()}
     others = cycle([color for color in COLORS if color not in colors.values()] or COLORS)
     drawn, looks = [], {}
     for name, color in colors.items():
@@ -144,7 +138,7 @@ def styles(names: Iterable[str]) -> dict[str, dict]:
         looks[name] = {
             "color": color,
             "linestyle": LINES[variant % len(LINES)],
-            "marker": MARKERS[color],
+            "marker": MARKERS.get(color, "o"),
             "fillstyle": FILLS[variant % len(FILLS)],
         }
     return looks

@@ -6,6 +6,7 @@ prints the accuracy; ``... --text FILE`` takes one text per line, and ``... --te
 """
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -18,12 +19,14 @@ from tqdm import tqdm
 
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
 from fairseq_odeformers.errors import did_you_mean
-from fairseq_odeformers.files import naming_faults
+from fairseq_odeformers.files import check_regular, naming_faults, reading
 from fairseq_odeformers.inference.classifier import Classifier, average_probabilities
 from fairseq_odeformers.inference.hub import load_classifier, read_each
-from fairseq_odeformers.inference.texts import encode_lines, read_texts, write_table
+from fairseq_odeformers.inference.texts import encode_lines, is_table, read_texts, write_table
 from odeformers.arguments import add_user_dir, output_path, positive_int
 from odeformers.parser import Parser
+from odeformers.prepare.common.command import SETTINGS
+from odeformers.prepare.common.tables import read_column
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
 SCORED = "STS-B"  # the only one without classes
@@ -52,7 +55,8 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         nargs="?",
         const="-",
-        help="file with one text per line, instead of a split (default: standard input)",
+        help="file with one text per line, or table with a column of texts (.csv, .tsv, .jsonl), "
+        "instead of a split (default: standard input)",
     )
     source.add_argument(
         "--glue-submission",
@@ -66,6 +70,12 @@ def make_parser() -> argparse.ArgumentParser:
         type=output_path,
         help="table of predictions; its column id counts from 0, as fairseq does (default: none; "
         "with --text standard output)",
+    )
+    parser.add_argument(
+        "--column",
+        metavar="NAME",
+        help="column of the texts in a table, by its name in the header or its number from 1 "
+        "(default: as odeformers prepare read it, or by usual names)",
     )
     parser.add_argument(
         "--batch-size",
@@ -90,7 +100,9 @@ def main(arguments=None) -> None:
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
     if f"{SCORED}.tsv" in files.values():
         return predict_scores(args, cuts)
-    source = None if args.text is None else read_texts(args.text)
+    if args.column and not (args.text and is_table(args.text)):
+        raise ValueError(f"--column {args.column}: for a table, --text FILE.csv, .tsv or .jsonl")
+    source = None if args.text is None else read_lines_or_table(args)
     classifier = load_classifier(args.path, args.data, **cuts)
     if torch.cuda.is_available() and not args.cpu:
         classifier.cuda()
@@ -101,6 +113,25 @@ def main(arguments=None) -> None:
         predict_split(classifier, args.split or "test", args)
     else:
         predict_texts(classifier, *source, args)
+
+
+def read_lines_or_table(args: argparse.Namespace) -> tuple[str, list[str], list[int] | None]:
+    """The name of ``--text`` in messages, its texts, and the numbers of their lines in a table.
+
+    Where ``odeformers prepare`` was told which column of a table has the texts, the same one is
+    read.
+    """
+    if not (is_table(args.text) and Path(args.text).is_file()):
+        return *read_texts(args.text), None
+    check_regular(args.text)
+    settings = Path(args.data).resolve().parent / SETTINGS
+    columns = ""
+    if settings.exists():
+        with reading(settings):
+            columns = json.loads(settings.read_bytes()).get("--columns") or ""
+    usual = columns.rpartition(",")[2].strip()
+    numbers, texts = zip(*read_column(Path(args.text), args.column or "", usual))
+    return args.text, [*texts], [*numbers]
 
 
 def glue_files(data: str) -> dict[str, str]:
@@ -169,15 +200,20 @@ def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) 
         predictions = probs.argmax(1)
         correct, total = int((predictions == targets).sum()), len(targets)
         low, high = binomtest(correct, total).proportion_ci(method="wilson")
+        score = macro_f1(targets.tolist(), predictions.tolist(), range(len(classes)))
         print(
             f"{split}: accuracy {100 * correct / total:.2f}% "
             f"(95% interval {100 * low:.2f}-{100 * high:.2f}%), {correct:,} of {total:,}; "
-            f"macro-F1 {macro_f1(targets.numpy(), predictions.numpy()):.2f}%"
+            f"macro-F1 {score:.2f}%"
         )
 
 
 def predict_texts(
-    classifier: Classifier, name: str, texts: list[str], args: argparse.Namespace
+    classifier: Classifier,
+    name: str,
+    texts: list[str],
+    numbers: list[int] | None,
+    args: argparse.Namespace,
 ) -> None:
     """Write number, text, prediction and probabilities of each line, which has no label.
 
@@ -186,6 +222,7 @@ def predict_texts(
 
     Args:
         name: the file of the texts, in messages.
+        numbers: of the lines in it (default: from 1 on).
     """
 
     def encode(text: str, place: str) -> list[torch.Tensor]:
@@ -196,7 +233,7 @@ def predict_texts(
             raise ValueError("a carriage return; remove it")
         return classifier.encode(text, place)
 
-    inputs = [tokens or [] for tokens in encode_lines(encode, texts, name)]
+    inputs = [tokens or [] for tokens in encode_lines(encode, texts, name, numbers)]
     if count := sum(not text.strip() for text in texts):
         what = "is empty and has" if count == 1 else "are empty and have"
         print(f"{name}: {count:,} of {len(texts):,} texts {what} no class", file=sys.stderr)

@@ -20,6 +20,7 @@ from fairseq.models import (
 from fairseq.models.roberta import RobertaModel
 from omegaconf import OmegaConf
 
+from fairseq_odeformers.models.common import naive
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import default_options, kind_of, size_options
@@ -188,8 +189,8 @@ def layer_norm(norm, x):
     return x / (x.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight + norm.bias
 
 
-def sub_layers(naive, num_heads):
-    """How the formulas of a paper, its module *naive*, have the sub-layers of fairseq's layer.
+def sub_layers(num_heads):
+    """How the formulas of the papers have the sub-layers of fairseq's layer.
 
     Returns:
         Two functions, which make a pair (F, LN) of the modules of an FFN, and of an attention.

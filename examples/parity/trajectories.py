@@ -22,9 +22,9 @@ from torchdiffeq import odeint
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.files import write_csv
 from fairseq_odeformers.models.node_transformer.layout import features_first
-from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE
 from fairseq_odeformers.models.node_transformer.models import NodeTransformer
 from fairseq_odeformers.models.node_transformer.stacks import make_solver
+from fairseq_odeformers.modules.tableaus import ADAPTIVE
 from fairseq_odeformers.tasks.parity import CLASSES, ParityTask
 from odeformers import plots
 

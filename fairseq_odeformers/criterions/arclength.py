@@ -1,17 +1,17 @@
 """The arclength of any model that computes its states layer by layer, as Euler steps of an ODE.
 
-The N-ODE Transformer integrates its own, in ``models/node_transformer/arclength.py``.
+The N-ODE Transformer integrates its own, in ``models/node_transformer/problem.py``.
 """
 
 from contextlib import ExitStack
-from inspect import signature
 from itertools import pairwise
+from typing import Any
 
-from fairseq.models import FairseqDecoder, FairseqEncoder
 from torch import Tensor, nn
 
-from fairseq_odeformers.models.common.recording import Call, record_calls
-from fairseq_odeformers.modules.precision import at_least_float32
+from fairseq_odeformers.models.common.answers import ask
+from fairseq_odeformers.models.common.recording import record_calls
+from fairseq_odeformers.modules.basics import at_least_float32
 
 
 def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
@@ -39,13 +39,7 @@ def with_arclength(model: nn.Module, inputs: dict) -> tuple:
     It is the sum over encoder and decoder, and over both texts of a pair. An arclength that the
     model has computed itself stays. A model without hidden states has none.
     """
-    stacks = [
-        module
-        for module in model.modules()
-        if isinstance(module, (FairseqEncoder, FairseqDecoder))
-        and hasattr(module, "layers")
-        and "return_all_hiddens" in signature(module.forward).parameters
-    ]
+    stacks = ask(model, "layer_states")
     with ExitStack() as hooks:
         for stack in stacks:
             hook = stack.register_forward_pre_hook(request_hidden_states, with_kwargs=True)
@@ -53,7 +47,10 @@ def with_arclength(model: nn.Module, inputs: dict) -> tuple:
         calls = hooks.enter_context(record_calls(stacks))
         output, extra, *others = model(**inputs)
     if calls and "arclength" not in extra.get("regularizers", {}):
-        arclength = sum(map(call_arclength, calls))
+        arclength = sum(
+            discrete_arclength(stacks[stack](output), real_tokens(stack, args))
+            for stack, args, _, output in calls
+        )
         regularizers = {**extra.get("regularizers", {}), "arclength": arclength}
         extra = {**extra, "regularizers": regularizers}
     return output, extra, *others
@@ -64,12 +61,6 @@ def request_hidden_states(module: nn.Module, args: tuple, kwargs: dict) -> tuple
     return args, {**kwargs, "return_all_hiddens": True}
 
 
-def call_arclength(call: Call) -> Tensor:
-    """The arclength (B) of a call of an encoder or decoder that returns all hidden states."""
-    tokens = call.args[0]
-    padding = call.module.dictionary.pad()  # pyright: ignore[reportAttributeAccessIssue,reportCallIssue]
-    if isinstance(call.module, FairseqEncoder):
-        states = call.output["encoder_states"]
-    else:
-        states = call.output[1]["inner_states"]
-    return discrete_arclength(states, tokens.ne(padding))
+def real_tokens(stack: Any, args: tuple) -> Tensor:
+    """Where the tokens (B, T) of a call of an encoder or decoder are not padding."""
+    return args[0].ne(stack.dictionary.pad())

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch.nn.functional as F
 from fairseq.criterions import FairseqCriterion, register_criterion
@@ -10,7 +11,7 @@ from fairseq.logging import metrics
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-from fairseq_odeformers.data.classification import classes_of
+from fairseq_odeformers.data.classification import classes_of, f1_score
 from fairseq_odeformers.options import option, validate
 
 from .regularizers import RegularizerConfig, Regularizers
@@ -33,6 +34,10 @@ class SequenceClassificationConfig(RegularizerConfig):
 @register_criterion("sequence_classification", dataclass=SequenceClassificationConfig)
 class SequenceClassificationCriterion(FairseqCriterion):
     """Cross-entropy in bits, accuracy and, in validation, F1 of each class, both in percent.
+
+    In training and in validation, ``loss`` has label smoothing and regularisers, ``cross_entropy``
+    has label smoothing, and ``nll_loss``, the negative log-likelihood, has neither, so it compares
+    models that were trained with other values of these.
 
     For the tasks ``sentence_prediction`` and ``long_range_arena``, and any model with RoBERTa's
     classification heads. Without label smoothing and regularisers the loss is the same as with
@@ -62,9 +67,11 @@ class SequenceClassificationCriterion(FairseqCriterion):
                 "odeformers predict"
             )
         target = sample["target"].view(-1)
-        cross_entropy = F.cross_entropy(
-            logits.float(), target, label_smoothing=self.cfg.label_smoothing, reduction="sum"
-        )
+        scores, epsilon = logits.float(), self.cfg.label_smoothing
+        cross_entropy = F.cross_entropy(scores, target, label_smoothing=epsilon, reduction="sum")
+        nll_loss = cross_entropy.detach()
+        if epsilon:
+            nll_loss = F.cross_entropy(scores.detach(), target, reduction="sum")
         regularizer, logged = self.regularizers.weighted_sum(extra, model)
         loss = cross_entropy + regularizer
         sample_size = target.numel()
@@ -72,6 +79,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         logging_output = {
             "loss": loss.data,
             "cross_entropy": cross_entropy.data,
+            "nll_loss": nll_loss.data,
             "ncorrect": (predicted == target).sum(),
             "ntokens": sample["ntokens"],
             "nsentences": sample_size,
@@ -92,7 +100,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
         names = dict.fromkeys(name for log in logging_outputs for name in log)
         total = {name: sum(log.get(name, 0) for log in logging_outputs) for name in names}
         nsentences = total["nsentences"]
-        for name in ("loss", "cross_entropy"):
+        for name in ("loss", "cross_entropy", "nll_loss"):
             bits = total[name] / nsentences / math.log(2)
             metrics.log_scalar(name, bits, nsentences, round=3)
         accuracy = 100.0 * total["ncorrect"] / nsentences
@@ -108,12 +116,12 @@ class SequenceClassificationCriterion(FairseqCriterion):
 def log_f1(total: Mapping[str, float]) -> None:
     """Log the F1 of each class, as ``f1_positive``, and their mean ``macro_f1``, in percent.
 
-    It follows from how often a class is hit, and how often it is predicted or true: a member.
+    They are those of :func:`.macro_f1`, computed from sums over batches and devices.
     """
 
     def f1(meters: Mapping, name: str) -> float:
         hits, members = (meters[f"_{count}_{name}"].sum for count in ("hits", "members"))
-        return 200.0 * float(hits) / max(float(members), 1.0)
+        return f1_score(hits, members)
 
     for name, count in total.items():
         if name.startswith(("_hits_", "_members_")):
@@ -124,5 +132,5 @@ def log_f1(total: Mapping[str, float]) -> None:
     if classes:
         metrics.log_derived(
             "macro_f1",
-            lambda meters: round(sum(f1(meters, name) for name in classes) / len(classes), 2),
+            lambda meters: round(fmean(f1(meters, name) for name in classes), 2),
         )

@@ -1,5 +1,7 @@
 """What binarised data hold, from their files alone."""
 
+from glob import escape
+from itertools import permutations
 from pathlib import Path
 
 from fairseq.data.indexed_dataset import MMapIndexedDataset
@@ -10,3 +12,18 @@ FEW = 100  # test examples; an accuracy on so many has a standard error of up to
 def count_examples(index: Path) -> int:
     """The number of examples in a binarised file, from its index."""
     return len(MMapIndexedDataset.Index(str(index)))
+
+
+def language_pair(folder: Path) -> tuple[str, str] | None:
+    """Source and target language of a translation data set, by its dictionaries and its pairs.
+
+    The names may have hyphens and dots, as ``pt-br`` has. fairseq's ``infer_language_pair`` takes
+    the parts of any name for languages, as in ``dict.pt-br.txt``, ``test.2017-06.de-en.de.idx`` and
+    ``notes.2026-01.txt``.
+    """
+    names = (path.name for path in sorted(folder.glob("dict.*.txt")))
+    langs = [name.removeprefix("dict.").removesuffix(".txt") for name in names]
+    for source, target in permutations(langs, 2):
+        if any(folder.glob(f"*.{escape(f'{source}-{target}.{source}')}.idx")):
+            return source, target
+    return None

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -42,16 +43,26 @@ def classes_of(task) -> list[str]:
     return names[: getattr(task.cfg, "num_classes", len(names))]
 
 
-def macro_f1(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """The mean of F1 over the classes of the targets (N), in percent."""
-    hits = predictions == targets
-    f1 = [
-        2
-        * (hits & (targets == name)).sum()
-        / ((targets == name).sum() + (predictions == name).sum())
-        for name in np.unique(targets)
-    ]
-    return 100 * float(np.mean(f1))
+def f1_score(hits: float, members: float) -> float:
+    """F1 of a class in percent, 2 hits / members; 0 if the class has no members.
+
+    Args:
+        hits: examples of the class that are predicted as such.
+        members: examples of the class, plus examples that are predicted as such.
+    """
+    return 200 * float(hits) / float(members) if members else 0.0
+
+
+def macro_f1(targets: Sequence, predictions: Sequence, classes: Iterable) -> float:
+    """The mean of F1 over the classes that the model was trained on, in percent.
+
+    It equals scikit-learn's ``f1_score(targets, predictions, labels=classes, average="macro",
+    zero_division=0)``: a class that occurs neither in the targets (N) nor in the predictions (N)
+    counts as 0.
+    """
+    hits = Counter(true for true, guess in zip(targets, predictions) if true == guess)
+    members = Counter(targets) + Counter(predictions)
+    return fmean(f1_score(hits[name], members[name]) for name in classes)
 
 
 def describe_classes(number: int, data: str, classes: Sequence[str]) -> str:

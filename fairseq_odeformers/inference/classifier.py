@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.text.raw_text import add_special_tokens, appends_eos, tokenize
 
-from .texts import check_whole, truncate, warn_of_unknown
+from .texts import check_sequence, check_texts, check_whole, truncate, warn_of_unknown
 
 
 class Classification(NamedTuple):
@@ -44,8 +44,8 @@ class Classifier(nn.Module):
         """The class of each text and the probabilities of all classes.
 
         Args:
-            texts: a text, or a sequence of texts; a model of pairs takes pairs of texts. They are
-                tokenized as the data set is.
+            texts: a text, or a sequence of texts, such as a list or a Series of pandas; a model of
+                pairs takes pairs of texts. They are tokenized as the data set is.
             batch_size: number of texts, of similar length, that are classified together.
 
         Returns:
@@ -53,7 +53,7 @@ class Classifier(nn.Module):
         """
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             return self.classify([texts], batch_size)[0]
-        return self.classify_tokens([self.encode(text) for text in texts], batch_size)
+        return self.classify_tokens([*map(self.encode, check_sequence(texts))], batch_size)
 
     @torch.no_grad()
     def classify_tokens(self, inputs: list[list[Tensor]], batch_size: int) -> list[Classification]:
@@ -102,12 +102,10 @@ class Classifier(nn.Module):
         """The parts of an input: a text, or two texts for a model of pairs.
 
         Raises:
-            TypeError: it is neither.
+            TypeError: it is neither; see :func:`.check_texts`.
             ValueError: there are more or fewer than the model takes.
         """
-        if not (isinstance(text, Iterable) and all(isinstance(part, str) for part in text)):
-            raise TypeError(f"{text!r}: give a text or a sequence of texts")
-        parts = [text] if isinstance(text, str) else list(text)
+        parts = [text] if isinstance(text, str) else check_texts(text)
         joins = len(parts) == 2 and self.towers == 1 and self.separator is not None
         if len(parts) != self.towers and not joins:
             kind = {1: "a text alone", 2: "a pair of texts"}[self.towers]

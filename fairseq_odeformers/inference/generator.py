@@ -8,10 +8,10 @@ from numbers import Real
 import torch
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.hub_utils import GeneratorHubInterface
-from fairseq.models import FairseqLanguageModel
 from torch import Tensor
 
 from fairseq_odeformers.errors import did_you_mean
+from fairseq_odeformers.registry import Kind, kinds_of
 from fairseq_odeformers.text.moses import RawPairs
 
 from .texts import (
@@ -105,7 +105,7 @@ class Generator(GeneratorHubInterface):
             TypeError: the model is a translator, or see :meth:`translate`.
             ValueError: see :meth:`translate`.
         """
-        if not isinstance(self.models[0], FairseqLanguageModel):
+        if Kind.LANGUAGE_MODEL not in kinds_of(type(self.models[0])):
             raise TypeError("score: only language models score a text; a translator translates")
         return apply_to_texts(partial(super().score, **options), sentences, dict)
 

@@ -24,19 +24,14 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from fairseq import utils
-from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqLanguageModel
-from fairseq.models.transformer import TransformerEncoderBase
-from fairseq.modules import SinusoidalPositionalEmbedding
+from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor, nn
 
 from fairseq_odeformers.checkpoints import Checkpoint, Trained
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.files import replacing
-from fairseq_odeformers.models.node_transformer.block import NodeBlock
-from fairseq_odeformers.models.node_transformer.methods import FIXED_GRID
-from fairseq_odeformers.models.node_transformer.solver import FixedGrid
-from fairseq_odeformers.models.transevolve.attention import TimeEvolvingAttention
+from fairseq_odeformers.models.common.answers import find_answer
+from fairseq_odeformers.registry import Kind, kinds_of
 from fairseq_odeformers.text.raw_text import add_special_tokens, appends_eos
 from fairseq_odeformers.text.word_pieces import load_tokenizer
 
@@ -46,7 +41,8 @@ DESCRIPTION = "description.json"
 def load_for_program(path: str, data: str | None, overrides: dict) -> Trained:
     """A trained model without what only training needs; for errors see :class:`.Checkpoint`."""
     checkpoint = Checkpoint.read(path)
-    training = ("checkpoint_activations", "adjoint")
+    model = ARCH_MODEL_REGISTRY.get(getattr(checkpoint.cfg.model, "_name", None))
+    training = getattr(model, "training_options", ("checkpoint_activations",))
     options = {name: False for name in training if name in checkpoint.cfg.model}
     return checkpoint.build(data, **{**options, **overrides})
 
@@ -57,7 +53,7 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     Raises:
         ValueError: the model has no encoder, or takes adaptive steps, which depend on the data.
     """
-    if isinstance(model, FairseqLanguageModel):
+    if Kind.LANGUAGE_MODEL in kinds_of(type(model)):
         raise ValueError("a language model has no encoder and no classes, so no program")
     program = Program(model, task)
     tokens = torch.full((2, min(program.longest, 6)), task.source_dictionary.unk())
@@ -81,6 +77,7 @@ class Program(nn.Module):
     """A copy of a model as a function of tokens alone.
 
     Attributes:
+        translates: whether it is the encoder of a translator.
         towers: number of texts that are classified together.
         longest: most tokens of a text.
     """
@@ -92,8 +89,8 @@ class Program(nn.Module):
         self.head = name if name in heads else None
         self.towers = getattr(model, "towers", 1)
         self.padding = task.source_dictionary.pad()
-        translates = isinstance(model, FairseqEncoderDecoderModel)
-        model = copy.deepcopy(model.encoder if translates else model)
+        self.translates = Kind.TRANSLATION in kinds_of(type(model))
+        model = copy.deepcopy(model.encoder if self.translates else model)
         self.longest = model.max_positions()
         self.model = make_exportable(model.cpu().float().eval())
 
@@ -106,7 +103,7 @@ class Program(nn.Module):
         if self.head is not None:
             scores, _ = self.model(**call, classification_head_name=self.head)
             return F.softmax(scores, dim=-1)
-        if isinstance(self.model, FairseqEncoder):
+        if self.translates:
             return self.model(**call)["encoder_out"][0].transpose(0, 1)
         return self.model(**call, features_only=True)[0]
 
@@ -115,63 +112,12 @@ def make_exportable(module: nn.Module) -> nn.Module:
     """A module that computes the same as another, from its parts, by one path for all data.
 
     Raises:
-        ValueError: a solver takes adaptive steps.
+        ValueError: a part does not have one.
     """
-    if isinstance(module, NodeBlock) and not isinstance(module.solver, FixedGrid):
-        raise ValueError(
-            "adaptive steps depend on the data, as no program can; give the solver a fixed grid, "
-            f"such as --model-overrides \"{{'ode_method': 'rk4', 'ode_steps': 8}}\" "
-            f"(or {', '.join(FIXED_GRID)})"
-        )
     for name, child in module.named_children():
         setattr(module, name, make_exportable(child))
-    if isinstance(module, TimeEvolvingAttention):
-        module.backend = "fused"  # the others are chosen by the length
-    if isinstance(module, TransformerEncoderBase):
-        return PaddedEncoder(module)
-    if isinstance(module, SinusoidalPositionalEmbedding):
-        return Positions(module)
-    return module
-
-
-class PaddedEncoder(FairseqEncoder):
-    """fairseq's Transformer encoder over any layers, which get the mask of any padding.
-
-    fairseq's own code looks whether there is padding; without any, a mask changes nothing.
-    """
-
-    def __init__(self, encoder: TransformerEncoderBase):
-        super().__init__(encoder.dictionary)
-        self.encoder = encoder
-
-    def forward(
-        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
-    ) -> dict[str, list[Tensor]]:
-        """The states (T, B, C) of tokens (B, T), and the mask (B, T), in fairseq's form."""
-        padding_mask = src_tokens.eq(self.encoder.padding_idx)
-        x, _ = self.encoder.forward_embedding(src_tokens)
-        x = (x * (1 - padding_mask.unsqueeze(-1).type_as(x))).transpose(0, 1)
-        for layer in self.encoder.layers:
-            out = layer(x, encoder_padding_mask=padding_mask)
-            x = out[0] if isinstance(out, tuple) else out
-        if self.encoder.layer_norm is not None:
-            x = self.encoder.layer_norm(x)
-        return {"encoder_out": [x], "encoder_padding_mask": [padding_mask]}
-
-
-class Positions(nn.Module):
-    """fairseq's sinusoidal positions, without fairseq's look at sizes as numbers."""
-
-    weights: Tensor
-
-    def __init__(self, module: SinusoidalPositionalEmbedding):
-        super().__init__()
-        self.padding = module.padding_idx
-        self.register_buffer("weights", module.weights)
-
-    def forward(self, tokens: Tensor, incremental_state=None) -> Tensor:
-        """Embeddings (B, T, C) of tokens (B, T); there is no state of a decoder."""
-        return F.embedding(utils.make_positions(tokens, self.padding), self.weights)
+    answer = find_answer(module, "for_export")
+    return answer() if answer else module
 
 
 def describe(task, program: Program) -> dict:
@@ -186,7 +132,7 @@ def describe(task, program: Program) -> dict:
         "unknown": dictionary.unk(),
         "padding": dictionary.pad(),
     }
-    if isinstance(program.model, FairseqEncoder):  # of sentences to translate
+    if program.translates:  # of sentences to translate
         return {**description, "start": [], "end": [dictionary.eos()]}
     start = add_special_tokens(task, [], False).tolist()
     description |= {"start": start, "end": [dictionary.eos()] if appends_eos(task) else []}

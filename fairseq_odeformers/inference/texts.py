@@ -6,7 +6,8 @@ A text may be longer than a model takes, or have symbols that its dictionary doe
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from itertools import count
 from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,26 +50,35 @@ def read_texts(source: str) -> tuple[str, list[str]]:
     elif not os.path.exists(source) or os.path.isdir(source):
         fault = "a folder" if os.path.isdir(source) else "no such file"
         raise FileNotFoundError(f"--text {source}: {fault}; give a file with a text per line")
-    elif ".csv" in Path(source).suffixes[-2:]:
+    elif is_table(source) and Path(source).suffix != ".tsv":  # which may be plain lines
         raise ValueError(f"--text {source}: a table; save the column of texts, a text per line")
     else:
         name, lines = source, read_lines(Path(source))
     return name, [line.rstrip("\r") for line in lines]
 
 
+def is_table(path: str) -> bool:
+    """Whether a file has the name of a table, compressed or not."""
+    return not {".csv", ".tsv", ".jsonl"}.isdisjoint(map(str.lower, Path(path).suffixes[-2:]))
+
+
 def encode_lines(
-    encode: Callable[[str, str], Result], texts: list[str], name: str
+    encode: Callable[[str, str], Result],
+    texts: list[str],
+    name: str,
+    numbers: Sequence[int] | None = None,
 ) -> list[Result | None]:
     """What *encode* makes of each line and its place; None if it is too long, which is told.
 
     Args:
         name: the file of the lines, in messages.
+        numbers: of the lines (default: from 1 on).
 
     Raises:
         ValueError: *encode* refuses a line for another reason; the message names the line.
     """
     results = []
-    for number, text in enumerate(texts, start=1):
+    for number, text in zip(numbers or count(1), texts):
         place = f"{name}, line {number}"
         try:
             results.append(encode(text, place))
@@ -109,11 +119,29 @@ def check_texts(texts: Any) -> list[str]:
     """The texts of any collection, in its order.
 
     Raises:
-        TypeError: they have no order, or are no strings.
+        TypeError: see :func:`check_sequence` and :func:`check_text`.
     """
+    return [*map(check_text, check_sequence(texts))]
+
+
+def check_sequence(texts: Any) -> list:
+    """The items of a list, an array, a column of a table (a Series) or another iterable.
+
+    Raises:
+        TypeError: they have no order, as in a set; or the names of columns would be taken for
+            texts, as in a dictionary or a DataFrame.
+    """
+    columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)
+    if columns is not None:
+        names = [*map(repr, columns)]
+        one = f", such as texts[{names[0]}]" if names else ""
+        raise TypeError(
+            f"a {type(texts).__name__} of {', '.join(names[:8])}: give the texts of one of its "
+            f"columns{one}"
+        )
     if isinstance(texts, (bytes, Set)) or not isinstance(texts, Iterable):
-        raise TypeError(f"{texts!r}: give a text or a sequence of texts")
-    return [*map(check_text, texts)]
+        raise TypeError(f"{cut(repr(texts))}: give a text or a sequence of texts")
+    return [*texts]
 
 
 def check_text(text: Any) -> str:
@@ -123,7 +151,7 @@ def check_text(text: Any) -> str:
         TypeError: it is not a string.
     """
     if not isinstance(text, str):
-        raise TypeError(f"{text!r}: give a text or a sequence of texts")
+        raise TypeError(f"{cut(repr(text))}: give a text or a sequence of texts")
     return text
 
 

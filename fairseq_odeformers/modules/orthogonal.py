@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from .basics import at_least_float32
 from .kept import Kept
-from .precision import at_least_float32
 
 
 class OnManifold(Kept):

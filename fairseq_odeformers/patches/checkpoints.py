@@ -9,6 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import torch
+from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
@@ -16,6 +17,7 @@ from fairseq_odeformers.files import replacing, writing
 from fairseq_odeformers.options import flag
 
 from .guest import binding, is_ours, trains_ours
+from .validation import restore_state
 
 logger = logging.getLogger(__name__)
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
@@ -62,8 +64,9 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
             sys.exit(f"error: {fault}")
         logger.warning(fault)
     try:
-        return original(cfg, trainer, **kwargs)
+        extra_state, epoch_itr = original(cfg, trainer, **kwargs)
     except Exception as error:
+        check_schedule(cfg, trainer, error)
         if match := re.search(r"(Criterion|Optimizer) does not match; .*\. (\w+) vs", str(error)):
             option = f"--restore-file {restored}"
             if cfg.restore_file == LAST:
@@ -83,6 +86,27 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
         sys.exit(
             f"error: {match[1]} does not fit the model: {reason.strip()}; give the same, or begin "
             "anew with another --save-dir"
+        )
+    if getattr(checkpoint_utils.save_checkpoint, "best", None) is not None:  # it was restored
+        restore_state(extra_state)
+    return extra_state, epoch_itr
+
+
+def check_schedule(cfg, trainer, error: Exception) -> None:
+    """Explain an error of fairseq as it gives one learning rate schedule the state of another.
+
+    Raises:
+        SystemExit: the schedules differ.
+    """
+    path = Path(cfg.save_dir, cfg.restore_file) if cfg.restore_file == LAST else cfg.restore_file
+    if not isinstance(error, (AttributeError, KeyError, TypeError)) or not Path(path).is_file():
+        return
+    saved = getattr(read_state(str(path))["cfg"], "lr_scheduler", None)
+    name = getattr(saved, "_name", None)
+    if name is not None and name != trainer.cfg.lr_scheduler._name:
+        sys.exit(
+            f"error: --lr-scheduler {trainer.cfg.lr_scheduler._name}: the training of {path} had "
+            f"{name}; give the same, or --reset-lr-scheduler, or another --save-dir"
         )
 
 

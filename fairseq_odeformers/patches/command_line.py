@@ -18,6 +18,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from fairseq_odeformers.checkpoints.best import check_direction
 from fairseq_odeformers.errors import check_choice
 from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.options import validate
@@ -87,7 +88,8 @@ def check_command_line(args: Namespace) -> None:
     """Check a command line that fairseq has read, and free it of a TPU.
 
     The task has to train the model and the criterion its head; for a model of this package, the
-    bounds of any criterion's options hold. fairseq takes ``--bf16`` for ``--tpu``; without
+    bounds of any criterion's options hold, and the metric determines whether its highest or its
+    lowest value is the best. fairseq takes ``--bf16`` for ``--tpu``; without
     torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
     """
     arch, task, criterion = (getattr(args, name, None) for name in ("arch", "task", "criterion"))
@@ -103,6 +105,10 @@ def check_command_line(args: Namespace) -> None:
             # Those of the model are not resolved yet.
             names = (item.name for item in fields(criterion))
             validate(Namespace(**{name: getattr(args, name, None) for name in names}), criterion)
+    if metric := getattr(args, "best_checkpoint_metric", None):
+        with binding(ours):
+            rising = check_direction(metric, args.maximize_best_checkpoint_metric)
+            args.maximize_best_checkpoint_metric |= ours and rising
     cpu = ours and getattr(args, "cpu", False)
     if getattr(args, "bf16", False) and (cpu or not find_spec("torch_xla")):
         args.tpu = False

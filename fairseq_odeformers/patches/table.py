@@ -5,12 +5,12 @@ import fairseq
 from . import (
     checkpoints,
     command_line,
+    correlations,
+    data,
     half_precision,
-    labels,
-    languages,
-    registration,
-    segments,
-    updates,
+    models,
+    sampling,
+    validation,
     versions,
     warnings,
 )
@@ -46,6 +46,26 @@ PATCHES: list[Patch] = [
         checkpoints.copy,
         "A training that is killed while it copies leaves half a checkpoint.",
         "fairseq copies to another name first",
+    ),
+    Replacement(
+        "fairseq.checkpoint_utils.save_checkpoint",
+        validation.save_checkpoint,
+        "Of equal validations, such as accuracies on a few texts, fairseq keeps the last one, "
+        "whatever its loss; a model of this package keeps the one with the lower loss.",
+        "fairseq breaks ties",
+    ),
+    *(
+        Replacement(
+            f"fairseq.trainer.Trainer.{name}",
+            function,
+            "A training that resumes forgets how long --patience has waited, and for what.",
+            "fairseq saves it",
+        )
+        for name, function in (
+            ("begin_valid_epoch", validation.begin_valid_epoch),
+            ("valid_step", validation.valid_step),
+            ("save_checkpoint", validation.save_state),
+        )
     ),
     Patch(
         "eval in fairseq.models and fairseq.utils",
@@ -90,9 +110,9 @@ PATCHES: list[Patch] = [
             "fairseq has the option",
         )
         for name, function in (
-            ("RobertaModel.add_args", segments.add_args),
-            ("model.RobertaEncoder.build_embedding", segments.build_embedding),
-            ("RobertaModel.upgrade_state_dict_named", segments.upgrade_state_dict_named),
+            ("RobertaModel.add_args", models.add_segment_args),
+            ("model.RobertaEncoder.build_embedding", models.build_embedding),
+            ("RobertaModel.upgrade_state_dict_named", models.upgrade_state_dict_named),
         )
     ),
     # The command line.
@@ -105,10 +125,18 @@ PATCHES: list[Patch] = [
         "is no TPU. For a misspelt name it prints 200 others.",
         "fairseq checks all, and asks argparse to suggest names (from Python 3.14 on)",
     ),
+    # Generation.
+    Replacement(
+        "fairseq.search.Sampling.__init__",
+        sampling.check_bounds,
+        "A --sampling-topk beyond the vocabulary ends in an error of torch that names no "
+        "option, and a --sampling-topp above 1 is taken in silence.",
+        "fairseq checks both",
+    ),
     # Names of files.
     Replacement(
         "fairseq.data.data_utils.infer_language_pair",
-        languages.infer_language_pair,
+        data.infer_language_pair,
         "Without --source-lang and --target-lang fairseq takes dict.pt-br.txt, or a test set "
         "called test.2017-06, for a pair of languages. Of a folder without pairs it does not say "
         "which folder it is.",
@@ -117,7 +145,7 @@ PATCHES: list[Patch] = [
     # Classes.
     Replacement(
         "fairseq.tasks.sentence_prediction.SentencePredictionTask.load_dataset",
-        labels.load_dataset,
+        data.load_dataset,
         "Of a label of two words fairseq takes the first as the class. With a larger --num-classes "
         "than there are, predictions may be <mask>; with a smaller one training ends in an "
         "IndexError.",
@@ -126,7 +154,7 @@ PATCHES: list[Patch] = [
     # Names of models.
     Replacement(
         "fairseq.models.register_model",
-        registration.register_model,
+        models.register_model,
         "For a name that is taken, fairseq drops the new model in silence, and trains the other.",
         "fairseq refuses the name",
     ),
@@ -193,7 +221,7 @@ PATCHES: list[Patch] = [
     ),
     Replacement(
         "fairseq.trainer.Trainer.train_step",
-        updates.train_step,
+        data.train_step,
         "With --update-freq, a process whose last batch of an epoch is missing does not count the "
         "texts of its other batches, whose gradients it adds: the update is too long.",
         "fairseq counts them",
@@ -239,7 +267,7 @@ if versions.xm is not None:
             "fairseq calls torch_xla.runtime",
         ),
     ]
-if fairseq.__version__ == "0.12.2":
+if fairseq.__version__ == "0.12.2":  # its sentence_prediction reports no correlations
     PATCHES += [
         Replacement(
             "fairseq.modules.SinusoidalPositionalEmbedding.__init__",
@@ -247,5 +275,15 @@ if fairseq.__version__ == "0.12.2":
             "fairseq 0.12.2 loads with it a number that later versions do not save. fairseq #5213, "
             "merged.",
             "Python 3.10 goes",
+        ),
+    ]
+else:
+    PATCHES += [
+        Replacement(
+            "fairseq.criterions.sentence_prediction.pearson_and_spearman",
+            correlations.pearson_and_spearman,
+            "Correlations of equal predictions, with which a model may begin, are NaN. No later "
+            "validation is better than NaN, so the first checkpoint stays the best.",
+            "fairseq returns a number",
         ),
     ]

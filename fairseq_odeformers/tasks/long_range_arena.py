@@ -27,6 +27,7 @@ from fairseq.models import BaseFairseqModel
 from fairseq.tasks import register_task
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 
+from fairseq_odeformers.data.binarised import language_pair
 from fairseq_odeformers.data.classification import (
     INTENSITIES,
     check_labels,
@@ -35,7 +36,6 @@ from fairseq_odeformers.data.classification import (
     describe_classes,
     make_dictionary,
 )
-from fairseq_odeformers.data.language_pair import language_pair
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
 from fairseq_odeformers.files import naming_faults, reading
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier

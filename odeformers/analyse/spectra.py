@@ -1,18 +1,14 @@
 """Eigenvalues of W_Q W_K^T and W_O W_V of each self-attention, against the depth."""
 
 import argparse
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import torch
-from fairseq.modules import MultiheadAttention
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.models.diffeq_transformer.branches import SelfAttention as DiffEqAttention
-from fairseq_odeformers.models.node_transformer.attention import SelfAttention as NodeAttention
-from fairseq_odeformers.models.transevolve.block import TransEvolveEncoderBlock
+from fairseq_odeformers.models.common.answers import Projections, ask
 from fairseq_odeformers.options import SIDES
 from odeformers.plots import group_by, legend, lines, panels
 
@@ -22,49 +18,13 @@ from .result import Row, Tables, markdown
 PRODUCTS = {"QK": "W_Q W_K^T", "OV": "W_O W_V"}
 
 
-class Weights(NamedTuple):
-    """The projections of a self-attention at one depth, as torch has them: rows are outputs.
+def eigenvalues(weights: Projections, product: str) -> Tensor:
+    """The eigenvalues (H, D/H) of each head's product; all others are zero.
 
-    Attributes:
-        heads: number H of heads.
-        pairs: W_Q and W_K (D, C), and W_O^T and W_V (C, C), by the name of the product. Their rows
-            belong to the heads.
+    A B and B A have the same ones; the smaller product is decomposed, in float64.
     """
-
-    heads: int
-    pairs: dict[str, tuple[Tensor, Tensor]]
-
-    def eigenvalues(self, product: str) -> Tensor:
-        """The eigenvalues (H, D/H) of each head's product; all others are zero.
-
-        A B and B A have the same ones; the smaller product is decomposed, in float64.
-        """
-        heads = (weight.double().cpu().chunk(self.heads) for weight in self.pairs[product])
-        return torch.linalg.eigvals(torch.stack([a @ b.T for a, b in zip(*heads)]))
-
-
-def weights_of(module) -> Iterator[Weights]:
-    """The weights of a module at each of its depths; none if it is no self-attention."""
-    if isinstance(module, MultiheadAttention) and not module.encoder_decoder_attention:
-        q, k, v, o = (
-            projection.weight
-            for projection in (module.q_proj, module.k_proj, module.v_proj, module.out_proj)
-        )
-        yield Weights(module.num_heads, {"QK": (q, k), "OV": (o.T, v)})
-    elif isinstance(module, NodeAttention):  # whose matrices do not depend on time
-        q, k, v, o = (linear.weight for linear in (module.q, module.k, module.v, module.out))
-        yield Weights(module.num_heads, {"QK": (q, k), "OV": (o.T, v)})
-    elif isinstance(module, DiffEqAttention):
-        for (qkv, _), (o, _) in zip(module.qkv_proj.made(), module.out_proj.made()):
-            q, k, v = qkv.chunk(3)
-            yield Weights(module.num_heads, {"QK": (q, k), "OV": (o.T, v)})
-    elif isinstance(module, TransEvolveEncoderBlock):  # which has queries and keys once
-        pairs = {"QK": (module.self_attn.q_proj.weight, module.self_attn.k_proj.weight)}
-        for depth in module.depths:
-            o, value = depth.self_attn_out_proj.weight, depth.self_attn_value_proj
-            v = getattr(value, "weight", torch.eye(len(o)))
-            yield Weights(module.num_heads, {**pairs, "OV": (o.T, v)})
-            pairs = {}
+    heads = (weight.double().cpu().chunk(weights.heads) for weight in weights.pairs[product])
+    return torch.linalg.eigvals(torch.stack([a @ b.T for a, b in zip(*heads)]))
 
 
 @torch.no_grad()
@@ -74,11 +34,12 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     rows: list[Row] = []
     for side in SIDES:
         stack = getattr(model.eval(), side, None)
-        depths = [w for module in stack.modules() for w in weights_of(module)] if stack else []
+        answers = ask(stack, "projections").values() if stack else ()
+        depths = [weights for answer in answers for weights in answer()]
         for depth, weights in enumerate(depths, start=1):
             for product in weights.pairs:
                 place = {"stack": side, "product": product, "t": depth / len(depths)}
-                for head, values in enumerate(weights.eigenvalues(product), start=1):
+                for head, values in enumerate(eigenvalues(weights, product), start=1):
                     rows += [
                         {**place, "head": head, "real": z.real, "imaginary": z.imag}
                         for z in values.tolist()

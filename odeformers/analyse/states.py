@@ -4,6 +4,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
+from typing import cast
 
 import numpy as np
 from scipy import stats
@@ -16,7 +17,7 @@ from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.hub import load_classifier
 from fairseq_odeformers.inference.texts import TooLong
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
-from fairseq_odeformers.models.transject.models import TransJect
+from fairseq_odeformers.registry import Kind, kinds_of
 from fairseq_odeformers.text.raw_text import tokenize
 from odeformers.plots import group_by
 from odeformers.predict import naming_split, probabilities
@@ -36,8 +37,8 @@ ENOUGH = 3
 def analyse(path: str, args: argparse.Namespace) -> Tables:
     """The tables of one checkpoint."""
     classifier = load_classifier(path, args.data).to(args.device)
-    (model,), task = classifier.models, classifier.task
-    if not isinstance(model, SequenceClassifier):
+    task, model = classifier.task, cast(SequenceClassifier, classifier.models[0])
+    if [*kinds_of(type(model))] != [Kind.CLASSIFICATION]:
         raise ValueError(f"{path}: {type(model).__name__} is not a classifier of this project")
     with naming_split(task, args.split):
         task.load_dataset(args.split)
@@ -134,11 +135,12 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
     entropies = measures.over_texts(summaries["entropy"], layer=0)
     parts = measures.over_texts(summaries["parts"], layer=1, part=1) if parts is not None else []
     depth = len(factors)
+    bound = getattr(model, "activation_bound", None)
     summary = {
         "layers": depth,
         "activation": mean_of(factors),
         "largest": factors[-1]["largest"],
-        "bound": (1 + 3 / depth) ** (2 * depth) if isinstance(model, TransJect) else None,
+        "bound": bound(depth) if bound else None,
         "entropy": mean_of(entropies[1:]),
         "deviation": mean_of(entropies[1:], "deviation"),
         "parts": ("experts" if weights else "heads") if parts else None,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fairseq.models import FairseqLanguageModel
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.trainer import Trainer
 from torch.nn.utils import parametrizations
@@ -16,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 import fairseq_odeformers
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
+from fairseq_odeformers.registry import Kind, kinds_of
 
 from . import memory, models, ode, timing
 from .arguments import SIZES, STACK, STRINGS
@@ -64,7 +64,7 @@ def state_step(subject: Subject, args: Namespace, length: int) -> Step:
     @torch.no_grad()
     def step() -> float:
         tokens, state, source = inputs["src_tokens"], {}, {}
-        if not isinstance(model, FairseqLanguageModel):
+        if Kind.LANGUAGE_MODEL not in kinds_of(type(model)):
             source["encoder_out"] = model.encoder(tokens, inputs["src_lengths"])
         for end in range(1, length + 1):
             model.decoder(tokens[:, :end], incremental_state=state, **source)

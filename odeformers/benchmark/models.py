@@ -7,11 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
-from fairseq.tasks.sentence_prediction import SentencePredictionTask
-from fairseq.tasks.translation import TranslationTask
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from fairseq_odeformers.models.transevolve.spec import BACKENDS
 from fairseq_odeformers.options import SIDES, hyphenate
 from fairseq_odeformers.registry import Kind, find_architectures, kinds_of, size_options
 from odeformers import dataless
@@ -27,13 +24,14 @@ OPTIONS = {
 class Subject(NamedTuple):
     """A model of fairseq to measure, or a module in its place.
 
-    Models have their configuration and task for training.
+    Models have their configuration and task for training, and their kind.
     """
 
     name: str
     model: Any
     cfg: Any
     task: Any
+    kind: Kind | None = None
 
     def count_parameters(self, part: str) -> int:
         """The parameters of a submodule, by its name; of the whole model if that is empty."""
@@ -57,9 +55,9 @@ class Subject(NamedTuple):
         lengths = torch.full((batch,), length, device=device)
         inputs = {"src_tokens": tokens, "src_lengths": lengths}
         target = tokens
-        if isinstance(self.task, SentencePredictionTask):
+        if self.kind is Kind.CLASSIFICATION:
             target = torch.randint(2, (batch, 1), device=device)
-        elif isinstance(self.task, TranslationTask):
+        elif self.kind is Kind.TRANSLATION:
             inputs["prev_output_tokens"] = tokens.roll(1, 1)
         return {
             "id": torch.arange(batch),
@@ -86,7 +84,7 @@ def build(name: str, args: Namespace) -> Subject:
     task = dataless.make_task(kind, cfg.task, args.vocabulary)
     torch.manual_seed(0)
     model = task.build_model(cfg.model)
-    return Subject(name, model.to(args.device), cfg, task)
+    return Subject(name, model.to(args.device), cfg, task, kind)
 
 
 def make_config(arch: str, kind: Kind, form: str, args: Namespace):
@@ -94,7 +92,7 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
     parser = argparse.ArgumentParser(allow_abbrev=False)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
     declared = parser._option_string_actions
-    backends = BACKENDS if "--attention-backend" in declared else ()
+    backends = getattr(declared.get("--attention-backend"), "choices", ())
     counts_experts = any(f"--{side}-experts" in declared for side in SIDES)
     if form not in ("", "matrix", *backends) and not (form.isdigit() and counts_experts):
         raise ValueError(f"--models {arch}:{form}: {arch} has no form {form}")

@@ -102,8 +102,10 @@ def make_parser() -> Parser:
         metavar="OPTION=VALUE,...",
         nargs="+",
         help="train each architecture with all values (of several options: all combinations) and "
-        "the first seed, and keep its best by the validation metric",
+        "seed 0, and keep its best by the validation metric; one more value follows where the best "
+        "is the smallest or the largest",
     )
+    add("--no-extend", action="store_true", help="tune no values but those of --tune")
     add(
         "--bleu-tokenize",
         choices=sorted(BLEU.TOKENIZERS),
@@ -180,6 +182,9 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
         return []
     launcher = choose_launcher(args, out)
     launch(tuning, launcher)
+    if more := plan.extension_runs():
+        launch(more, launcher)
+        tuning += more
     trained = {run.variant.architecture for run in tuning if run.finished}
     failed = [run for run in tuning if run.variant.architecture not in trained]
     untrained = {run.variant.architecture for run in failed}

@@ -6,8 +6,8 @@ from typing import NamedTuple
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
+from fairseq_odeformers.data.binarised import language_pair
 from fairseq_odeformers.data.classification import class_names
-from fairseq_odeformers.data.language_pair import language_pair
 from fairseq_odeformers.files import check_binarised, reading
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options

@@ -55,11 +55,14 @@ from .results import find_kind
 REFUSED = {  # options of fairseq-train, and what to do instead
     "seed": "give --seeds; each run has its own",
     "save-dir": "give --out; each run has its own",
+    "log-file": "each run has its log, train.log in its folder; leave the option out",
     **dict.fromkeys(
         ("disable-validation", "no-save", "checkpoint-suffix"),
         "the best checkpoint is evaluated; leave the option out",
     ),
 }
+BOARD = "tensorboard-logdir"  # a folder in which each run has its own
+CHOICES = {"optimizer": "optimizer", "lr-scheduler": "lr_scheduler"}  # in fairseq's registries
 LENGTHS = ("epochs", "max-epoch", "max-update")  # that --budget takes the place of
 BASELINE = "pre-norm Transformer"  # the family that others are best compared with
 WIDTHS = ("ffn_embed_dim", "embed_dim")  # that are chosen for equal numbers of parameters
@@ -86,8 +89,8 @@ class Recipe:
     seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
     splits: list[str] | None = None  # to evaluate on; by default all test sets, or else valid
     prepare: str = ""  # the command that makes the data, if they are not there
-    # Values of options, by name. Each architecture trains with all combinations and the first seed;
-    # its best one continues with all seeds.
+    # Values of options, by name. Each architecture trains with all combinations and a seed that no
+    # table of scores uses; its best one continues with all seeds.
     tune: dict[str, list[Any]] = field(default_factory=dict)
     bleu_tokenize: str = ""  # sacrebleu's tokenizer (default: by the target language)
     average: int = 0  # how many of the last checkpoints are averaged
@@ -105,11 +108,15 @@ class Experiment(Recipe):
 
     # The splits to evaluate on, each with the file of its texts as published, None if not kept.
     test_sets: dict[str, str | None] = field(default_factory=dict)
+    # The recipe's options of all trainings that the command line does not change.
+    inherited: Options = field(default_factory=dict)
+    choices: Options = field(default_factory=dict)  # the same with those that it changes
     data_digest: str = ""  # of the files of the data
     match: bool = False  # whether widths are chosen for equal numbers of parameters
     budget: float | None = None  # minutes of each training
     baseline: str = ""  # the architecture that others are compared with; "" for the first command's
-    tuning_seed: int = 0  # the first seed of the first command
+    tuning_seed: int = 0
+    extend: bool = True  # whether a grid whose best value is at an edge gets one more
     plugin: str | None = None  # the user's folder
     check: bool = True  # whether its architectures must have the properties of lab/check
     command: str = ""  # when the command was started
@@ -161,10 +168,13 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         check_keys(content, f"{args.what}, part {name}" if name else str(args.what))
         experiments[name] = Experiment(
             **change_content(content, args, architectures, options),
+            inherited={k: v for k, v in content["train"].items() if k not in options},
+            choices=dict(content["train"]),
             match=match,
             budget=args.budget,
             baseline=args.baseline or "",
             plugin=os.path.abspath(args.user_dir[0]) if args.user_dir else None,
+            extend=not args.no_extend,
             check=not args.no_check,
             command=started,
         )
@@ -295,7 +305,9 @@ def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
     prepare_data(experiment.data, experiment.prepare, dry_run)
     data = os.path.abspath(experiment.data)  # runs have other working folders
     check_path(data)
-    train, names = experiment.train, ("source-lang", "target-lang")
+    train, names = dict(experiment.train), ("source-lang", "target-lang")
+    if BOARD in train:
+        train[BOARD] = os.path.abspath(train[BOARD])
     if experiment.kind is Kind.TRANSLATION and not all(train.get(name) for name in names):
         train = {**dict(zip(names, infer_language_pair(data))), **train}
     test_sets = find_test_sets(experiment.kind, Path(data), train, experiment.splits)
@@ -332,9 +344,14 @@ def find_test_sets(
     """
     source, target = (train.get(f"{side}-lang") for side in ("source", "target"))
     if splits is None:
-        ending = f".{source}-{target}.{target}.idx" if kind is Kind.TRANSLATION else ".idx"
+        pairs = (f"{source}-{target}", f"{target}-{source}")  # in the order that fairseq looks
+        translated = [f".{pair}.{target}.idx" for pair in pairs]
         folder = data / ("label" if kind is Kind.CLASSIFICATION else "")
-        names = (path.name.removesuffix(ending) for path in folder.glob(f"test*{escape(ending)}"))
+        names = {
+            path.name.removesuffix(ending)
+            for ending in (translated if kind is Kind.TRANSLATION else [".idx"])
+            for path in folder.glob(f"test*{escape(ending)}")
+        }
         splits = sorted(names) or ["valid"]
     paths = {
         Kind.TRANSLATION: data.parent / "plain" / f"{{}}.{target}",  # references as published

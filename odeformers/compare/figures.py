@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, product
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -13,10 +14,11 @@ from matplotlib.ticker import MaxNLocator
 
 from odeformers.plots import STYLE, legend, panels, styles
 
-from .results import Row, Runs, group, name_time
+from .results import LOSSES, Curve, Row, Runs, group, name_time
 from .statistics import ENOUGH, half_interval
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
+SAME = 0.01  # values whose span is a smaller share of them are nearly equal
 LEAST_SPAN = 0.1  # of an axis, as a share of its end: less makes noise look like a gap
 MARKER = {"linestyle": "", "markersize": 7}
 
@@ -36,7 +38,7 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
     every, metric = [*chain(*curves.values())], trained[0].validated
     seconds, time = choose_time_unit(max(curve.seconds[-1] for curve in every), trained)
     rows = {"loss": f"validation loss\n({unit})"}
-    if metric != "loss":
+    if metric not in LOSSES:
         rows["metric"] = f"validation {metric}"
     figure, grid = panels(2 * len(rows), 2, 4.5, 2.9)
     for axes, (values, (cost, scale)) in zip(
@@ -46,10 +48,12 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
             x = [np.divide(getattr(curve, cost), scale) for curve in of_seeds]
             y = [np.array(getattr(curve, values)) for curve in of_seeds]
             draw_curves(axes, x, y, [curve.best for curve in of_seeds], label=name, **look)
-        axes.set_ylim(span_best_thirds([(getattr(c, values), c.best) for c in every]))
+        lowest = lowest_losses(every) if values == "loss" else []
+        axes.set_ylim(span_best_thirds([(getattr(c, values), c.best) for c in every], lowest))
         if cost == "updates":
             axes.set_ylabel(rows[values])
-    headline = f"Learning curves, axes fitted to the best third; markers: best {metric} of each run"
+    best = trained[0].best_validation
+    headline = f"Learning curves, axes fitted to the best third; markers: {best} of each run"
     if len(every) > len(curves):
         headline += "\nlines: mean of the seeds, bands from lowest to highest"
     finish(figure, grid, headline, ("updates", time))
@@ -63,21 +67,37 @@ def draw_curves(
     shortest = min(map(len, y))
     mean = np.mean([of_seed[:shortest] for of_seed in x], axis=0)
     heights = np.array([of_seed[:shortest] for of_seed in y])
-    axes.plot(mean, heights.mean(0), **{**look, "marker": ""})
+    hidden: dict[str, Any] = {"label": None}  # from the legend
+    line = {"marker": ""} if shortest > 1 else hidden  # one point leaves no line
+    axes.plot(mean, heights.mean(0), **look | line)
     band = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
     axes.fill_between(mean, heights.min(0), heights.max(0), **band)
     points = [(of_x[at], of_y[at]) for of_x, of_y, at in zip(x, y, best)]
-    axes.plot(*zip(*points), **{**look, **MARKER, "label": None})
+    axes.plot(*zip(*points), **look | MARKER | (hidden if shortest > 1 else {}))
 
 
-def span_best_thirds(runs: Sequence[tuple[Sequence[float], int]]) -> tuple[float, float]:
-    """Limits of an axis that shows the third of each run's values that is nearest to its best."""
-    ends = []
+def lowest_losses(curves: Sequence[Curve]) -> list[float]:
+    """The lowest loss of each run; another metric may choose the checkpoint of another loss."""
+    return [min(filter(math.isfinite, curve.loss), default=math.nan) for curve in curves]
+
+
+def span_best_thirds(
+    runs: Sequence[tuple[Sequence[float], int]], more: Sequence[float]
+) -> tuple[float, float]:
+    """Limits of an axis that shows the third of each run's values that is nearest to its best.
+
+    Args:
+        runs: values, and the number of the one that the best checkpoint has.
+        more: values to show in any case.
+    """
+    ends = [value for value in more if math.isfinite(value)]
     for values, best in runs:
         nearest = sorted(values, key=lambda value: abs(value - values[best]))
         ends += filter(math.isfinite, (values[best], nearest[len(values) // 3]))
     low, high = min(ends, default=0.0), max(ends, default=0.0)
-    room = (high - low or 1) / 10
+    span = high - low
+    # Values that are equal, or nearly, are no reason to magnify their differences.
+    room = span / 10 if span > SAME * abs(high) else (LEAST_SPAN * abs(high) - span) / 2 or 1
     return low - room, high + room
 
 
@@ -104,7 +124,8 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
             error = half_interval(values) if over == "seeds" else errors.get(name, 0.0)
             mean = {"fmt": "_", "markersize": 20, "capsize": 4, "color": look["color"]}
             axes.errorbar(x, fmean(values), error or None, **mean)
-            axes.plot([x] * len(values), values, label=name, **look | MARKER)
+            # At 100, where the axis ends, a marker is whole.
+            axes.plot([x] * len(values), values, label=name, clip_on=False, **look | MARKER)
         axes.margins(0.15)
     low, high = grid[0].get_ylim()
     more = max(0.0, LEAST_SPAN * high - (high - low)) / 2

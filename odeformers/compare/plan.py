@@ -6,12 +6,14 @@ writes it. What differs from it, or from the ``run.yaml`` of a run that has begu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock
 
 from fairseq_odeformers.files import find_free_name
@@ -24,6 +26,7 @@ from .experiment import Experiment
 from .fairness import make_fair
 from .results import (
     RUN,
+    TUNING_SEED,
     check_version,
     choose_settings,
     clock,
@@ -33,7 +36,7 @@ from .results import (
     read_runs,
 )
 from .runs import Run, make_runs, read_yaml, write_yaml
-from .variant import Variant
+from .variant import BEST_BY, COST_FREE, Variant
 
 COMPARISON = "comparison.yaml"
 MOST_NAMED = 5  # differences in a message
@@ -53,6 +56,27 @@ class Plan:
         """The trainings of all candidates, with the seed that options are tuned with."""
         candidates = [each for each in self.variants if each.tried]
         return make_runs(candidates, self.out, [self.experiment.tuning_seed], tuning=True)
+
+    def extension_runs(self) -> list[Run]:
+        """A training with one more value for each option whose best value is at its grid's edge.
+
+        The value continues the grid by the factor of its last step. A grid is extended once: the
+        best of the values that were asked for decides. Options that change the size of a model, or
+        that have a value of 0, are not extended.
+        """
+        if not self.experiment.extend:
+            return []
+        asked = {(each.architecture, each.tuned): each for each in self.variants if each.tried}
+        rows = [row for row in read_runs(self.out) if not row.metric]
+        rows = [row for row in rows if (row.architecture, row.tuned) in asked]
+        best = choose_settings(rows)
+        more = []
+        for name in dict.fromkeys(each.architecture for each in asked.values()):
+            if any(not row.trained for row in rows if row.architecture == name):
+                continue
+            if variant := asked.get((name, best.get(name, ""))):
+                more += extend(variant, self.experiment.tune)
+        return make_runs(more, self.out, [self.experiment.tuning_seed], tuning=True)
 
     def best_runs(self) -> list[Run]:
         """Runs with all seeds of one variant of each architecture: its best so far, or its first.
@@ -83,6 +107,36 @@ class Plan:
             for run in self.tuning_runs() or self.best_runs():
                 run.begin()
         return True
+
+
+def extend(variant: Variant, grids: Mapping[str, Sequence[Any]]) -> Iterator[Variant]:
+    """A variant with a value beyond its grid, for each option whose value is at an edge."""
+    for option, grid in grids.items():
+        value = beyond(str(variant.tried[option]), [*map(str, grid)])
+        if value and option.endswith(COST_FREE):
+            tried = {**variant.tried, option: value}
+            longer = replace(variant, tried=tried, options={**variant.options, option: value})
+            with suppress(ValueError):  # a dropout of 1, and the like
+                longer.check_options()
+                yield longer
+
+
+def beyond(value: str, grid: Sequence[str]) -> str:
+    """The number that continues a grid of positive numbers beyond an edge; "" inside of it."""
+    try:
+        numbers = sorted(map(float, grid))
+    except ValueError:
+        return ""
+    if numbers[0] <= 0:
+        return ""
+    if float(value) == numbers[-1]:
+        number = numbers[-1] ** 2 / numbers[-2]
+    elif float(value) == numbers[0]:
+        number = numbers[0] ** 2 / numbers[1]
+    else:
+        return ""
+    text = f"{number:.3g}"
+    return np.format_float_scientific(float(text), trim="-", exp_digits=1) if "e" in value else text
 
 
 def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
@@ -167,10 +221,17 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Ex
             f"--out {find_free_name(out)}"
         )
     if not begun:
+        if experiment.tune and TUNING_SEED in experiment.seeds:
+            seeds = " ".join(map(str, experiment.seeds))
+            raise ValueError(f"--seeds {seeds}: seed {TUNING_SEED} tunes; give others")
         baseline = experiment.baseline or next(iter(experiment.architectures))
-        return replace(experiment, baseline=baseline, tuning_seed=experiment.seeds[0])
+        return replace(experiment, baseline=baseline, tuning_seed=TUNING_SEED)
     kept, seed = read_yaml(out / COMPARISON, Shared), find_tuning_seed(begun.values())
-    joined = replace(experiment, baseline=experiment.baseline or kept.baseline, tuning_seed=seed)
+    train = experiment.train
+    if all(BEST_BY not in variant.options for variant in begun.values()):
+        train = {BEST_BY: "loss", **train}  # the default of earlier versions, of all its runs
+    baseline = experiment.baseline or kept.baseline
+    joined = replace(experiment, train=train, baseline=baseline, tuning_seed=seed)
     then, now = (
         {**dict(data=s.data, task=s.task, tune=s.tune, baseline=s.baseline), **s.effort}
         for s in (kept, share(joined))

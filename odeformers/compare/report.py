@@ -19,9 +19,11 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
+from fairseq_odeformers.data.classification import f1_score
 from fairseq_odeformers.files import markdown_table, replacing
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
+from odeformers.plots import write
 
 from .figures import draw_learning_curves, draw_quality
 from .notes import (
@@ -35,17 +37,35 @@ from .notes import (
     judge,
     parse_tuned,
 )
-from .results import BEST_CHECKPOINT, RESULTS, Comparison, clock, lock, name_time, read_comparison
-from .scores import score_outputs
+from .restore import restore_files
+from .results import (
+    BEST_CHECKPOINT,
+    LOSSES,
+    RESULTS,
+    Comparison,
+    Table,
+    clock,
+    lock,
+    name_time,
+    read_comparison,
+)
+from .scores import CLASSES
 from .statistics import Difference, count_decimals, over_seeds
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
-    Kind.TRANSLATION: "label-smoothed, bits per token",
+    Kind.TRANSLATION: "bits per token",
     Kind.CLASSIFICATION: "bits per example",
     Kind.LANGUAGE_MODEL: "bits per token",
     Kind.MASKED_LM: "bits per token",
 }
+
+
+def unit_of(comparison: Comparison) -> str:
+    """The unit of the losses; translators of earlier versions were validated with smoothing."""
+    rows = [row for runs in comparison.trained.values() for row in runs]
+    smoothed = comparison.kind is Kind.TRANSLATION and any(r.validated == "loss" for r in rows)
+    return f"{'label-smoothed, ' * smoothed}{UNITS[comparison.kind]}"
 
 
 @dataclass(frozen=True)
@@ -69,6 +89,7 @@ def write_report(out: Path, baseline: str = "") -> str:
     Returns:
         ``report.md``.
     """
+    restore_files(out)
     known = (out / RESULTS).is_file()  # another folder stays as it is
     with lock(out / PAGE) if known else nullcontext():
         sections = [*make_sections(read_comparison(out, baseline))]
@@ -86,7 +107,7 @@ def write_report(out: Path, baseline: str = "") -> str:
 
 def to_png(figure: Figure) -> bytes:
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110)
+    write(figure, file, format="png", dpi=110)
     return file.getvalue()
 
 
@@ -138,7 +159,7 @@ def let_break(text: str) -> Markup:
 
 def make_sections(comparison: Comparison) -> Iterator[Section]:
     """All parts of the report."""
-    row, count, unit = comparison.rows[0], len(comparison.runs), UNITS[comparison.kind]
+    row, count, unit = comparison.rows[0], len(comparison.runs), unit_of(comparison)
     models = "1 model" if count == 1 else f"{count} models"
     lines = [f"{models} for {comparison.kind.purpose}, data `{row.data}`."]
     if row.environment:
@@ -240,7 +261,7 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
                     "training loss, last full epoch": [curve.train_loss[-1] for curve in curves],
                 }
                 row |= {column: over_seeds(values, 3) for column, values in losses.items()}
-            if (metric := runs[0].validated) != "loss":
+            if (metric := runs[0].validated) not in LOSSES:
                 values = [run.validation or 0 for run in runs]
                 row[f"validation {metric}"] = over_seeds(values, count_decimals(metric))
         rows.append(row)
@@ -252,7 +273,7 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
         )
     if trained and trained[0].validation_texts:
         lines.append(
-            f"Best checkpoints are chosen by the {trained[0].validated} on "
+            f"Best checkpoints have the {trained[0].best_validation} on "
             f"{trained[0].validation_texts:,} validation texts."
         )
     lines += [note.sentence for note in notes if note.kind == REMARK]
@@ -260,14 +281,14 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
 
 
 def describe_tuning(comparison: Comparison) -> Section:
-    """What was tried with the first seed, and what was chosen."""
+    """What was tried with the seed that tunes, and what was chosen."""
     rows = []
     for row in comparison.candidates:
         cells = {"architecture": row.architecture, **parse_tuned(row.tuned)}
         cells["updates"] = f"{row.updates or 0:,}"
         if row.validation is not None:
             digits = count_decimals(row.validated)
-            cells[f"best validation {row.validated}"] = over_seeds([row.validation], digits)
+            cells[f"{row.best_validation} (validation)"] = over_seeds([row.validation], digits)
         chosen = comparison.runs[row.architecture][0].tuned
         cells[""] = "chosen" if row.trained and chosen == row.tuned else ""
         cells["unfinished"] = "" if row.trained else row.state
@@ -297,9 +318,8 @@ def compare_scores(judged: Judged) -> Section:
         paper = json.loads(runs[0].paper or "{}")
         rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper.items()})
     if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:
-        targets = table.first.outputs.reference
-        name, _ = find_majority(table.first.outputs)
-        always = score_outputs(targets, [name] * len(targets))
+        name, share = find_majority(table.first.outputs)
+        always = score_constant(share, count_classes(table))
         always = {m: over_seeds([always[m]], digits) for m in always if m in table.scores}
         rows.append({"architecture": f"always {name}", **always})
     firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
@@ -318,6 +338,27 @@ def compare_scores(judged: Judged) -> Section:
         lines.append(f"p-values: {statistics.test}, seed by seed{corrected}.")
     lines += [note.sentence for note in judged.notes if note.kind == REMARK]
     return Section(f"{table.split}, {table.checkpoint}", (), table_of(rows), lines)
+
+
+def count_classes(table: Table) -> int:
+    """The number of classes that macro-F1 is a mean over."""
+    for runs in table.scores.values():
+        signature = next(iter(runs.values()))[0].signature
+        if match := re.fullmatch(rf"{CLASSES}:(\d+)", signature):
+            return int(match[1])
+    outputs = table.first.outputs
+    assert outputs  # earlier versions have predictions without a signature
+    return len({*outputs.reference, *outputs.output})
+
+
+def score_constant(share: float, classes: int) -> dict[str, float]:
+    """The scores of a model that predicts one of the classes for all texts.
+
+    Args:
+        share: of the texts that have this class, in percent.
+    """
+    f1 = f1_score(share, share + 100)
+    return {"accuracy": share, "macro-F1": f1 / classes}
 
 
 def describe_options(comparison: Comparison) -> Section:

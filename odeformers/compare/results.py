@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -33,7 +33,9 @@ BEST_CHECKPOINT = "best checkpoint"  # whose scores count
 RUN = "run.yaml"  # in the folder of each run
 OLD_PLAN = "plan.yaml"  # in folders of earlier versions
 SCHEMA = 1  # of the columns
+TUNING_SEED = 0  # of the trainings that choose options
 NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason may follow
+LOSSES = ("loss", "nll_loss")  # the second without label smoothing and regularisers
 CPU, CLOCK = "cpu", "clock"  # the seconds that training.py adds to the statistics of an epoch
 T = TypeVar("T")
 
@@ -141,6 +143,20 @@ class Row:
         if not self.trained or self.validation is None or math.isnan(self.validation):
             return -math.inf
         return self.validation if self.maximized else -self.validation
+
+    @property
+    def best_loss(self) -> float:
+        """The validation loss of the best checkpoint; infinite if its curve is not there."""
+        for folder in (self.folder, self.folder.parent):  # of the comparison, or of the run
+            if self.curve and (folder / self.curve).is_file():
+                curve = read_curve(folder / self.curve)
+                return curve.loss[curve.best]
+        return math.inf
+
+    @property
+    def best_validation(self) -> str:
+        """What the best checkpoint has, such as ``highest accuracy``."""
+        return f"{'highest' if self.maximized else 'lowest'} {self.validated}"
 
     @property
     def place(self) -> tuple[str, str]:
@@ -395,13 +411,24 @@ class Comparison:
         seed, settings = find_tuning_seed(trainings), choose_settings(trainings)
         rows = sorted(rows, key=lambda row: (names.index(row.architecture), row.seed))
         self.candidates = [r for r in rows if r.tuned and r.seed == seed and not r.metric]
-        rows = share_clock([r for r in rows if r.tuned == settings.get(r.architecture)])
+        chosen = [r for r in rows if r.tuned == settings.get(r.architecture)]
+        scored_runs = {row.run for row in chosen if row.metric}
+        rows = share_clock([r for r in chosen if not only_tunes(r, scored_runs)])
         self.runs: Runs = group((row for row in rows if not row.metric), "architecture")
         ended = (r for r in rows if not r.metric and r.trained and r.validation is not None)
         self.trained: Runs = group(ended, "architecture")
         self.printed = [row for row in rows if row.printed]
         scored = group((row for row in rows if row.score is not None), "place")
         self.tables = [Table(of_place, self.baseline) for of_place in scored.values()]
+
+
+def only_tunes(row: Row, scored: Collection[str]) -> bool:
+    """Whether a training has chosen options, and so counts in no table of scores.
+
+    Args:
+        scored: the runs that have scores: earlier versions scored the seed that tunes.
+    """
+    return bool(row.tuned) and row.seed == TUNING_SEED and row.run not in scored
 
 
 class Begun(Protocol):
@@ -426,13 +453,17 @@ def find_tuning_seed(trainings: Iterable[Begun]) -> int:
 def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
     """The values of tuned options, by architecture, that validate best with the seed that tunes.
 
-    Of equal ones, and before any training has ended, those that began first are chosen.
+    Of equal ones the lower validation loss decides. Of those, and before any training has ended,
+    the one that began first is chosen.
     """
     in_order, settings = sorted(trainings, key=lambda row: row.begun), {}
     seed = find_tuning_seed(in_order)
     for name, rows in group(in_order, "architecture").items():
         tried = (row for row in rows if row.seed == seed)
-        settings[name] = max(tried, key=lambda row: row.quality, default=rows[0]).tuned
+        best = sorted(tried, key=lambda row: -row.quality)
+        equal = [row for row in best if row.quality == best[0].quality] or rows[:1]
+        chosen = min(equal, key=lambda row: row.best_loss) if equal[1:] else equal[0]
+        settings[name] = chosen.tuned
     return settings
 
 

@@ -29,6 +29,7 @@ from fairseq_odeformers.files import reading, reason, replacing, sha256
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options, end_with_parent, python_command, to_words
 
+from .experiment import BOARD
 from .results import NOT_EVALUATED, RESULTS, RUN, collect_rows, read_rows, write_rows
 from .scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows, read_progress
 from .variant import Variant, evaluation_words, training_words
@@ -109,6 +110,8 @@ def make_steps(variant: Variant, folder: Path) -> Iterator[Step]:
     saving |= {"log-format": "json", "log-interval": 20}
     # Without it, a resumed training has other batches than one that was not interrupted.
     saving["update-epoch-batch-itr"] = "True"
+    if board := variant.options.get(BOARD):
+        saving[BOARD] = str(Path(board, folder.name))
     by = "update" if variant.options.get("save-interval-updates") else "epoch"
     if average:
         saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = average

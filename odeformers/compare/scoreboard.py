@@ -20,6 +20,7 @@ from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from odeformers.plots import legend, panels, save, shades
 
 from .notes import RULES_OUT, Note, judge
+from .restore import restore_files
 from .results import (
     BEST_CHECKPOINT,
     Comparison,
@@ -135,6 +136,7 @@ def read_columns(source: str) -> list[Column]:
         several = group(read_rows(folder), "comparison")
         comparisons = [(name or each, Comparison(rows)) for each, rows in several.items()]
     else:
+        restore_files(folder)
         comparisons = [(name or folder.resolve().name, read_comparison(folder))]
     columns = []
     for each, comparison in comparisons:

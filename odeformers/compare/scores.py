@@ -45,6 +45,8 @@ from .variant import Variant
 # --- logs of fairseq-train with --log-format json ------------------------------------------------
 
 TAIL = 20_000  # bytes at the end of a log that tell its progress
+SAVED = re.compile(r"Preparing to save checkpoint for epoch \d+ @ (\d+) updates")
+SAVED_BEST = re.compile(r"Best checkpoint @ (\d+) updates")  # the plugin's; earlier logs have none
 
 
 def read_log(
@@ -60,8 +62,12 @@ def read_log(
             lacks it.
         subset: the name of the validation set.
     """
-    valid, ends = {}, {}
+    valid, ends, saved, best_at = {}, {}, set(), None
     for line in read_lines(path) if path.exists() else ():
+        if match := SAVED.search(line):
+            saved.add(int(match[1]))
+        if match := SAVED_BEST.search(line):
+            best_at = int(match[1])
         if stats := log_stats(line, subset):
             valid[int(stats[f"{subset}_num_updates"])] = stats
         if stats := log_stats(line, "train"):
@@ -79,21 +85,29 @@ def read_log(
     def until_validations(of_epochs: np.ndarray) -> np.ndarray:
         return np.interp(updates, [0, *epochs], [0, *np.cumsum(of_epochs)])
 
-    if any(f"{subset}_{metric}" not in stats for stats in valid.values()):
+    def in_all(name: str) -> bool:
+        return all(f"{subset}_{name}" in stats for stats in valid.values())
+
+    if not in_all(metric):
         metric, maximize = "loss", False
+    loss = "nll_loss" if metric != "loss" and in_all("nll_loss") else "loss"
     cpu, tokens = map(until_validations, (of_train(CPU), of_train("wpb") * np.diff([0, *epochs])))
     known = bool(np.isfinite(cpu[-1]))  # of a GPU it is not
     clock = of_train(CLOCK)  # which fairseq-train's own log lacks
     clock = until_validations(np.where(np.isfinite(clock), clock, of_train("train_wall")))
-    train_loss = of_train("loss")
+    train_loss = of_train(loss)
     if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
         train_loss[-1] = train_loss[-2]
     train_losses = np.interp(updates, epochs, train_loss).tolist()
     values, sign = of_valid(metric), 1 if maximize else -1
     ranks = [sign * v if math.isfinite(v) else -math.inf for v in values]
+    if saved.intersection(updates):  # a validation without a checkpoint cannot be the best
+        ranks = [rank if at in saved else -math.inf for at, rank in zip(updates, ranks)]
     best = len(ranks) - 1 - int(np.argmax(ranks[::-1]))  # fairseq keeps the last of equal ones
+    if best_at in updates:
+        best = updates.index(best_at)
     seconds = (cpu if known else clock).tolist()
-    return Curve(updates, seconds, of_valid("loss"), values, train_losses, best), {
+    return Curve(updates, seconds, of_valid(loss), values, train_losses, best), {
         "updates": updates[-1],
         "seconds": float(clock[-1]),
         "cpu_seconds": float(cpu[-1]) if known else None,
@@ -130,6 +144,7 @@ def read_progress(path: Path, subset: str = "valid") -> dict[str, Any]:
 MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
 LINE = re.compile(r"([STH])-(\d+)\t(?:.*\t)?(.*)")  # of a hypothesis, after its probability
+CLASSES = "classes"  # in the signature of macro-F1, before the number of classes it is a mean over
 ANEW = "remove it, and compare makes it anew"
 
 
@@ -197,7 +212,7 @@ def score_translations(
 
 
 def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
-    """Accuracy and the mean over the classes of F1, in percent, of a table of ``predict``.
+    """Accuracy and :func:`.macro_f1`, in percent, of a table of ``predict``.
 
     Args:
         texts: what was classified, all of it.
@@ -220,16 +235,13 @@ def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
         raise ValueError(
             f"{path} has {len(rows):,} predictions, but there are {len(sources):,} texts; {ANEW}"
         )
-    return Scores(score_outputs(targets, outputs), Predictions(sources, targets, outputs, shares))
-
-
-def score_outputs(targets: Sequence[str], outputs: Sequence[str]) -> dict[str, float]:
-    """Accuracy and macro-F1 of classes."""
-    right, given = np.array(targets), np.array(outputs)
-    return {
-        "accuracy": 100 * float((given == right).mean()),
-        "macro-F1": macro_f1(right, given),
+    classes = [name[2:-1] for name in rows[0] if name.startswith("p(")]
+    predictions = Predictions(sources, targets, outputs, shares)
+    values = {
+        "accuracy": 100 * float((np.array(outputs) == np.array(targets)).mean()),
+        "macro-F1": macro_f1(targets, outputs, classes),
     }
+    return Scores(values, predictions, {"macro-F1": f"{CLASSES}:{len(classes)}"})
 
 
 def score_language_model(path: Path) -> Scores:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import NormalDist, fmean, stdev
 from typing import NamedTuple
 
 import numpy as np
@@ -116,8 +116,14 @@ def compare_classes(systems: Sequence[Predictions]) -> OverTexts:
 
 
 def error_of_share(share: float, texts: int) -> float:
-    """Half of the 95% interval of a share, in percent."""
-    return 196 * math.sqrt(share * (1 - share) / texts)
+    """Half of Wilson's 95% interval of a share, in percent; it is above 0 if all are right, too."""
+    z = NormalDist().inv_cdf(0.975)
+    return (
+        100
+        * z
+        / (1 + z**2 / texts)
+        * math.sqrt(share * (1 - share) / texts + z**2 / (4 * texts**2))
+    )
 
 
 def compare_translations(systems: Sequence[Predictions], signature: str) -> OverTexts:

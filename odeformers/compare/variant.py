@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ from typing import Any
 import torch
 from fairseq import tasks
 from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY, BaseFairseqModel
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.options import get_eval_lm_parser, get_generation_parser, parse_args_and_arch
+from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from omegaconf import DictConfig
 
+from fairseq_odeformers.checkpoints.best import check_direction
+from fairseq_odeformers.criterions.sequence_classification import SequenceClassificationCriterion
 from fairseq_odeformers.errors import blaming
 from fairseq_odeformers.files import naming_faults, sha256
 from fairseq_odeformers.options import hyphenate, underscore
@@ -30,6 +34,7 @@ from fairseq_odeformers.registry import (
     Kind,
     default_options,
     option_names,
+    registered_by,
     size_options,
     split_sizes,
 )
@@ -40,7 +45,7 @@ from odeformers.dataless import make_config
 from odeformers.parsers import raise_errors, training_parser
 from odeformers.predict import make_parser
 
-from .experiment import Experiment, name_options
+from .experiment import CHOICES, Experiment, name_options
 from .results import find_kind
 
 PACKAGES = {"fairseq", PLUGIN}  # a plugin is another one
@@ -57,6 +62,9 @@ REPEATED = {
 }
 # A share such as 10% is taken of these until the trial has counted the updates.
 PROVISIONAL_UPDATES = 1000
+BEST_BY, MAXIMIZED = "best-checkpoint-metric", "maximize-best-checkpoint-metric"
+# Criterions whose loss has label smoothing, and that log the likelihood without it.
+WITH_LIKELIHOOD = (LabelSmoothedCrossEntropyCriterion, SequenceClassificationCriterion)
 LEAST_WRONG_RATE = 1.0  # of Adam, from which on a training cannot but diverge
 # The ends of options that do not change the size of a model, and hardly the time of an update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
@@ -156,6 +164,16 @@ class Variant:
             raise ValueError(f"--lr {options['lr']}: give Adam a rate below 1, such as 1e-3")
         return cfg
 
+    def check_options(self) -> None:
+        """Parse the options as ``fairseq-train`` does, and check their bounds.
+
+        Raises:
+            ValueError: one is refused.
+        """
+        cfg, model = self.cfg, ARCH_MODEL_REGISTRY[self.arch]
+        if hasattr(model, "check_config"):
+            model.check_config(cfg.model)
+
     def build(self) -> tuple[FairseqTask, BaseFairseqModel]:
         """The task and the model of the options, in its initial state."""
         torch.manual_seed(1)
@@ -232,7 +250,7 @@ def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
         budget=experiment.budget,
         command=experiment.command,
     )
-    variant.cfg  # noqa: B018  parses the options
+    variant.check_options()
     return variant
 
 
@@ -251,11 +269,53 @@ def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
     sizes = size_options(arch, {**sizes, **neutral}, given)
     options = {"arch": arch, **{hyphenate(key): size for key, size in sizes.items()}, **shared}
     options |= {**chosen, "user-dir": experiment.plugin or str(user_dir().resolve())}
+    for key in find_replaced(experiment, options, own):
+        del options[key]
+    options |= choose_best_by(options)
     return {
         key: value.replace("{arch}", arch) if isinstance(value, str) else value
         for key, value in options.items()
         if value is not None
     }
+
+
+def find_replaced(experiment: Experiment, options: Options, own: Options) -> set[str]:
+    """The recipe's options of an optimizer, a schedule or a metric that another one replaces.
+
+    Args:
+        own: the options of one architecture, and tuned ones.
+    """
+    same_metric = options.get(BEST_BY) == experiment.choices.get(BEST_BY)
+    replaced = set() if same_metric else {MAXIMIZED}
+    for choice, registry in CHOICES.items():
+        then, now = experiment.choices.get(choice), options.get(choice)
+        if then and now != then:
+            configs = REGISTRIES[registry]["dataclass_registry"]
+            of_then, of_now = (
+                {hyphenate(item.name) for item in fields(configs[name])}
+                if name in configs
+                else set()
+                for name in (then, now)
+            )
+            replaced |= of_then - of_now - {"lr"}
+    return replaced & experiment.inherited.keys() & options.keys() - own.keys()
+
+
+def choose_best_by(options: Options) -> Options:
+    """The metric that chooses the best checkpoint, and its direction.
+
+    By default, trainings whose losses have label smoothing or regularisers are compared by the
+    negative log-likelihood of the validation set, which means the same for all of them.
+
+    Raises:
+        ValueError: the options contradict each other, see :func:`.check_direction`.
+    """
+    criterion = CRITERION_REGISTRY.get(options.get("criterion"), type(None))
+    default = "nll_loss" if issubclass(criterion, WITH_LIKELIHOOD) else "loss"
+    metric = str(options.get(BEST_BY) or default)
+    rising = check_direction(metric, bool(options.get(MAXIMIZED)))
+    chosen: Options = {} if metric == "loss" else {BEST_BY: metric}
+    return {**chosen, MAXIMIZED: True} if rising else chosen
 
 
 def supports(arch: str, option: str) -> bool:
@@ -267,10 +327,10 @@ def supports(arch: str, option: str) -> bool:
 
 def digest_plugin(experiment: Experiment, arch: str) -> str:
     """A digest of the plugin's Python files, if architecture, task or criterion are its own."""
-    parts = [ARCH_MODEL_REGISTRY[arch], ARCH_CONFIG_REGISTRY[arch]]
-    parts += [TASK_REGISTRY.get(experiment.task)]
+    parts = [ARCH_MODEL_REGISTRY[arch], TASK_REGISTRY.get(experiment.task)]
     parts += [CRITERION_REGISTRY.get(experiment.train.get("criterion"))]
     packages = {part.__module__.partition(".")[0] for part in parts if part}
+    packages.add(registered_by(arch))
     if experiment.plugin is None or packages <= PACKAGES:
         return ""
     folder = Path(experiment.plugin)

@@ -20,7 +20,14 @@ from fairseq_odeformers.files import check_path, fingerprints
 from odeformers.arguments import real_number
 
 from .common.checks import fold
-from .common.command import add_number, make_parser, parse_options, preparing
+from .common.command import (
+    add_columns,
+    add_number,
+    make_parser,
+    parse_options,
+    preparing,
+    split_columns,
+)
 from .common.corpus import ending_of, read_text, strip_compression
 from .common.pairs import Pair, Pairs, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
@@ -78,15 +85,15 @@ def has_header(paths: tuple[Path, Path], langs: Sequence[str]) -> bool:
 
 
 def split_pairs(
-    path: Path, langs: Sequence[str], sizes: Mapping[str, int | None], seed: int
+    path: Path, pairs: Sequence[Pair], sizes: Mapping[str, int | None], seed: int
 ) -> dict[str, list[Pair]]:
-    """The pairs of each split of a file of lines ``source<TAB>target``, drawn at random.
+    """The pairs of each split of a file, drawn at random.
 
     Args:
+        path: of the file, in messages.
         sizes: number of pairs of each split but ``train``, which has the rest; None for a tenth of
             the file.
     """
-    pairs = read_pairs(path, langs)
     share = max(1, min(HELD_OUT, len(pairs) // 10))
     sizes = {split: size or share for split, size in sizes.items()}
     keys = [[*map(fold, pair)] for pair in pairs]
@@ -118,7 +125,7 @@ def main(arguments: Sequence[str]) -> None:
         "Prepare your parallel text for fairseq-train --task translation.",
         out="data/own",
         source="folder with train, valid and test files of both languages (train.de, train.en, "
-        "...), or one table of pairs (tab-separated, or .csv); plain, .gz, .bz2 or .xz",
+        "...), or one table of pairs (tab-separated, .csv or .jsonl); plain, .gz, .bz2 or .xz",
         required=True,
     )
     for option, text in (("-s", "source"), ("-t", "target")):
@@ -134,12 +141,15 @@ def main(arguments: Sequence[str]) -> None:
         what = f"number of {split} pairs to draw from one file"
         add_number(parser, f"--{split}", None, f"{what} (default: a tenth, at most {HELD_OUT:,})")
     add_number(parser, "--seed", 1, "seed of the draw", int)
+    add_columns(parser, "source", "target")
     args = parse_options(parser, arguments)
     check_languages(parser, args.source_lang, args.target_lang)
     if not args.source.is_dir() and ending_of(args.source) in ARCHIVES:
         parser.error(f"--from {args.source}: an archive; unpack it, and give the folder")
     if args.source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide one file; the folder has a file for each set")
+    if args.source.is_dir() and args.columns:
+        parser.error("--columns: for one table; the folder has a file for each language")
     langs = args.source_lang, args.target_lang
     writer = Pairs(
         langs,
@@ -157,10 +167,12 @@ def main(arguments: Sequence[str]) -> None:
             inputs = {"raw": fingerprints(chain(*documents.values()))}
         else:
             chosen = {"valid": args.valid, "test": args.test}
-            splits = split_pairs(args.source, langs, chosen, args.seed)
+            pairs = read_pairs(args.source, langs, split_columns(args.columns))
+            splits = split_pairs(args.source, pairs, chosen, args.seed)
             read = partial(dict, splits)
             sizes = {split: len(splits[split]) for split in chosen}
             inputs = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
+            inputs |= {"columns": args.columns} if args.columns else {}
         writer.write(read, inputs, args.out, args.workers)
 
 

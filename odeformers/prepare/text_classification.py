@@ -37,12 +37,14 @@ from fairseq_odeformers.text.word_pieces import (
 
 from .common.checks import fold
 from .common.command import (
+    add_columns,
     add_number,
     add_path,
     fraction,
     make_parser,
     parse_options,
     preparing,
+    split_columns,
     step,
 )
 from .common.corpus import Corpus, Download, Files, fingerprint
@@ -105,7 +107,8 @@ AG_NEWS_FILES = [
         "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699",
     ),
 ]
-TABLES = Download("", [f"{split}.tsv|{split}.csv" for split in ("train", "valid", "test")])
+TABLE = "{0}.tsv|{0}.csv|{0}.jsonl"
+TABLES = Download("", [TABLE.format(split) for split in ("train", "valid", "test")])
 CORPORA = {
     "imdb": Corpus([IMDB], partial(read_each, read_imdb), Labels(("neg", "pos"))),
     "agnews": Corpus(
@@ -114,12 +117,13 @@ CORPORA = {
         Labels(tuple(AG_NEWS.values())),
         optional=["valid.csv"],
     ),
-    "tsv": Corpus([TABLES], read_labelled, Labels(()), optional=["valid.tsv|valid.csv"]),
+    "tsv": Corpus([TABLES], read_labelled, Labels(()), optional=[TABLE.format("valid")]),
 }
 SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "
-    "perhaps valid.tsv of lines CLASS<tab>TEXT (or .csv, CLASS,TEXT); test.tsv may have lines TEXT "
-    "alone; or one such file, to draw a test set from (default: download the published files)"
+    "perhaps valid.tsv of lines CLASS<tab>TEXT (or .csv, CLASS,TEXT; or .jsonl, one object per "
+    "line); test.tsv may have lines TEXT alone; or one such file, to draw a test set from "
+    "(default: download the published files)"
 )
 
 
@@ -208,6 +212,7 @@ def prepare(corpus: Corpus[Labels], table: Path | None, args: argparse.Namespace
         "vocab": sha256(args.vocab) if args.vocab else args.vocab_size,
         **{f"{split}_fraction": share for split, share in shares.items()},
         "strip_accents": strip_accents,
+        **({"columns": args.columns} if args.columns else {}),
     }
     step("dividing texts into word pieces", args.out / "data-bin", inputs, make)
 
@@ -231,11 +236,17 @@ def main(arguments: Sequence[str]) -> None:
         "drop accents and other marks, as BERT's uncased vocabulary needs it (implied by --vocab)"
     )
     parser.add_argument("--strip-accents", action="store_true", help=what)
+    add_columns(parser, "class", "text")
     args = parse_options(parser, arguments)
     corpus = CORPORA[args.data]
+    if args.columns:
+        if args.data != "tsv":
+            parser.error(f"--columns {args.columns}: the columns of {args.data} are known")
+        read = partial(read_labelled, columns=split_columns(args.columns))
+        corpus = replace(corpus, read=read)
     if args.source is None and not corpus.downloads[0].url:
         parser.error(f"{args.data} needs --from")
-    endings = [".tsv", ".csv", ".txt"] if args.data == "tsv" else []
+    endings = [".tsv", ".csv", ".jsonl", ".txt"] if args.data == "tsv" else []
     table = corpus.one_text(args.source, *endings)
     if table is None and args.test_fraction is not None:
         parser.error("--test-fraction divides one table; the source has a test set")

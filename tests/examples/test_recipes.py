@@ -30,7 +30,7 @@ TRANSLATION = (
 )
 SHORT = (
     "--optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-9 --lr 5e-4 --lr-scheduler fixed "
-    "--batch-size 32 --max-epoch 30 --patience 4 --best-checkpoint-metric loss "
+    "--batch-size 32 --max-epoch 30 --patience 4 --best-checkpoint-metric nll_loss "
     "--max-positions 512 --encoder-embed-dim 512"
 )
 LONG = (

@@ -5,7 +5,9 @@ import gzip
 import hashlib
 import lzma
 import os
+import re
 import secrets
+import subprocess
 from collections import deque
 from pathlib import Path
 
@@ -184,7 +186,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
         ("ab\nc\n".encode("utf-16-le"), "line 1: not UTF-8 .* iconv -f utf-16le"),
         ("äb\nc\n".encode("utf-16-le"), "line 1: not UTF-8 .* iconv -f utf-16le"),
         ("ab\n".encode("utf-32"), "line 1: not UTF-8 .* iconv -f utf-32 "),
-        ("ä\n".encode("latin1"), "line 1: not UTF-8 .* iconv -f latin1 "),
+        ("ä\n".encode("latin1"), "line 1: not UTF-8 .* iconv -f windows-1252 "),
         (b"a\rb", "carriage returns end the lines"),
     ],
 )
@@ -192,6 +194,17 @@ def test_another_encoding_is_named(content, named, tmp_path):
     (tmp_path / "text").write_bytes(content)
     with pytest.raises(ValueError, match=named):
         list(read_lines(tmp_path / "text"))
+
+
+@pytest.mark.parametrize("text", ["déjà\n", "5 €\n", "déjà\n“5 €” – it’s…\n"])
+def test_the_encoding_that_is_named_keeps_a_text_of_windows(text, tmp_path):
+    """Also if its euro signs and curly quotes come later than the line that is named."""
+    (tmp_path / "text").write_bytes(text.encode("cp1252"))
+    with pytest.raises(ValueError, match="not UTF-8") as refused:
+        list(read_lines(tmp_path / "text"))
+    command = re.search("iconv .* utf-8", str(refused.value))[0].split()
+    converted = subprocess.run([*command, tmp_path / "text"], capture_output=True, check=True)
+    assert converted.stdout.decode() == text
 
 
 def test_tables_are_whole_or_not_there(tmp_path):

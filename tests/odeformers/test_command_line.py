@@ -1,5 +1,6 @@
 """The command ``odeformers``: its listings, and errors in one line."""
 
+import io
 import os
 import re
 import runpy
@@ -51,6 +52,26 @@ def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path):
     )
     assert ended.returncode == 130
     assert ended.stderr.strip() == "odeformers: interrupted"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin1", "utf-8"])
+def test_streams_escape_what_they_cannot_print(encoding, monkeypatch, tmp_path):
+    """In results and errors; programs that a command starts print in UTF-8, as it is read."""
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    output, errors = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
+    monkeypatch.setattr(sys, "stdout", output)
+    monkeypatch.setattr(sys, "stderr", errors)
+    (tmp_path / "d\xe9j\xe0 \u4e2d").mkdir()
+    with pytest.raises(SystemExit, match="^2$"):
+        main(["report", str(tmp_path / "d\xe9j\xe0 \u4e2d")])
+    print(tmp_path / "\u4e2d")
+    for stream, expected in ((errors, "d\xe9j\xe0 \u4e2d"), (output, "\u4e2d")):
+        stream.flush()
+        printed = stream.buffer.getvalue()
+        assert expected.encode(encoding, "backslashreplace") in printed
+    code = "import sys; print(sys.stdout.encoding)"
+    child = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert child.stdout.strip() == b"utf-8"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import re
 import sys
 from pathlib import Path
@@ -144,6 +145,40 @@ def test_a_compressed_file_of_texts(predict):
     Path("text.gz").write_bytes(gzip.compress(b"2 7 5\n7 7\n"))
     found, expected = (predict("classifier.pt", "--text", name)[0] for name in ("text.gz", "text"))
     assert found == expected
+
+
+TABLES = {
+    "own.csv": ('id,text,label\n1,"2 7\n5",left\n2,7 7,right\n', []),
+    "two.csv": ("label,text\nleft,2 7 5\nright,7 7\n", []),
+    "bare.csv": ('left,"2 7\t5"\nright,7 7\n', []),
+    "one.csv": ('"2 7\r\n5"\n7 7\n', []),
+    "named.csv": ("Nr;Nachricht;Art\n1;2 7 5;a\n2;7 7;b\n", ["--column", "Nachricht"]),
+    "prepared.csv": ("Nr;Bericht;Art\n1;2 7 5;a\n2;7 7;b\n", []),
+    "own.tsv": ("left\t2 7 5\nright\t7 7\n", []),
+    "own.jsonl": ('{"id": 1, "text": "2 7\\n5"}\n{"id": 2, "text": "7 7"}\n', []),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_the_texts_that_a_preparation_reads(name, predict, caplog):
+    """By its header, --column, or the --columns of the preparation; line breaks are spaces."""
+    content, options = TABLES[name]
+    if name == "prepared.csv":
+        Path("settings.json").write_text(json.dumps({"--columns": "Art,Bericht"}))
+    Path("text").write_text("2 7 5\n7 7\n")
+    expected, _ = predict("classifier.pt", "--text", "text")
+    Path(name).write_text(content, newline="")
+    found, _ = predict("classifier.pt", "--text", name, *options)
+    assert [row[1].split() for row in found] == [row[1].split() for row in expected]
+    assert [row[2:] for row in found] == [row[2:] for row in expected]
+
+
+def test_a_text_of_a_table_is_named_by_its_line(predict, caplog):
+    """Where its row begins."""
+    WARNED.clear()
+    Path("own.csv").write_text('text\n"2\n7"\nfilm 5\n')
+    predict("classifier.pt", "--text", "own.csv")
+    assert "own.csv, line 4: the model knows 1 of the 2 symbols" in caplog.text
 
 
 def test_a_labelled_file_is_told_from_texts(predict, capsys):

@@ -1,12 +1,15 @@
 """Linear attention: Katharopoulos et al. 2020, "Transformers are RNNs" (arXiv:2006.16236)."""
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import MultiheadAttention
 from torch import Tensor
 
-from fairseq_odeformers.modules.precision import at_least_float32
+from fairseq_odeformers.models.common.answers import LayerParts
+from fairseq_odeformers.modules.basics import at_least_float32
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 SMALLEST_TOTAL = 1e-6  # where all features of a query or of the keys are rounded to 0
@@ -45,6 +48,11 @@ class LinearAttention(MultiheadAttention):
             heads = q @ (k.mT @ v)
             weights = (q @ k.mT).transpose(0, 1) if need_head_weights else None
         return self.out_proj(heads.permute(2, 0, 1, 3).flatten(2).to(query)), weights
+
+    def layer_parts(self, *, query: Tensor, **unused: object) -> Iterator[LayerParts]:
+        """The outputs of the heads for one text (T, 1, C)."""
+        q, k, v = self.features(query, None)
+        yield LayerParts((q @ (k.mT @ v))[0])
 
     def features(self, x: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         r"""Factors Q', K' and V of the attention Q' K'^T V, of states (T, B, C).

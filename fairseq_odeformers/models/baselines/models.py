@@ -16,7 +16,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifierConfig,
 )
 from fairseq_odeformers.options import option
-from fairseq_odeformers.registry import register_preset
+from fairseq_odeformers.registry import Family, register_preset
 
 from . import layers
 from .linear_attention import LinearEncoderLayer
@@ -35,7 +35,7 @@ class PreNormTransformerModel(PreNormTransformer):
     ``--embedding-dropout``, which fairseq ties to ``--dropout``, and in nothing else.
     """
 
-    family = "Transformer"
+    family = Family("Transformer", color="black")
 
 
 # --- classifiers -----------------------------------------------------------
@@ -45,7 +45,7 @@ class PreNormTransformerModel(PreNormTransformer):
 class TransformerClassifierModel(TransformerClassifier):
     """fairseq's own encoder as a classifier."""
 
-    family = "Transformer"
+    family = Family("Transformer", color="black")
 
 
 register_preset(
@@ -70,7 +70,7 @@ class ReZeroEncoder(Encoder):
 class ReZeroClassifier(ClassifierWithoutLayerNorm):
     """The Transformer with zero-initialised residual weights instead of LayerNorm."""
 
-    family = "ReZero"
+    family = Family("ReZero", color="black")
     encoder_class = ReZeroEncoder
 
 
@@ -82,7 +82,7 @@ class OrthogonalEncoder(Encoder):
 class OrthogonalClassifier(TransformerClassifier):
     """The Orthogonal Transformer of TransJect's Tables 1 and 2 (Sengupta et al. 2023)."""
 
-    family = "Orthogonal Transformer"
+    family = Family("Orthogonal Transformer", color="black")
     encoder_class = OrthogonalEncoder
     unsupported = {**TransformerClassifier.unsupported, "quant_noise_pq": NO_QUANT_NOISE}
 
@@ -95,7 +95,7 @@ class LinearEncoder(Encoder):
 class LinearClassifier(TransformerClassifier):
     """The Transformer with linear attention of TransEvolve's Table 4 (Dutta et al. 2021)."""
 
-    family = "linear attention"
+    family = Family("linear attention", color="grey")
     encoder_class = LinearEncoder
     unsupported = {
         **TransformerClassifier.unsupported,
@@ -116,7 +116,7 @@ class VanillaTransformerConfig(ParityModelConfig, TransformerClassifierConfig):
 class VanillaTransformer(ParityModel, ClassifierWithoutLayerNorm):
     """The baseline of the N-ODE Transformer (Baier-Reinio and De Sterck 2020, section 5)."""
 
-    family = "vanilla Transformer"
+    family = Family("vanilla Transformer", color="black")
     encoder_class = PlainEncoder
 
 
@@ -134,7 +134,7 @@ class PreNormLanguageModelConfig(LanguageModelConfig):
 class PreNormLanguageModel(LanguageModel):
     """fairseq's own Transformer LM, pre-norm."""
 
-    family = "Transformer"
+    family = Family("Transformer", color="black")
 
 
 # The baselines of TransJect's Table 3.
@@ -148,7 +148,7 @@ class ReZeroDecoder(Decoder):
 class ReZeroLanguageModel(LanguageModel):
     """The Transformer LM with zero-initialised residual weights instead of LayerNorm."""
 
-    family = "ReZero"
+    family = Family("ReZero", color="black")
     decoder_class = ReZeroDecoder
     unsupported = dict.fromkeys(
         ("decoder_normalize_before", "layernorm_embedding", "scale_attn", "scale_fc"),
@@ -164,6 +164,6 @@ class OrthogonalDecoder(Decoder):
 class OrthogonalLanguageModel(LanguageModel):
     """The Transformer LM with all matrices of its layers orthogonal."""
 
-    family = "Orthogonal Transformer"
+    family = Family("Orthogonal Transformer", color="black")
     decoder_class = OrthogonalDecoder
     unsupported = dict.fromkeys(("quant_noise_pq", "quant_noise_scalar"), NO_QUANT_NOISE)

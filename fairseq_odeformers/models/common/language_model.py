@@ -18,7 +18,7 @@ from torch import nn
 from fairseq_odeformers.options import option
 
 from .model import BaseModel
-from .transformer import stack_config
+from .transformer import drop_embeddings, stack_config
 
 NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers": 0}
 
@@ -57,7 +57,7 @@ class LanguageModel(BaseModel, TransformerLanguageModel):
             embeddings.embed_tokens,
             no_encoder_attn=True,
         )
-        decoder.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
+        drop_embeddings(cfg, decoder)
         return cls(decoder)
 
 

@@ -31,6 +31,7 @@ class BaseModel(DictionaryDigest):
 
     Attributes:
         unsupported: options of a base class that the model does not have, and why.
+        training_options: switches for the backward pass, which a model only evaluated leaves off.
         ffns_per_layer: the FFNs of a layer, which share the inner width of a Transformer's.
 
     Raises:
@@ -38,6 +39,7 @@ class BaseModel(DictionaryDigest):
     """
 
     unsupported: Mapping[str, str] = {}
+    training_options: tuple[str, ...] = ("checkpoint_activations",)
     ffns_per_layer = 1
 
     @classmethod

@@ -16,7 +16,7 @@ from torch import nn
 from fairseq_odeformers.options import option
 
 from .model import BaseModel
-from .transformer import stack_config
+from .transformer import drop_embeddings, stack_config
 from .transformer_options import TransformerOptions
 
 
@@ -48,8 +48,7 @@ class PreNormTransformer(BaseModel, TransformerModelBase):
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "PreNormTransformer":
         cls.check_options(cfg, task)
         model = super().build_model(stack_config(cfg), task)
-        for stack in (model.encoder, model.decoder):
-            stack.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
+        drop_embeddings(cfg, model.encoder, model.decoder)
         return model
 
     @classmethod

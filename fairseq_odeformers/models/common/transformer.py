@@ -26,21 +26,28 @@ AnySpec = TypeVar("AnySpec", bound="Spec")
 
 
 class Encoder(TransformerEncoderBase):
-    """fairseq's encoder over layers of ``layer_class``, which takes the :func:`stack_config`."""
+    """fairseq's encoder over layers of ``layer_class``.
+
+    That takes the :func:`stack_config` and, where the stack has a ``spec_class``, its spec.
+    """
 
     layer_class: Callable[..., nn.Module] = EncoderLayer
+    spec_class: "type[Spec] | None" = None
 
     def __init__(self, cfg: Config, dictionary: Dictionary, embed_tokens: nn.Module):
+        self.spec = make_spec(self.spec_class, cfg, "encoder")  # before the layers are built
         super().__init__(stack_config(cfg), dictionary, embed_tokens)
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        return wrap_layer(self.layer_class(cfg, return_fc=self.return_fc), cfg)
+        spec = filter(None, [self.spec])
+        return wrap_layer(self.layer_class(cfg, *spec, return_fc=self.return_fc), cfg)
 
 
 class Decoder(TransformerDecoderBase):
-    """fairseq's decoder over layers of ``layer_class``, which takes the :func:`stack_config`."""
+    """fairseq's decoder over layers of ``layer_class``, as :class:`Encoder`."""
 
     layer_class: Callable[..., nn.Module] = TransformerDecoderLayerBase
+    spec_class: "type[Spec] | None" = None
 
     def __init__(
         self,
@@ -49,12 +56,14 @@ class Decoder(TransformerDecoderBase):
         embed_tokens: nn.Module,
         no_encoder_attn: bool = False,
     ):
+        self.spec = make_spec(self.spec_class, cfg, "decoder")  # before the layers are built
         super().__init__(stack_config(cfg), dictionary, embed_tokens, no_encoder_attn)
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> nn.Module:
-        return wrap_layer(self.layer_class(cfg, no_encoder_attn), cfg)
+        spec = filter(None, [self.spec])
+        return wrap_layer(self.layer_class(cfg, *spec, no_encoder_attn), cfg)
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
@@ -63,6 +72,15 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     if checkpoint:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
     return fsdp_wrap(layer, min_num_params=0 if checkpoint else cfg.min_params_to_wrap)
+
+
+def drop_embeddings(cfg: Config, *stacks: Any) -> None:
+    """Give stacks that are fairseq's, or derive from it, ``--embedding-dropout``.
+
+    fairseq drops embeddings with the probability of ``--dropout``, which its layers read as well.
+    """
+    for stack in stacks:
+        stack.dropout_module.p = cfg.embedding_dropout
 
 
 def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
@@ -99,11 +117,24 @@ class Spec:
     """
 
     @classmethod
-    def from_options(cls: type[AnySpec], cfg: Mapping[str, Any], side: str) -> AnySpec:
+    def from_options(cls: type[AnySpec], cfg: Mapping[str, Any] | Config, side: str) -> AnySpec:
         """The spec of the ``encoder`` or the ``decoder``, from the options of a model.
 
         An option of the side replaces one of the same name without a side. A field without an
         option keeps its default.
         """
-        values = {**cfg, **side_options(cfg, side)}
+        options = flat_options(cfg) if isinstance(cfg, TransformerConfig) else dict(cfg)
+        values = {**options, **side_options(options, side)}
         return cls(**{f.name: values[f.name] for f in fields(cls) if f.name in values})
+
+
+def make_spec(spec_class: type[Spec] | None, cfg: Config, side: str) -> Any:
+    """The spec that the layers of a stack take beside fairseq's config; None if they take none."""
+    return None if spec_class is None else spec_class.from_options(cfg, side)
+
+
+def flat_options(cfg: TransformerConfig) -> dict[str, Any]:
+    """The options of fairseq's config, those of its sides by names such as ``encoder_layers``."""
+    sides = {side: vars(getattr(cfg, side)) for side in SIDES}
+    nested = {f"{side}_{name}": value for side in SIDES for name, value in sides[side].items()}
+    return {**vars(cfg), **nested}

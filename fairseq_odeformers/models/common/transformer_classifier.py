@@ -8,7 +8,7 @@ from omegaconf import II, DictConfig
 from fairseq_odeformers.options import option
 
 from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
-from .transformer import Encoder
+from .transformer import Encoder, drop_embeddings
 from .transformer_options import EncoderConfig
 
 
@@ -30,5 +30,5 @@ class TransformerClassifier(SequenceClassifier):
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "TransformerClassifier":
         model = super().build_model(cfg, task)
-        model.encoder.dropout_module.p = cfg.embedding_dropout  # fairseq's is --dropout
+        drop_embeddings(cfg, model.encoder)
         return model

@@ -14,4 +14,8 @@ a stack; ``maps``, weights as functions of time; ``branches``, attention and FFN
 them with their options.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("DiffEqFormer", "Tong et al.", 2025, color="wine")

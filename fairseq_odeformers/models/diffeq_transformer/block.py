@@ -1,12 +1,16 @@
 """Blocks that take all L steps of an encoder or decoder, each in place of fairseq's layers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from fairseq_odeformers.modules.incremental import IncrementalState, append
+from fairseq_odeformers.models.common.answers import AttentionMaps, LayerParts
+from fairseq_odeformers.models.common.recording import record_calls
+from fairseq_odeformers.modules.incremental import Incremental, IncrementalState, Saved, append
 from fairseq_odeformers.modules.transformer_layer import Block, key_padding_mask
 
 from .branches import FeedForward, SelfAttention, SourceAttention, visible
@@ -77,12 +81,29 @@ class DiffEqEncoderBlock(Block):
                 x = step(x, f)
         return x.transpose(0, 1)
 
+    def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
+        """Of all steps, which are taken again."""
+        attentions: list[Any] = [a for a in (self.self_attn, self.encoder_attn) if a is not None]
+        with record_calls(attentions) as calls:
+            self(*args, **kwargs)
+        for attention in attentions:
+            steps = [attention.map_of(*call.args) for call in calls if call.module is attention]
+            yield AttentionMaps(torch.stack(steps), cross=attention is self.encoder_attn)
+
+    def layer_parts(self, *args: Any, **kwargs: Any) -> Iterator[LayerParts]:
+        """The outputs of the heads in each step, for one text; the steps are taken again."""
+        with record_calls([self.self_attn]) as calls:
+            self(*args, **kwargs)
+        for call in calls:
+            q, k, v = (self.self_attn.split(x) for x in call.args[:3])
+            yield LayerParts(F.scaled_dot_product_attention(q, k, v)[0])
+
     def state_modules(self) -> Sequence[nn.Module]:
         """The modules whose outputs are the states (B, T, C) after each step."""
         return self.depths
 
 
-class DiffEqCausalBlock(FairseqIncrementalState, DiffEqEncoderBlock):
+class DiffEqCausalBlock(Incremental, DiffEqEncoderBlock):
     """All steps of a decoder without an encoder: causal self-attention and FFN.
 
     In incremental decoding, a new token adds its key and value in each step to the saved state. The
@@ -115,7 +136,7 @@ class DiffEqCausalBlock(FairseqIncrementalState, DiffEqEncoderBlock):
         """
         saved, causal = None, self_attn_mask is not None
         if incremental_state is not None:
-            saved = self.get_incremental_state(incremental_state, "saved") or {}
+            saved = self.saved(incremental_state)
             newest = self_attn_padding_mask
             newest = x.new_zeros(x.size(1), 1).bool() if newest is None else newest
             self_attn_padding_mask = append(saved, "padding", newest, dim=1)
@@ -133,23 +154,14 @@ class DiffEqCausalBlock(FairseqIncrementalState, DiffEqEncoderBlock):
 
         x = self.solve(x, slope)
         if saved is not None:
-            self.set_incremental_state(incremental_state, "saved", saved)
+            self.save(incremental_state, saved)
         return x, None, None
 
     def attend_to_source(
-        self, source: Tensor | None, padding_mask: Tensor | None, saved: dict[str, Tensor] | None
+        self, source: Tensor | None, padding_mask: Tensor | None, saved: Saved | None
     ) -> Callable[[int, Tensor], Tensor | float]:
         """What an encoder adds to the slope in a step: nothing."""
         return lambda index, x: 0.0
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> None:
-        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
-        saved = self.get_incremental_state(incremental_state, "saved")
-        if saved is not None:
-            saved = {name: tensor.index_select(0, new_order) for name, tensor in saved.items()}
-            self.set_incremental_state(incremental_state, "saved", saved)
 
 
 class DiffEqDecoderBlock(DiffEqCausalBlock):
@@ -159,7 +171,7 @@ class DiffEqDecoderBlock(DiffEqCausalBlock):
     encoder_attn: SourceAttention
 
     def attend_to_source(
-        self, source: Tensor, padding_mask: Tensor | None, saved: dict[str, Tensor] | None
+        self, source: Tensor, padding_mask: Tensor | None, saved: Saved | None
     ) -> Callable[[int, Tensor], Tensor]:
         """Attn_t(LN_t(x), E) in a step; generation projects the source once."""
         weights, source = self.encoder_attn.weights(), source.transpose(0, 1)

@@ -1,13 +1,14 @@
 """What a step adds: attention and FFN, each with a LayerNorm before, of weights at its time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
 from fairseq.utils import get_activation_fn
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout
+from fairseq_odeformers.models.common.answers import Projections
+from fairseq_odeformers.modules.basics import Dropout
 
 from .maps import TimeDependent, TimeDependentLayerNorm, TimeDependentLinear, Weights
 from .spec import BlockSpec
@@ -50,10 +51,22 @@ class Attention(Branch):
             mask: true where a query may see a key (B, 1, T or 1, S).
             causal: whether a query sees no key after its own position, where there is no mask.
         """
-        q, k, v = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in (q, k, v))
+        q, k, v = (self.split(x) for x in (q, k, v))
         p = self.attention_dropout.active_p
         out = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p, is_causal=causal)
         return out.transpose(1, 2).flatten(2)
+
+    def split(self, x: Tensor) -> Tensor:
+        """The heads (B, H, T, C/H) of x (B, T, C)."""
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def map(self, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
+        """The attention map (B, H, T, S) that :meth:`attend` applies."""
+        q, k = self.split(q), self.split(k)
+        scores = q @ k.mT * q.size(-1) ** -0.5
+        if causal:
+            mask = scores.new_ones(scores.shape[-2:]).tril().bool()
+        return (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1)
 
 
 class SelfAttention(Attention):
@@ -68,6 +81,16 @@ class SelfAttention(Attention):
         """Queries, keys and values (B, T, C) of a state (B, T, C)."""
         norm, qkv, _ = weights
         return F.linear(self.normalize(x, norm), *qkv).chunk(3, -1)
+
+    def map_of(self, q: Tensor, k: Tensor, v: Tensor, weights, mask, causal: bool) -> Tensor:
+        """The map of a call of :meth:`forward`."""
+        return self.map(q, k, mask, causal)
+
+    def projections(self) -> Iterator[Projections]:
+        """Of each step."""
+        for (qkv, _), (out, _) in zip(self.qkv_proj.made(), self.out_proj.made()):
+            q, k, v = qkv.chunk(3)
+            yield Projections.of(self.num_heads, q, k, v, out)
 
     def forward(
         self,
@@ -94,6 +117,11 @@ class SourceAttention(Attention):
     def project(self, source: Tensor, weights: tuple[Weights, ...]) -> Tensor:
         """Keys and values (B, S, 2C) of the encoder's output (B, S, C)."""
         return F.linear(source, *weights[2])
+
+    def map_of(self, x: Tensor, kv: Tensor, weights: tuple[Weights, ...], mask) -> Tensor:
+        """The map of a call of :meth:`forward`."""
+        norm, q_proj, *_ = weights
+        return self.map(F.linear(self.normalize(x, norm), *q_proj), kv.chunk(2, -1)[0], mask)
 
     def forward(
         self, x: Tensor, kv: Tensor, weights: tuple[Weights, ...], mask: Tensor | None

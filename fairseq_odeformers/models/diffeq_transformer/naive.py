@@ -10,7 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Function = Callable[[Tensor], Tensor]
+from fairseq_odeformers.models.common import naive as common
+from fairseq_odeformers.models.common.naive import Function
+
 Field = Callable[[float, Tensor], Tensor]
 
 # --- weights as functions of time ------------------------------------------
@@ -43,8 +45,7 @@ def bias(e: Tensor, b: Tensor) -> Tensor:
 
 def layer_norm(x: Tensor, e: Tensor, u: Tensor, v: Tensor, eps: float = 1e-5) -> Tensor:
     """LN_t(x): the scale is 1 + u e(t), the shift v e(t), with u and v (d, E)."""
-    x = x - x.mean(-1, keepdim=True)
-    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * (1 + u @ e) + v @ e
+    return common.layer_norm(x, 1 + u @ e, v @ e, eps)
 
 
 # --- branches, of weights at one time --------------------------------------
@@ -59,18 +60,12 @@ def attention(
 ) -> Tensor:
     """Attn_t(x): (T, d). Queries, keys and values are one weight, (d, 3d) with a bias."""
     q, k, v = (x @ qkv[0] + qkv[1]).chunk(3, -1)
-    heads = []
-    for q_head, k_head, v_head in zip(*(z.chunk(num_heads, -1) for z in (q, k, v))):
-        scores = q_head @ k_head.T / math.sqrt(q_head.size(-1))  # T, T
-        if causal:
-            scores = scores + torch.full_like(scores, -math.inf).triu(1)
-        heads.append(scores.softmax(-1) @ v_head)
-    return torch.cat(heads, -1) @ out[0] + out[1]
+    return common.multi_head_attention(q, k, v, num_heads, causal) @ out[0] + out[1]
 
 
 def feed_forward(x: Tensor, fc1: tuple[Tensor, Tensor], fc2: tuple[Tensor, Tensor]) -> Tensor:
     """FFN_t(x): (T, d)."""
-    return torch.relu(x @ fc1[0] + fc1[1]) @ fc2[0] + fc2[1]
+    return common.feed_forward(x, *fc1, *fc2)
 
 
 # --- the model -------------------------------------------------------------

@@ -15,4 +15,8 @@ encoders and the decoder; then ``models``, which registers translation, language
 classifier.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("Macaron Net", "Lu et al.", 2019, color="vermillion")

@@ -7,8 +7,10 @@ from fairseq.modules import LayerNorm
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout
+from fairseq_odeformers.modules.basics import Dropout
 from fairseq_odeformers.modules.transformer_layer import DecoderLayer, EncoderLayer, Output
+
+from .spec import LayerSpec
 
 
 class HalfStepLinear(nn.Linear):
@@ -34,24 +36,22 @@ class MacaronLayer(nn.Module):
     """
 
     # Of fairseq's layer.
-    embed_dim: int
     normalize_before: bool
     quant_noise: float
     quant_noise_block_size: int
     activation_fn: Callable[[Tensor], Tensor]
     build_fc1: Callable[[int, int, float, int], nn.Linear]
     residual_connection: Callable[[Tensor, Tensor], Tensor]
-    fc1: nn.Linear
     dropout_module: nn.Module
     activation_dropout_module: nn.Module
 
-    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
+    def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)  # attention and FFN_up
         quantization = (self.quant_noise, self.quant_noise_block_size)
-        inner_dim = self.fc1.out_features
-        self.macaron_fc1 = self.build_fc1(self.embed_dim, inner_dim, *quantization)
-        self.macaron_fc2 = self.build_fc2(inner_dim, self.embed_dim, *quantization)
-        self.macaron_layer_norm = LayerNorm(self.embed_dim, export=cfg.export)
+        width, inner = spec.embed_dim, spec.ffn_embed_dim
+        self.macaron_fc1 = self.build_fc1(width, inner, *quantization)
+        self.macaron_fc2 = self.build_fc2(inner, width, *quantization)
+        self.macaron_layer_norm = LayerNorm(width, export=cfg.export)
         # The project's dropout differs in its speed on a CPU alone.
         for name in ("dropout_module", "activation_dropout_module"):
             module = getattr(self, name)

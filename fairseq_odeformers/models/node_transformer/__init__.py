@@ -10,12 +10,16 @@ where each affine map of the FFN is A x + b + c t, and an adaptive solver takes 
 sequences need. Read ``naive`` first, the paper's equations, and ``spec``, the choices of a block.
 Then read
 
-- X' for batches: ``problem``, the problem to solve; ``layout``, states in memory; ``linear`` and
-  ``attention``, the parts of X'; ``field``, X';
-- its solution: ``runge_kutta`` and ``methods``, a step; ``controller``, its size; ``solver`` and
-  ``adjoint``, a solve and its gradients; ``failures``, what stops it; ``arclength``, the
-  regulariser, which ``criterions/regularizers.py`` adds to the loss;
+- X' for batches: ``problem``, the problem to solve, with the arclength, the regulariser that
+  ``criterions/regularizers.py`` adds to the loss; ``layout``, states in memory, and affine maps of
+  them; ``attention``; ``field``, X';
+- its solution: ``step``, a step of a method of ``modules.tableaus``, and its size; ``solver`` and
+  ``adjoint``, a solve and its gradients;
 - the Transformer: ``block``, a layer; ``stacks`` of blocks, and ``models``.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("N-ODE Transformer", "Baier-Reinio and De Sterck", 2020, color="purple")

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from torchdiffeq import odeint_adjoint
 
-from .failures import check_finite
-from .problem import Problem, Solution, VectorField
+from .problem import Problem, Solution, VectorField, check_finite
 from .solver import Adaptive, FixedGrid
 
 

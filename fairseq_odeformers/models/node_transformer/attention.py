@@ -4,14 +4,24 @@
 function of t and X of one batch.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.answers import Projections
 from fairseq_odeformers.modules.incremental import append
 
-from .layout import attend, causal_bias, features_first, padding_bias
-from .linear import Affine, TimeDependentLinear, time_column
+from .layout import (
+    Affine,
+    TimeDependentLinear,
+    attend,
+    attention_map,
+    causal_bias,
+    features_first,
+    padding_bias,
+    time_column,
+)
 from .problem import Time
 
 
@@ -63,6 +73,11 @@ class MultiheadAttention(nn.Module):
 class SelfAttention(MultiheadAttention):
     """MHSA_t(X)."""
 
+    def projections(self) -> Iterator[Projections]:
+        """The matrices, which do not depend on time."""
+        maps = (self.q, self.k, self.v, self.out)
+        yield Projections.of(self.num_heads, *(linear.weight for linear in maps))
+
     def bind(
         self, x: Tensor, padding_mask: Tensor | None, causal: bool, cache: KeyValueCache | None
     ) -> "BoundSelfAttention":
@@ -94,6 +109,11 @@ class BoundSelfAttention(NamedTuple):
     def project(self, t: Time, x: Tensor) -> tuple[Tensor, ...]:
         """Queries, keys and values (C, T, B)."""
         return self.qkv(t, x).chunk(3)
+
+    def map(self, t: Time, x: Tensor) -> Tensor:
+        """The attention map (B, H, T, T) of a whole text."""
+        q, k, _ = self.project(t, x)
+        return attention_map(q, k, self.num_heads, self.bias)
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
         q, k, v = self.project(t, x)
@@ -142,6 +162,11 @@ class BoundSourceAttention(NamedTuple):
         """Queries (C, T, B), and keys and values (C, S, B)."""
         kv = self.kv if self.kv_time is None else self.kv + self.kv_time.unsqueeze(1) * t
         return self.q(t, x), *kv.chunk(2)
+
+    def map(self, t: Time, x: Tensor) -> Tensor:
+        """The attention map (B, H, T, S)."""
+        q, k, _ = self.project(t, x)
+        return attention_map(q, k, self.num_heads, self.bias)
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
         q, k, v = self.project(t, x)

@@ -1,20 +1,22 @@
 """Blocks of the N-ODE Transformer, which stand where fairseq's Transformer layers stand."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor
 
+from fairseq_odeformers.models.common.answers import AttentionMaps
 from fairseq_odeformers.models.common.recording import Call
-from fairseq_odeformers.modules.incremental import IncrementalState
+from fairseq_odeformers.modules.incremental import Incremental, IncrementalState
+from fairseq_odeformers.modules.tableaus import FIXED_GRID
 from fairseq_odeformers.modules.transformer_layer import Block
 
-from .arclength import arclength
 from .attention import KeyValueCache
 from .field import TransformerField
 from .layout import features_first, tokens_first
-from .problem import Problem, Solution, Solver
+from .problem import Problem, Solution, Solver, arclength
+from .solver import FixedGrid
 
 
 class NodeBlock(Block):
@@ -83,14 +85,50 @@ class NodeBlock(Block):
             )
             return self.solver(problem)
 
+    def attention_maps(
+        self, x: Tensor, encoder_padding_mask: Tensor | None = None
+    ) -> Iterator[AttentionMaps]:
+        """At t = 0 and at T_F, of the states that the block starts from and ends in.
 
-class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
+        There is a map at each time; the block is solved once more.
+        """
+        return self._maps(x, self(x, encoder_padding_mask)[0], encoder_padding_mask)
+
+    def _maps(
+        self, x: Tensor, end: Tensor, padding_mask: Tensor | None, **batch: Any
+    ) -> Iterator[AttentionMaps]:
+        """The maps for X(0) and X(T_F) (T, B, C); the others are arguments of the field's bind."""
+        states = features_first(x), features_first(end)
+        f = self.field.bind(states[0], padding_mask, **batch)
+        times = 0.0, float(self.final_time)
+        ends = zip(*(f.attention_maps(t, state) for t, state in zip(times, states)))
+        for cross, maps in enumerate(ends):
+            yield AttentionMaps(torch.stack(maps), bool(cross), first=0)
+
+    def for_export(self) -> "NodeBlock":
+        """The block itself.
+
+        Raises:
+            ValueError: it takes adaptive steps, which depend on the data.
+        """
+        if not isinstance(self.solver, FixedGrid):
+            raise ValueError(
+                "adaptive steps depend on the data, as no program can; give the solver a fixed "
+                "grid, such as --model-overrides \"{'ode_method': 'rk4', 'ode_steps': 8}\" "
+                f"(or {', '.join(FIXED_GRID)})"
+            )
+        return self
+
+
+class NodeDecoderBlock(Incremental, NodeBlock):
     """Decoder block, with or without an encoder's output to attend to.
 
     Its solver has a fixed grid, so that the trajectory of a token does not depend on later tokens.
     Incremental decoding is exact: at each time a new token attends to the keys and values that the
     tokens before it had at that time. They are saved for each evaluation of the field.
     """
+
+    batch_dim = -1
 
     def forward(
         self,
@@ -116,7 +154,7 @@ class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
         Returns:
             X(T_F) (T, B, C); None in place of attention weights; and the solution.
         """
-        saved = self.get_incremental_state(incremental_state, "saved") or {}
+        saved = self.saved(incremental_state)
         solution = self.solve(
             features_first(x),
             self_attn_padding_mask,
@@ -125,17 +163,33 @@ class NodeDecoderBlock(FairseqIncrementalState, NodeBlock):
             causal=self_attn_mask is not None,
             cache=None if incremental_state is None else KeyValueCache(saved),
         )
-        self.set_incremental_state(incremental_state, "saved", saved)
+        self.save(incremental_state, saved)
         return tokens_first(solution.state).to(x), None, solution
 
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> None:
-        """Reorder the saved state as ``new_order``, an index of hypotheses, says."""
-        saved = self.get_incremental_state(incremental_state, "saved")
-        if saved is not None:
-            saved = {name: tensor.index_select(-1, new_order) for name, tensor in saved.items()}
-            self.set_incremental_state(incremental_state, "saved", saved)
+    def attention_maps(
+        self,
+        x: Tensor,
+        encoder_out: Tensor | None = None,
+        encoder_padding_mask: Tensor | None = None,
+        incremental_state: IncrementalState = None,
+        self_attn_mask: Tensor | None = None,
+        self_attn_padding_mask: Tensor | None = None,
+        **unused: bool,
+    ) -> Iterator[AttentionMaps]:
+        """As the encoder block, and the maps of the source, of a whole text."""
+        source = encoder_out, encoder_padding_mask
+        masks = {
+            "self_attn_mask": self_attn_mask,
+            "self_attn_padding_mask": self_attn_padding_mask,
+        }
+        return self._maps(
+            x,
+            self(x, *source, **masks)[0],
+            self_attn_padding_mask,
+            source=encoder_out,
+            source_padding_mask=encoder_padding_mask,
+            causal=self_attn_mask is not None,
+        )
 
 
 def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:

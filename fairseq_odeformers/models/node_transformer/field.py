@@ -4,17 +4,16 @@
 for one batch.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout
-from fairseq_odeformers.modules.precision import at_least_float32
+from fairseq_odeformers.modules.basics import Dropout, at_least_float32
 
 from .attention import KeyValueCache, SelfAttention, SourceAttention
-from .layout import layer_norm
-from .linear import Affine, TimeDependentLinear
+from .layout import Affine, TimeDependentLinear, layer_norm
 from .problem import Time, VectorField
 from .spec import BlockSpec
 
@@ -127,6 +126,14 @@ class BoundField(NamedTuple):
             slope = self.feed_forward(t, y)
         return slope if self.token_mask is None else slope * self.token_mask
 
+    def attention_maps(self, t: Time, x: Tensor) -> Iterator[Tensor]:
+        """The map (B, H, T, S) of each attention at a time and state."""
+        for sublayer in self.attentions:
+            attention: Any = sublayer.function
+            yield attention.map(t, sublayer.normalize(x))
+            attended = sublayer(t, x)
+            x = x + attended if self.skip_connection else attended
+
 
 class Sublayer(NamedTuple):
     """Attention or FFN, perhaps with LayerNorm before it and dropout after it.
@@ -141,8 +148,12 @@ class Sublayer(NamedTuple):
     norm: tuple[Tensor, ...] | None
     dropout: Tensor | None
 
+    def normalize(self, x: Tensor) -> Tensor:
+        """The input of the function."""
+        return x if self.norm is None else layer_norm(x, *self.norm)
+
     def __call__(self, t: Time, x: Tensor) -> Tensor:
-        x = self.function(t, x if self.norm is None else layer_norm(x, *self.norm))
+        x = self.function(t, self.normalize(x))
         return x if self.dropout is None else x * self.dropout
 
 

@@ -12,9 +12,9 @@ from fairseq_odeformers.models.common.language_model import DecoderOnlyConfig, D
 from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
+from fairseq_odeformers.modules.tableaus import ADAPTIVE, FIXED_GRID
 from fairseq_odeformers.options import option
 
-from .methods import ADAPTIVE, FIXED_GRID
 from .stacks import NodeTransformerCausalDecoder, NodeTransformerDecoder, NodeTransformerEncoder
 
 FORMS = ("composed", "residual")
@@ -88,6 +88,8 @@ class DecoderSolverConfig(FairseqDataclass):
 
 class CheckedOptions(BaseModel):
     """Mixin of the models, which refuses options that exclude each other."""
+
+    training_options = ("checkpoint_activations", "adjoint")
 
     @classmethod
     def check_config(cls, cfg: FieldConfig) -> None:

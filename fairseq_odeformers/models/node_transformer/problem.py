@@ -1,13 +1,26 @@
-"""Initial value problems for batches of sequences, and their solutions."""
+"""Initial value problems for batches of sequences, their solutions, and what is integrated beside.
+
+The integrand is the regulariser of the trajectories: their arclength, and derivatives of higher
+order.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+from torch.func import jvp
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Time = float | Tensor  # of the whole batch, or of each sequence (B)
 VectorField = Callable[[Time, Tensor], Tensor]  # X' (C, T, B) of t and X (C, T, B)
 Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # values (B) of t, X and X'
+
+SMALLER_RATE = "give a smaller learning rate"
+MORE_STEPS = (
+    "give more with --ode-max-steps, a larger --ode-rtol and --ode-atol, a smaller learning rate "
+    "or, to keep trajectories simple, an --arclength-weight"
+)
 
 
 class Problem(NamedTuple):
@@ -47,3 +60,53 @@ class Solution(NamedTuple):
 
 
 Solver = Callable[[Problem], Solution]
+
+
+def check_finite(problem: Problem, end: Tensor) -> None:
+    """Raise a RuntimeError if X(T_F) is not finite; compiled code has no such branch."""
+    compiled = end.device.type == "xla" or torch.compiler.is_compiling()
+    if not compiled and not end.isfinite().all():
+        raise RuntimeError(
+            f"{problem.name}, at t = {problem.final_time:g}: the state is not finite; "
+            f"{SMALLER_RATE}"
+        )
+
+
+def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
+    r"""The integrand of the regulariser, for a sequence of n tokens whose X solves X' = f(t, X).
+
+    .. math:: \frac{1}{2n} \left\| \frac{d^K X}{dt^K} \right\|_F^2
+
+    K = 1 is the paper's Eq. 6. For larger K see Kelly et al. 2020, Learning Differential Equations
+    that are Easy to Solve.
+
+    Args:
+        order: K.
+        lengths: n of each sequence (B).
+
+    Returns:
+        A function of t, X and X'.
+    """
+
+    def integrand(t: Time, x: Tensor, slope: Tensor) -> Tensor:
+        t = torch.as_tensor(t, dtype=x.dtype, device=x.device)
+        slope = derivative(f, order, t, x, slope)
+        return slope.square().sum((0, 1)) / (2 * lengths.clamp(min=1))
+
+    return integrand
+
+
+def derivative(f: VectorField, order: int, t: Tensor, x: Tensor, slope: Tensor) -> Tensor:
+    """The derivative by time of this order, at t and X, of the solution of X' = f(t, X).
+
+    Args:
+        slope: f(t, x).
+    """
+    if order == 1:
+        return slope
+
+    def lower(t: Tensor, x: Tensor) -> Tensor:
+        return derivative(f, order - 1, t, x, f(t, x))
+
+    with sdpa_kernel(SDPBackend.MATH):  # the other backends have no forward-mode derivative
+        return jvp(lower, (t, x), (torch.ones_like(t), slope))[1]

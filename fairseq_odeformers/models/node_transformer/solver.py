@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from .controller import SMALLEST_FACTOR, Controller
-from .failures import MORE_STEPS, SMALLER_RATE, check_finite
-from .methods import ADAPTIVE, FIXED_GRID
-from .problem import Problem, Solution
+from fairseq_odeformers.modules.tableaus import ADAPTIVE, FIXED_GRID
+
+from .problem import MORE_STEPS, SMALLER_RATE, Problem, Solution, check_finite
+from .step import SMALLEST_FACTOR, Controller, integral_over, take_step
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class FixedGrid:
         integral = x.new_zeros(x.size(-1))
         for index in range(self.steps):
             t = index * h
-            step = tableau.step(f, t, h, x, f(t, x))
+            step = take_step(tableau, f, t, h, x, f(t, x))
             if problem.integrand:
-                integral = integral + tableau.integral(h, step, problem.integrand)
+                integral = integral + integral_over(tableau, h, step, problem.integrand)
             x = step.end
         check_finite(problem, x)
         nfe = torch.full_like(integral, self.steps * len(tableau.weights))
@@ -160,7 +160,7 @@ class Adaptive:
         h = next_h.minimum(final - t) * running  # 0 where nothing is left to do
         self.check_step(problem, t, h, steps, running)
         size = controller.time(h, x)
-        step = tableau.step(f, controller.time(t, x), size, x, slope)
+        step = take_step(tableau, f, controller.time(t, x), size, x, slope)
         ratio = controller.error_ratio(size, step)
         finite = ratio.isfinite()
         if not finite.all():  # no gradient may go through a step that is not finite
@@ -170,7 +170,7 @@ class Adaptive:
         if accept.any():
             if problem.integrand:
                 size = controller.time(h * accept, x)
-                integral = integral + tableau.integral(size, step, problem.integrand)
+                integral = integral + integral_over(tableau, size, step, problem.integrand)
             t = torch.where(accept, torch.where(h < final - t, t + h, final), t)
             x = merge(accept, step.end, x)
             if tableau.first_same_as_last:

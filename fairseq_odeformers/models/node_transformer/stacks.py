@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.common.transformer import stack_config
+from fairseq_odeformers.modules.tableaus import FIXED_GRID
 
 from .adjoint import Adjoint
 from .block import NodeBlock, NodeDecoderBlock, summary
 from .field import TransformerField
-from .methods import FIXED_GRID
 from .problem import Solver
 from .solver import Adaptive, FixedGrid, checkpointed
 from .spec import BlockSpec

@@ -10,10 +10,14 @@ no more parameters:
 In a block of order 2, :math:`F_2 = F(y + F_1)` and :math:`y' = y + \tfrac12 (F_1 + F_2)`. Its
 coefficients b may be learned, or a gate of :math:`[F_1; F_2]`, the paper's best model.
 
-Read ``naive``, the paper's equations; in ``modules``, ``tableaus``, the numbers a and b,
-``coefficients``, how the slopes are summed, and ``runge_kutta``, the blocks over fairseq's layers;
-then ``stacks``, the encoder and the decoder, and ``models``, which registers translation, language
-model and classifier.
+Read ``naive``, the paper's equations; in ``modules``, ``tableaus``, the numbers a and b, and
+``coefficients``, how the slopes are summed; ``common/runge_kutta``, the slopes of fairseq's layers;
+``spec``, the choices of a block, and ``layer``, the block; then ``stacks``, the encoder and the
+decoder, and ``models``, which registers translation, language model and classifier.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("ODE Transformer", "Li et al.", 2022, color="orange")

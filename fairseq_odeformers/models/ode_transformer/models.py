@@ -3,31 +3,29 @@
 from dataclasses import dataclass
 from typing import Optional
 
-from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 
-from fairseq_odeformers.models.common.history import check_history
-from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
-from fairseq_odeformers.models.common.model import BaseModel
-from fairseq_odeformers.models.common.prenorm_transformer import (
-    PreNormTransformer,
-    PreNormTransformerConfig,
+from fairseq_odeformers.models.common.language_model import LanguageModel
+from fairseq_odeformers.models.common.prenorm_transformer import PreNormTransformer
+from fairseq_odeformers.models.common.runge_kutta import (
+    FieldConfig,
+    HistoryDecoder,
+    RungeKuttaClassifierConfig,
+    RungeKuttaConfig,
+    RungeKuttaLanguageModelConfig,
+    RungeKuttaModel,
 )
-from fairseq_odeformers.models.common.transformer_classifier import (
-    TransformerClassifier,
-    TransformerClassifierConfig,
-)
+from fairseq_odeformers.models.common.transformer_classifier import TransformerClassifier
 from fairseq_odeformers.modules.coefficients import COEFFICIENTS
-from fairseq_odeformers.modules.runge_kutta import FIELDS
 from fairseq_odeformers.modules.tableaus import TABLEAUS
 from fairseq_odeformers.options import option
 from fairseq_odeformers.registry import register_preset
 
-from .stacks import ODELanguageModelDecoder, ODETransformerDecoder, ODETransformerEncoder
+from .stacks import ODELanguageModelDecoder, ODETransformerEncoder
 
 
 @dataclass
-class RungeKuttaConfig(FairseqDataclass):
+class BlockConfig(FieldConfig):
     """Options of the Runge-Kutta method of a block."""
 
     rk_order: int = option(
@@ -42,12 +40,6 @@ class RungeKuttaConfig(FairseqDataclass):
         "(default: gated with --rk-order 2, else fixed)",
         choices=COEFFICIENTS,
     )
-    rk_field: str = option(
-        "textbook",
-        "slope F(y) of a layer: textbook, layer(y) - y, or released, layer(y) as in the authors' "
-        "code",
-        choices=FIELDS,
-    )
     dense_history: bool = option(
         False,
         "let each layer, of the decoder, too, read a learned combination of what all layers before "
@@ -55,7 +47,7 @@ class RungeKuttaConfig(FairseqDataclass):
     )
 
 
-class RungeKuttaModel(BaseModel):
+class ODEModel(RungeKuttaModel):
     """The base of the models, a mixin: it checks that options of the method go together."""
 
     @classmethod
@@ -67,29 +59,19 @@ class RungeKuttaModel(BaseModel):
                 f"--rk-coefficients {cfg.rk_coefficients}: a block of --rk-order {cfg.rk_order} "
                 "has fixed ones alone; give --rk-order 2, or --rk-coefficients fixed"
             )
-        if cfg.dense_history:
-            check_history(cfg)
-
-
-# --- translation -----------------------------------------------------------
 
 
 @dataclass
-class ODETransformerConfig(RungeKuttaConfig, PreNormTransformerConfig):
-    """Options of fairseq's Transformer; the defaults have the size of the paper's base model."""
-
-    attention_dropout: float = option(0.1, "dropout probability for attention weights")
-    activation_dropout: float = option(
-        0.1, "dropout probability after activation in FFN", argparse_alias="--relu-dropout"
-    )
+class ODETransformerConfig(BlockConfig, RungeKuttaConfig):
+    """Options of the translator."""
 
 
 @register_model("ode_transformer", dataclass=ODETransformerConfig)
-class ODETransformerModel(RungeKuttaModel, PreNormTransformer):
+class ODETransformerModel(ODEModel, PreNormTransformer):
     """Encoder of Runge-Kutta blocks with an ordinary pre-norm decoder."""
 
     encoder_class = ODETransformerEncoder
-    decoder_class = ODETransformerDecoder
+    decoder_class = HistoryDecoder
 
 
 # The models of the released code: F(y) is the output of a layer. Those named dense also have its
@@ -114,37 +96,25 @@ register_preset("ode_transformer", "ode_transformer_wmt_en_de_dense_big", **RK2,
 register_preset("ode_transformer", "ode_transformer_wmt_en_de_dense_big_rk4", **RK4, **BIG, **DENSE)
 
 
-# --- language model --------------------------------------------------------
-
-
 @dataclass
-class ODETransformerLanguageModelConfig(RungeKuttaConfig, LanguageModelConfig):
-    """Options of fairseq's Transformer LM, with LayerNorm before each sub-layer."""
-
-    attention_dropout: float = option(0.1, "dropout probability for attention weights")
-    activation_dropout: float = option(0.1, "dropout probability after activation in FFN")
-    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+class ODETransformerLanguageModelConfig(BlockConfig, RungeKuttaLanguageModelConfig):
+    """Options of the language model."""
 
 
 @register_model("ode_transformer_lm", dataclass=ODETransformerLanguageModelConfig)
-class ODETransformerLanguageModel(RungeKuttaModel, LanguageModel):
+class ODETransformerLanguageModel(ODEModel, LanguageModel):
     """Causal language model of Runge-Kutta blocks, for fairseq's ``language_modeling`` task."""
 
     decoder_class = ODELanguageModelDecoder
 
 
-# --- classifier ------------------------------------------------------------
-
-
 @dataclass
-class ODETransformerClassifierConfig(RungeKuttaConfig, TransformerClassifierConfig):
-    """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
-
-    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+class ODETransformerClassifierConfig(BlockConfig, RungeKuttaClassifierConfig):
+    """Options of the classifier."""
 
 
 @register_model("ode_transformer_classifier", dataclass=ODETransformerClassifierConfig)
-class ODETransformerClassifier(RungeKuttaModel, TransformerClassifier):
+class ODETransformerClassifier(ODEModel, TransformerClassifier):
     """The ODE Transformer's encoder as a classifier."""
 
     encoder_class = ODETransformerEncoder

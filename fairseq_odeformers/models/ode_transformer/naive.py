@@ -1,20 +1,16 @@
 """The ODE Transformer as its paper writes it, for reading.
 
-The equations of Li et al. (2022) as functions of tensors. Tests hold the layers against them.
-Matrices multiply rows from the right; a state is one sequence (T, d), without padding.
+The equations of Li et al. (2022) as functions of tensors, over the sub-layers of ``common.naive``.
+Tests hold the layers against them.
 
 A vector field is a function F from states to slopes. The paper's F is what a Transformer layer adds
 to its input; in its released code F is what the layer returns.
 """
 
-import math
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-Function = Callable[[Tensor], Tensor]
-SubLayer = tuple[Function, Function]
+from fairseq_odeformers.models.common.naive import Function, SubLayer
 
 # --- blocks (section 3) ----------------------------------------------------
 
@@ -81,35 +77,3 @@ def vector_field(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
 def released_vector_field(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
     """What a layer returns, its input included: F in the released code."""
     return layer(y, attention, ffn)
-
-
-# --- sub-layers ------------------------------------------------------------
-
-
-def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, num_heads: int, causal: bool) -> Tensor:
-    """Concat(head_1, ..., head_H) of softmax(Q K^T / sqrt(d / H)) V each: (T, d).
-
-    The projections of Q, K, V and of the result are the caller's.
-
-    Args:
-        q, k, v: (T, d).
-        causal: whether a query sees no key after its own position.
-    """
-    heads = []
-    for q_head, k_head, v_head in zip(*(z.chunk(num_heads, -1) for z in (q, k, v))):
-        scores = q_head @ k_head.T / math.sqrt(q_head.size(-1))  # T, T
-        if causal:
-            scores = scores + torch.full_like(scores, -math.inf).triu(1)
-        heads.append(scores.softmax(-1) @ v_head)
-    return torch.cat(heads, -1)
-
-
-def feed_forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    """relu(x W_1 + b_1) W_2 + b_2: (T, d)."""
-    return torch.relu(x @ w1 + b1) @ w2 + b2
-
-
-def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) * weight + bias, of the features of each token: (T, d)."""
-    x = x - x.mean(-1, keepdim=True)
-    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias

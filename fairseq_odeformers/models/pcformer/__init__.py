@@ -9,9 +9,13 @@ corrects by a multistep method over the history h of the layers:
     z = \sum_{i<k} w_{ki} h_i + w_{kk} \mathrm{LN}_k(P), \quad
     h_k = \mathrm{LN}'_k(F(z)), \quad y_{k+1} = \sum_{i \le k} w'_{ki} h_i
 
-Read ``naive``, the paper's equations; in ``modules``, ``runge_kutta``, the slopes F_j,
+Read ``naive``, the paper's equations; ``common/runge_kutta``, the slopes F_j; in ``modules``,
 ``coefficients``, their weights, and ``layer_history``; ``layer``, the predictor and the corrector;
 then ``stacks``, the encoder and the decoders, and ``models``, which registers them.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("PCformer", "Li et al.", 2024, color="olive")

@@ -1,15 +1,18 @@
 """Layers that predict and correct: fairseq's, each evaluated s + 1 times to pass it once."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from fairseq.models.transformer import TransformerConfig
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.runge_kutta import RungeKuttaLayer
 from fairseq_odeformers.modules.coefficients import weighted_sum
 from fairseq_odeformers.modules.layer_history import Combination, LayerHistory
-from fairseq_odeformers.modules.runge_kutta import RungeKuttaLayer
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer, Output, RepeatedDecoderLayer
+
+from .spec import LayerSpec
 
 
 class StageNorms(nn.Module):
@@ -22,22 +25,11 @@ class StageNorms(nn.Module):
 
 
 class PredictorCorrectorLayer(RungeKuttaLayer):
-    """Mixin of fairseq's Transformer layer, which becomes F of a predictor and a corrector.
+    """Mixin of fairseq's Transformer layer, which becomes F of a predictor and a corrector."""
 
-    Attributes:
-        norms: the LayerNorms that all layers of a stack share, a child of the stack. Coefficients
-            that are shared are a child of the stack, too.
-    """
-
-    norms: StageNorms
-
-    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
-        super().__init__(cfg, *args, **kwargs)
+    def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
+        super().__init__(cfg, spec, *args, **kwargs)
         self.prediction_layer_norm = LayerNorm(self.embed_dim)
-
-    def share_norms(self, norms: StageNorms) -> None:
-        """Take the LayerNorms of the stack, which stays their owner."""
-        self.__dict__["norms"] = norms
 
     def correct(
         self,
@@ -45,6 +37,8 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
         y: Tensor,
         past: Tensor,
         weight: Tensor,
+        norms: StageNorms,
+        coefficients: nn.Module,
     ) -> Tensor:
         """F(z) (T, B, C), where z = past + w_kk LN_k(P).
 
@@ -53,10 +47,12 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
             y: y_k (T, B, C).
             past: sum of w_ki h_i over i < k (T, B, C).
             weight: w_kk (1).
+            norms: the LayerNorms that all layers of a stack share.
+            coefficients: sums the slopes.
         """
-        base = self.norms.residual(y)
+        base = norms.residual(y)
         slopes = self.slopes(evaluate, y, base)
-        prediction = base + self.coefficients([n(f) for n, f in zip(self.norms.stages, slopes)])
+        prediction = base + coefficients([n(f) for n, f in zip(norms.stages, slopes)])
         z = past + weight * self.prediction_layer_norm(prediction)
         return self.slope(evaluate, len(slopes), z)
 
@@ -64,24 +60,31 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
 class PredictorCorrectorEncoderLayer(PredictorCorrectorLayer, EncoderLayer):
     """Layer of an encoder."""
 
-    def forward(
-        self, x: Tensor, encoder_padding_mask: Tensor | None, past: Tensor, weight: Tensor
-    ) -> Tensor:
+    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None, **shared: Any) -> Tensor:
         """See :meth:`correct`."""
         layer = super().forward
-        return self.correct(lambda _, y: layer(y, encoder_padding_mask), x, past, weight)
+        return self.correct(lambda _, y: layer(y, encoder_padding_mask), x, **shared)
 
 
 class PredictorCorrectorDecoderLayer(PredictorCorrectorLayer, RepeatedDecoderLayer):
     """Layer of a decoder without an encoder: causal self-attention and FFN."""
 
-    def forward(self, x: Tensor, *args, past: Tensor, weight: Tensor, **kwargs) -> Output:
+    def forward(
+        self,
+        x: Tensor,
+        *args: Any,
+        past: Tensor,
+        weight: Tensor,
+        norms: StageNorms,
+        coefficients: nn.Module,
+        **kwargs: Any,
+    ) -> Output:
         """See :meth:`correct`; without attention weights."""
 
         def evaluate(index: int, y: Tensor) -> Tensor:
             return self.evaluate(index, y, *args, **kwargs)[0]
 
-        return self.correct(evaluate, x, past, weight), None, None
+        return self.correct(evaluate, x, past, weight, norms, coefficients), None, None
 
 
 class PredictorCorrectorHistory(LayerHistory):

@@ -1,56 +1,43 @@
 """fairseq's encoder and decoder over layers that predict and correct, with their history."""
 
-from torch import nn
-
 from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths
-from fairseq_odeformers.models.common.history import keep_history
+from fairseq_odeformers.models.common.runge_kutta import RungeKuttaStack, hand_over
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
-from fairseq_odeformers.modules.transformer_layer import DecoderLayer
 
 from .layer import (
     PredictorCorrectorDecoderLayer,
     PredictorCorrectorEncoderLayer,
     PredictorCorrectorHistory,
-    PredictorCorrectorLayer,
     StageNorms,
 )
+from .spec import LayerSpec
 
 
-class PredictorCorrectorStack(nn.Module):
+class PredictorCorrectorStack(RungeKuttaStack):
     """Mixin of an encoder or decoder whose layers share LayerNorms of stages, and perhaps alpha."""
 
-    def __init__(self, cfg, *args, **kwargs):
-        super().__init__(cfg, *args, **kwargs)
-        layers = [
-            module for module in self.modules() if isinstance(module, PredictorCorrectorLayer)
-        ]
-        self.norms = StageNorms(layers[0].embed_dim, cfg.rk_order, cfg.rk_norm)
-        if not cfg.alpha_per_layer:
-            self.coefficients = ExponentialCoefficients()
-        for layer in layers:
-            layer.share_norms(self.norms)
-            if cfg.alpha_per_layer:
+    spec_class = LayerSpec
+    spec: LayerSpec
+    history_class = PredictorCorrectorHistory
+
+    def share(self, layers):
+        spec = self.spec
+        self.norms = StageNorms(spec.embed_dim, spec.rk_order, spec.rk_norm)
+        hand_over(self, ["norms"], layers)
+        if spec.alpha_per_layer:
+            for layer in layers:
                 layer.coefficients = ExponentialCoefficients()
-            else:
-                layer.share(self.coefficients)
-        keep_history(self, PredictorCorrectorHistory)
+                hand_over(layer, ["coefficients"], [layer])
+        else:
+            self.coefficients = ExponentialCoefficients()
+            hand_over(self, ["coefficients"], layers)
 
 
 class PCformerEncoder(EncoderOfDepths, PredictorCorrectorStack, Encoder):
     """fairseq's Transformer encoder over layers that predict and correct."""
 
     layer_class = PredictorCorrectorEncoderLayer
-
-
-class PCformerDecoder(DecoderOfDepths, Decoder):
-    """fairseq's Transformer decoder with a history of its layers, which are fairseq's."""
-
-    layer_class = DecoderLayer
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        keep_history(self)
 
 
 class PCformerLanguageModelDecoder(DecoderOfDepths, PredictorCorrectorStack, Decoder):

@@ -16,4 +16,8 @@ their options. An option goes from ``models`` to ``stacks``, where ``Spec.from_o
 ``common.transformer`` puts it into the spec of a block and its attention.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("TransEvolve", "Dutta et al.", 2021, color="blue", variants={"random": "sky"})

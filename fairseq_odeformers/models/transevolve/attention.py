@@ -7,8 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout, dropout
-from fairseq_odeformers.modules.linear import LinearWithoutBias
+from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias, dropout
 
 from .factored import FactoredAttention, mean_and_deviation
 from .spec import MASKED_BIAS, BlockSpec
@@ -136,6 +135,11 @@ class TimeEvolvingAttention(nn.Module):
         if backend == "factored" and not dropout_p and (parts := mean_and_deviation(bias)):
             return FactoredAttention(q, k, *parts, self.value_dim, causal)
         return FusedAttention(q, k, bias, causal, dropout_p)
+
+    def for_export(self) -> "TimeEvolvingAttention":
+        """The same by the fused form; ``auto`` chooses by the length."""
+        self.backend = "fused"
+        return self
 
     @staticmethod
     def fastest_backend(q: Tensor, k: Tensor) -> str:

@@ -1,18 +1,17 @@
 """Blocks of TransEvolve (Dutta et al. 2021, section 6)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout
-from fairseq_odeformers.modules.incremental import IncrementalState, append
-from fairseq_odeformers.modules.linear import LinearWithoutBias
+from fairseq_odeformers.models.common.answers import AttentionMaps, LayerParts, Projections
+from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias
+from fairseq_odeformers.modules.incremental import Incremental, IncrementalState, Saved, append
 from fairseq_odeformers.modules.transformer_layer import Block
 
-from .attention import TimeEvolvingAttention, merge_heads, split_heads
+from .attention import DirectAttention, TimeEvolvingAttention, merge_heads, split_heads
 from .feed_forward import FullFeedForward, RandomRotationFeedForward
 from .spec import BlockSpec
 
@@ -53,6 +52,10 @@ class TransEvolveLayer(nn.Module):
     def values(self, x: Tensor) -> Tensor:
         """LN(X), projected if there is a projection, in heads: (B, T, C) to (B, H, T, C/H)."""
         return split_heads(self.self_attn_value_proj(self.self_attn_layer_norm(x)), self.num_heads)
+
+    def layer_parts(self, x: Tensor, attended: Tensor, *unused: Tensor) -> Iterator[LayerParts]:
+        """The outputs of the heads; for the arguments see :meth:`forward`."""
+        yield LayerParts(attended[0])
 
     def forward(self, x: Tensor, attended: Tensor, attended_source: Tensor | None = None) -> Tensor:
         """X^l = FF^l(LN(H^l)) + H^l (paper, Eq. 11), with H^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).
@@ -111,12 +114,38 @@ class TransEvolveEncoderBlock(Block):
             output (T, B, C).
         """
         x = x.transpose(0, 1)
-        x0 = self.layer_norm(x) if self.normalize_before else x
+        x0 = self._scored(x)
         attend = self.self_attn.evolve(*self.self_attn.project(x0, x0, encoder_padding_mask))
         for index, layer in enumerate(self.depths):
             x = layer(x, attend(index, layer.values(x)))
         x = x if self.normalize_before else self.layer_norm(x)
         return x.transpose(0, 1)
+
+    def attention_maps(
+        self, x: Tensor, encoder_padding_mask: Tensor | None = None
+    ) -> Iterator[AttentionMaps]:
+        """A^l of all depths, by the direct form, whichever form the block takes."""
+        yield self._maps(x, encoder_padding_mask)
+
+    def _maps(self, x: Tensor, padding_mask: Tensor | None, causal: bool = False) -> AttentionMaps:
+        """The maps of the self-attention, from the block's input (T, B, C)."""
+        x0 = self._scored(x.transpose(0, 1))
+        q, k, bias = self.self_attn.project(x0, x0, padding_mask)
+        weights = DirectAttention(q, k, bias, causal).weights.movedim(2, 0)
+        return AttentionMaps(weights, bias=bias)
+
+    def projections(self) -> Iterator[Projections]:
+        """Of each depth; queries and keys are the block's, and come with the first."""
+        pairs = {"QK": (self.self_attn.q_proj.weight, self.self_attn.k_proj.weight)}
+        for layer in self.depths:
+            out = layer.self_attn_out_proj.weight
+            v = getattr(layer.self_attn_value_proj, "weight", torch.eye(len(out)).to(out))
+            yield Projections(self.num_heads, {**pairs, "OV": (out.T, v)})
+            pairs = {}
+
+    def _scored(self, x: Tensor) -> Tensor:
+        """What queries and keys are made of, from the block's input (B, T, C)."""
+        return self.layer_norm(x) if self.normalize_before else x
 
     def state_modules(self) -> list[nn.Module]:
         """The modules whose outputs are the states (B, T, C) after each layer of the block.
@@ -126,7 +155,7 @@ class TransEvolveEncoderBlock(Block):
         return [*self.depths] if self.normalize_before else [*self.depths[:-1], self.layer_norm]
 
 
-class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
+class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
     """Decoder block of depth L without an encoder: causal self-attention, which evolves (Eq. 12).
 
     In incremental decoding, a new token adds its key, the key's bias, and in each layer its value
@@ -159,8 +188,8 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
             output (T, B, C), and None twice, in place of attention weights and saved state.
         """
         x = x.transpose(0, 1)
-        saved = self.get_incremental_state(incremental_state, "saved") or {}
-        x0 = self.layer_norm(x) if self.normalize_before else x
+        saved = self.saved(incremental_state)
+        x0 = self._scored(x)
         attended_source = self._attend_source(x0, encoder_out, encoder_padding_mask, saved)
         key, bias = self.self_attn.keys(x0, self_attn_padding_mask)
         attend = self.self_attn.evolve(
@@ -172,30 +201,37 @@ class TransEvolveCausalBlock(FairseqIncrementalState, TransEvolveEncoderBlock):
         for index, layer in enumerate(self.depths):
             value = append(saved, f"value{index}", layer.values(x), dim=2)
             x = layer(x, attend(index, value), attended_source[index])
-        self.set_incremental_state(incremental_state, "saved", saved)
+        self.save(incremental_state, saved)
         x = x if self.normalize_before else self.layer_norm(x)
         return x.transpose(0, 1), None, None
+
+    def attention_maps(
+        self,
+        x: Tensor,
+        encoder_out: Tensor | None = None,
+        encoder_padding_mask: Tensor | None = None,
+        incremental_state: IncrementalState = None,
+        self_attn_mask: Tensor | None = None,
+        self_attn_padding_mask: Tensor | None = None,
+        **unused: bool,
+    ) -> Iterator[AttentionMaps]:
+        """As the encoder block, and the maps of the source, of a whole text."""
+        yield self._maps(x, self_attn_padding_mask, causal=self_attn_mask is not None)
+        if self.encoder_attn is not None and encoder_out is not None:
+            x0, source = self._scored(x.transpose(0, 1)), encoder_out.transpose(0, 1)
+            q, k, bias = self.encoder_attn.project(x0, source, encoder_padding_mask)
+            weights = DirectAttention(q, k, bias, False).weights.movedim(2, 0)
+            yield AttentionMaps(weights, cross=True, bias=bias)
 
     def _attend_source(
         self,
         x: Tensor,
         encoder_out: Tensor | None,
         padding_mask: Tensor | None,
-        saved: dict[str, Tensor],
+        saved: Saved,
     ) -> Sequence[Tensor | None]:
         """What each of the L layers adds from an encoder: nothing."""
         return [None] * len(self.depths)
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> None:
-        """Put the saved state into the order of ``new_order``, an index of hypotheses."""
-        saved = self.get_incremental_state(incremental_state, "saved")
-        if saved is not None:
-            self.set_incremental_state(incremental_state, "saved", self._reorder(saved, new_order))
-
-    def _reorder(self, saved: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
-        return {name: tensor.index_select(0, new_order) for name, tensor in saved.items()}
 
 
 class TransEvolveDecoderBlock(TransEvolveCausalBlock):
@@ -221,7 +257,7 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         x: Tensor,
         encoder_out: Tensor,
         padding_mask: Tensor | None,
-        saved: dict[str, Tensor],
+        saved: Saved,
     ) -> Sequence[Tensor]:
         """A_ed^l X_enc of every layer: L tensors (B, H, T, C/H), from (B, T, C) and (S, B, C)."""
         source = encoder_out.transpose(0, 1)
@@ -249,7 +285,8 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         values = (layer.encoder_attn_value(encoder_out) for layer in self.depths)
         return torch.stack([split_heads(value, self.num_heads) for value in values], 1)
 
-    def _reorder(self, saved: dict[str, Tensor], new_order: Tensor) -> dict[str, Tensor]:
+    def reorder(self, saved: Saved, new_order: Tensor) -> Saved:
+        """The beams of a sentence share the rows of its source."""
         rows, _ = shared_rows(new_order, saved["key"].size(0) // saved["source_key"].size(0))
         return {
             name: tensor.index_select(0, rows if name.startswith("source") else new_order)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from fairseq.utils import get_activation_fn
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.dropout import Dropout
+from fairseq_odeformers.modules.basics import Dropout
 
 from .spec import BlockSpec
 

@@ -13,4 +13,8 @@ stack the layers, and ``models.py`` registers the models. ``criterions/regulariz
 error of the eigenvalues, the reconstruction, to the loss.
 """
 
+from fairseq_odeformers.registry import Family
+
 from . import models  # noqa: F401
+
+FAMILY = Family("TransJect", "Sengupta et al.", 2023, color="green")

@@ -8,8 +8,8 @@ from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.language_model import adaptive_softmax
+from fairseq_odeformers.modules.basics import LinearWithoutBias
 from fairseq_odeformers.modules.incremental import IncrementalState
-from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthonormalEmbedding
 
 from .eigenvalues import Eigenvalues, RandomEigenvalues
@@ -89,6 +89,10 @@ class TransJectDecoder(FairseqIncrementalDecoder):
     def output_layer(self, features: Tensor, **unused: Any) -> Tensor:
         """Scores (B, T, V), or the states (B, T, C) where adaptive softmax is to compute them."""
         return features if self.adaptive_softmax else self.output_projection(features)
+
+    def layer_states(self, output: tuple[Tensor, dict[str, Any]]) -> list[Tensor]:
+        """X_0 and the output of each layer (T, B, C)."""
+        return output[1]["inner_states"]
 
     def max_positions(self) -> int:
         return self.max_target_positions

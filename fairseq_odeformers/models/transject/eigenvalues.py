@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.basics import at_least_float32
 from fairseq_odeformers.modules.incremental import IncrementalState
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
-from fairseq_odeformers.modules.precision import at_least_float32
 
 from .token_statistics import TokenStatistics
 

@@ -68,6 +68,10 @@ class TransJectEncoder(FairseqEncoder):
             "statistics": statistics,
         }
 
+    def layer_states(self, output: dict[str, Any]) -> list[Tensor]:
+        """X_0 and the output of each layer (T, B, C)."""
+        return output["encoder_states"]
+
     def max_positions(self) -> int:
         return self.max_source_positions
 

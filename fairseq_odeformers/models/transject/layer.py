@@ -1,15 +1,16 @@
 """A layer of TransJect: the mixture of experts, then the FFN (paper, sections 3.3 and 3.4)."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_odeformers.models.common.answers import LayerParts
+from fairseq_odeformers.modules.basics import LinearWithoutBias
 from fairseq_odeformers.modules.incremental import IncrementalState
-from fairseq_odeformers.modules.linear import LinearWithoutBias
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 
 from .spec import LayerSpec
@@ -73,6 +74,17 @@ class MixtureOfExperts(nn.Module):
         if self.matrices_first(x, sigma):  # products of matrices (B or 1, C, C)
             return [F.elu_(x @ (u_e * sigma @ v_e)) for u_e, v_e in zip(u, v)]
         return [F.elu_((x @ u_e * sigma) @ v_e) for u_e, v_e in zip(u, v)]
+
+    def layer_parts(
+        self, x: Tensor, sigma: Tensor, step: Tensor, *unused: Any
+    ) -> Iterator[LayerParts]:
+        """X_e and lambda of one text; for the arguments see :meth:`forward`."""
+        changes = self.changes(x, sigma)
+        states = torch.stack([x + step * change for change in changes])[:, 0]
+        if self.gate is None:
+            yield LayerParts(states, states.new_ones(1))
+        else:
+            yield LayerParts(states, self.weights(x, changes, step)[0, :, 0, 0])
 
     @staticmethod
     def matrices_first(x: Tensor, sigma: Tensor) -> bool:
@@ -139,6 +151,10 @@ class TransJectLayer(nn.Module):
     def alpha(self) -> Tensor:
         """The weight alpha (1) of the residual connections, below 1."""
         return RESIDUAL_GATES[self.spec.residual_gate](self.residual_weight)
+
+    def residual_weights(self) -> Tensor:
+        """alpha, for analysis."""
+        return self.alpha()
 
     def step(self) -> Tensor:
         """alpha / L (1)."""

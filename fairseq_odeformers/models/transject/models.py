@@ -65,6 +65,11 @@ class TransJect(SequenceClassifier):
     embedding_class = OrthonormalEmbedding
     regularizer_weights = REGULARIZER_WEIGHTS
 
+    @staticmethod
+    def activation_bound(layers: int) -> float:
+        """The largest factor by which the layers can stretch a distance (Theorem 2)."""
+        return (1 + 3 / layers) ** (2 * layers)
+
     @classmethod
     def embedding_dim(cls, cfg: TransJectConfig) -> int:
         return cfg.encoder_embed_dim // 2

@@ -8,13 +8,12 @@ token itself.
 from collections.abc import Callable, Iterable
 
 import torch
-from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.incremental import IncrementalState
+from fairseq_odeformers.modules.incremental import Incremental, IncrementalState
 
 
-class TokenStatistics(FairseqIncrementalState, nn.Module):
+class TokenStatistics(Incremental, nn.Module):
     """A sum or a maximum over tokens. A module has one instance for each that it computes.
 
     In the causal form an incremental state keeps the value of the last token, and the tokens of the
@@ -50,17 +49,7 @@ class TokenStatistics(FairseqIncrementalState, nn.Module):
         """The statistic of each prefix, from the prefixes of this call and the tokens before it."""
         if incremental_state is None:
             return prefixes
-        saved = self.get_incremental_state(incremental_state, "prefix")
-        if saved is not None:
+        if saved := self.saved(incremental_state):
             prefixes = combine(prefixes, saved["last"])
-        self.set_incremental_state(incremental_state, "prefix", {"last": prefixes[..., -1:, :]})
+        self.save(incremental_state, {"last": prefixes[..., -1:, :]})
         return prefixes
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> None:
-        """Reorder the sequences of a batch, as beam search does."""
-        saved = self.get_incremental_state(incremental_state, "prefix")
-        if saved is not None:
-            saved = {"last": saved["last"].index_select(0, new_order)}
-            self.set_incremental_state(incremental_state, "prefix", saved)

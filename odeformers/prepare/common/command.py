@@ -31,7 +31,17 @@ logger = logging.getLogger(__name__)
 
 SETTINGS = "settings.json"  # the options that a folder was prepared with
 SILENCE = 30  # seconds between lines of progress where there is no terminal
-SPREADSHEETS = (".xlsx", ".xls", ".ods")
+# By the ending of a file that is no text: what it is, and how to save it.
+FORMATS = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as text, a table as .csv"),
+    **dict.fromkeys(
+        (".parquet", ".feather", ".arrow"),
+        "a table in columns; save it as .jsonl: pandas.read_parquet(PATH).to_json('table.jsonl', "
+        "orient='records', lines=True)",
+    ),
+    ".json": "JSON; save it with one object per line, as .jsonl: pandas.read_json(PATH).to_json("
+    "'table.jsonl', orient='records', lines=True)",
+}
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
 
 Item = TypeVar("Item")
@@ -88,6 +98,29 @@ def add_path(parser: argparse._ActionsContainer, option: str, help: str, **setti
     parser.add_argument(option, metavar="PATH", type=existing_path, help=help, **settings)
 
 
+def add_columns(parser: argparse.ArgumentParser, first: str, second: str) -> None:
+    """Add an option for the two columns of a table."""
+    parser.add_argument(
+        "--columns",
+        metavar=f"{first},{second}".upper(),
+        type=two_columns,
+        help=f"columns of {first} and {second} in a table, by their names in its header or their "
+        "numbers from 1 (default: by usual names)",
+    )
+
+
+def two_columns(text: str) -> str:
+    """The type of an option that names two columns of a table."""
+    if len(names := split_columns(text)) != 2 or not all(names):
+        raise argparse.ArgumentTypeError(f"{text}: give two names or numbers, such as label,text")
+    return text
+
+
+def split_columns(text: str | None) -> list[str]:
+    """The names or numbers of ``--columns``."""
+    return [name.strip() for name in text.split(",")] if text else []
+
+
 def existing_path(text: str) -> Path:
     """The type of an option that names a file or folder, which may be read more than once."""
     path = Path(text)
@@ -111,8 +144,8 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
     check_path(args.out, "--out", ":,")
     if args.source:
         check_regular(args.source)
-        if args.source.suffix.lower() in SPREADSHEETS:
-            parser.error(f"--from {args.source}: a spreadsheet; save it as text, a table as .csv")
+        if fault := FORMATS.get(args.source.suffix.lower()):
+            parser.error(f"--from {args.source}: {fault}")
     return args
 
 

@@ -167,8 +167,11 @@ class Corpus(Generic[Writer]):
 
 
 def match(path: str, patterns: Sequence[str]) -> str | None:
-    """The name of a file by the first of the patterns that it matches."""
-    plain = Path(strip_compression(path))
+    """The name of a file by the first of the patterns that it matches.
+
+    Archives of Windows may have backslashes between folders.
+    """
+    plain = Path(strip_compression(path).replace("\\", "/"))
     pattern = next((pattern for pattern in patterns if fits(plain, pattern)), None)
     return pattern and "/".join(plain.parts[-len(Path(pattern).parts) :])
 

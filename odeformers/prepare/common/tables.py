@@ -1,17 +1,19 @@
 """Your tables of labelled texts or of pairs: the name of a file says how it is read.
 
 Cells of a ``.csv`` may be quoted, and have commas between them, or the semicolons or tabs that its
-first line has. Cells of other tables have tabs between them, and their quotation marks are text.
-What can be read in two ways is refused.
+first line has. Each line of a ``.jsonl`` is an object whose fields are cells. Cells of other tables
+have tabs between them, and their quotation marks are text. What can be read in two ways is refused.
 """
 
 import csv
+import json
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from typing import Any
 from unicodedata import normalize
 
 from fairseq_odeformers.data.classification import is_class_name
@@ -45,6 +47,7 @@ LANGUAGES = {  # their names in headers, by their codes
 BESIDE = {"text", "sentence", "language"}  # in the name of a column, such as "source text"
 KEYS = {"id", "idx", "index"}  # what a test set without classes may have besides
 
+JSON = ".jsonl"
 SEPARATORS = {"commas": ",", "semicolons": ";", "tabs": "\t"}
 QUOTED = re.compile(r'"(?:[^"\\]|""|\\.)*"')  # a cell whose own quotation marks are marked
 
@@ -55,8 +58,11 @@ def read_plain(path: Path) -> Iterator[Numbered]:
         yield number, line.split("\t")
 
 
-def read_labelled(files: Files) -> dict[str, list[Text]]:
+def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[Text]]:
     """The texts of each split, from one table each: ``train``, ``test`` and perhaps ``valid``.
+
+    Args:
+        columns: names or numbers of the columns of classes and texts; see :func:`choose_columns`.
 
     Raises:
         ValueError: a split has two tables; see :func:`read_texts`.
@@ -65,27 +71,32 @@ def read_labelled(files: Files) -> dict[str, list[Text]]:
     for name, path in files.items():
         split = name.partition(".")[0]
         if tables.setdefault(split, path) != path:
-            raise ValueError(f"{path.parent} has {split}.csv and {split}.tsv; keep one")
-    train = read_texts(tables.pop("train"))
+            given = " and ".join(sorted(each.name for each in (tables[split], path)))
+            raise ValueError(f"{path.parent} has {given}; keep one")
+    train = read_texts(tables.pop("train"), columns=columns)
     classes = {label for label, text in train if not is_blank(text)}
-    return {"train": train, **{name: read_texts(path, classes) for name, path in tables.items()}}
+    others = {name: read_texts(path, classes, columns) for name, path in tables.items()}
+    return {"train": train, **others}
 
 
-def read_texts(path: Path, classes: Collection[str | None] = ()) -> list[Text]:
-    """The classes and texts of a table; ``test.tsv`` and ``test.csv`` may have texts alone.
+def read_texts(
+    path: Path, classes: Collection[str | None] = (), columns: Sequence[str] = ()
+) -> list[Text]:
+    """The classes and texts of a table; the one called ``test`` may have texts alone.
 
     Args:
         classes: of the training texts, which others may have as well; none if these are they.
+        columns: see :func:`read_labelled`.
 
     Raises:
         ValueError: a row has no such class; or the first training text is the only one of its
-            class, as a header would be.
+            class, as a header would be; or classes and texts seem to be swapped.
     """
     rows, names = split_rows(path), {"class": CLASS, "text": TEXT}
-    if strip_compression(path.name) in ("test.tsv", "test.csv") and has_texts_alone(rows):
-        return [(None, text) for _, [text] in choose_columns(path, rows, {"text": TEXT})]
+    if Path(strip_compression(path.name)).stem == "test" and has_texts_alone(rows, columns):
+        return [(None, text) for _, text in choose_texts(path, rows, columns[1:])]
     texts: list[Text] = []
-    for number, (name, text) in choose_columns(path, rows, names):
+    for number, (name, text) in choose_columns(path, rows, names, columns):
         place, label = f"{path}, line {number}", normalize("NFC", name.strip())
         if not is_class_name(label) or QUOTED.fullmatch(label):
             raise ValueError(f"{place}: no class can be called {label[:40]!r}")
@@ -97,6 +108,8 @@ def read_texts(path: Path, classes: Collection[str | None] = ()) -> list[Text]:
             )
         texts.append((label, text))
     has_header = len(texts) < len(rows)
+    if not classes:
+        check_order(path, texts)
     first = texts[0][0]
     if not (classes or has_header) and [label for label, _ in texts].count(first) == 1:
         raise ValueError(
@@ -106,19 +119,80 @@ def read_texts(path: Path, classes: Collection[str | None] = ()) -> list[Text]:
     return texts
 
 
-def has_texts_alone(rows: Sequence[Numbered]) -> bool:
-    """Whether a table has one column, or a header that names texts and their numbers alone."""
+def check_order(path: Path, texts: Sequence[Text]) -> None:
+    """Check that the columns of classes and texts are not swapped.
+
+    Raises:
+        ValueError: most texts have a class of their own, and few texts differ.
+    """
+    classes, different = len({label for label, _ in texts}), len({text for _, text in texts})
+    if classes > max(2 * different, len(texts) / 2):
+        raise ValueError(
+            f"{path}: {classes:,} classes of {different:,} different texts: the columns seem to be "
+            "swapped; give --columns CLASS,TEXT, their names or numbers"
+        )
+
+
+def has_texts_alone(rows: Sequence[Numbered], columns: Sequence[str] = ()) -> bool:
+    """Whether a table has one column, or a header that names texts and their numbers alone.
+
+    Args:
+        columns: of classes and of texts; a header may have the second without the first.
+    """
+    if columns and columns[1] in rows[0][1]:
+        return columns[0] not in rows[0][1]
     header = [find_words(cell) for cell in rows[0][1]]
     return all(len(cells) == 1 for _, cells in rows) or all(w <= {*TEXT, *KEYS} for w in header)
 
 
-def read_pairs(path: Path, langs: Sequence[str]) -> list[tuple[str, str]]:
+def choose_texts(
+    path: Path, rows: Sequence[Numbered], column: Sequence[str] = ()
+) -> list[tuple[int, str]]:
+    """The texts of a table, without classes, and the numbers of their rows' first lines.
+
+    Args:
+        column: name or number of their column, if it is given. Otherwise it is the only one, the
+            one that a header calls so, or the second of two, as in a table with classes.
+    """
+    number, header = rows[0]
+    place, names = f"{path}, line {number}", {"text": TEXT}
+    if not (column or find_columns(place, header, names) or len(header) == 1):
+        if ending_of(path) == JSON or len(header) > 2:
+            known = list_few([cell[:40] for cell in header])
+            raise ValueError(
+                f"{place}: which of the columns {known} has the texts? Give --column, its name or "
+                "number"
+            )
+        names = {"class": CLASS, **names}
+    chosen = choose_columns(path, rows, names, column)
+    return [(number, cells[-1]) for number, cells in chosen]
+
+
+def read_column(path: Path, column: str = "", usual: str = "") -> list[tuple[int, str]]:
+    """The texts of a table to classify; see :func:`choose_texts`. Tabs in cells become spaces.
+
+    Args:
+        usual: name or number of the column in the training texts, which this table may lack.
+    """
+    rows = split_rows(path)
+    numbers = map(str, range(1, 1 + len(rows[0][1])))
+    column = column or (usual if usual in {*rows[0][1], *numbers} else "")
+    chosen = choose_texts(path, rows, [column] if column else [])
+    return [(number, text.replace("\t", " ")) for number, text in chosen]
+
+
+def read_pairs(
+    path: Path, langs: Sequence[str], columns: Sequence[str] = ()
+) -> list[tuple[str, str]]:
     """The rows of a table of sentences and their translations, in this order.
+
+    Args:
+        columns: names or numbers of both columns; see :func:`choose_columns`.
 
     Raises:
         ValueError: the file is empty, or a row does not have these columns.
     """
-    rows = choose_columns(path, split_rows(path), name_sides(langs))
+    rows = choose_columns(path, split_rows(path), name_sides(langs), columns)
     return [(source, target) for _, (source, target) in rows]
 
 
@@ -152,30 +226,47 @@ def find_columns(place: str, cells: Sequence[str], names: Names) -> list[int]:
     if places and not (len(places) == len({*places}) and all(len(each) == 1 for each in found)):
         raise ValueError(
             f"{place}: the header {', '.join(cells)[:80]} does not tell the columns apart; call "
-            f"them {' and '.join(names)}, or put such a header above this line"
+            f"them {' and '.join(names)}, put such a header above this line, or give --columns"
         )
     return places
 
 
 def show_row(path: Path, *cells: str) -> str:
     """How a table's row is to be written, for messages."""
+    if ending_of(path) == JSON:
+        return json.dumps(dict.fromkeys(cells, "..."))
     return ("," if ending_of(path) == ".csv" else "<tab>").join(cells)
 
 
-def choose_columns(path: Path, rows: Sequence[Numbered], names: Names) -> list[Numbered]:
+def choose_columns(
+    path: Path, rows: Sequence[Numbered], names: Names, chosen: Sequence[str] = ()
+) -> list[Numbered]:
     """The cells of the columns *names* in each row below the header.
 
     Without a header, rows have these columns alone, in their order.
+
+    Args:
+        chosen: the columns that the user has named, as the header does or by their numbers from 1;
+            numbers alone also choose from a table without a header.
 
     Raises:
         ValueError: the header is unclear, or a row has too few or too many cells.
     """
     number, header = rows[0]
-    if columns := find_columns(f"{path}, line {number}", header, names):
-        logger.info(f"{path}, line {number} is a header: {', '.join(header)}")
+    place = f"{path}, line {number}"
+    if chosen:
+        columns = place_columns(place, header, chosen)
+        has_header = ending_of(path) == JSON or not {*chosen}.isdisjoint(map(str.strip, header))
+    else:
+        columns = find_columns(place, header, names)
+        has_header = bool(columns)
+    if has_header:
+        logger.info(f"{place} is a header: {', '.join(header)}")
         rows = rows[1:]
     else:
         logger.info(f"{path} has no header; its first row is {' | '.join(header)[:80]}")
+    if not columns:
+        check_width(path, rows, names)
         header, columns = list(names), [*range(len(names))]
     if not rows:
         raise ValueError(f"{path} has no rows below its header")
@@ -189,6 +280,43 @@ def choose_columns(path: Path, rows: Sequence[Numbered], names: Names) -> list[N
     return [(number, [cells[column] for column in columns]) for number, cells in rows]
 
 
+def place_columns(place: str, header: Sequence[str], chosen: Sequence[str]) -> list[int]:
+    """The places of columns that a user has named by names or numbers.
+
+    Raises:
+        ValueError: there is no such column, or a column is chosen twice.
+    """
+    numbers = {str(number): number - 1 for number in range(1, len(header) + 1)}
+    places = {cell.strip(): at for at, cell in reversed([*enumerate(header)])}
+    for name in chosen:
+        if name not in {*places, *numbers}:
+            known = list_few([cell[:40] for cell in header])
+            raise ValueError(
+                f"{place}: there is no column {name}; --columns takes names of the header, "
+                f"{known}, or numbers from 1 to {len(header)}"
+            )
+    found = [places[name] if name in places else numbers[name] for name in chosen]
+    if len({*found}) < len(found):
+        raise ValueError(f"{place}: --columns {','.join(chosen)}: give two columns")
+    return found
+
+
+def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
+    """Check that rows without a header that is known have the columns *names* alone.
+
+    Raises:
+        ValueError: the table has other columns; the message names the option that chooses.
+    """
+    number, first = rows[0]
+    same = [len(cells) for _, cells in rows].count(len(first)) > len(rows) / 2
+    if ending_of(path) == JSON or len(first) > len(names) and same:
+        raise ValueError(
+            f"{path}, line {number}: which of the columns {list_few([c[:40] for c in first])} are "
+            f"{' and '.join(names)}? Give --columns {','.join(names).upper()}, their names or "
+            "numbers"
+        )
+
+
 def split_rows(path: Path) -> list[Numbered]:
     """The cells of each row, but for blank rows and columns at the ends of the table.
 
@@ -198,6 +326,8 @@ def split_rows(path: Path) -> list[Numbered]:
         ValueError: the file is empty, or its quotes or separators are unclear.
     """
     lines = [line.replace("\r", " ") for line in read_text(path)]
+    if ending_of(path) == JSON:
+        return read_objects(path, lines)
     if ending_of(path) == ".csv":
         declared = re.fullmatch(r'"?sep=(.)"?\W*', lines[0]) if lines else None  # Excel knows it
         separator = declared[1] if declared else find_separator(path, lines)
@@ -214,6 +344,52 @@ def split_rows(path: Path) -> list[Numbered]:
     ends = (end for _, cells in rows for end, cell in enumerate(cells, 1) if cell.strip())
     width = max(chain([2], ends))
     return [(n, [cell.replace("\n", " ") for cell in cells[:width]]) for n, cells in rows]
+
+
+def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
+    """The fields of the object in each line, below a header with their names.
+
+    Fields of an object in an object are fields as well, as in ``{"translation": {"de": ...}}``.
+
+    Raises:
+        ValueError: a line is no such object, or has other fields than the first.
+    """
+    rows: list[Numbered] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{place}: no JSON ({error}); give one object per line") from error
+        if not isinstance(content, dict):
+            raise ValueError(f'{place}: no object; give one per line, {{"FIELD": ...}}')
+        fields: dict[str, str] = {}
+        for name, value in content.items():
+            inner = value if isinstance(value, dict) else {name: value}
+            fields |= {key: to_cell(each) for key, each in inner.items()}
+        if not rows:
+            rows.append((number, [*fields]))
+        names = rows[0][1]
+        if {*fields} != {*names}:
+            differing = list_few(sorted({*fields} ^ {*names}))
+            raise ValueError(
+                f"{place}: other fields than in line {rows[0][0]} ({differing}); give each object "
+                "the same"
+            )
+        rows.append((number, [fields[name] for name in names]))
+    if not rows:
+        raise ValueError(f"{path} is empty")
+    return rows
+
+
+def to_cell(value: Any) -> str:
+    """The text of a field; null is none, and line breaks are spaces."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return re.sub(r"\r\n|[\r\n]", " ", text)
 
 
 def find_separator(path: Path, lines: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from fairseq.criterions.sentence_prediction import (
     SentencePredictionCriterion,
 )
 from fairseq.logging import metrics
+from helpers import OLD
 from sklearn.metrics import f1_score
 from torch import nn
 
@@ -17,7 +18,7 @@ from fairseq_odeformers.criterions.sequence_classification import (
     SequenceClassificationConfig,
     SequenceClassificationCriterion,
 )
-from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.data.classification import macro_f1, make_dictionary
 
 CLASSES = ["bad", "so-so", "good"]
 TASK = SimpleNamespace(label_dictionary=make_dictionary(CLASSES), cfg=None)
@@ -74,6 +75,19 @@ def test_label_smoothing():
     assert torch.allclose(loss, 0.8 * target + 0.2 * losses.mean(1).sum())
 
 
+def test_the_likelihood_that_is_logged_has_no_smoothing_and_no_regularizer():
+    """In training and validation; so it means the same for all values of these options."""
+    sample = make_sample(20)
+    expected = -sample["net_input"]["scores"].log_softmax(1).gather(1, sample["target"]).sum()
+    for training in (True, False):
+        model = Model(arclength=torch.ones(20)).train(training)
+        criterion = make_criterion(label_smoothing=0.2, arclength_weight=3.0)
+        _, _, logged = criterion(model, sample)
+        assert torch.allclose(logged["nll_loss"], expected)
+        assert not torch.allclose(logged["cross_entropy"], expected)
+        assert not torch.allclose(logged["loss"], logged["cross_entropy"])
+
+
 def test_logged_values():
     """Bits, and percentages equal to scikit-learn's, over batches and devices summed in any way."""
     model, criterion = Model().eval(), make_criterion()
@@ -85,7 +99,8 @@ def test_logged_values():
     each = f1_score(target, predicted, average=None)
     values = reduced(outputs)
     bits = nn.functional.cross_entropy(scores, target).item() / math.log(2)
-    assert values["loss"] == values["cross_entropy"] == pytest.approx(bits, abs=1e-3)
+    assert values["loss"] == values["cross_entropy"] == values["nll_loss"]
+    assert values["loss"] == pytest.approx(bits, abs=1e-3)
     accuracy = (predicted == target).float().mean().item()
     assert values["accuracy"] == pytest.approx(100 * accuracy, abs=0.01)
     for name, expected in zip(CLASSES, each):
@@ -98,7 +113,8 @@ def test_logged_values():
             SequenceClassificationCriterion.reduce_metrics([output])
     assert meters.get_smoothed_values() == pytest.approx(values, abs=1e-3)
     _, _, output = criterion(Model().train(), samples[0])
-    assert set(reduced([output])) == {"loss", "cross_entropy", "accuracy"}  # no F1 in training
+    names = {"loss", "cross_entropy", "nll_loss", "accuracy"}  # no F1 in training
+    assert set(reduced([output])) == names
 
 
 def test_classes_of_a_task_that_has_no_names_are_numbers():
@@ -172,3 +188,38 @@ def test_refused_options(options, message):
     del sample["target"]
     with pytest.raises(ValueError, match="no labels"):
         make_criterion()(model, sample)
+
+
+@pytest.mark.parametrize(
+    "targets, predictions",
+    [
+        ([0, 0, 2, 2], [0, 0, 2, 2]),  # no text of class 1
+        ([0, 0, 2, 2], [0, 1, 2, 2]),  # class 1 is only predicted
+        ([0, 1, 2, 2], [2, 2, 2, 2]),  # one class for all
+    ],
+)
+def test_f1_is_a_mean_over_the_classes_of_the_training(targets, predictions):
+    """scikit-learn's, in the log of a training and for predictions of the same texts."""
+    scores = nn.functional.one_hot(torch.tensor(predictions), 3).float()
+    sample = {"net_input": {"scores": scores}, "target": torch.tensor(targets), "ntokens": 4}
+    logged = reduced([make_criterion()(Model().eval(), sample)[2]])
+    settings = {"labels": range(3), "average": "macro", "zero_division": 0}
+    expected = 100 * f1_score(targets, predictions, **settings)
+    assert macro_f1(targets, predictions, range(3)) == pytest.approx(expected)
+    assert logged["macro_f1"] == pytest.approx(expected, abs=0.005)
+
+
+@pytest.mark.skipif(OLD, reason="fairseq 0.12.2 reports no correlations")
+def test_the_correlation_of_equal_predictions_is_zero():
+    """A validation without NaN; other correlations are scipy's."""
+
+    def report(predictions):
+        output = {"nsentences": 3, "sample_size": 3, "ntokens": 9, "loss": 1.0}
+        output |= {"pred": predictions, "targ": [0.1, 0.5, 0.2], "report_pearson_and_spearman": 1}
+        with metrics.aggregate(new_root=True) as meters:
+            SentencePredictionCriterion.reduce_metrics([output])
+        return meters.get_smoothed_values()
+
+    names = ("pearson", "spearman", "pearson_and_spearman")
+    assert [report([0.3, 0.3, 0.3])[name] for name in names] == [0, 0, 0]
+    assert report([0.1, 0.3, 0.2])["spearman"] == 100

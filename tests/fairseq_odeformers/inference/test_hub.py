@@ -31,6 +31,16 @@ def set_of(name):
     return kind if kind in ("pairs", "pixels") else "words"
 
 
+class Frame:
+    """A table as that of pandas: iteration yields the names of its columns."""
+
+    def __init__(self, **columns):
+        self.columns = [*columns]
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
 @pytest.fixture(scope="module")
 def loaded(data, tmp_path_factory):
     """Returns what a loader makes of a checkpoint; it is loaded once."""
@@ -325,7 +335,30 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
             lambda m: m.translate("1", sampling="x"),
             "sampling 'x': ",
         ),
+        (
+            load_translator,
+            "transevolve",
+            lambda m: m.translate("1", sampling=True, sampling_topk=100_000),
+            "sampling_topk 100000: .* 24 symbols",
+        ),
+        (
+            load_language_model,
+            "transject_lm",
+            lambda m: m.sample("1", sampling=True, sampling_topp=1.5),
+            "sampling_topp 1.5: ",
+        ),
         (load_translator, "transevolve", lambda m: m.translate({"1"}), "a sequence of texts"),
+        *(
+            (load, name, partial(use, texts=texts), r"such as texts\['text'\]")
+            for texts in ({"text": ["1"], "label": ["2"]}, Frame(text=["1"], label=["2"]))
+            for load, name, use in (
+                (load_classifier, "transject", lambda m, texts: m.classify(texts)),
+                (load_classifier, "transject", lambda m, texts: m.classify([texts])),
+                (load_translator, "transevolve", lambda m, texts: m.translate(texts)),
+                (load_language_model, "transject_lm", lambda m, texts: m.score(texts)),
+                (load_language_model, "transject_lm", lambda m, texts: m.sample(texts)),
+            )
+        ),
         (load_translator, "transevolve", lambda m: m.generate("1"), "translate and sample take"),
         (load_translator, "transevolve", lambda m: m.score("1"), "only language models score"),
         (load_language_model, "transject_lm", lambda m: m.sample(None), "^None: give a text or"),

@@ -18,7 +18,9 @@ REFUSED = {
     "predict words --path classifier.pt --output made": {
         "--text absent --path cut.pt": "--text absent: no such file; give",
         "--text words": "--text words: a folder; give a file",
-        "--text labels.csv": "--text labels.csv: a table; save the column",
+        "--text labels.csv": "labels.csv, line 1: which columns a, b, c texts? --column",
+        "--text labels.csv --column 9": "labels.csv, line 1: no column 9",
+        "--text tab --column 2": "--column 2: a table",
         "--text tab": "tab, line 2",
         "--text cr": "cr, line 2",
         "--split valid": "label/valid",
@@ -53,6 +55,7 @@ REFUSED = {
     "translate words --path classifier.pt": {
         "--text absent": "--text absent: no such file; give",
         "--output words": "--output: words: is a folder; give a file",
+        "--text labels.csv": "--text labels.csv: a table; save the column",
     },
     "predict tab --path classifier.pt": {"": "data tab: no such folder; give data-bin"},
     "translate words --path numbers.pt --text tab": {"": "numbers.pt --regression-target STS-B"},
@@ -124,7 +127,7 @@ def write_files(folder):
     write_data(folder)
     write_splits(folder, test=4)
     Path("bare").mkdir()
-    Path("labels.csv").touch()
+    Path("labels.csv").write_text("a,b,c\n")
     for name, classes in (("two", "01"), ("turned", "210")):
         shutil.copytree("words", name)
         make_dictionary(classes).save(f"{name}/label/dict.txt")

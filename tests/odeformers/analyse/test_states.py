@@ -16,7 +16,7 @@ from odeformers.analyse.measures import over_texts, summarize
 from odeformers.analyse.result import markdown
 from odeformers.analyse.states import correlations, draw_texts, follow, measure
 from odeformers.analyse.text_states import text_states
-from odeformers.plots import ARCHITECTURES
+from odeformers.plots import COLORS
 
 PAD, EOS = 1, 2
 WORDS = make_dictionary([f"word{n}" for n in range(46)])
@@ -124,7 +124,7 @@ def test_tokens_have_no_colours_of_architectures():
     rows = [{**row, "layer": layer, "tokens": pair} for layer in (0, 1) for pair in pairs]
     for axes in figures.distances({"distances": rows}).axes:
         colors = {to_hex(line.get_color()) for line in axes.lines}
-        assert len(colors) == len(pairs) and not colors & {*ARCHITECTURES.values()}
+        assert len(colors) == len(pairs) and not colors & {*COLORS}
 
 
 @pytest.mark.parametrize("accuracies", [[0.5] * 3, [None] * 3, [0.1, math.nan, 0.3]])

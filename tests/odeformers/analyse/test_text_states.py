@@ -86,8 +86,9 @@ def test_heads_joined_are_the_attention(arch):
 def test_heads_of_each_step_joined_are_the_attention():
     model = make(STEPS)
     attention = model.encoder.layers[0].self_attn
+    heads = text_states(model, text()).parts
     with record_calls([attention]) as calls:
-        heads = text_states(model, text()).parts
+        model.encoder(text().unsqueeze(0), None)
     assert len(heads) == len(calls) == depth(model)
     for head, call, (weight, bias) in zip(heads, calls, attention.out_proj.made()):
         assert torch.allclose(F.linear(merge_heads(head), weight, bias), call.output[0], atol=1e-6)

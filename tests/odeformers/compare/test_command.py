@@ -81,7 +81,7 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkey
     main([str(word) for word in line])
     printed = capfd.readouterr().out
     assert not (tmp_path / "runs").exists()
-    assert "\n3 of 3 runs are left, 1 at a time: about 0:00:0" in printed
+    assert "\n4 of 4 runs are left, 1 at a time: about 0:00:0" in printed
     tuning, others = printed.split("# Then with the best candidate")
     assert tuning.count("fairseq-train") == 2 and "fairseq-generate" not in tuning
     assert others.count("fairseq-train") == others.count("fairseq-generate") == 2

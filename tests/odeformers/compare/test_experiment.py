@@ -182,6 +182,10 @@ def test_test_sets_are_the_ones_of_the_recipe_or_of_the_data(tmp_path):
     texts = {split: str(plain / f"{split}.en") for split in ("test.2017-06", "test2016")}
     assert find() == {"test": None, **texts}
     assert find(["valid"]) == {"valid": None} and find([]) == {}
+    (
+        data / "test3.en-de.en.idx"
+    ).touch()  # data prepared for the other direction, which fairseq reads
+    assert find() == {"test": None, **texts, "test3": None}
 
 
 @pytest.mark.parametrize(

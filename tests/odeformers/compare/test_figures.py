@@ -1,11 +1,13 @@
 """Pictures of a comparison, by what their axes show."""
 
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
 
 from odeformers.compare.figures import choose_time_unit, draw_learning_curves, draw_quality
 from odeformers.compare.results import Curve, Row, write_curve
+from odeformers.compare.statistics import error_of_share
 
 
 def curve(losses, metric, best):
@@ -102,3 +104,40 @@ def test_bars_are_over_seeds_where_there_are_three(count, half):
     (segment,) = bar.get_segments()
     assert (segment[1, 1] - segment[0, 1]) / 2 == pytest.approx(half, abs=1e-3)
     assert ("seeds" if count == 3 else "texts") in axes.figure.get_suptitle().split("over")[1]
+
+
+def test_the_axis_of_losses_has_the_lowest(tmp_path):
+    """Though the metric chooses a checkpoint of a higher one."""
+    losses, shares = [2.0, 0.58, 0.9, 0.95, 1.0, 1.1], [50.0, 60.0, 70.0, 80.0, 90.0, 89.0]
+    rows = [training(tmp_path, curve(losses, shares, 4), "accuracy")]
+    for axes in draw_learning_curves(rows, "bits").axes[:2]:
+        assert axes.get_ylim()[0] < 0.58 < 1.0 < axes.get_ylim()[1] < 2
+
+
+def test_equal_values_fill_no_axis(tmp_path):
+    """It spans a tenth of them, as an axis of scores does."""
+    shares = [18.67, 18.67, 18.68]
+    rows = [training(tmp_path, curve([2.0, 1.5, 1.0], shares, 2), "accuracy")]
+    bottom, top = draw_learning_curves(rows, "bits").axes[2].get_ylim()
+    assert top - bottom == pytest.approx(1.868) and (top + bottom) / 2 == pytest.approx(18.675)
+
+
+@pytest.mark.parametrize("validations, line", [(1, "None"), (2, "-")])
+def test_the_legend_shows_what_is_drawn(validations, line, tmp_path):
+    """Of one validation that is a marker: a line of one point is none."""
+    losses = [2.0, 1.0][:validations]
+    rows = [replace(training(tmp_path, curve(losses, losses, 0), "loss"), architecture="pcformer")]
+    (handle,) = draw_learning_curves(rows, "bits").legends[0].legend_handles
+    assert handle.get_linestyle() == line
+    assert (handle.get_marker() not in ("", "None")) == (validations == 1)
+
+
+def test_markers_at_100_are_whole_and_have_an_interval():
+    """The axis ends there."""
+    error = error_of_share(1.0, 120)
+    figure = draw_quality({"a": [score(100.0)], "b": [score(90.0)]}, {"a": error, "b": 1.0})
+    (axes,) = figure.axes
+    assert axes.get_ylim()[1] == 100
+    assert not any(line.get_clip_on() for line in axes.lines if line.get_label() in ("a", "b"))
+    (segment,) = axes.containers[0][2][0].get_segments()
+    assert segment[1, 1] - segment[0, 1] == pytest.approx(2 * error) and error > 1

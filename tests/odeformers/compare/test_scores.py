@@ -225,12 +225,12 @@ def test_a_tokenizer_may_be_chosen(tmp_path):
 
 
 def test_classes(tmp_path):
-    """Seven of ten right, of one class: F1 of 2 * 7 / 17, and 0 of the class that is not there."""
+    """Seven of ten right, of one class: F1 of 2 * 7 / 17, and 0 of the other, as in the log."""
     rows = [f"{n}\ta\t{'a' if n < 7 else 'b'}\t0.{n}\t0.5\n" for n in range(10)]
     path = tmp_path / "test.tsv"
     path.write_text(HEADER + "".join(rows))
     found = score_classes(path)
-    assert found.values == pytest.approx({"accuracy": 70, "macro-F1": 100 * 14 / 17})
+    assert found.values == pytest.approx({"accuracy": 70, "macro-F1": 100 * 7 / 17})
     assert found.predictions.probability == pytest.approx([n / 10 for n in range(10)])
     assert found.predictions.source[3] == "example 3"
 

@@ -1,8 +1,7 @@
 """Statistics whose values are known."""
 
-import math
-
 import pytest
+from scipy.stats import binomtest
 
 from odeformers.compare.results import Row, read_comparison
 from odeformers.compare.statistics import (
@@ -82,7 +81,8 @@ def test_classes_are_compared_by_mcnemars_exact_test(tmp_path, better, p):
     found = compute_statistics(table)
     assert found.p_values == {"b": {1: pytest.approx(p)}}
     share = 0.4 + better / 10
-    assert found.errors["b"] == pytest.approx(196 * math.sqrt(share * (1 - share) / 10))
+    low, high = binomtest(round(10 * share), 10).proportion_ci(method="wilson")
+    assert found.errors["b"] == pytest.approx(50 * (high - low))
 
 
 def test_p_values_are_of_their_model_and_seed(tmp_path):

@@ -1,10 +1,13 @@
-"""The seconds that a training logs of its updates, on the clock and of the CPU."""
+"""``fairseq-train`` as a run starts it, and the seconds that it logs."""
 
 import json
 import re
+import subprocess
 
-from make_checkpoints import training_line
-from script_helpers import module
+from make_checkpoints import training_line, write_data, write_splits
+from script_helpers import IN_MAIN_THREAD, module
+
+from odeformers.commands import log_stats, python_command
 
 SLEEP, UPDATES = 0.5, 3
 SLEEPY = f"""
@@ -21,6 +24,20 @@ class Sleepy(SequenceClassificationCriterion):
         time.sleep({SLEEP})
         return super().forward(model, sample, reduce)
 """
+
+
+def test_the_log_of_a_training_has_its_statistics(tmp_path):
+    """Of each epoch and validation, in lines that a report reads; with the CPU's seconds."""
+    write_data(tmp_path)
+    write_splits(tmp_path, train=8)
+    options = [*training_line("transformer_classifier"), *IN_MAIN_THREAD, "--max-epoch", "1"]
+    options = [option for option in options if option != "--disable-validation"]
+    words = python_command(["fairseq-train", *options, "--log-format", "json"])
+    ended = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    lines = ended.stdout.decode().splitlines()
+    for kind, name in (("train", "train_cpu"), ("valid", "valid_loss")):
+        (found,) = [stats for line in lines if (stats := log_stats(line, kind))]
+        assert float(found[name]) >= 0
 
 
 def test_an_update_that_sleeps_takes_time_but_none_of_the_cpu(training_data, tmp_path):

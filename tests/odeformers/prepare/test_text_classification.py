@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -302,6 +303,58 @@ def test_a_table_says_how_it_is_written(files, prepare, tmp_path, vocab):
         assert load(prepare.out / "data-bin", split) == expected * 8
 
 
+def objects(examples, label="label", text="text"):
+    """JSON lines, with a field that is neither text nor class."""
+    rows = [{"id": n, label: a, text: b} for n, (a, b) in enumerate(examples)]
+    return [json.dumps(row, ensure_ascii=bool(n % 2)) for n, row in enumerate(rows)]
+
+
+ROWS = CELLS * 8
+CHOSEN = {
+    "names": (
+        "csv",
+        ["Nr;Datum;Nachricht;Kategorie"]
+        + ['1;2.3.;"{}";{}'.format(b.replace('"', '""'), a) for a, b in ROWS],
+        "Kategorie,Nachricht",
+    ),
+    "numbers": ("tsv", [f"{n}\t{b}\tx\t{a}" for n, (a, b) in enumerate(ROWS)], "4,2"),
+    "objects": ("jsonl", objects(ROWS), None),
+    "fields": ("jsonl", objects(ROWS, "Kategorie", "Nachricht"), "Kategorie,Nachricht"),
+}
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_columns_are_chosen_by_name_or_number(case, prepare, tmp_path, vocab):
+    """The data are those of a plain table."""
+    name, rows, columns = CHOSEN[case]
+    files = {
+        name: rows,
+        "txt": [f"{a}\t{b}" for a, b in ROWS],
+    }
+    found = []
+    for ending, lines in files.items():
+        source = write(tmp_path / case, {f"own.{ending}": lines}) / f"own.{ending}"
+        chosen = ["--columns", columns] if columns and lines is rows else []
+        prepare(f"{LINE} tsv", source, "--vocab", vocab, *chosen, out=tmp_path / f"{case}.{ending}")
+        splits = ("train", "valid", "test")
+        found.append([load(tmp_path / f"{case}.{ending}/data-bin", split) for split in splits])
+    assert found[0] == found[1] and len(found[0][0]) > 20
+
+
+@pytest.mark.parametrize(
+    "columns, named",
+    [
+        ("a", "--columns: a: give two"),
+        ("label,x", "no column x"),
+        ("1,1", "give two columns"),
+        ("7,1", "no column 7"),
+    ],
+)
+def test_columns_that_are_not_there_are_named(columns, named, prepare, tmp_path, vocab):
+    source = write(tmp_path / "table", {"own.csv": table("label", "text")}) / "own.csv"
+    prepare.refuses(named, f"{LINE} tsv", source, "--vocab", vocab, "--columns", columns)
+
+
 @pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz"])
 def test_one_table_is_divided(name, prepare, tmp_path, vocab):
     """Each text is in one set, a share of each class is held out, and no text that is repeated."""
@@ -349,6 +402,19 @@ def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
         ("own.csv", ["a,b", "b,a"] * 2, "--test-fraction 0.1: of 4 training texts"),
         ("own.csv", [], "own.csv is empty"),
         ("own.xlsx", ["a,b"], "--from .*own.xlsx: a spreadsheet; save it as text, a table as .csv"),
+        ("own.parquet", ["PAR1"], "--from .*own.parquet: a table in columns; save it as .jsonl"),
+        ("own.json", ["[{}]"], "--from .*own.json: JSON; save it with one object per line"),
+        ("own.jsonl", ['{"a": 1}', "x"], "own.jsonl, line 2: no JSON"),
+        ("own.jsonl", ['["a"]'], "own.jsonl, line 1: no object"),
+        ("own.jsonl", ['{"text": "a"}', '{"txt": "a"}'], "line 2: other fields .* .text, txt."),
+        ("own.jsonl", ['{"Nr": 1, "b": "c"}'], "which of the columns Nr, b are class and text"),
+        ("own.csv", ["Nr;b;Text;d"], "own.csv, line 1: .* call them .* or give --columns"),
+        ("own.csv", ["Nr;a;b;c"] * 9, "which of the columns Nr, a, b, c are class and text"),
+        (
+            "own.tsv",
+            [f"A text of its own, {n}\tclass {n % 4}" for n in range(80)],
+            "own.tsv: 80 classes of 4 different texts: the columns seem to be swapped",
+        ),
         ("train.csv", ["a,b"], "--from .*train.csv: give its folder"),
     ],
 )
@@ -394,7 +460,7 @@ def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
         (
             "tsv",
             ["1\tcalm\tx", "2\twild\ty"],
-            "line 1: expected 2 columns, class<tab>text, found 3",
+            "line 1: which of the columns 1, calm, x are class and text. Give --columns",
         ),
         (
             "tsv",
@@ -482,7 +548,7 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         (
             "tsv",
             {"test.tsv": ["no\tx", "no\t\udce4"]},
-            "test.tsv, line 2: not UTF-8 .* with iconv -f latin1",
+            "test.tsv, line 2: not UTF-8 .* with iconv -f windows-1252",
         ),
         ("tsv", {"train.tsv": []}, "train.tsv is empty"),
         ("tsv", {"train.tsv": ["no\tx", "<s>\ty"]}, "train.tsv, line 2: .* '<s>'"),
@@ -501,7 +567,7 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         (
             "tsv",
             {"train.tsv": None},
-            "table has no train.tsv or train.csv; give a folder or archive",
+            "table has no train.tsv or train.csv or train.jsonl; give a folder or archive",
         ),
         ("imdb", {}, r"test/neg/\S*, test/pos/\S*, train/neg/\S*, train/pos/"),
         ("agnews", {"test.csv": ['"5","a","b"']}, "test.csv, line 1: expected class"),

@@ -10,6 +10,7 @@ from helpers import assert_same_gradients, sub_layers
 
 from fairseq_odeformers.models.macaron import naive
 from fairseq_odeformers.models.macaron.layer import MacaronDecoderLayer, MacaronEncoderLayer
+from fairseq_odeformers.models.macaron.spec import LayerSpec
 
 C, H, INNER = 8, 2, 12
 
@@ -22,7 +23,7 @@ def make_layer(cls, normalize_before, **options):
     cfg = TransformerConfig(
         encoder=EncDecBaseConfig(**sizes), decoder=DecoderConfig(**sizes), dropout=0.0, **options
     )
-    layer = cls(cfg)
+    layer = cls(cfg, LayerSpec(C, INNER))
     for parameter in layer.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return layer
@@ -30,7 +31,7 @@ def make_layer(cls, normalize_before, **options):
 
 def formula(layer, x, source=None):
     """The layer by the paper's equations, from and to (T, C); a decoder's if it has a source."""
-    ffn, attention = sub_layers(naive, H)
+    ffn, attention = sub_layers(H)
     down = ffn(layer.macaron_fc1, layer.macaron_fc2, layer.macaron_layer_norm)
     up = ffn(layer.fc1, layer.fc2, layer.final_layer_norm)
     own = layer.self_attn, layer.self_attn_layer_norm

@@ -9,8 +9,12 @@ from helpers import assert_same_gradients, layer_norm
 from fairseq_odeformers.models.node_transformer import layout, naive
 from fairseq_odeformers.models.node_transformer.block import NodeBlock
 from fairseq_odeformers.models.node_transformer.field import TransformerField
-from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
-from fairseq_odeformers.models.node_transformer.linear import Affine, TimeDependentLinear
+from fairseq_odeformers.models.node_transformer.layout import (
+    Affine,
+    TimeDependentLinear,
+    features_first,
+    tokens_first,
+)
 from fairseq_odeformers.models.node_transformer.solver import Adaptive
 from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 

@@ -9,9 +9,9 @@ from torch.func import functional_call
 from torchdiffeq import odeint
 
 from fairseq_odeformers.models.node_transformer.adjoint import Adjoint
-from fairseq_odeformers.models.node_transformer.methods import ADAPTIVE, FIXED_GRID
 from fairseq_odeformers.models.node_transformer.problem import Problem
 from fairseq_odeformers.models.node_transformer.solver import Adaptive, FixedGrid
+from fairseq_odeformers.modules.tableaus import ADAPTIVE, FIXED_GRID
 
 C, T, B = 4, 5, 3
 

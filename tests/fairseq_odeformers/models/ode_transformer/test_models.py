@@ -4,9 +4,10 @@ import copy
 
 import pytest
 import torch
-from helpers import make_any, source_batch
+from helpers import call, make_any, source_batch
 
-from fairseq_odeformers.modules.runge_kutta import RungeKuttaLayer
+from fairseq_odeformers.models.common.recording import record_calls
+from fairseq_odeformers.models.common.runge_kutta import RungeKuttaLayer
 
 ARCHS = {"ode_transformer": "encoder", "ode_transformer_classifier": "encoder"}
 ARCHS["ode_transformer_lm"] = "decoder"
@@ -25,7 +26,10 @@ def test_one_gate_serves_all_blocks(arch, side):
         blocks = [module for module in each.modules() if isinstance(module, RungeKuttaLayer)]
         stack = getattr(each, side)
         assert len(blocks) == len(stack.layers)
-        assert all(block.coefficients is stack.coefficients for block in blocks)
+        with record_calls(blocks) as calls:
+            each(**call(each, *source_batch()[:1] * 2))
+        assert len(calls) == len(blocks)
+        assert all(each.kwargs["coefficients"] is stack.coefficients for each in calls)
 
 
 @every

@@ -9,6 +9,7 @@ from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecB
 from helpers import assert_same_gradients, sub_layers
 from torch import nn
 
+from fairseq_odeformers.models.common.runge_kutta import hand_over
 from fairseq_odeformers.models.ode_transformer import naive as ode
 from fairseq_odeformers.models.pcformer import naive
 from fairseq_odeformers.models.pcformer.layer import (
@@ -17,6 +18,7 @@ from fairseq_odeformers.models.pcformer.layer import (
     PredictorCorrectorHistory,
     StageNorms,
 )
+from fairseq_odeformers.models.pcformer.spec import LayerSpec
 from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
 
 C, H, INNER, L = 8, 2, 12, 3
@@ -28,15 +30,13 @@ def make_history(cls, order, field, rk_norm):
     cfg = TransformerConfig(
         encoder=EncDecBaseConfig(**sizes), decoder=DecoderConfig(**sizes), dropout=0.0
     )
-    cfg.rk_order, cfg.rk_field = order, field
+    spec = LayerSpec(C, rk_order=order, rk_field=field)
     without_encoder = [True] * (cls is PredictorCorrectorDecoderLayer)
     history = PredictorCorrectorHistory(
-        nn.ModuleList(cls(cfg, *without_encoder) for _ in range(L)), C
+        nn.ModuleList(cls(cfg, spec, *without_encoder) for _ in range(L)), C
     )
     history.norms, history.coefficients = StageNorms(C, order, rk_norm), ExponentialCoefficients()
-    for layer in history.depths:
-        layer.share_norms(history.norms)
-        layer.share(history.coefficients)
+    hand_over(history, ["norms", "coefficients"], history.depths)
     for parameter in history.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.2)
     return history
@@ -44,7 +44,7 @@ def make_history(cls, order, field, rk_norm):
 
 def formula(history, x, order, field, causal):
     """The layers by the paper's equations, from and to (T, C)."""
-    make_ffn, make_attention = sub_layers(ode, H)
+    make_ffn, make_attention = sub_layers(H)
     states, y = [x], x
     for index, layer in enumerate(history.depths):
         parts = (

@@ -29,6 +29,7 @@ PRODUCTS = [
     *("averaged.pt", "averaged.test.tsv"),
     *("checkpoint_best.pt", "checkpoint_best.test.tsv", "train.log"),
 ]
+MADE_OF_PRODUCTS = ["averaged.test.csv", "checkpoint_best.test.csv", "curve.csv"]
 
 
 @pytest.fixture
@@ -256,3 +257,35 @@ def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):
     }
     assert scores(out) == scores(finished / "runs")
     assert re.search("against scripted_base", (out / "report.md").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "name", ["results.csv", *(f"scripted_poor-seed1/{name}" for name in MADE_OF_PRODUCTS)]
+)
+def test_a_report_makes_a_file_anew_that_somebody_has_removed(again, name):
+    """Its page, and the file, are as before."""
+    page, kept = (again.out / "report.md").read_bytes(), (again.out / name).read_bytes()
+    (again.out / name).unlink()
+    run("report", again.out)
+    assert (again.out / "report.md").read_bytes() == page
+    assert (again.out / name).read_bytes() == kept
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "csv"])
+def test_outputs_that_somebody_has_removed_are_predicted_anew(again, suffix):
+    """By compare, as report says where it needs them."""
+    told = scores(again.out)
+    paths = [again.out / f"scripted_poor-seed1/averaged.test.{name}" for name in ("tsv", suffix)]
+    for path in paths:
+        path.unlink(missing_ok=True)
+    if suffix == "csv":
+        message = refuse("report", again.out)
+        assert str(paths[1]) in message and "repeat the command odeformers compare" in message
+    again(*BOTH, *SHORT)
+    assert scores(again.out) == told and all(path.exists() for path in paths)
+
+
+def test_a_report_leaves_out_runs_that_somebody_has_removed(again):
+    shutil.rmtree(again.out / "scripted_poor-seed1")
+    run("report", again.out)
+    assert [*scores(again.out)] == ["scripted_base", "always 0"]

@@ -38,6 +38,15 @@ def test_files_are_found_wherever_they_are(kind, prepare, tmp_path):
     assert contents(prepare.out / "data-bin") == contents(tmp_path / "other" / "data-bin")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_backslashes_are_between_folders(kind, prepare, tmp_path):
+    """As archives that were made on Windows have them, unpacked or not."""
+    files = {name.replace("/", "\\"): text for name, text in PACKED.items()}
+    prepare("lm", write_source(kind, tmp_path, files))
+    prepare("lm", write_folder(tmp_path / "plain", TEXTS), out=tmp_path / "other")
+    assert contents(prepare.out / "data-bin") == contents(tmp_path / "other" / "data-bin")
+
+
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("size", [0, 100, 10_000])
 def test_a_cut_off_archive_is_an_error_that_names_it(kind, size, prepare, tmp_path):

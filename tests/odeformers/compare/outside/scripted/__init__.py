@@ -47,6 +47,7 @@ SCRIPTS = {
     "peak": ((50, 85, 40, 30), (3.0, 30.0, 3.0, 3.0), 7),  # the best, but for its last, and loss
     "steady": ((50, 55, 62, 70), (1.0, 0.9, 0.8, 0.7), 7),
     "late": ((50, 60, 70, 110), (1.0, 1.0, 1.0, 3.0), 7),  # its loss falls to the end
+    "tied": ((70, 70, 70, 70), (6.0, 1.0, 3.0, 9.0), 7),  # the loss falls once, then rises
     "idle": ((-1, -1, -1, -1), (0.1, 0.1, 0.2, 0.3), 7),  # always the first class
 }
 

@@ -1,9 +1,9 @@
-"""Dropout that does not hold up training on a CPU."""
+"""Dropout, linear maps and precision, where torch's own fall short."""
 
 import torch
 import torch.nn.functional as F
 from fairseq.modules import FairseqDropout
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
@@ -31,3 +31,21 @@ class Dropout(FairseqDropout):
     def active_p(self) -> float:
         """p where the module drops, which is in training or as fairseq is asked to; else 0."""
         return self.p if self.training or self.apply_during_inference else 0.0
+
+
+class LinearWithoutBias(nn.Linear):
+    """x W^T.
+
+    torch's own, without a bias, still lists one that is None, and fairseq's trainer takes all such
+    entries of a model for one shared parameter and reports each.
+    """
+
+    def __init__(self, in_features: int, out_features: int):
+        super().__init__(in_features, out_features, bias=False)
+        del self.bias
+        self.bias = None
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """x in float32 if it is in half precision, else unchanged."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

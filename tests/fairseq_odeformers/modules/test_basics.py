@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fairseq_odeformers.modules.dropout import Dropout, dropout
+from fairseq_odeformers.modules.basics import Dropout, dropout
 
 
 @pytest.mark.parametrize("p", [0.0, 0.1, 0.3, 0.5, 1.0])

@@ -3,7 +3,7 @@
 import pytest
 from fairseq.data import data_utils
 
-from fairseq_odeformers.data.language_pair import language_pair
+from fairseq_odeformers.data.binarised import language_pair
 
 
 def write(folder, source, target, *others):

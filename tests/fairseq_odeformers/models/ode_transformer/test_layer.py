@@ -8,9 +8,14 @@ from fairseq.models.transformer import TransformerConfig
 from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecBaseConfig
 from helpers import assert_same_gradients, sub_layers
 
+from fairseq_odeformers.models.common.runge_kutta import hand_over
 from fairseq_odeformers.models.ode_transformer import naive
+from fairseq_odeformers.models.ode_transformer.layer import (
+    RungeKuttaDecoderLayer,
+    RungeKuttaEncoderLayer,
+)
+from fairseq_odeformers.models.ode_transformer.spec import BlockSpec
 from fairseq_odeformers.modules.coefficients import make_coefficients
-from fairseq_odeformers.modules.runge_kutta import RungeKuttaDecoderLayer, RungeKuttaEncoderLayer
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
 C, H, INNER = 8, 2, 12
@@ -23,17 +28,18 @@ def make_layer(cls, order, form="fixed", field="textbook"):
     cfg = TransformerConfig(
         encoder=EncDecBaseConfig(**sizes), decoder=DecoderConfig(**sizes), dropout=0.0
     )
-    cfg.rk_order, cfg.rk_field = order, field
-    layer = cls(cfg, *[True] * (cls is RungeKuttaDecoderLayer))  # without an encoder
-    layer.share(make_coefficients(order, form, C))
-    for parameter in [*layer.parameters(), *layer.coefficients.parameters()]:
+    spec = BlockSpec(C, rk_order=order, rk_field=field)
+    layer = cls(cfg, spec, *[True] * (cls is RungeKuttaDecoderLayer))  # without an encoder
+    layer.coefficients = make_coefficients(order, form, C)
+    hand_over(layer, ["coefficients"], [layer])
+    for parameter in layer.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return layer
 
 
 def formula(layer, x, form, causal):
     """The block by the paper's equations, from and to (T, C)."""
-    ffn, attention = sub_layers(naive, H)
+    ffn, attention = sub_layers(H)
     parts = (
         attention(layer.self_attn, layer.self_attn_layer_norm, causal=causal),
         ffn(layer.fc1, layer.fc2, layer.final_layer_norm),
@@ -64,7 +70,7 @@ def test_block_equals_the_formula(float64, cls, order, form, field):
         ours, _, _ = layer(x, self_attn_mask=torch.full((5, 5), -math.inf).triu(1))
     else:
         ours = layer(x, None)
-    inputs = [x, *layer.parameters(), *layer.coefficients.parameters()]
+    inputs = [x, *layer.parameters()]
     theirs = formula(layer, x[:, 0], form, causal)
     assert_same_gradients(ours[:, 0], theirs, inputs, 1e-6 if causal else 1e-9)
 
@@ -102,7 +108,7 @@ def test_error_falls_with_the_order(float64, order):
 def test_released_slopes_multiply_the_state(float64, order, form):
     """A layer that adds nothing: a block grows by the Taylor polynomial of e, but for gamma."""
     layer = make_layer(RungeKuttaEncoderLayer, order, form, field="released")
-    for parameter in [*layer.parameters(), *layer.coefficients.parameters()]:
+    for parameter in layer.parameters():
         parameter.data.zero_()
     if form == "learned":
         layer.coefficients.gamma.data.fill_(1 / 2)

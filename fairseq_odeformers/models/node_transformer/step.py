@@ -1,15 +1,70 @@
-"""Step size control: how large the error of a step is, and how large the next step may be."""
+"""A step of an explicit Runge-Kutta method, its error, and the size of the next one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from .methods import EULER
-from .problem import Time, VectorField
-from .runge_kutta import Step, Tableau
+from fairseq_odeformers.modules.tableaus import EULER, Tableau
+
+from .problem import Integrand, Time, VectorField
 
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # from one step to the next
+
+
+class Step(NamedTuple):
+    """The state after a step, and the step's stages: their times, states and slopes."""
+
+    end: Tensor
+    times: list[Time]
+    states: list[Tensor]
+    slopes: list[Tensor]
+
+
+def take_step(tableau: Tableau, f: VectorField, t: Time, h: Time, x: Tensor, slope: Tensor) -> Step:
+    """A step of X' = f(t, X) from t to t + h, where *slope* is f(t, x)."""
+    times, states, slopes = [t], [x], [slope]
+    for node, row in zip(tableau.nodes, tableau.matrix):
+        times.append(t + node * h)
+        states.append(combine(x, h, row, slopes))
+        slopes.append(f(times[-1], states[-1]))
+    last = tableau.first_same_as_last
+    end = states[-1] if last else combine(x, h, tableau.weights, slopes)
+    return Step(end, times, states, slopes)
+
+
+def error_of(tableau: Tableau, h: Time, step: Step) -> Tensor:
+    """The difference of the method's two solutions after a step of size h."""
+    error = torch.zeros_like(step.end)
+    for b, other, slope in zip(tableau.weights, tableau.embedded_weights, step.slopes):
+        error = add_product(error, h * (b - other), slope)  # nan if any slope is infinite
+    return error
+
+
+def integral_over(tableau: Tableau, h: Time, step: Step, integrand: Integrand) -> Tensor:
+    """The integral (B) of a function of t, X and X' over a step, with the step's weights."""
+    total = step.end.new_zeros(step.end.size(-1))
+    for weight, t, x, slope in zip(tableau.weights, step.times, step.states, step.slopes):
+        if weight:
+            total = total + weight * integrand(t, x, slope)
+    return h * total
+
+
+def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tensor]) -> Tensor:
+    """x + h (a_1 k_1 + a_2 k_2 + ...) of slopes k."""
+    for a, slope in zip(coefficients, slopes):
+        if a:
+            x = add_product(x, h * a, slope)
+    return x
+
+
+def add_product(x: Tensor, factor: Time, slope: Tensor) -> Tensor:
+    """x plus the product of a factor, of the batch or of each sequence, and a slope."""
+    if isinstance(factor, Tensor):
+        return torch.addcmul(x, slope, factor)
+    return torch.add(x, slope, alpha=factor)
 
 
 @dataclass(frozen=True)
@@ -43,7 +98,7 @@ class Controller:
         d0, d1 = self.rms(x / scale), self.rms(slope / scale)
         h0 = torch.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
         size = self.time(h0, x)
-        change = f(size, EULER.step(f, 0.0, size, x, slope).end) - slope
+        change = f(size, take_step(EULER, f, 0.0, size, x, slope).end) - slope
         d2 = self.rms(change / scale) / h0
         largest = d1.maximum(d2)
         h1 = (0.01 / largest) ** (1 / self.tableau.order)
@@ -62,7 +117,7 @@ class Controller:
     @torch.no_grad()
     def error_ratio(self, h: Time, step: Step) -> Tensor:
         """The root mean square of error over tolerance; a step is accepted if it is at most 1."""
-        error = self.tableau.error(h, step)
+        error = error_of(self.tableau, h, step)
         largest = step.states[0].abs().maximum(step.end.abs())
         return self.rms(error / (self.atol + self.rtol * largest))
 

@@ -1,16 +1,40 @@
-"""Gives fairseq's RoBERTa, and the models built on it, BERT's segment embeddings."""
+"""fairseq's models: the names they are registered by, and BERT's segments for its RoBERTa."""
 
 import logging
 from argparse import SUPPRESS
 
+from fairseq.models import MODEL_REGISTRY
+
 from fairseq_odeformers.modules.segment_embedding import SegmentEmbedding
+
+from .guest import binding, is_ours
 
 logger = logging.getLogger(__name__)
 
 WEIGHT = "encoder.sentence_encoder.embed_tokens.segments.weight"
 
 
-def add_args(original, parser):
+def register_model(original, name, dataclass=None):
+    """fairseq's decorator, for a name that no other class has.
+
+    Raises:
+        ValueError: another class is registered by this name, and one of them is of this package.
+    """
+
+    def register(cls):
+        earlier = MODEL_REGISTRY.get(name, cls)
+        if (earlier.__module__, earlier.__qualname__) != (cls.__module__, cls.__qualname__):
+            with binding(is_ours(cls, earlier)):
+                raise ValueError(
+                    f"@register_model({name!r}): {earlier.__module__} has a model of this name; "
+                    "choose another"
+                )
+        return original(name, dataclass)(cls)
+
+    return register
+
+
+def add_segment_args(original, parser):
     """fairseq's method, with one more option."""
     original(parser)
     parser.add_argument(

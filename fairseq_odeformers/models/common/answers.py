@@ -1,0 +1,196 @@
+"""What a module tells about itself, so that nobody asks what it is: analysis, export, regularisers.
+
+A question is the name of a method. A layer, a block or a stack that has the method answers, for all
+of its parts; of one that has not, the parts are asked. So a family answers where its layers are no
+longer fairseq's, and nowhere else: the adapters of this file answer for fairseq's modules.
+
+- ``attention_maps(...)``, with the arguments of a call of ``forward``, yields the
+  :class:`AttentionMaps` of each attention in that call.
+- ``layer_parts(...)``, likewise, yields the :class:`LayerParts` of each layer.
+- ``projections()`` yields the :class:`Projections` of each self-attention at each depth.
+- ``residual_weights()`` returns the learned weights of residual connections, a tensor (n).
+- ``layer_states(output)``, of an encoder or decoder that takes ``return_all_hiddens``, returns the
+  states X_0, ..., X_L (T, B, C) in the output of such a call.
+- ``for_export()`` returns the module, or another in its place, which computes the same by one path
+  for all data. Its parts have been asked before. A ValueError says what options rule it out.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch.nn.functional as F
+from fairseq import utils
+from fairseq.models import FairseqEncoder
+from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
+from fairseq.modules import MultiheadAttention, SinusoidalPositionalEmbedding
+from torch import Tensor, nn
+
+
+class AttentionMaps(NamedTuple):
+    """The maps of an attention at each of its depths.
+
+    Attributes:
+        weights: distributions over the keys (L, B, H, T, S).
+        cross: whether the keys are the encoder's.
+        first: the first depth; 0 for a block that has a map at its start as well.
+        bias: of the keys (B, H, S, L), if there is one.
+    """
+
+    weights: Tensor
+    cross: bool = False
+    first: int = 1
+    bias: Tensor | None = None
+
+
+class LayerParts(NamedTuple):
+    """What the parts of a layer compute of one text.
+
+    Attributes:
+        states: of each attention head, before the projection that joins them (H, T, C/H), or of
+            each expert (E, T, C).
+        weights: of the experts (E).
+    """
+
+    states: Tensor
+    weights: Tensor | None = None
+
+
+class Projections(NamedTuple):
+    """The projections of a self-attention at one depth, as torch has them: rows are outputs.
+
+    Attributes:
+        heads: number H of heads.
+        pairs: W_Q and W_K (D, C) by the name ``QK``, and W_O^T and W_V (C, C) by ``OV``. Their rows
+            belong to the heads.
+    """
+
+    heads: int
+    pairs: dict[str, tuple[Tensor, Tensor]]
+
+    @classmethod
+    def of(cls, heads: int, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> "Projections":
+        """The projections of four weights."""
+        return cls(heads, {"QK": (q, k), "OV": (out.T, v)})
+
+
+def ask(module: nn.Module, question: str) -> dict[nn.Module, Callable[..., Any]]:
+    """The answers to a question, by the modules that give them: this one, or parts of it."""
+    if answer := find_answer(module, question):
+        return {module: answer}
+    return {
+        part: answer for child in module.children() for part, answer in ask(child, question).items()
+    }
+
+
+def find_answer(module: nn.Module, question: str) -> Callable[..., Any] | None:
+    """A module's own answer, or the one for a module of fairseq; None if there is neither."""
+    adapters = (adapter(module) for kind, adapter in ADAPTERS.items() if isinstance(module, kind))
+    answers = (getattr(answerer, question, None) for answerer in (module, *adapters))
+    return next(filter(None, answers), None)
+
+
+# --- fairseq's modules -----------------------------------------------------
+
+
+class OfAttention(NamedTuple):
+    """The answers of fairseq's attention."""
+
+    module: MultiheadAttention
+
+    def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
+        # Without ``static_kv`` fairseq calls torch's function, which averages over the heads.
+        wanted = {**kwargs, "static_kv": True, "need_head_weights": True}
+        _, weights = self.module(*args, **wanted)  # H, B, T, S
+        cross = self.module.encoder_decoder_attention
+        yield AttentionMaps(weights.transpose(0, 1).unsqueeze(0), cross)
+
+    def layer_parts(self, *, query: Tensor, **unused: Any) -> Iterator[LayerParts]:
+        x, module = query.transpose(0, 1), self.module
+        q, k, v = (
+            project(x).unflatten(-1, (module.num_heads, -1)).transpose(1, 2)
+            for project in (module.q_proj, module.k_proj, module.v_proj)
+        )
+        yield LayerParts(F.scaled_dot_product_attention(q, k, v)[0])
+
+    def projections(self) -> Iterator[Projections]:
+        if not self.module.encoder_decoder_attention:
+            maps = (getattr(self.module, f"{name}_proj") for name in ("q", "k", "v", "out"))
+            yield Projections.of(self.module.num_heads, *(linear.weight for linear in maps))
+
+
+class OfEncoder(NamedTuple):
+    """The answers of fairseq's Transformer encoder, over any layers."""
+
+    module: TransformerEncoderBase
+
+    def layer_states(self, output: dict[str, Any]) -> list[Tensor]:
+        return output["encoder_states"]
+
+    def for_export(self) -> nn.Module:
+        return PaddedEncoder(self.module)
+
+
+class OfDecoder(NamedTuple):
+    """The answers of fairseq's Transformer decoder, over any layers."""
+
+    module: TransformerDecoderBase
+
+    def layer_states(self, output: tuple[Tensor, dict[str, Any]]) -> list[Tensor]:
+        return output[1]["inner_states"]
+
+
+class OfPositions(NamedTuple):
+    """The answers of fairseq's sinusoidal positions."""
+
+    module: SinusoidalPositionalEmbedding
+
+    def for_export(self) -> nn.Module:
+        return Positions(self.module)
+
+
+ADAPTERS: dict[type[nn.Module], Callable[[Any], Any]] = {
+    MultiheadAttention: OfAttention,
+    TransformerEncoderBase: OfEncoder,
+    TransformerDecoderBase: OfDecoder,
+    SinusoidalPositionalEmbedding: OfPositions,
+}
+
+
+class PaddedEncoder(FairseqEncoder):
+    """fairseq's Transformer encoder over any layers, which get the mask of any padding.
+
+    fairseq's own code looks whether there is padding; without any, a mask changes nothing.
+    """
+
+    def __init__(self, encoder: TransformerEncoderBase):
+        super().__init__(encoder.dictionary)
+        self.encoder = encoder
+
+    def forward(
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
+    ) -> dict[str, list[Tensor]]:
+        """The states (T, B, C) of tokens (B, T), and the mask (B, T), in fairseq's form."""
+        padding_mask = src_tokens.eq(self.encoder.padding_idx)
+        x, _ = self.encoder.forward_embedding(src_tokens)
+        x = (x * (1 - padding_mask.unsqueeze(-1).type_as(x))).transpose(0, 1)
+        for layer in self.encoder.layers:
+            out = layer(x, encoder_padding_mask=padding_mask)
+            x = out[0] if isinstance(out, tuple) else out
+        if self.encoder.layer_norm is not None:
+            x = self.encoder.layer_norm(x)
+        return {"encoder_out": [x], "encoder_padding_mask": [padding_mask]}
+
+
+class Positions(nn.Module):
+    """fairseq's sinusoidal positions, without fairseq's look at sizes as numbers."""
+
+    weights: Tensor
+
+    def __init__(self, module: SinusoidalPositionalEmbedding):
+        super().__init__()
+        self.padding = module.padding_idx
+        self.register_buffer("weights", module.weights)
+
+    def forward(self, tokens: Tensor, incremental_state=None) -> Tensor:
+        """Embeddings (B, T, C) of tokens (B, T); there is no state of a decoder."""
+        return F.embedding(utils.make_positions(tokens, self.padding), self.weights)

@@ -1,0 +1,184 @@
+"""fairseq's Transformer over Runge-Kutta layers: each is evaluated several times to pass it once.
+
+In ``modules``, ``tableaus`` has the numbers a and b of the methods, ``coefficients`` the ways to
+sum the slopes. A paper adds its layers, what they share, and its options.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models.transformer import TransformerConfig
+from torch import Tensor, nn
+
+from fairseq_odeformers.modules.coefficients import weighted_sum
+from fairseq_odeformers.modules.layer_history import LayerHistory
+from fairseq_odeformers.modules.tableaus import TABLEAUS
+from fairseq_odeformers.modules.transformer_layer import DecoderLayer
+from fairseq_odeformers.options import option
+
+from .depths import DecoderOfDepths
+from .history import check_history, keep_history
+from .language_model import LanguageModelConfig
+from .model import BaseModel
+from .prenorm_transformer import PreNormTransformerConfig
+from .transformer import Config, Decoder, Spec
+from .transformer_classifier import TransformerClassifierConfig
+
+FIELDS = ("textbook", "released")
+
+
+@dataclass(frozen=True)
+class RungeKuttaSpec(Spec):
+    """The method of a layer: the options of these names."""
+
+    embed_dim: int  # C
+    rk_order: int = 2
+    rk_field: str = "textbook"
+
+
+@dataclass(frozen=True)
+class HistorySpec(Spec):
+    """Whether a stack has a history of its layers; where no option says, it has one."""
+
+    dense_history: bool = True
+
+
+# --- layers ----------------------------------------------------------------
+
+
+class RungeKuttaLayer(nn.Module):
+    r"""Mixin of fairseq's Transformer layer: the slopes of a Runge-Kutta method.
+
+    .. math:: F_i = F\Big(y + \sum_{j<i} a_{ij} F_j\Big)
+
+    F(y) is layer(y) - y, the equations', with ``--rk-field textbook``, and layer(y), as in the
+    authors' code, with ``released``.
+
+    Args:
+        cfg: fairseq's config.
+    """
+
+    embed_dim: int  # of fairseq's layer
+
+    def __init__(self, cfg: TransformerConfig, spec: RungeKuttaSpec, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        self.matrix = TABLEAUS[spec.rk_order].matrix
+        self.released = spec.rk_field == "released"
+
+    def slopes(
+        self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, base: Tensor
+    ) -> list[Tensor]:
+        """F_1, ..., F_s (T, B, C): the first at y, the others from *base* on."""
+        slopes = [self.slope(evaluate, 0, y)]
+        for index, row in enumerate(self.matrix, start=1):
+            slopes.append(self.slope(evaluate, index, base + weighted_sum(row, slopes)))
+        return slopes
+
+    def slope(self, evaluate: Callable[[int, Tensor], Tensor], index: int, x: Tensor) -> Tensor:
+        """F(x) (T, B, C), by the evaluation of this number."""
+        out = evaluate(index, x)
+        return out if self.released else out - x
+
+
+# --- stacks ----------------------------------------------------------------
+
+
+class RungeKuttaStack(nn.Module):
+    """Mixin of an encoder or decoder whose layers share modules that are its children."""
+
+    spec: Any
+    history_class = LayerHistory
+
+    def __init__(self, cfg: Config, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        # To iterate over self.layers would leave out those that layerdrop happens to drop.
+        self.share([module for module in self.modules() if isinstance(module, RungeKuttaLayer)])
+        if HistorySpec.from_options(cfg, "encoder").dense_history:
+            keep_history(self, self.history_class)
+
+    def share(self, layers: list[RungeKuttaLayer]) -> None:
+        """Make what the layers share, and hand it over."""
+        raise NotImplementedError
+
+
+class HistoryDecoder(DecoderOfDepths, Decoder):
+    """fairseq's decoder over its own layers, which may have a history, after such an encoder."""
+
+    layer_class = DecoderLayer
+
+    def __init__(self, cfg: Config, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        if HistorySpec.from_options(cfg, "decoder").dense_history:
+            keep_history(self)
+
+
+def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module]) -> None:
+    """Have layers get children of *owner*, as arguments of their names, whenever they are called.
+
+    So the layers of a stack share a module that is a child of the stack, and its parameters have
+    one name. fairseq's loop over the layers hands nothing of the stack to them.
+    """
+    for layer in layers:
+        layer.register_forward_pre_hook(partial(with_children, owner, names), with_kwargs=True)
+
+
+def with_children(
+    owner: nn.Module, names: Sequence[str], layer: nn.Module, args: tuple, kwargs: dict
+) -> tuple[tuple, dict]:
+    """The arguments of a call of a layer, with children of *owner*."""
+    return args, {**kwargs, **{name: getattr(owner, name) for name in names}}
+
+
+# --- models ----------------------------------------------------------------
+
+
+@dataclass
+class FieldConfig(FairseqDataclass):
+    """The option of all models over Runge-Kutta layers."""
+
+    rk_field: str = option(
+        "textbook",
+        "slope F(y) of a layer: textbook, layer(y) - y, or released, layer(y) as in the authors' "
+        "code",
+        choices=FIELDS,
+    )
+
+
+@dataclass
+class RungeKuttaConfig(PreNormTransformerConfig):
+    """Options of fairseq's Transformer; the defaults have the size of the papers' base models."""
+
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_dropout: float = option(
+        0.1, "dropout probability after activation in FFN", argparse_alias="--relu-dropout"
+    )
+
+
+@dataclass
+class RungeKuttaLanguageModelConfig(LanguageModelConfig):
+    """Options of fairseq's Transformer LM, with LayerNorm before each sub-layer."""
+
+    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    activation_dropout: float = option(0.1, "dropout probability after activation in FFN")
+    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+
+
+@dataclass
+class RungeKuttaClassifierConfig(TransformerClassifierConfig):
+    """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
+
+    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+
+
+class RungeKuttaModel(BaseModel):
+    """The base of the models, a mixin: it checks what a history of layers rules out."""
+
+    @classmethod
+    def check_config(cls, cfg):
+        """As the base class's; also for options that layers with a history do not have."""
+        super().check_config(cfg)
+        if HistorySpec.from_options(cfg, "decoder").dense_history:
+            check_history(cfg)

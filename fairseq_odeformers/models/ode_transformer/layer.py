@@ -1,0 +1,44 @@
+"""Runge-Kutta blocks over fairseq's layers, of an encoder and of a decoder."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from fairseq_odeformers.models.common.runge_kutta import RungeKuttaLayer
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer, Output, RepeatedDecoderLayer
+
+
+class RungeKuttaBlock(RungeKuttaLayer):
+    r"""Mixin of fairseq's layer: :math:`y' = y + \sum_i b_i F_i`."""
+
+    def step(
+        self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, coefficients: nn.Module
+    ) -> Tensor:
+        """y' for a state y (T, B, C).
+
+        Args:
+            evaluate: fairseq's layer, of the number of the evaluation and a state.
+            coefficients: sums the slopes.
+        """
+        return y + coefficients(self.slopes(evaluate, y, y))
+
+
+class RungeKuttaEncoderLayer(RungeKuttaBlock, EncoderLayer):
+    """Runge-Kutta block of an encoder."""
+
+    def forward(self, x: Tensor, *args, coefficients: nn.Module, **kwargs) -> Tensor:
+        """As fairseq's layer, from and to (T, B, C), with the coefficients of the stack."""
+        layer = super().forward
+        return self.step(lambda _, y: layer(y, *args, **kwargs), x, coefficients)
+
+
+class RungeKuttaDecoderLayer(RungeKuttaBlock, RepeatedDecoderLayer):
+    """Runge-Kutta block of a decoder without an encoder: causal self-attention and FFN."""
+
+    def forward(self, x: Tensor, *args, coefficients: nn.Module, **kwargs) -> Output:
+        """As fairseq's layer, from and to (T, B, C); without attention weights."""
+
+        def evaluate(index: int, y: Tensor) -> Tensor:
+            return self.evaluate(index, y, *args, **kwargs)[0]
+
+        return self.step(evaluate, x, coefficients), None, None

@@ -1,0 +1,81 @@
+"""Keeps what decides which checkpoint is the best and when a training ends."""
+
+import logging
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.logging import metrics
+
+from .guest import is_ours
+
+logger = logging.getLogger(__name__)
+STATE = "selection"  # the entry of a checkpoint
+LOSSES = ("nll_loss", "loss")  # that break ties: the first that a validation has
+
+
+def begin_valid_epoch(original, self, epoch):
+    """fairseq's method of the trainer; a validation has no statistics yet."""
+    self.validation = None
+    return original(self, epoch)
+
+
+def valid_step(original, self, sample, *args, **kwargs):
+    """fairseq's method of the trainer; it keeps the statistics of the first validation set."""
+    if getattr(self, "validation", None) is None:
+        self.validation = metrics.get_active_aggregators()[-1]
+    return original(self, sample, *args, **kwargs)
+
+
+def validation_loss(trainer) -> float:
+    """The loss of the last validation, not rounded; infinite if there was none."""
+    validation = getattr(trainer, "validation", None) or {}
+    losses = (float(validation[name].avg) for name in LOSSES if name in validation)
+    return next(losses, math.inf)
+
+
+def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
+    """fairseq's function; of equal validations, the one with the lower loss stays the best.
+
+    fairseq keeps the last one, also of another package's models. The log has a line for each
+    checkpoint that becomes the best.
+    """
+    this, loss = checkpoint_utils.save_checkpoint, validation_loss(trainer)
+    best = getattr(this, "best", val_loss)
+    if val_loss is not None and val_loss == best and hasattr(this, "best"):
+        parts = trainer.get_model(), trainer.task, trainer.get_criterion()
+        if is_ours(*map(type, parts)) and loss > getattr(this, "best_loss", math.inf):
+            val_loss = None
+    better = max if cfg.maximize_best_checkpoint_metric else min
+    is_best = val_loss is not None and better(val_loss, best) == val_loss
+    if is_best:
+        this.best_loss = loss
+    saved = original(cfg, trainer, epoch_itr, val_loss)
+    if is_best and saved:
+        logger.info(f"Best checkpoint @ {trainer.get_num_updates()} updates")
+    return saved
+
+
+def stops() -> Iterator[Any]:
+    """fairseq's function that counts validations without an improvement, where it is loaded."""
+    for name in ("fairseq_cli.train", "__main__"):
+        if function := getattr(sys.modules.get(name), "should_stop_early", None):
+            yield function
+
+
+def save_state(original, self, filename, extra_state):
+    """fairseq's method of the trainer, which saves a checkpoint; it has :data:`STATE` as well."""
+    kept = {"best_loss": getattr(checkpoint_utils.save_checkpoint, "best_loss", math.inf)}
+    for stop in stops():
+        kept |= {name: value for name, value in vars(stop).items() if name in ("best", "num_runs")}
+    return original(self, filename, {**extra_state, STATE: kept})
+
+
+def restore_state(extra_state: dict | None) -> None:
+    """Continue with the state of a checkpoint from which a training has resumed."""
+    kept = dict((extra_state or {}).get(STATE, {}))
+    checkpoint_utils.save_checkpoint.best_loss = kept.pop("best_loss", math.inf)
+    for stop in stops():
+        vars(stop).update(kept)

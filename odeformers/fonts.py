@@ -1,0 +1,84 @@
+"""Fonts for the characters of a figure that matplotlib's default font lacks, such as Chinese."""
+
+import logging
+import unicodedata
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from matplotlib import font_manager
+from matplotlib.figure import Figure
+from matplotlib.ft2font import FT2Font
+from matplotlib.text import Text
+
+logger = logging.getLogger(__name__)
+SHOWN = 8  # characters that the warning names
+EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "IDEOGRAPHIC"}
+WARNED: set[str] = set()  # characters that have been reported
+
+
+def fit_fonts(figure: Figure) -> None:
+    """Add installed fonts to the texts of a figure, as far as their own lacks characters.
+
+    If no font has a character, one warning per program says what to install.
+    """
+    texts = [text for text in figure.findobj(Text) if isinstance(text, Text)]
+    default = font_manager.findfont(font_manager.FontProperties())
+    missing = {c for t in texts for c in t.get_text() if is_drawn(c)} - read_characters(default)
+    families = []
+    while missing and (path := find_font(missing)):
+        families.append(name_family(path))
+        missing -= read_characters(path)
+    for text in texts if families else ():
+        text.set_fontfamily([*text.get_fontfamily(), *families])
+    if unknown := sorted(missing - WARNED):
+        WARNED.update(unknown)
+        east_asian = {unicodedata.name(c, "").split()[0] for c in unknown} & EAST_ASIAN
+        name, package = (
+            ("Noto Sans CJK", "fonts-noto-cjk") if east_asian else ("Noto Sans", "fonts-noto-core")
+        )
+        dots = " ..." if len(unknown) > SHOWN else ""
+        logger.warning(
+            f"no installed font has {' '.join(unknown[:SHOWN])}{dots}, so pictures show boxes; "
+            f"install a font that has, such as {name} (apt install {package})"
+        )
+
+
+def is_drawn(character: str) -> bool:
+    """Whether a character leaves a mark, unlike spaces, controls and variation selectors."""
+    return not (character.isspace() or unicodedata.category(character) in ("Cc", "Cf", "Mn"))
+
+
+@cache
+def read_characters(path: str) -> frozenset[str]:
+    """The characters of a font; none if it has bitmaps, or cannot be read."""
+    try:
+        font = FT2Font(path)
+        return frozenset(map(chr, font.get_charmap())) if font.scalable else frozenset()
+    except (RuntimeError, OSError):
+        return frozenset()
+
+
+def find_font(characters: set[str]) -> str | None:
+    """The installed font that has most of the characters, the plainest of several."""
+    paths = sorted(font_manager.findSystemFonts(), key=lambda path: (len(Path(path).stem), path))
+    best = max(paths, key=lambda path: len(characters & read_characters(path)), default=None)
+    return best if best and characters & read_characters(best) else None
+
+
+def name_family(path: str) -> str:
+    """The family of a font, which matplotlib knows afterwards if it was installed lately."""
+    manager = font_manager.fontManager
+    if all(entry.fname != path for entry in manager.ttflist):
+        manager.addfont(path)
+    return next(entry.name for entry in manager.ttflist if entry.fname == path)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Hide matplotlib's warning about each missing character."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from")
+        yield
