@@ -35,9 +35,9 @@ class SequenceClassificationConfig(RegularizerConfig):
 class SequenceClassificationCriterion(FairseqCriterion):
     """Cross-entropy in bits, accuracy and, in validation, F1 of each class, both in percent.
 
-    In training and in validation, ``loss`` has label smoothing and regularisers, ``cross_entropy``
-    has label smoothing, and ``nll_loss``, the negative log-likelihood, has neither, so it compares
-    models that were trained with other values of these.
+    ``loss`` has label smoothing and, in training, regularisers, which models do not compute in
+    validation. ``cross_entropy`` has label smoothing. ``nll_loss``, the negative log-likelihood,
+    has neither, so it compares models that were trained with other values of these.
 
     For the tasks ``sentence_prediction`` and ``long_range_arena``, and any model with RoBERTa's
     classification heads. Without label smoothing and regularisers the loss is the same as with

@@ -1,4 +1,4 @@
-"""What --fp16 and --bf16 resume from: the float32 weights and the age of the loss scale."""
+"""Saves and restores the float32 weights and the loss scale's age of --fp16 and --bf16."""
 
 import torch
 from fairseq.optim import FP16Optimizer
@@ -10,7 +10,7 @@ STATE = "half_precision"  # in the state of the optimizer, which fairseq and tor
 
 
 def trainer_state_dict(original, self):
-    """fairseq's method for a trainer, with what its optimizer in half precision keeps."""
+    """Add the state of half precision to the optimizer's state in a checkpoint."""
     state = original(self)
     if trains_ours(self.cfg) and not self.is_fsdp and "last_optimizer_state" in state:
         if more := half_precision_state(self.optimizer):
@@ -29,10 +29,10 @@ def half_precision_state(optimizer):
 
 
 def load_state_dict(original, self, state_dict, optimizer_overrides=None):
-    """fairseq's method for an optimizer in half precision.
+    """Restore the state of half precision after the optimizer's own.
 
-    It leaves out a saved float32 weight that does not round to the model's weight, as after an
-    average.
+    A saved float32 weight counts only where it rounds to the model's weight. It does not after an
+    average of checkpoints.
     """
     state_dict = {**state_dict}
     saved = state_dict.pop(STATE, {})

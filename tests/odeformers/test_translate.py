@@ -14,14 +14,18 @@ TEXTS = ["3, 1!", "", "7 2 5"]
 TOKENS = ["3 , 1 !", "", "7 2 5"]
 
 
+@pytest.mark.parametrize("hyphens", [True, False])
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_there_and_back(tmp_path, lowercase):
-    """Tokenised before it is lower-cased: an abbreviation such as *Dr.* keeps its period."""
-    recipe = {"lowercase": lowercase, "aggressive_hyphens": False}
+def test_there_and_back(tmp_path, lowercase, hyphens):
+    """Tokenised before it is lower-cased: an abbreviation such as *Dr.* keeps its period.
+
+    Words are split at hyphens where those of the data were.
+    """
+    recipe = {"lowercase": lowercase, "aggressive_hyphens": hyphens}
     (tmp_path / "recipe.json").write_text(json.dumps(recipe))
     raw = read_raw_pairs(str(tmp_path), "de", "en")
-    tokens = "Dr. Hund bellt , 3 !"
-    assert raw.tokenize("Dr. Hund bellt, 3!") == (tokens.lower() if lowercase else tokens)
+    tokens = f"Dr. Hof{' @-@ ' if hyphens else '-'}Hund bellt , 3 !"
+    assert raw.tokenize("Dr. Hof-Hund bellt, 3!") == (tokens.lower() if lowercase else tokens)
     assert raw.detokenize("it &apos;s a dog , isn &apos;t it ?") == "it's a dog, isn't it?"
 
 

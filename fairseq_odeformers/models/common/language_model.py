@@ -72,7 +72,7 @@ class AdaptiveSoftmaxConfig(FairseqDataclass):
         0.0, "dropout probability in the tails of adaptive softmax"
     )
     adaptive_softmax_factor: float = option(
-        4.0, "factor by which each tail of adaptive softmax is narrower", at_least=1
+        4.0, "ratio of the widths of successive tails of adaptive softmax", at_least=1
     )
 
 
@@ -132,7 +132,7 @@ def check_cutoffs(cfg: DictConfig, dictionary: Dictionary) -> None:
     """Check that the cutoffs of adaptive softmax divide a dictionary.
 
     Raises:
-        ValueError: they are not rising numbers up to the size of the dictionary.
+        ValueError: the cutoffs are not rising numbers up to the size of the dictionary.
     """
     cutoffs = getattr(cfg, "adaptive_softmax_cutoff", None)
     if cutoffs is None:

@@ -74,6 +74,21 @@ def make_sample(name, arch, texts):
     return sample
 
 
+def make_trained(name, arch):
+    """A model that a criterion trains, without dropout."""
+    if name == "sequence_classification":
+        model = make_classifier(arch, classes=2)
+    else:
+        model = make_model(arch)
+    if name == "bert_pretraining":
+        model.register_classification_head("next_sentence", num_classes=2)
+    model = wake(model)
+    for module in model.modules():
+        if isinstance(getattr(module, "p", None), float):
+            module.p = 0.0
+    return model
+
+
 def gradient(criterion, model, samples):
     """The gradient of an update, as fairseq's trainer makes it of its batches."""
     model.zero_grad()
@@ -85,17 +100,7 @@ def gradient(criterion, model, samples):
 
 @pytest.mark.parametrize("name, arch, options", CASES)
 def test_an_update_does_not_depend_on_its_batches(name, arch, options):
-    if name == "sequence_classification":
-        model = make_classifier(arch, classes=2)
-    else:
-        model = make_model(arch)
-    if name == "bert_pretraining":
-        model.register_classification_head("next_sentence", num_classes=2)
-    model = wake(model)
-    for module in model.modules():
-        if isinstance(getattr(module, "p", None), float):
-            module.p = 0.0
-    criterion = make_criterion(name, options)
+    model, criterion = make_trained(name, arch), make_criterion(name, options)
     whole = gradient(criterion, model, [make_sample(name, arch, [0, 1, 2, 3])])
     for division in ([[0, 1], [2, 3]], [[0], [1, 2, 3]]):
         parts = [make_sample(name, arch, texts) for texts in division]
@@ -104,3 +109,22 @@ def test_an_update_does_not_depend_on_its_batches(name, arch, options):
     if options:
         plain = gradient(make_criterion(name, dict.fromkeys(options, 0.0)), model, parts)
         assert (divided - plain).norm() >= 1e-2 * plain.norm(), "the weight has to matter"
+
+
+@pytest.mark.parametrize("name, arch, options", CASES)
+def test_validation_measures_the_loss_of_training(name, arch, options):
+    """With label smoothing, but without regularisers, which are computed in training alone."""
+    model, sample = make_trained(name, arch), make_sample(name, arch, [0, 1, 2, 3])
+    smoothing = {} if name == "bert_pretraining" else {"label_smoothing": 0.3}
+    weights = {option: 0.0 for option in options if option.endswith("weight")}
+
+    def loss(training, **changes):
+        criterion = make_criterion(name, {**options, **smoothing, **changes})
+        return criterion(model.train(training), sample)[2]["loss"]
+
+    validated = loss(False)
+    torch.testing.assert_close(validated, loss(True, **weights))
+    if weights:
+        assert loss(True) > 1.01 * validated
+    if smoothing:
+        assert (loss(False, label_smoothing=0.0) - validated).abs() > 1e-3 * validated

@@ -23,6 +23,12 @@ def test_a_pair_is_found_by_its_files(source, target, tmp_path):
     assert tuple(data_utils.infer_language_pair(str(tmp_path))) == (source, target)
 
 
+def test_one_dictionary_is_no_pair(tmp_path):
+    """Of "pt" and "br", which fairseq takes from dict.pt-br.txt, one has a dictionary."""
+    write(tmp_path, "pt", "pt-br")
+    assert tuple(data_utils.infer_language_pair(str(tmp_path))) == ("pt", "pt-br")
+
+
 def test_without_dictionaries_fairseq_is_asked(tmp_path):
     (tmp_path / "train.de-en.de.idx").touch()
     assert language_pair(tmp_path) is None

@@ -151,6 +151,23 @@ def test_a_text_of_padding_alone(line):
         assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
+@pytest.mark.parametrize("line", [line for line in [*EVERY, *HEADS] if "transject" not in line])
+def test_each_branch_is_dropped_once(line):
+    """Of what --dropout drops nothing is zero before, and each element is zero after it by p."""
+    p, calls = 0.5, []
+    model = build(line, "--dropout", str(p)).train()
+    for module in model.modules():
+        if isinstance(module, FairseqDropout) and module.p == p:
+            module.register_forward_hook(lambda _, args, out: calls.append((args[0], out)))
+    tokens = torch.randint(4, 50, (8, 20))
+    model(**call(model, tokens, tokens))
+    assert len(calls) >= 4  # two branches of two layers
+    for x, out in calls:
+        assert x.eq(0).float().mean() < 0.01
+        deviation = (p * (1 - p) / x.numel()) ** 0.5
+        assert abs(out.eq(0).float().mean() - p) < 6 * deviation
+
+
 @every
 def test_each_dropout_can_be_selected_to_stay_in_generation(line):
     """By the class that has it, as ``--retain-dropout-modules`` names it."""

@@ -21,6 +21,18 @@ def test_a_text_of_padding_alone_has_finite_scores(name):
     assert ClassificationHead(4, num_classes=3)(pooled).isfinite().all()
 
 
+def test_both_texts_of_a_pair_are_normalised():
+    """So neither scale nor shift of a pooled text changes the scores; their order does."""
+    head = ClassificationHead(8, num_classes=3, towers=2)
+    x, y = torch.randn(2, 4, 8)
+    scores = head(x, y)
+    for changed in (head(5 * x + 3, y), head(x, 5 * y + 3)):
+        assert (changed - scores).abs().max() < 1e-3
+    assert (head(y, x) - scores).abs().max() > 0.1
+    plain = ClassificationHead(8, num_classes=3, layer_norm=False, towers=2)
+    assert (plain(x, 5 * y + 3) - plain(x, y)).abs().max() > 0.1
+
+
 def test_mean_of_a_long_text_in_half_precision():
     """Its sum is beyond the largest number of float16."""
     x = torch.full((1, 4000, 2), 20.0, dtype=torch.float16)

@@ -109,6 +109,21 @@ def test_batches_are_those_of_the_seed_and_epoch(data):
     assert max(len(row) for tokens, _ in epochs[0] for row in tokens) <= 24
 
 
+def test_folders_are_read_in_turn_from_the_first(tmp_path):
+    """Epoch 1 reads the first folder."""
+    sizes = {"one": (2, 4), "two": (3, 9), "three": (4, 20)}
+    for name, size in sizes.items():
+        write_documents(tmp_path / name, words=WORDS, train=draw(*size), valid=draw(2, 4))
+    joined = ":".join(str(tmp_path / name) for name in sizes)
+    _, task = set_up(joined)
+    found = [len(task.load_dataset("train", epoch=epoch)) for epoch in (1, 2, 3, 4)]
+    expected = []
+    for name in sizes:
+        _, alone = set_up(tmp_path / name)
+        expected.append(len(alone.dataset("train")))
+    assert len({*expected}) == 3 and found == [*expected, expected[0]]
+
+
 def test_a_corpus_without_blank_lines(tmp_path):
     folder = write_documents(tmp_path, blank=False, train=draw(4, 4), valid=draw(4, 4))
     message = f"^{folder}/train.bin has no blank lines, .* put one between the documents"

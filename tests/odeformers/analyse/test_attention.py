@@ -160,9 +160,12 @@ def test_biases_are_of_the_symbols():
 
 
 def test_an_encoder_alone():
+    """Of two blocks of two depths; depths are counted through the model."""
     model = make_classifier("transevolve_classifier", *TWO_BLOCKS).eval()
     rows = measure(model, Task(), [{"net_input": batch()}])["attention"]
     assert [(row["kind"], row["block"]) for row in rows] == [("encoder", n) for n in (1, 1, 2, 2)]
+    assert [row["depth"] for row in rows] == [1, 2, 3, 4]
+    assert [row["fraction"] for row in rows] == [1 / 4, 2 / 4, 3 / 4, 1]
 
 
 def test_one_layer_has_no_change_of_its_maps(trained, tmp_path):

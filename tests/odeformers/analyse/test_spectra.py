@@ -2,14 +2,17 @@
 
 import csv
 import gzip
+import re
+from collections import defaultdict
 
 import pytest
 import torch
-from make_checkpoints import PATHS
+from make_checkpoints import PATHS, make
 
 from fairseq_odeformers.checkpoints import Checkpoint
 from odeformers.__main__ import main
 
+PARTS = ("q", "k", "v", "out")  # of a self-attention
 ARCHS = {  # depths with queries and keys, and depths, of each stack; heads; entries of a head
     "transformer_classifier": [("encoder", 2, 2, 2, 4)],
     "pcformer_lm": [("decoder", 2, 2, 2, 4)],
@@ -17,6 +20,7 @@ ARCHS = {  # depths with queries and keys, and depths, of each stack; heads; ent
     "diffeq_transformer": [("encoder", 2, 2, 2, 4), ("decoder", 2, 2, 2, 4)],
     "node_transformer": [("encoder", 2, 2, 2, 4)],
     "transevolve_classifier": [("encoder", 2, 4, 2, 4)],
+    "transevolve_values": [("encoder", 2, 4, 2, 4)],
 }
 
 
@@ -27,7 +31,12 @@ def tables(data, tmp_path_factory):
     paths = {arch: data / arch / "checkpoint.pt" for arch in (*ARCHS, "transject")}
     for arch, path in paths.items():
         path.parent.mkdir()
-        path.write_bytes(gzip.decompress(PATHS[arch].read_bytes()))
+        if arch in PATHS:
+            path.write_bytes(gzip.decompress(PATHS[arch].read_bytes()))
+            continue
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(data)
+            make("transevolve_classifier", ["--self-attention-value-projection"], str(path))
     found = map(str, paths.values())
     main(["analyse", "spectra", *found, "--data", str(data / "words"), "--out", str(out), "--cpu"])
     with open(out / "spectra.csv", newline="") as file:
@@ -54,27 +63,62 @@ def test_every_head_of_every_depth_has_its_eigenvalues(arch, tables):
             assert len(found) == points * heads * own
 
 
-@pytest.mark.parametrize("product", ["QK", "OV"])
-def test_they_are_those_of_the_whole_matrix(product, tables, data, monkeypatch):
-    """Of a head of the second layer: d x d, of which all but d/H eigenvalues are zero."""
+def projections(arch, model, stack):
+    """W_Q and W_K, or W_V and W_O, of each depth, by its number and the name of the product."""
+    weights = {name: w.double() for name, w in model.state_dict().items() if name.startswith(stack)}
+    if arch == "diffeq_transformer":
+        attention = getattr(model, stack).layers[0].self_attn
+        steps = zip(attention.qkv_proj.made(), attention.out_proj.made())
+        for depth, ((qkv, _), (out, _)) in enumerate(steps):
+            q, k, v = qkv.double().chunk(3)
+            yield from (((depth, "QK"), (q, k)), ((depth, "OV"), (v, out.double())))
+    elif arch.startswith("transevolve"):  # which projects values by an option
+        outs, values = (
+            [w for name, w in weights.items() if name.endswith(f"self_attn_{part}_proj.weight")]
+            for part in ("out", "value")
+        )
+        queries, keys = (
+            [w for name, w in weights.items() if name.endswith(f"self_attn.{part}_proj.weight")]
+            for part in "qk"
+        )
+        for depth, out in enumerate(outs):
+            value = values[depth] if values else torch.eye(len(out)).double()
+            yield (depth, "OV"), (value, out)
+        for block, pair in enumerate(zip(queries, keys)):
+            yield (block * len(outs) // len(queries), "QK"), pair
+    else:
+        names = [re.sub(r"q(_proj)?.weight$", "", name) for name in weights]
+        prefixes = [name for name in names if name.endswith("self_attn.")]
+        for depth, prefix in enumerate(prefixes):
+            q, k, v, out = (
+                next(weights[f"{prefix}{name}"] for name in both if f"{prefix}{name}" in weights)
+                for both in ((f"{part}_proj.weight", f"{part}.weight") for part in PARTS)
+            )
+            yield from (((depth, "QK"), (q, k)), ((depth, "OV"), (v, out)))
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_they_are_those_of_the_whole_matrix(arch, tables, data, monkeypatch):
+    """Of each head: d x d, of which the other eigenvalues are zero."""
     paths, rows = tables
     monkeypatch.chdir(data)
-    model = Checkpoint.read(str(paths["transformer_classifier"])).build()[0]
-    attention = model.encoder.layers[1].self_attn
-    head = slice(4, 8)
-    if product == "QK":
-        matrix = attention.q_proj.weight[head].T @ attention.k_proj.weight[head]
-    else:
-        matrix = attention.out_proj.weight[:, head] @ attention.v_proj.weight[head]
-    expected = torch.linalg.eigvals(matrix.double()).detach()
-    expected = expected[expected.abs() > 1e-6]
-    of_head = ("transformer_classifier", product, "1.0", "2")
-    keys = ("model", "product", "t", "head")
-    found = [row for row in rows if tuple(row[key] for key in keys) == of_head]
-    values = torch.tensor([complex(float(r["real"]), float(r["imaginary"])) for r in found])
-    assert len(values) == len(expected)
-    for value in values:
-        assert (expected - value).abs().min() < 1e-4
+    model = Checkpoint.read(str(paths[arch])).build()[0]
+    found = defaultdict(list)
+    for row in rows:
+        if row["model"] == arch:
+            place = row["stack"], round(float(row["t"]), 3), row["product"], int(row["head"])
+            found[place].append(complex(float(row["real"]), float(row["imaginary"])))
+    for stack, _, depths, heads, _ in ARCHS[arch]:
+        for (depth, product), (a, b) in projections(arch, model, stack):
+            for head in range(heads):
+                a_head = a.chunk(heads)[head]
+                b_head = b.chunk(heads)[head] if product == "QK" else b.chunk(heads, 1)[head].T
+                whole = torch.linalg.eigvals(b_head.T @ a_head)
+                values = found.pop((stack, round((depth + 1) / depths, 3), product, head + 1))
+                for value in values:
+                    assert (whole - value).abs().min() < 1e-4
+                assert sum(values) == pytest.approx(complex(whole.sum()), abs=1e-4)
+    assert not found
 
 
 def test_steps_of_diffeqformer_are_points_of_its_functions(tables):

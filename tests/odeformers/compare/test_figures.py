@@ -1,6 +1,7 @@
 """Pictures of a comparison, by what their axes show."""
 
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
@@ -80,6 +81,18 @@ def test_noise_does_not_look_like_a_gap(values, low, high):
     (axes,) = draw_quality(scores, dict.fromkeys("ab", 1.0)).axes
     bottom, top = axes.get_ylim()
     assert bottom <= low + 1 and top >= high - 1 and bottom >= 0 and top <= 100
+
+
+@pytest.mark.parametrize("values", [[70.0], [70.0, 75.0], [70.0, 71.0, 75.0]])
+def test_the_line_of_an_architecture_is_at_the_mean_of_its_seeds(values):
+    """And at the mean of their costs; the markers are the seeds."""
+    runs = [score(value, seconds) for value, seconds in zip(values, (100, 110, 150))]
+    (axes,) = draw_quality({"a": runs}, {"a": 1.0}).axes
+    cost = fmean(run.cost for run in runs)
+    (line, *_) = axes.containers[0]
+    assert line.get_xydata().tolist() == [[cost, fmean(values)]]
+    (markers,) = [other for other in axes.lines if other.get_label() == "a"]
+    assert markers.get_xydata().tolist() == [[cost, value] for value in values]
 
 
 @pytest.mark.parametrize("count, half", [(2, 1.0), (3, 2.484)])

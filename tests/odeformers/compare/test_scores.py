@@ -167,6 +167,16 @@ def test_cased_data_are_scored_with_their_case(tmp_path):
     assert found.values["BLEU"] < 60 and "case:mixed" in found.signatures["BLEU"]
 
 
+@pytest.mark.parametrize("cased, case", [(0, "lc"), (1, "mixed"), (len(PERFECT), "mixed")])
+def test_one_capital_makes_the_data_cased(cased, case, tmp_path):
+    """The signatures say so, and a translation without it is not perfect."""
+    of_data = [text.capitalize() if n < cased else text for n, text in enumerate(PERFECT)]
+    found = score_translations(print_translations(tmp_path / "out", PERFECT, of_data), "en")
+    for name, signature in found.signatures.items():
+        assert f"case:{case}" in signature
+        assert (found.values[name] < 100) == (cased > 0)
+
+
 def test_translations_of_other_sentences_are_refused(tmp_path):
     path = print_translations(tmp_path / "out", PERFECT[1:])
     with pytest.raises(ValueError, match=f"{tmp_path}/out has 11 translations, .* 12 references"):

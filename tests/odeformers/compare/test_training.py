@@ -1,11 +1,29 @@
-"""``fairseq-train`` as a run starts it, in a Python of its own."""
+"""``fairseq-train`` as a run starts it, and the seconds that it logs."""
 
+import json
+import re
 import subprocess
 
 from make_checkpoints import training_line, write_data, write_splits
-from script_helpers import IN_MAIN_THREAD
+from script_helpers import IN_MAIN_THREAD, module
 
 from odeformers.commands import log_stats, python_command
+
+SLEEP, UPDATES = 0.5, 3
+SLEEPY = f"""
+import time
+from fairseq.criterions import register_criterion
+from fairseq_odeformers.criterions.sequence_classification import (
+    SequenceClassificationConfig,
+    SequenceClassificationCriterion,
+)
+
+@register_criterion("sleepy", dataclass=SequenceClassificationConfig)
+class Sleepy(SequenceClassificationCriterion):
+    def forward(self, model, sample, reduce=True):
+        time.sleep({SLEEP})
+        return super().forward(model, sample, reduce)
+"""
 
 
 def test_the_log_of_a_training_has_its_statistics(tmp_path):
@@ -20,3 +38,15 @@ def test_the_log_of_a_training_has_its_statistics(tmp_path):
     for kind, name in (("train", "train_cpu"), ("valid", "valid_loss")):
         (found,) = [stats for line in lines if (stats := log_stats(line, kind))]
         assert float(found[name]) >= 0
+
+
+def test_an_update_that_sleeps_takes_time_but_none_of_the_cpu(training_data, tmp_path):
+    (plugin := tmp_path / tmp_path.name).mkdir()
+    (plugin / "__init__.py").write_text(SLEEPY)
+    line = [training_data / "words", *training_line("transject")[1:], "--user-dir", plugin]
+    line += ["--criterion", "sleepy", "--max-update", UPDATES, "--log-format", "json"]
+    log = module("odeformers.compare.training", *line, cwd=tmp_path)
+    stats = json.loads(re.search(r"\| train \| (\{.*\})", log)[1])
+    slept = SLEEP * UPDATES
+    assert float(stats["train_clock"]) >= slept
+    assert 0 <= float(stats["train_cpu"]) <= float(stats["train_clock"]) - slept + 0.1

@@ -93,6 +93,44 @@ def test_a_preset_alone_is_a_plugin_s_code(text, training_data, tmp_path):
     assert own == "" and wide and changed and wide != changed
 
 
+LAYERS = """
+from fairseq_odeformers.models.transject.models import TransJectConfig, TransJect
+from fairseq.models import register_model
+
+@register_model("layered_transject", dataclass=TransJectConfig)
+class LayeredTransJect(TransJect):
+    pass
+"""
+
+
+def test_a_change_anywhere_in_a_plugin_changes_its_code(training_data, tmp_path):
+    """Also in a subfolder of a subfolder, or by another name; other kinds of files do not count."""
+    (plugin := tmp_path / tmp_path.name).mkdir()
+    file = plugin / "parts" / "deeper" / "layers.py"
+    file.parent.mkdir(parents=True)
+    (plugin / "__init__.py").write_text("from .parts.deeper import layers\n")
+    file.write_text(LAYERS)
+    line = [training_data / "words", "--user-dir", plugin, "--no-check"]
+    line += ["--archs", "layered_transject"]
+
+    def changes():
+        def code():
+            (variant,) = variants(*line)
+            return variant.code
+
+        yield code()
+        (file.parent / "notes.txt").touch()
+        yield code()
+        file.write_text(f"{LAYERS}#")
+        yield code()
+        file.rename(file.with_name("other.py"))
+        yield code()
+
+    first, noted, changed, renamed = call_in_child(lambda: [*changes()])
+    assert first and first == noted
+    assert len({first, changed, renamed}) == 3
+
+
 def test_shares_of_a_training_become_updates():
     """A share is rounded, to one update at least; anything else stays."""
     options = {"warmup-updates": "2.5%", "total-num-update": "100%", "lr": "1e-3", "seed": 5}

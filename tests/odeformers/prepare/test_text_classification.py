@@ -375,6 +375,20 @@ def test_one_table_is_divided(name, prepare, tmp_path, vocab):
     assert sorted(sum(sets.values(), [])) == sorted(lowered)
 
 
+def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
+    """Neither of the held-out sets has a text of the training set, or of the other one."""
+    once = [(f"c{n % 2}", str(n)) for n in range(60)]
+    twice = [(f"c{n % 2}", f"twice {n}") for n in range(40)] * 2
+    rows = [f"{label},{text}" for label, text in [*once, *twice]]
+    source = write(tmp_path / "table", {"own.csv": rows}) / "own.csv"
+    prepare(f"{LINE} tsv --test-fraction 0.1 --valid-fraction 0.2", source, "--vocab", vocab)
+    train, valid, test = (
+        {text for _, text in load(prepare.out / "data-bin", split)}
+        for split in ("train", "valid", "test")
+    )
+    assert valid and test and not train & (valid | test) and not valid & test
+
+
 @pytest.mark.parametrize(
     "name, rows, named",
     [

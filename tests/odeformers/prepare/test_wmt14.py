@@ -1,9 +1,10 @@
 """WMT14's archives become the text of each split."""
 
 import pytest
-from published import long_pairs, write_folder, write_wmt14
+from published import SENTENCES, long_pairs, write_folder, write_wmt14
 from script_helpers import binarized_lines, lines
 
+from fairseq_odeformers.text.moses import read_raw_pairs
 from odeformers.prepare import wmt14
 
 WMT14_TOKENS = {
@@ -19,7 +20,10 @@ WMT14_CORPORA = {
 
 @pytest.mark.parametrize("lang", WMT14_CORPORA)
 def test_wmt14_text(lang, prepare, tmp_path):
-    """Corpora follow one another, cleaned; punctuation is normalised except in the test set."""
+    """Corpora follow one another, cleaned; punctuation is normalised except in the test set.
+
+    Raw text that is to be translated gets the tokens of the test set.
+    """
     prepare(f"wmt14 en-{lang} --bpe-operations 60", write_wmt14(tmp_path / "archives"))
     tokenized, data = prepare.out / "tokenized", prepare.out / "data-bin"
     kept = {"de": [2], "fr": [0]}[lang]
@@ -35,6 +39,8 @@ def test_wmt14_text(lang, prepare, tmp_path):
         f"It &apos;s “ well @-@ known ” no . {n} in newstest2014 ." for n in range(4)
     ]
     assert len(lines(tokenized / f"test.{lang}")) == 4
+    raw = SENTENCES["en"].format(3, "newstest2014").replace("’", "'")
+    assert read_raw_pairs(str(data), "en", lang).tokenize(raw) == lines(tokenized / "test.en")[3]
     assert len(lines(data / "code")) == 61
 
 

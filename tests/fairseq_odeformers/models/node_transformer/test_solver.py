@@ -109,6 +109,17 @@ def test_steps_are_those_of_torchdiffeq(float64, method, scale):
     assert times == pytest.approx(theirs.times[: len(times)], rel=1e-6)
 
 
+@pytest.mark.parametrize("method", [n for n, m in ADAPTIVE.items() if not m.first_same_as_last])
+def test_each_accepted_state_has_its_own_slope(float64, method):
+    """That is one evaluation more than torchdiffeq's, which takes the last stage's, per step."""
+    f, theirs, x = WithCallbacks(), WithCallbacks(), start()
+    statistics = Adaptive(method)(problem(f, x)).statistics
+    reference(theirs, x, rtol=1e-5, atol=1e-5, method=method)
+    assert statistics["accepted"].tolist() == [theirs.accepted] * B
+    assert statistics["rejected"].tolist() == [theirs.rejected] * B
+    assert len(f.times) == len(theirs.times) + theirs.accepted - 1
+
+
 @pytest.mark.parametrize("method", ADAPTIVE)
 def test_each_sequence_as_if_it_were_alone(float64, method):
     f, x = Nonlinear(), start()

@@ -11,10 +11,34 @@ from fairseq_odeformers.models.transevolve.block import (
     TransEvolveCausalBlock,
     TransEvolveDecoderBlock,
     TransEvolveEncoderBlock,
+    TransEvolveLayer,
     shared_rows,
 )
 from fairseq_odeformers.models.transevolve.feed_forward import FullFeedForward
 from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
+
+
+@pytest.mark.parametrize("branch", ["self_attn", "encoder_attn", "feed_forward"])
+def test_a_branch_is_dropped_once(branch):
+    """Of what it adds to the state, an element is zero with the probability of dropout."""
+    torch.manual_seed(0)
+    spec = BlockSpec(
+        embed_dim=64, ffn_embed_dim=64, attention_heads=2, depth=1, dropout=0.3, time_dim=16
+    )
+    layer = TransEvolveLayer(spec, 1, cross_attention=True).train()
+    outputs = {
+        "self_attn": layer.self_attn_out_proj,
+        "encoder_attn": layer.encoder_attn_out_proj,
+        "feed_forward": layer.feed_forward[2],
+    }
+    for name, output in outputs.items():
+        if name != branch:
+            for parameter in output.parameters():
+                torch.nn.init.zeros_(parameter)
+    heads = torch.randn(2, 4, 2, 50, 32)
+    x = torch.randn(4, 50, 64)
+    added = layer(x, *heads) - x
+    assert added.eq(0).float().mean().item() == pytest.approx(0.3, abs=0.03)
 
 
 def block_formula(block, x, padding, source=None, source_padding=None):

@@ -4,6 +4,8 @@ import pytest
 from published import write_folder
 from script_helpers import binarized_lines, contents, lines, times
 
+from fairseq_odeformers.text.moses import read_raw_pairs
+
 NUMBERS = ["Null", "Eins", "Zwei", "Drei", "Vier", "Fünf", "Sechs", "Sieben", "Acht", "Neun"]
 SIDES = ("words", "digits")
 LINE = "parallel -s words -t digits"
@@ -107,6 +109,7 @@ def test_many_dropped_pairs_are_warned_of(dropped, warned, prepare, tmp_path, wa
 
 
 def test_text_is_tokenised_as_moses_does_for_each_language(prepare, tmp_path):
+    """And so is raw text that is to be translated."""
     sentence = 'Er sagt: "Q&A", z.B.\u2028[»it\'s«] am 1.\r'
     files = corpus(more=[(sentence, sentence)], sides=("de", "en"))
     prepare("parallel -s de -t en", write_folder(tmp_path / "raw", files))
@@ -115,6 +118,8 @@ def test_text_is_tokenised_as_moses_does_for_each_language(prepare, tmp_path):
     for split in ("train", "test"):
         assert lines(tokenized / f"{split}.de")[-1] == quoted + "it &apos; s « &#93; am 1 ."
         assert lines(tokenized / f"{split}.en")[-1] == quoted + "it &apos;s « &#93; am 1 ."
+    raw = read_raw_pairs(str(prepare.out / "data-bin"), "de", "en")
+    assert raw.tokenize(sentence) == lines(tokenized / "test.de")[-1]
 
 
 def test_an_error_if_cleaning_leaves_nothing(prepare, tmp_path):
