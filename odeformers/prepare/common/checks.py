@@ -76,6 +76,13 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
         )
 
 
+def find_longest(data_bin: Path) -> int:
+    """The tokens of the longest text of validation and test sets; 0 if there are none."""
+    splits = read_splits(data_bin)
+    held_out = (column for name, each in splits.items() if name != "train" for column in each)
+    return max((int(column.sizes.max(initial=0)) for column in held_out), default=0)
+
+
 def find_flaws(
     data_bin: Path, pair: Collection[str], names: Collection[str]
 ) -> dict[str, dict[str, float]]:

@@ -63,6 +63,8 @@ def test_long_examples_are_named_before_the_training(task, words, tmp_path):
     lengthen(words, "test")
     said = refuse(*line(words, task, skipping))
     assert f"{words}, test" in said, "scores of two models are of the same sentences"
+    assert "--skip" not in said, "which is given already"
+    assert any(word in said for word in less if word.startswith("--"))
     (training,) = commands(run(*line(words, task, more)), "fairseq-train")
     assert training["task"] == task and training["max-epoch"] == "2"
 
