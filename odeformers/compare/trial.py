@@ -56,7 +56,7 @@ def try_variant(variant: Variant, end: float = math.inf) -> Variant:
     epoch_updates, least = len(updates), SECONDS if variant.budget else 0.0
     seconds, texts = fmean(time_updates(trainer, updates, least, end)), None
     if variant.kind in (Kind.TRANSLATION, Kind.CLASSIFICATION):
-        texts = len(validation_set(trainer))
+        texts = count_validation_texts(trainer)
     return replace(
         variant,
         parameters=count_parameters(trainer.get_model()),
@@ -147,6 +147,12 @@ def check_metric(trainer: Trainer) -> None:
 def validation_set(trainer: Trainer) -> FairseqDataset:
     """The first validation set of a training."""
     return trainer.task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
+
+
+def count_validation_texts(trainer: Trainer) -> int:
+    """The texts of that set, without those that are too long and skipped."""
+    subset, *_ = trainer.cfg.dataset.valid_subset.split(",")
+    return sum(map(len, trainer.get_valid_iterator(subset).frozen_batches))
 
 
 # --- the data ----------------------------------------------------------------------------------

@@ -29,11 +29,10 @@ from .common.command import (
     preparing,
     split_columns,
 )
-from .common.corpus import ending_of, read_text, strip_compression
+from .common.corpus import is_archive, read_text, strip_compression
 from .common.pairs import Pair, Pairs, find_positions, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
 
-ARCHIVES = (".tar", ".tgz", ".tbz2", ".txz", ".zip")
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
 LONGEST_SIDE = 1000  # letters, each of which may be a subword, of a side that is drawn
 
@@ -189,7 +188,7 @@ def main(arguments: Sequence[str]) -> None:
     check_languages(parser, args.source_lang, args.target_lang)
     [source, *_] = args.source
     for path in args.source:
-        if not path.is_dir() and ending_of(path) in ARCHIVES:
+        if not path.is_dir() and is_archive(path):
             parser.error(f"--from {path}: an archive; unpack it, and give the folder")
     if source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide pairs; the folder has a file for each set")

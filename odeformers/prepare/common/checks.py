@@ -65,9 +65,11 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
         if positions and (lengths > positions).any():
             long.append(f"{(lengths > positions).sum():,} of {len(lengths):,} in {split}")
         if split.startswith("test") and len(lengths) < FEW:
+            option = "--test-fraction" if is_classified(columns) else "--test"
+            drawn = f"; {option} draws more from one file" if len(columns[0].name) else ""
             logger.warning(
                 f"{split} has {len(lengths)} examples, too few to tell models apart; give {FEW} "
-                "or more"
+                f"or more{drawn}"
             )
     if long:
         logger.warning(
