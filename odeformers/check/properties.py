@@ -140,7 +140,7 @@ def finite(subject: Subject) -> float:
     decisive=True,
 )
 def stateless(subject: Subject) -> Iterator[Pair]:
-    """In evaluation and in training, whose random numbers are the same."""
+    """In evaluation and in training; both models draw the same random numbers."""
     sample = random_sample(subject)
     # The earlier batch has the same shape, for what is kept by it, other words and other padding.
     earlier = subject.sample(subject.texts(5, 9, 7), subject.texts(4, 7, 5, seed=3))
