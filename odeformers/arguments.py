@@ -1,7 +1,10 @@
 """Types of the commands' arguments, and the option ``--user-dir``."""
 
+import os
+import tempfile
 from argparse import Action, ArgumentParser, ArgumentTypeError
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +34,7 @@ def output_path(text: str) -> Path:
     """The ``type`` of an argument that names a file or folder to write, in an existing folder."""
     if not Path(text).absolute().parent.is_dir():
         raise ArgumentTypeError(f"{text}: there is no folder {Path(text).parent}; make it first")
+    check_writable(text, Path(text).absolute().parent)
     return Path(text)
 
 
@@ -47,7 +51,25 @@ def output_folder(text: str) -> Path:
         if path.exists() and not path.is_dir():
             above = "" if path == Path(text) else f"{path} "
             raise ArgumentTypeError(f"{text}: {above}is a file; give a folder")
+    folders = (Path(text).absolute(), *Path(text).absolute().parents)
+    check_writable(text, next(filter(Path.is_dir, folders)))
     return Path(text)
+
+
+def check_writable(text: str, folder: Path) -> None:
+    """Check before long work that its result can be written: that a folder takes new ones.
+
+    Permissions do not tell, as of /proc. The folder looks as before.
+    """
+    if Path(text).exists() and not (Path(text).is_file() or Path(text).is_dir()):
+        return  # a device or a pipe
+    times = folder.stat()
+    try:
+        os.rmdir(tempfile.mkdtemp(dir=folder))
+    except OSError as error:
+        raise ArgumentTypeError(f"{text}: cannot be written ({error.strerror})") from error
+    with suppress(OSError):  # another user's folder, such as /tmp
+        os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 positive_int = partial(integer, least=1)

@@ -222,7 +222,7 @@ def predict_texts(
 
     Args:
         name: the file of the texts, in messages.
-        numbers: of the lines in it (default: from 1 on).
+        numbers: line numbers of the texts (default: from 1 on).
     """
 
     def encode(text: str, place: str) -> list[torch.Tensor]:

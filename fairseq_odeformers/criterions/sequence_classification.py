@@ -116,7 +116,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
 def log_f1(total: Mapping[str, float]) -> None:
     """Log the F1 of each class, as ``f1_positive``, and their mean ``macro_f1``, in percent.
 
-    They are those of :func:`.macro_f1`, computed from sums over batches and devices.
+    Sums over batches and devices give the same values as :func:`.macro_f1`.
     """
 
     def f1(meters: Mapping, name: str) -> float:

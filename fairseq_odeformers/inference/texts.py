@@ -72,7 +72,7 @@ def encode_lines(
 
     Args:
         name: the file of the lines, in messages.
-        numbers: of the lines (default: from 1 on).
+        numbers: line numbers of the texts (default: from 1 on).
 
     Raises:
         ValueError: *encode* refuses a line for another reason; the message names the line.

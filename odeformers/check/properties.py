@@ -140,13 +140,10 @@ def finite(subject: Subject) -> float:
     decisive=True,
 )
 def stateless(subject: Subject) -> Iterator[Pair]:
+    """In evaluation and in training; both models draw the same random numbers."""
     sample = random_sample(subject)
-    random.seed(2)
-    fresh = subject.build().eval()
-    random.seed(2)
-    used = subject.build().eval()
     # The earlier batch has the same shape, for what is kept by it, other words and other padding.
-    subject.outputs(used, subject.sample(subject.texts(5, 9, 7), subject.texts(4, 7, 5, seed=3)))
+    earlier = subject.sample(subject.texts(5, 9, 7), subject.texts(4, 7, 5, seed=3))
 
     def evaluate(model: BaseFairseqModel) -> list[Tensor]:
         random.seed(2)
@@ -154,7 +151,13 @@ def stateless(subject: Subject) -> Iterator[Pair]:
         torch.manual_seed(2)
         return subject.outputs(model, sample)
 
-    yield Pair(fresh, partial(evaluate, fresh), partial(evaluate, used), used)
+    for training in (False, True):
+        random.seed(2)
+        fresh = subject.build().train(training)
+        random.seed(2)
+        used = subject.build().train(training)
+        subject.outputs(used, earlier)
+        yield Pair(fresh, partial(evaluate, fresh), partial(evaluate, used), used)
 
 
 @holds(

@@ -194,7 +194,8 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
     for run in tuning:
         if run.folder not in evaluated:
             run.discard()
-    collect_rows(out)  # a killed command may have left rows in a run's folder alone
+    # A killed command may have left rows in a run's folder alone, and a run may be repeated.
+    collect_rows(out, experiment.architectures)
     write_report(out)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return [*runs, *failed]
@@ -294,6 +295,10 @@ def seeds(text: str) -> list[int]:
 def minutes(text: str) -> float:
     """A time in minutes, of text such as ``45s``, ``30m`` or ``2h``."""
     factor = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}.get(text[-1:])
+    if re.fullmatch(r"\d*\.?\d+", text):
+        raise argparse.ArgumentTypeError(
+            f"{text}: give the unit as well, such as {text}m or {text}h"
+        )
     if not factor or not re.fullmatch(r"\d*\.?\d+", text[:-1]) or not float(text[:-1]):
         raise argparse.ArgumentTypeError(f"{text}: give a time above 0, such as 45s, 30m or 2h")
     return float(text[:-1]) * factor

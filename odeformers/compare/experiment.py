@@ -153,7 +153,9 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         )
     for name in ("part", "data") if is_data else ("task", "epochs"):
         if (value := getattr(args, name)) is not None:
-            raise ValueError(f"--{name} {value}: for {'a RECIPE' if is_data else 'DATA'} alone")
+            instead = f"; give --max-epoch {value}" if name == "epochs" else ""
+            place = "a RECIPE" if is_data else "DATA"
+            raise ValueError(f"--{name} {value}: for {place} alone{instead}")
     if is_data and not architectures:
         raise ValueError(f"--archs: name the architectures to train on {args.what}")
     match = (args.match or ("parameters" if is_data else "none")) == "parameters"

@@ -264,12 +264,22 @@ def read_runs(out: Path) -> list[Row]:
     return [row for path in files if path.exists() for row in read_rows(path)]
 
 
-def collect_rows(out: Path) -> None:
-    """Make the file of a comparison of the rows that its runs have written."""
+def collect_rows(out: Path, order: Iterable[str] = ()) -> None:
+    """Make the file of a comparison of the rows that its runs have written.
+
+    Architectures are in the order of their first runs.
+
+    Args:
+        order: architectures that are in this order, in the places that they have together.
+    """
     with lock(out / RESULTS):
         rows = read_runs(out)
         begun = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}
-        rows.sort(key=lambda row: (begun[row.architecture], row.begun))
+        names = sorted(begun, key=lambda name: begun[name])
+        ordered = [name for name in order if name in begun]
+        following = iter(ordered)
+        names = [next(following) if name in ordered else name for name in names]
+        rows.sort(key=lambda row: (names.index(row.architecture), row.begun))
         if rows:
             write_rows(out / RESULTS, rows)
 

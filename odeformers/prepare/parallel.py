@@ -1,10 +1,11 @@
 """Your parallel text: two files per split, or one table of pairs.
 
 A folder has ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any number of test sets,
-such as ``test.*`` and ``test2016.*``. One file has one pair per line, and its validation and test
-set are drawn at random. Pairs whose source or target is in the file again, apart from case and
-spaces, are never drawn, so that no side of a held-out pair is in another set. Files may be
-compressed (``.gz``, ``.bz2``, ``.xz``).
+such as ``test.*`` and ``test2016.*``. Two files ``corpus.de`` and ``corpus.en``, or one table with
+one pair per line, are divided: the validation and test set are drawn at random. Pairs whose source
+or target is there again, apart from case and spaces, are never drawn, so that no side of a held-out
+pair is in another set; nor are pairs that are too long to translate. Files may be compressed
+(``.gz``, ``.bz2``, ``.xz``).
 """
 
 import argparse
@@ -28,12 +29,12 @@ from .common.command import (
     preparing,
     split_columns,
 )
-from .common.corpus import ending_of, read_text, strip_compression
-from .common.pairs import Pair, Pairs, pair_up
+from .common.corpus import is_archive, read_text, strip_compression
+from .common.pairs import Pair, Pairs, find_positions, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
 
-ARCHIVES = (".tar", ".tgz", ".tbz2", ".txz", ".zip")
 HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
+LONGEST_SIDE = 1000  # letters, each of which may be a subword, of a side that is drawn
 
 
 def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, Path]]:
@@ -85,14 +86,20 @@ def has_header(paths: tuple[Path, Path], langs: Sequence[str]) -> bool:
 
 
 def split_pairs(
-    path: Path, pairs: Sequence[Pair], sizes: Mapping[str, int | None], seed: int
+    name: str,
+    pairs: Sequence[Pair],
+    sizes: Mapping[str, int | None],
+    seed: int,
+    longest: int = LONGEST_SIDE,
 ) -> dict[str, list[Pair]]:
-    """The pairs of each split of a file, drawn at random.
+    """The pairs of each split, drawn at random.
 
     Args:
-        path: of the file, in messages.
+        name: of the file or files, in messages.
         sizes: number of pairs of each split but ``train``, which has the rest; None for a tenth of
-            the file.
+            the pairs.
+        longest: most words of a side that is drawn; one of more than :data:`LONGEST_SIDE` letters
+            is not drawn either, so that a model of the default positions has room for its subwords.
     """
     share = max(1, min(HELD_OUT, len(pairs) // 10))
     sizes = {split: size or share for split, size in sizes.items()}
@@ -103,20 +110,53 @@ def split_pairs(
         for number, sides in enumerate(keys)
         if all(side and count[side] == 1 for side, count in zip(sides, counts))
     ]
+    fitting = [n for n in alone if not any(is_long(side, longest) for side in pairs[n])]
     wanted = sum(sizes.values())
-    if len(alone) < wanted or len(pairs) <= wanted:
+    if len(fitting) < wanted or len(pairs) <= wanted:
         sets = " and ".join(f"--{split} {size}" for split, size in sizes.items())
+        long = f", {len(alone) - len(fitting):,} of them too long" if alone != fitting else ""
         raise ValueError(
-            f"{path} has {len(pairs):,} pairs, and {len(alone):,} whose sides no other pair "
-            f"has; {sets} take {wanted:,} of these, and some pairs must be left to train with; "
-            "lines CLASS<tab>TEXT are for odeformers prepare text-classification tsv"
+            f"{name} has {len(pairs):,} pairs, and {len(alone):,} whose sides no other pair "
+            f"has{long}; {sets} take {wanted:,} of these, and some pairs must be left to train "
+            "with; lines CLASS<tab>TEXT are for odeformers prepare text-classification tsv"
         )
-    drawn = iter(random.Random(seed).sample(alone, wanted))
+    drawn = iter(random.Random(seed).sample(fitting, wanted))
     split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}
     splits: dict[str, list[Pair]] = {split: [] for split in ("train", *sizes)}
     for number, pair in enumerate(pairs):
         splits[split_of.get(number, "train")].append(pair)
     return splits
+
+
+def is_long(side: str, words: int) -> bool:
+    """Whether a side may have too many subwords to be translated; see :func:`split_pairs`."""
+    return len(side) > LONGEST_SIDE or len(side.split()) > words
+
+
+def order_files(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> tuple[Path, Path] | None:
+    """Two files of ``--from``, the source's first; None of one path.
+
+    If their endings are the languages, these need not be given.
+    """
+    if len(args.source) == 1:
+        return None
+    if len(args.source) > 2 or any(path.is_dir() for path in args.source):
+        given = " ".join(map(str, args.source))
+        parser.error(f"--from {given}: give a folder, a table, or two files, source and target")
+    first, second = args.source
+    endings = [Path(strip_compression(path.name)).suffix[1:] for path in args.source]
+    others = [ending for ending in endings if ending not in (args.source_lang, args.target_lang)]
+    args.source_lang = args.source_lang or (others.pop(0) if others else "")
+    args.target_lang = args.target_lang or (others.pop(0) if others else "")
+    swapped = endings == [args.target_lang, args.source_lang]
+    return (second, first) if swapped else (first, second)
+
+
+def read_two(paths: tuple[Path, Path], langs: Sequence[str]) -> list[Pair]:
+    """The pairs of two files, without a header."""
+    return [*islice(pair_up(*paths, read_text), int(has_header(paths, langs)), None)]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -125,31 +165,35 @@ def main(arguments: Sequence[str]) -> None:
         "Prepare your parallel text for fairseq-train --task translation.",
         out="data/own",
         source="folder with train, valid and test files of both languages (train.de, train.en, "
-        "...), or one table of pairs (tab-separated, .csv or .jsonl); plain, .gz, .bz2 or .xz",
+        "...); or two files of pairs (corpus.de corpus.en), or one table (tab-separated, .csv or "
+        ".jsonl), to divide; plain, .gz, .bz2 or .xz",
         required=True,
+        several=True,
     )
     for option, text in (("-s", "source"), ("-t", "target")):
-        parser.add_argument(
-            option, f"--{text}-lang", metavar="LANG", required=True, help=f"{text} language"
-        )
+        what = f"{text} language (default: by the endings of two files)"
+        parser.add_argument(option, f"--{text}-lang", metavar="LANG", help=what)
     parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
     add_number(parser, "--max-tokens", 100, "largest number of subwords per training sentence")
     add_number(parser, "--max-ratio", 2, "largest length ratio of a training pair", ratio)
     what = "merges of the joint BPE (default: fit the text)"
     add_number(parser, "--bpe-operations", None, what)
     for split in ("valid", "test"):
-        what = f"number of {split} pairs to draw from one file"
+        what = f"number of {split} pairs to draw if --from is no folder"
         add_number(parser, f"--{split}", None, f"{what} (default: a tenth, at most {HELD_OUT:,})")
     add_number(parser, "--seed", 1, "seed of the draw", int)
     add_columns(parser, "source", "target")
     args = parse_options(parser, arguments)
+    two = order_files(parser, args)
     check_languages(parser, args.source_lang, args.target_lang)
-    if not args.source.is_dir() and ending_of(args.source) in ARCHIVES:
-        parser.error(f"--from {args.source}: an archive; unpack it, and give the folder")
-    if args.source.is_dir() and (args.valid or args.test):
-        parser.error("--valid and --test divide one file; the folder has a file for each set")
-    if args.source.is_dir() and args.columns:
-        parser.error("--columns: for one table; the folder has a file for each language")
+    [source, *_] = args.source
+    for path in args.source:
+        if not path.is_dir() and is_archive(path):
+            parser.error(f"--from {path}: an archive; unpack it, and give the folder")
+    if source.is_dir() and (args.valid or args.test):
+        parser.error("--valid and --test divide pairs; the folder has a file for each set")
+    if args.columns and (two or source.is_dir()):
+        parser.error("--columns: for one table; there is a file for each language")
     langs = args.source_lang, args.target_lang
     writer = Pairs(
         langs,
@@ -159,25 +203,33 @@ def main(arguments: Sequence[str]) -> None:
         max_ratio=args.max_ratio,
         clean_byte_pairs=True,
     )
-    with preparing(args):
-        if args.source.is_dir():
-            documents = find_documents(args.source, langs)
+    with preparing(args) as needed:
+        if source.is_dir():
+            documents = find_documents(source, langs)
             headers = [split for split, paths in documents.items() if has_header(paths, langs)]
             read = partial(read_folder, documents, headers)
             inputs = {"raw": fingerprints(chain(*documents.values()))}
         else:
             chosen = {"valid": args.valid, "test": args.test}
-            pairs = read_pairs(args.source, langs, split_columns(args.columns))
-            splits = split_pairs(args.source, pairs, chosen, args.seed)
+            columns = split_columns(args.columns)
+            pairs = read_two(two, langs) if two else read_pairs(source, langs, columns)
+            name = " and ".join(map(str, args.source))
+            splits = split_pairs(name, pairs, chosen, args.seed, args.max_tokens)
             read = partial(dict, splits)
             sizes = {split: len(splits[split]) for split in chosen}
-            inputs = {"raw": fingerprints([args.source]), "sizes": sizes, "seed": args.seed}
+            raw = fingerprints(two or args.source)
+            inputs = {"raw": raw, "sizes": sizes, "seed": args.seed}
             inputs |= {"columns": args.columns} if args.columns else {}
         writer.write(read, inputs, args.out, args.workers)
+        needed += find_positions(args.out / "data-bin")
 
 
-def check_languages(parser: argparse.ArgumentParser, source: str, target: str) -> None:
-    """Check that both languages make names of files that fairseq tells apart."""
+def check_languages(
+    parser: argparse.ArgumentParser, source: str | None, target: str | None
+) -> None:
+    """Check that both languages are there, and make names of files that fairseq tells apart."""
+    if not (source and target):
+        parser.error("the following arguments are required: -s/--source-lang, -t/--target-lang")
     if source == target:
         parser.error(f"-s and -t are both {source}; they name the endings of two files")
     for option, lang, other in (("-s", source, target), ("-t", target, source)):

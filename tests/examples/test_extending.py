@@ -90,13 +90,19 @@ def test_the_step_of_the_page_is_of_order_2(page_plugin, alpha):
     assert torch.allclose(y, x * (1 + 1 / 2 + 1 / 8))
 
 
+def run_code_of_page(word):
+    """The names that the code of the page which has a word defines."""
+    page = (ROOT / "docs/extending.md").read_text("utf-8")
+    (code,) = re.findall(rf"^```python\n((?:(?!```).)*{word}.*?)^```", page, re.M | re.S)
+    names = {"__name__": word}
+    exec(code, names)
+    return names
+
+
 @pytest.fixture(scope="module")
 def multistep():
     """The block of the page whose layers share slopes, as a classifier."""
-    page = (ROOT / "docs/extending.md").read_text("utf-8")
-    (code,) = re.findall(r"^```python\n((?:(?!```).)*AdamsBashforth.*?)^```", page, re.M | re.S)
-    names = {"__name__": "multistep"}
-    exec(code, names)
+    names = run_code_of_page("AdamsBashforth")
 
     @register_model("adams_bashforth_classifier", dataclass=TransformerClassifierConfig)
     class Classifier(TransformerClassifier):
@@ -118,6 +124,36 @@ def test_a_block_with_slopes_has_the_properties_of_check(multistep, options):
     """Also where layers are evaluated again in the backward pass."""
     verdicts = check("adams_bashforth_classifier", *options)
     assert [str(verdict) for verdict in verdicts if verdict.fault] == []
+
+
+@pytest.fixture(scope="module")
+def momentum():
+    """The block of the page that takes the whole stack; its translator is registered."""
+    return run_code_of_page("MomentumBlock")["MomentumBlock"]
+
+
+def test_a_block_of_all_layers_has_momentum(momentum):
+    """Of y' = y and m = 1/2: x = 1 + 1, then v = 1/2 + 2 and x = 9/2, then v = 5/4 + 9/2."""
+    block = momentum([lambda y: y + y] * 3, 0.5)
+    assert block(torch.ones(1)).item() == 4.5 + 1.25 + 4.5
+    decoder = momentum([lambda y: (y + y, "attention", None)], 0.5)
+    assert decoder(torch.ones(1)) == (torch.full((1,), 2.0), "attention", None)
+
+
+@pytest.mark.parametrize("options", [[], ["--checkpoint-activations"]])
+def test_the_momentum_of_the_page_has_the_properties_of_check(momentum, options):
+    """Encoder and decoder; without momentum it is the pre-norm Transformer."""
+    verdicts = check("momentum_transformer", *options)
+    assert [str(verdict) for verdict in verdicts if verdict.fault] == []
+    sizes = ["--encoder-layers", "3", "--decoder-layers", "3"]
+    ours = make_model("momentum_transformer", *sizes, "--momentum", "0").eval()
+    plain = make_model("transformer_prenorm", *sizes).eval()
+    state = ours.state_dict().items()
+    state = {name.replace("layers.0.layers.", "layers."): tensor for name, tensor in state}
+    plain.load_state_dict(state)
+    tokens = torch.randint(4, 50, (2, 5))
+    inputs = tokens, torch.tensor([5, 5]), tokens
+    assert torch.allclose(ours(*inputs)[0], plain(*inputs)[0], atol=1e-5)
 
 
 IMPLICIT = [f"implicit_transformer{suffix}" for suffix in ("", "_classifier", "_lm")]

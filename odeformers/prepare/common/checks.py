@@ -65,15 +65,24 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
         if positions and (lengths > positions).any():
             long.append(f"{(lengths > positions).sum():,} of {len(lengths):,} in {split}")
         if split.startswith("test") and len(lengths) < FEW:
+            option = "--test-fraction" if is_classified(columns) else "--test"
+            drawn = f"; {option} draws more from one file" if len(columns[0].name) else ""
             logger.warning(
                 f"{split} has {len(lengths)} examples, too few to tell models apart; give {FEW} "
-                "or more"
+                f"or more{drawn}"
             )
     if long:
         logger.warning(
             f"more than {positions:,} tokens, which models take by default: {', '.join(long)}; "
             "longer texts are truncated or refused"
         )
+
+
+def find_longest(data_bin: Path) -> int:
+    """The tokens of the longest text of validation and test sets; 0 if there are none."""
+    splits = read_splits(data_bin)
+    held_out = (column for name, each in splits.items() if name != "train" for column in each)
+    return max((int(column.sizes.max(initial=0)) for column in held_out), default=0)
 
 
 def find_flaws(

@@ -54,6 +54,7 @@ def make_parser(
     tasks: Iterable[str] = (),
     out: str | None = None,
     required: bool = False,
+    several: bool = False,
 ) -> argparse.ArgumentParser:
     """The parser of ``odeformers prepare {name}``, with the options that all corpora have.
 
@@ -62,6 +63,7 @@ def make_parser(
         tasks: the tasks to choose from, if the corpus has several.
         out: default of ``--out``, if it is not ``data/{name}``; other options may be in it.
         required: whether ``--from`` must be given.
+        several: whether ``--from`` takes several paths, and so is a list.
     """
     out = out or f"data/{name}"
     parser = Parser(prog=f"odeformers prepare {name}", description=description, allow_abbrev=False)
@@ -73,7 +75,8 @@ def make_parser(
             "tasks", metavar="TASK", nargs="*", choices=choices, default="all", help=what
         )
     if source:
-        add_path(parser, "--from", source, dest="source", required=required)
+        more: dict[str, Any] = {"nargs": "+"} if several else {}
+        add_path(parser, "--from", source, dest="source", required=required, **more)
     what = f"folder for the result, PATH/{'TASK-bin' if tasks else 'data-bin'} (default: {out})"
     parser.add_argument("--out", metavar="PATH", type=output_folder, help=what)
     what = "processes or threads (default: one per core)"
@@ -142,18 +145,21 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
     args = parser.parse_args(arguments)
     args.out = args.out or Path(args.default_out.format(**vars(args)))
     check_path(args.out, "--out", ":,")
-    if args.source:
-        check_regular(args.source)
-        if fault := FORMATS.get(args.source.suffix.lower()):
-            parser.error(f"--from {args.source}: {fault}")
+    for source in args.source if isinstance(args.source, list) else filter(None, [args.source]):
+        check_regular(source)
+        if fault := FORMATS.get(source.suffix.lower()):
+            parser.error(f"--from {source}: {fault}")
     return args
 
 
 @contextmanager
-def preparing(args: argparse.Namespace) -> Iterator[None]:
+def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
     """Log to standard output, in the end what is ready; nothing else prepares ``args.out``.
 
     A second preparation waits until the first has ended. It then finds the work done.
+
+    Yields:
+        A list to which options may be added that the data need.
 
     Raises:
         OSError: a process was killed.
@@ -174,9 +180,9 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
         logger.warning(f"another process is writing to {out}; waiting for it")
         acquired = lock.acquire()
     with acquired, cleaning_up():
-        settings = check_settings(args)
+        settings, needed = check_settings(args), []
         try:
-            yield
+            yield needed
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
         finally:
@@ -187,7 +193,8 @@ def preparing(args: argparse.Namespace) -> Iterator[None]:
             path.write_text(json.dumps(settings, indent=2) + "\n")
         made = sorted(map(str, out.glob("*-bin")))
         verb = "is" if len(made) == 1 else "are"
-        logger.info(f"{', '.join(made)} {verb} ready for fairseq-train")
+        options = f" with {' '.join(needed)}" if needed else ""
+        logger.info(f"{', '.join(made)} {verb} ready for fairseq-train{options}")
 
 
 @contextmanager

@@ -39,6 +39,9 @@ Files = Mapping[str, Path]  # by their names in the corpus
 Opener = Callable[[], IO[bytes]]
 
 
+ARCHIVES = (".tar", ".tgz", ".tbz2", ".txz", ".zip")
+
+
 class Download(NamedTuple):
     """What is at a URL.
 
@@ -164,6 +167,11 @@ class Corpus(Generic[Writer]):
                 "validation and a test set drawn from it"
             )
         return source
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file is an archive, by its name or, if that says nothing, by its content."""
+    return ending_of(path) in ARCHIVES or zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
 
 
 def match(path: str, patterns: Sequence[str]) -> str | None:

@@ -24,11 +24,20 @@ from fairseq_odeformers.files import write_lines
 
 from .checks import check_data
 from .command import make_parser, parse_options, preparing, step
-from .corpus import Corpus, Download, Files, fingerprint_each, read_text
+from .corpus import (
+    Corpus,
+    Download,
+    Files,
+    ending_of,
+    fingerprint_each,
+    is_archive,
+    read_text,
+)
 from .tokens import fairseq_preprocess
 
 logger = logging.getLogger(__name__)
 
+TABLES = (".csv", ".tsv", ".jsonl")
 SPLITS = ("train", "valid", "test")
 RESERVED = {"<s>", "<pad>", "</s>"}  # <unk> is a word of published texts
 
@@ -144,8 +153,14 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
     title = corpus.writer.title
     text = f"the {title}" if title else "your own tokenised text"
     what = f"Prepare {text} for fairseq-train --task language_modeling."
-    args = parse_options(make_parser(name, what, source, required=not title), arguments)
-    whole = None if title else corpus.one_text(args.source, ".txt")
+    parser = make_parser(name, what, source, required=not title)
+    args = parse_options(parser, arguments)
+    whole = None
+    if not title and args.source.is_file() and not is_archive(args.source):
+        ending = ending_of(args.source)
+        if ending in TABLES:
+            parser.error(f"--from {args.source}: a table; save its texts, one per line, as .txt")
+        whole = corpus.one_text(args.source, ending)
     with preparing(args):
         if whole:
             read, digests = partial(divide, whole), fingerprint_each({"divided": whole})

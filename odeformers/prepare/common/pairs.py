@@ -25,13 +25,14 @@ from fairseq_odeformers.text.detokenize import choose_references, make_detokeniz
 from fairseq_odeformers.text.moses import make_moses_tokenizer
 
 from . import tokens
-from .checks import check_data
+from .checks import check_data, find_longest, fold
 from .command import add_number, make_parser, parse_options, preparing, show_progress, step
 from .corpus import Corpus, Files, fingerprint_each
 
 logger = logging.getLogger(__name__)
 
 SPACES = 0.01  # a warning from here on: the share of test texts whose spaces do not come back
+COPIES = 0.01  # a warning from here on: the share of pairs with the same text on both sides
 MUCH = 0.1  # a warning if a larger share of the training pairs is left out
 EVALUATION = (".sgm", ".xml")  # endings of evaluation sets of WMT and of IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
@@ -183,8 +184,17 @@ class Pairs:
 
         All pairs are read first: a bad line ends this before the minutes that the tokenising takes.
         """
-        counts = Counter(split for split, _ in show_progress(tokens.flatten(read()), "reading"))
+        counts, same = Counter(), Counter()
+        for split, (source, target) in show_progress(tokens.flatten(read()), "reading"):
+            counts[split] += 1
+            same[split] += bool(source.strip()) and fold(source) == fold(target)
         logger.info(", ".join(f"{count:,} {split}" for split, count in counts.items()) + " pairs")
+        for split, count in (+same).items():
+            logger.log(
+                logging.WARNING if count >= COPIES * counts[split] else logging.INFO,
+                f"{split}: {count:,} of {counts[split]:,} pairs have the same text on both sides; "
+                "from such pairs a model learns to copy",
+            )
         rows = tokens.flatten(read())
         pairs = tokens.map_rows(_make_tokenizer, (self,), rows, workers, "tokenising")
         if not self.clean_byte_pairs:
@@ -274,6 +284,13 @@ class Pairs:
             )
 
 
+def find_positions(data_bin: Path) -> list[str]:
+    """The options that make room for the longest text of validation and test sets, if any."""
+    if (longest := find_longest(data_bin)) <= POSITIONS:
+        return []
+    return [f"--max-{side}-positions {longest}" for side in ("source", "target")]
+
+
 def _make_tokenizer(writer: Pairs) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
     langs = writer.langs
     normalizers = [MosesPunctNormalizer(lang) for lang in langs]
@@ -325,11 +342,12 @@ def prepare_pairs(
     add_number(parser, "--bpe-operations", merges, "merges of the joint BPE")
     args = parse_options(parser, arguments)
     corpus = pairs[args.pair]
-    with preparing(args):
+    with preparing(args) as needed:
         files = corpus.files(args.source, args.out)
         writer = replace(corpus.writer, bpe_operations=args.bpe_operations)
         inputs = {"raw": [*fingerprint_each(files).items()]}
         writer.write(partial(corpus.read, files), inputs, args.out, args.workers)
+        needed += find_positions(args.out / "data-bin")
         count = count_examples(next(args.out.glob("data-bin/train.*.idx")))
         if abs(count - published) > published / 10 > 0:
             logger.warning(

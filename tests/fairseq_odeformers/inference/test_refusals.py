@@ -47,6 +47,7 @@ REFUSED = {
         "--path c:d/classifier.pt": "c:d ':'",
         "--output words": "--output words: give a file, not a folder",
         "--output absent/made": "--output absent/made: there is no folder absent; make it first",
+        "--output /proc/made": "--output: /proc/made: cannot be written",
     },
     "predict c:d --path classifier.pt --output made": {"": "c:d ':'"},
     "predict two --path classifier.pt --output made": {"": "classes two"},

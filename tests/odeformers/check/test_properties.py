@@ -156,6 +156,19 @@ class KeepsBatch(Fault):
         return x + self.size * layer.kept.setdefault(x.shape, x.detach())
 
 
+class KeepsMean(Fault):
+    """A running mean, which training keeps and adds."""
+
+    def prepare(self, layer):
+        layer.mean = torch.zeros(())
+
+    def change(self, layer, x, kwargs):
+        if not layer.training:
+            return x
+        layer.mean = layer.mean.to(x).lerp(x.detach().square().mean(), 0.1)
+        return x + self.size * layer.mean * pattern(x)
+
+
 class DrawsNoise(Fault):
     def change(self, layer, x, kwargs):
         return x * (1 + self.size * np.random.rand())
@@ -201,6 +214,7 @@ EXACT = {
     HasUnused: ("every parameter gets a gradient", 0),
     MakesNaN: ("forward and backward are finite", 0),
     KeepsBatch: ("earlier batches change nothing", 1e-4),
+    KeepsMean: ("earlier batches change nothing", 1e-3),
     DrawsNoise: ("two evaluations of a batch give the same numbers", 1e-4),
     DrawsUnseeded: ("the same seed gives the same numbers", 1e-4),
     IsNotSaved: ("a saved model computes the same once loaded", 1e-4),

@@ -37,6 +37,8 @@ def data(tmp_path_factory):
         ("--user-dir {a} --user-dir {b}", "--user-dir {a} {b}: fairseq takes one folder"),
         ("--user-dir {b}", "--user-dir {b}: it does not import fairseq_odeformers"),
         ("--baseline lstm", "--baseline lstm: give one of transformer"),
+        ("--budget 1", "argument --budget: 1: give the unit as well, such as 1m or 1h"),
+        ("--out /proc/foo", "argument --out: /proc/foo: cannot be written"),
     ],
 )
 def test_what_has_gone_is_told_with_what_to_do_instead(words, told, data, tmp_path, capsys):

@@ -52,9 +52,21 @@ def test_one_text_is_divided(prepare, tmp_path):
     assert sentences(data_bin, "test") == [line] * 2
 
 
+@pytest.mark.parametrize("name", ["own.de", "own", "own.en.gz"])
+def test_one_text_may_have_any_name(name, prepare, tmp_path):
+    text = b"".join(b"line %d\n" % number for number in range(30))
+    packed = gzip.compress(text) if name.endswith("gz") else text
+    prepare("lm", write_folder(tmp_path / "texts", {name: packed}) / name)
+    prepare("lm", write_folder(tmp_path, {"own.txt": text}) / "own.txt", out=tmp_path / "other")
+    for split in ("train", "valid", "test"):
+        expected = sentences(tmp_path / "other" / "data-bin", split)
+        assert sentences(prepare.out / "data-bin", split) == expected
+
+
 @pytest.mark.parametrize(
     "name, text, named",
     [
+        ("own.jsonl", b'{"text": "a"}\n' * 30, "own.jsonl: a table; save its texts"),
         ("own.txt", b"a\n" * 9, "own.txt has 9 lines with words; give 10 or more"),
         ("own.txt", b"a\n" * 9 + b"<pad>\n", "own.txt, line 10: <pad> is a symbol"),
         ("train.txt", b"a\n" * 99, "--from .*train.txt: give its folder, or give the file another"),

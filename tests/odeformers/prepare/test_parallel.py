@@ -126,6 +126,63 @@ def plain_splits(out):
     return {split: list(zip(*pair)) for split, pair in zip(splits, sides)}
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("options", ["", "-s de -t en", "-t en"])
+def test_two_files_are_divided_as_one_table(swapped, options, prepare, tmp_path):
+    """Their endings are the languages, in the order that is given."""
+    pairs = sentences(60, 1)
+    source = write_pairs(tmp_path / "own.tsv", pairs)
+    prepare(LINE, source, out=tmp_path / "table")
+    folder = write_folder(tmp_path / "own", files(**{"corpus": pairs}))
+    (folder / "corpus.en.gz").write_bytes(gzip.compress((folder / "corpus.en").read_bytes()))
+    paths = [folder / "corpus.de", folder / "corpus.en.gz"]
+    if swapped and not options:
+        options = "-s de"
+    order = reversed(paths) if swapped else paths
+    prepare(f"parallel {options} --bpe-operations 30", None, "--from", *order)
+    assert plain_splits(prepare.out) == plain_splits(tmp_path / "table")
+
+
+def test_two_files_need_languages_and_as_many_lines(prepare, tmp_path):
+    (tmp_path / "a").write_text("x\n" * 9)
+    (tmp_path / "b").write_text("x\n" * 8)
+    both = ["--from", tmp_path / "a", tmp_path / "b"]
+    prepare.refuses("required: -s/--source-lang, -t/--target-lang", "parallel", None, *both)
+    prepare.refuses("sentences do not pair up", LINE, None, *both)
+    prepare.refuses("or two files, source and target", LINE, None, *both, tmp_path / "a")
+
+
+def test_pairs_that_are_too_long_are_not_drawn(prepare, tmp_path):
+    """More words than a training pair may have, or too many letters, as of a word without end."""
+    pairs, long = sentences(60, 1), ["dog cat " * 51, "ab" * 501]
+    odd = [(f"{n} {text}", f"{n} {text}") for n in range(9) for text in long]
+    source = write_pairs(tmp_path / "own.tsv", pairs + odd)
+    prepare.refuses("18 of them too long; --valid 30", f"{LINE} --valid 30 --test 31", source)
+    line = f"{LINE} --valid 30 --test 29 --max-tokens 101"
+    assert "19 train, 30 valid, 29 test pairs" in prepare(line, source)
+    held_out = [plain_splits(prepare.out)[split] for split in ("valid", "test")]
+    assert max(len(side) for pairs in held_out for pair in pairs for side in pair) < 100
+
+
+def test_the_options_that_long_pairs_need_are_told(prepare, tmp_path):
+    """With which a comparison takes the data; other data need none."""
+    long = " ".join("1" * 1100)
+    for name, pairs, needed in (
+        ("long", [*sentences(5, 3), (long, long)], " with --max-source-positions 1101 --max-ta"),
+        ("short", sentences(5, 3), ""),
+    ):
+        out = tmp_path / f"{name}-out"
+        log = prepare(LINE, folder_of(tmp_path / name, **files(test=pairs)), out=out)
+        assert log.splitlines()[-1].split("ready for fairseq-train")[1].startswith(needed)
+        assert bool(needed) == ("positions" in log.splitlines()[-1])
+
+
+def test_pairs_with_the_same_text_on_both_sides_are_counted(prepare, tmp_path):
+    pairs = [*sentences(60, 1), ("Same", "same"), ("", ""), *[("a b", "a  b")] * 2]
+    log = prepare(LINE, folder_of(tmp_path / "own", **files(train=pairs)))
+    assert "train: 3 of 64 pairs have the same text on both sides" in log
+
+
 def test_one_file_is_divided(prepare, tmp_path):
     """At random, by the seed, in the order of the file."""
     pairs = [tuple(side.replace(".", " .") for side in pair) for pair in sentences(60, 1)]

@@ -9,6 +9,7 @@ import torch
 from filelock import FileLock
 from script_helpers import contents
 
+from odeformers.compare.results import read_rows
 from tests.odeformers.compare.outside.commands import (
     BOTH,
     SHORT,
@@ -289,3 +290,14 @@ def test_a_report_leaves_out_runs_that_somebody_has_removed(again):
     shutil.rmtree(again.out / "scripted_poor-seed1")
     run("report", again.out)
     assert [*scores(again.out)] == ["scripted_base", "always 0"]
+
+
+def test_a_repeated_run_does_not_change_the_order_of_the_architectures(again):
+    def order():
+        return [row.architecture for row in read_rows(again.out)]
+
+    before = order()
+    assert before == sorted(before)
+    shutil.rmtree(again.out / "scripted_base-seed1")
+    again(*BOTH, *SHORT)
+    assert order() == before

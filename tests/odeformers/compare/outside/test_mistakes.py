@@ -61,7 +61,7 @@ MISTAKES = [
     ("--archs transformer --part one", "--part one: for a RECIPE alone"),
     ("--archs transformer --budget soon", "--budget: soon"),
     ("--archs transformer --budget -1m", "--budget: -1m: give a time above 0"),
-    ("--archs transformer --budget 30", "--budget: 30: give a time above 0"),
+    ("--archs transformer --budget 30", "--budget: 30: give the unit as well, such as 30m"),
     ("--archs transformer --task parsing", "--task parsing: .* translation, "),
     ("--archs transformer --source-lang fr", "fr"),
     ("--archs transformer --user-dir {folder}/absent", "{folder}/absent"),

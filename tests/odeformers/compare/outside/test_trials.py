@@ -63,8 +63,20 @@ def test_long_examples_are_named_before_the_training(task, words, tmp_path):
     lengthen(words, "test")
     said = refuse(*line(words, task, skipping))
     assert f"{words}, test" in said, "scores of two models are of the same sentences"
+    assert "--skip" not in said, "which is given already"
+    assert any(word in said for word in less if word.startswith("--"))
     (training,) = commands(run(*line(words, task, more)), "fairseq-train")
     assert training["task"] == task and training["max-epoch"] == "2"
+
+
+def test_validation_texts_that_are_skipped_are_not_counted(words, tmp_path):
+    words, out = shutil.copytree(words, tmp_path / "words"), tmp_path / "runs"
+    lengthen(words, "valid")
+    options = [*MODELS["translation"][1].split(), "--skip-invalid-size-inputs-valid-test"]
+    command = [*line(words, "translation", options), "--max-update", 1]
+    command.remove("--dry-run")
+    run(*command)
+    assert "by the loss on 7 validation texts" in (out / "report.md").read_text("utf-8")
 
 
 def test_a_batch_has_room_for_the_longest_example(words, tmp_path):

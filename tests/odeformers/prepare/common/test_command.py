@@ -45,7 +45,7 @@ from odeformers.prepare.common.command import preparing
         ("wmt14", "are required: pair; name it before the options"),
         ("wmt14 de-en", "pair: .*'de-en'"),
         ("multi30k --bpe-operations x", "--bpe-operations: x"),
-        ("parallel -s de", "are required: --from, -t"),
+        ("parallel -s de", "are required: --from"),
         ("parallel -s de -t en", "are required: --from"),
         ("lm", "are required: --from"),
         ("parallel -s de -t de --from .", "-s and -t are both de"),
