@@ -156,7 +156,7 @@ class Family:
     authors: str = ""
     year: int = 0
     color: str | None = None
-    variants: Mapping[str, str] = field(default_factory=dict)
+    variants: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def paper(self) -> str:

@@ -36,8 +36,8 @@ def is_module(name):
 # From the top floor down. A part imports from the floors below it; parts beside each other do not
 # know each other, and a paper's models do not know another paper's. The files of the ground floor
 # may import each other.
-PAPERS = ("macaron", "transevolve", "transject", "node_transformer", "ode_transformer")
-PAPERS += ("diffeq_transformer", "pcformer", "baselines")
+FOLDERS = [path.parent.name for path in (ROOT / PACKAGE / "models").glob("*/__init__.py")]
+PAPERS = [name for name in FOLDERS if name != "common"]
 GROUND = ("registry", "options", "files", "errors")
 FLOORS = (
     ("inference",),

@@ -21,6 +21,8 @@ from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 from fairseq_odeformers.options import SIDES
 from fairseq_odeformers.registry import side_options
 
+from .depths import DecoderOfDepths, EncoderOfDepths
+
 Config = DictConfig | TransformerConfig  # the options of a model, as its own or as fairseq's config
 AnySpec = TypeVar("AnySpec", bound="Spec")
 
@@ -36,7 +38,12 @@ class Encoder(TransformerEncoderBase):
 
     def __init__(self, cfg: Config, dictionary: Dictionary, embed_tokens: nn.Module):
         self.spec = make_spec(self.spec_class, cfg, "encoder")  # before the layers are built
-        super().__init__(stack_config(cfg), dictionary, embed_tokens)
+        super().__init__(stack_config(cfg, **self.changes(cfg)), dictionary, embed_tokens)
+
+    @staticmethod
+    def changes(cfg: Any) -> dict[str, Any]:
+        """Options whose name or value differs between fairseq and the model."""
+        return {}
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
         spec = filter(None, [self.spec])
@@ -57,13 +64,39 @@ class Decoder(TransformerDecoderBase):
         no_encoder_attn: bool = False,
     ):
         self.spec = make_spec(self.spec_class, cfg, "decoder")  # before the layers are built
-        super().__init__(stack_config(cfg), dictionary, embed_tokens, no_encoder_attn)
+        config = stack_config(cfg, **self.changes(cfg))
+        super().__init__(config, dictionary, embed_tokens, no_encoder_attn)
+
+    @staticmethod
+    def changes(cfg: Any) -> dict[str, Any]:
+        """As the encoder's."""
+        return {}
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> nn.Module:
         spec = filter(None, [self.spec])
         return wrap_layer(self.layer_class(cfg, *spec, no_encoder_attn), cfg)
+
+
+class BlockEncoder(EncoderOfDepths, Encoder):
+    """fairseq's encoder over blocks of ``block_class``, each made of the spec alone."""
+
+    block_class: Callable[[Any], nn.Module]
+
+    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
+        return wrap_layer(self.block_class(self.spec), cfg)
+
+
+class BlockDecoder(DecoderOfDepths, Decoder):
+    """fairseq's decoder over blocks of ``block_class``, each made of the spec alone."""
+
+    block_class: Callable[[Any], nn.Module]
+
+    def build_decoder_layer(
+        self, cfg: TransformerConfig, no_encoder_attn: bool = False
+    ) -> nn.Module:
+        return wrap_layer(self.block_class(self.spec), cfg)
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:

@@ -3,17 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from fairseq.data import Dictionary
-from fairseq.models.transformer import (
-    TransformerConfig,
-    TransformerDecoderBase,
-    TransformerEncoderBase,
-)
-from omegaconf import DictConfig
-from torch import Tensor, nn
+from fairseq.models.transformer import TransformerConfig
+from torch import Tensor
 
 from fairseq_odeformers.models.common.recording import record_calls
-from fairseq_odeformers.models.common.transformer import stack_config
+from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 from fairseq_odeformers.modules.tableaus import FIXED_GRID
 
 from .adjoint import Adjoint
@@ -24,7 +18,7 @@ from .solver import Adaptive, FixedGrid, checkpointed
 from .spec import BlockSpec
 
 
-class NodeTransformerEncoder(TransformerEncoderBase):
+class NodeTransformerEncoder(Encoder):
     """fairseq's Transformer encoder over N-ODE blocks.
 
     Beside the output of fairseq's encoder it returns the dictionaries ``regularizers``, which has
@@ -34,9 +28,8 @@ class NodeTransformerEncoder(TransformerEncoderBase):
     spec_class = BlockSpec
     field_class = TransformerField
 
-    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Module):
-        self.spec = self.spec_class.from_options(cfg, "encoder")  # before the blocks are built
-        super().__init__(stack_config(cfg), dictionary, embed_tokens)
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
         for index, block in enumerate(self.layers, 1):
             block.name = f"encoder block {index}"
 
@@ -62,7 +55,7 @@ class NodeTransformerEncoder(TransformerEncoderBase):
         return {**out, **summary("encoder", calls)}
 
 
-class NodeTransformerDecoder(TransformerDecoderBase):
+class NodeTransformerDecoder(Decoder):
     """fairseq's Transformer decoder over N-ODE blocks.
 
     The paper leaves a decoder open, since its adaptive steps would differ from one token to the
@@ -76,17 +69,16 @@ class NodeTransformerDecoder(TransformerDecoderBase):
     field_class = TransformerField
     attends_to_source = True
 
-    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Module):
-        spec = self.spec_class.from_options(cfg, "decoder")
-        self.spec = replace(spec, adjoint=False)  # which is the encoder's option
-        super().__init__(stack_config(cfg), dictionary, embed_tokens)
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
         for index, block in enumerate(self.layers, 1):
             block.name = f"decoder block {index}"
 
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> NodeDecoderBlock:
-        spec, field = self.spec, self.field_class(self.spec, decoder=self.attends_to_source)
+        spec = replace(self.spec, adjoint=False)  # which is the encoder's option
+        field = self.field_class(spec, decoder=self.attends_to_source)
         return NodeDecoderBlock(field, make_solver(spec), spec.ode_final_time, spec.arclength_order)
 
     def extract_features(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
@@ -186,44 +187,17 @@ class TransEvolveLanguageModel(BlockSizes, DecoderOnlyModel):
 
 # --- the paper's variants (section 7.1) ------------------------------------
 
-SIDES = {  # of each model; the decoder of a translator has the blocks of its encoder
-    "transevolve": ("encoder", "decoder"),
-    "transevolve_classifier": ("encoder",),
-    "transevolve_lm": ("decoder",),
-}
-# The model, its feed-forward layers, the number of blocks and the depth of each; and whether
-# LayerNorm comes before the blocks, rather than after them as in the released code.
-PRESETS = {
-    "transevolve_randomff_1": ("transevolve", "random", 1, 6, False),
-    "transevolve_randomff_2": ("transevolve", "random", 2, 3, False),
-    "transevolve_fullff_1": ("transevolve", "full", 1, 6, False),
-    "transevolve_fullff_2": ("transevolve", "full", 2, 3, False),
-    "transevolve_randomff_1_prenorm": ("transevolve", "random", 1, 6, True),
-    "transevolve_randomff_2_prenorm": ("transevolve", "random", 2, 3, True),
-    "transevolve_fullff_1_prenorm": ("transevolve", "full", 1, 6, True),
-    "transevolve_fullff_2_prenorm": ("transevolve", "full", 2, 3, True),
-    "transevolve_classifier_randomff_1": ("transevolve_classifier", "random", 1, 6, False),
-    "transevolve_classifier_randomff_2": ("transevolve_classifier", "random", 2, 3, False),
-    "transevolve_classifier_fullff_1": ("transevolve_classifier", "full", 1, 6, False),
-    "transevolve_classifier_fullff_2": ("transevolve_classifier", "full", 2, 3, False),
-    "transevolve_classifier_randomff_1_prenorm": ("transevolve_classifier", "random", 1, 6, True),
-    "transevolve_classifier_randomff_2_prenorm": ("transevolve_classifier", "random", 2, 3, True),
-    "transevolve_classifier_fullff_1_prenorm": ("transevolve_classifier", "full", 1, 6, True),
-    "transevolve_classifier_fullff_2_prenorm": ("transevolve_classifier", "full", 2, 3, True),
-    "transevolve_lm_randomff_1": ("transevolve_lm", "random", 1, 6, False),
-    "transevolve_lm_randomff_2": ("transevolve_lm", "random", 2, 3, False),
-    "transevolve_lm_fullff_1": ("transevolve_lm", "full", 1, 6, False),
-    "transevolve_lm_fullff_2": ("transevolve_lm", "full", 2, 3, False),
-    "transevolve_lm_randomff_1_prenorm": ("transevolve_lm", "random", 1, 6, True),
-    "transevolve_lm_randomff_2_prenorm": ("transevolve_lm", "random", 2, 3, True),
-    "transevolve_lm_fullff_1_prenorm": ("transevolve_lm", "full", 1, 6, True),
-    "transevolve_lm_fullff_2_prenorm": ("transevolve_lm", "full", 2, 3, True),
-}
-for _name, (_model, _ffn_type, _blocks, _depth, _before) in PRESETS.items():
-    _side = SIDES[_model][0]
-    _options = {"ffn_type": _ffn_type, f"{_side}_blocks": _blocks, f"{_side}_depth": _depth}
-    if _before:
-        _options.update({f"{side}_normalize_before": True for side in SIDES[_model]})
-    if _model == "transevolve":
-        _options["share_all_embeddings"] = True
-    register_preset(_model, _name, **_options)
+for _model, _side, _prenorm in (
+    ("transevolve", "encoder", ("encoder", "decoder")),  # the decoder has the encoder's blocks
+    ("transevolve_classifier", "encoder", ("encoder",)),
+    ("transevolve_lm", "decoder", ("decoder",)),
+):
+    for _ffn_type, (_blocks, _depth) in product(("random", "full"), ((1, 6), (2, 3))):
+        _name = f"{_model}_{_ffn_type}ff_{_blocks}"
+        _options = {"ffn_type": _ffn_type, f"{_side}_blocks": _blocks, f"{_side}_depth": _depth}
+        if _model == "transevolve":
+            _options["share_all_embeddings"] = True
+        register_preset(_model, _name, **_options)
+        # LayerNorm before the blocks, rather than after them as in the released code.
+        _options |= {f"{side}_normalize_before": True for side in _prenorm}
+        register_preset(_model, f"{_name}_prenorm", **_options)

@@ -5,17 +5,9 @@ fairseq's ``dropout`` acts on the embeddings alone; the blocks read ``spec.dropo
 
 from typing import Any
 
-from fairseq.data import Dictionary
-from fairseq.models.transformer import (
-    TransformerConfig,
-    TransformerDecoderBase,
-    TransformerEncoderBase,
-)
-from omegaconf import DictConfig
-from torch import Tensor, nn
+from torch import Tensor
 
-from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths
-from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
+from fairseq_odeformers.models.common.transformer import BlockDecoder, BlockEncoder
 
 from .block import (
     TransEvolveCausalBlock,
@@ -26,21 +18,15 @@ from .block import (
 from .spec import BlockSpec
 
 
-class TransEvolveEncoder(EncoderOfDepths, TransformerEncoderBase):
+class TransEvolveEncoder(BlockEncoder):
     """fairseq's Transformer encoder over ``--encoder-blocks`` blocks, made of the same spec."""
 
     spec_class = BlockSpec
     block_class = TransEvolveEncoderBlock
 
-    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        self.spec = self.spec_class.from_options(cfg, "encoder")  # before the blocks are built
-        layers, dropout = cfg.encoder_blocks, cfg.embedding_dropout
-        config = stack_config(cfg, encoder_layers=layers, dropout=dropout)
-        super().__init__(config, dictionary, embed_tokens)
-
-    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        """fairseq's method, which its constructor calls for each block."""
-        return wrap_layer(self.block_class(self.spec), cfg)
+    @staticmethod
+    def changes(cfg: Any) -> dict[str, Any]:
+        return {"encoder_layers": cfg.encoder_blocks, "dropout": cfg.embedding_dropout}
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """Reorder for beam search; the beams of a sentence share one row.
@@ -51,23 +37,15 @@ class TransEvolveEncoder(EncoderOfDepths, TransformerEncoderBase):
         return {**super().reorder_encoder_out(encoder_out, rows), "beams": beams}
 
 
-class TransEvolveDecoder(DecoderOfDepths, TransformerDecoderBase):
+class TransEvolveDecoder(BlockDecoder):
     """fairseq's Transformer decoder over ``--decoder-blocks`` blocks, made of the same spec."""
 
     spec_class = BlockSpec
     block_class: type[TransEvolveCausalBlock] = TransEvolveDecoderBlock
 
-    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
-        self.spec = self.spec_class.from_options(cfg, "decoder")  # before the blocks are built
-        layers, dropout = cfg.decoder_blocks, cfg.embedding_dropout
-        config = stack_config(cfg, decoder_layers=layers, dropout=dropout)
-        super().__init__(config, dictionary, embed_tokens)
-
-    def build_decoder_layer(
-        self, cfg: TransformerConfig, no_encoder_attn: bool = False
-    ) -> nn.Module:
-        """fairseq's method, as in the encoder."""
-        return wrap_layer(self.block_class(self.spec), cfg)
+    @staticmethod
+    def changes(cfg: Any) -> dict[str, Any]:
+        return {"decoder_layers": cfg.decoder_blocks, "dropout": cfg.embedding_dropout}
 
 
 class TransEvolveCausalDecoder(TransEvolveDecoder):

@@ -29,7 +29,7 @@ def test_a_side_has_its_options_without_their_beginning():
 def with_warmth(stack):
     """A stack of a plugin's, whose layers have one more option, and the class of these layers."""
     part = next(
-        name for name in ("block_class", "layer_class", "field_class") if hasattr(stack, name)
+        name for name in ("block_class", "field_class", "layer_class") if hasattr(stack, name)
     )
 
     @dataclass(frozen=True)
@@ -37,8 +37,9 @@ def with_warmth(stack):
         warmth: float = 0.0
 
     class Warm(getattr(stack, part)):
-        def __init__(self, spec, *args, **kwargs):
-            super().__init__(spec, *args, **kwargs)
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            (spec,) = (each for each in args if isinstance(each, WarmSpec))
             self.warmth = spec.warmth
 
     return type("WarmStack", (stack,), {"spec_class": WarmSpec, part: Warm}), Warm
@@ -47,7 +48,8 @@ def with_warmth(stack):
 @pytest.mark.parametrize(
     "arch",
     ["transevolve", "transevolve_classifier", "node_transformer", "node_transformer_mt"]
-    + ["transject", "transject_lm", "transevolve_lm", "node_transformer_lm"],
+    + ["transject", "transject_lm", "transevolve_lm", "node_transformer_lm", "diffeq_transformer"]
+    + ["macaron_transformer", "macaron_classifier", "ode_transformer_lm"],
 )
 def test_the_option_of_a_plugin_reaches_its_layers(arch):
     base, layers, stacks = ARCH_MODEL_REGISTRY[arch], {}, {}

@@ -1,0 +1,52 @@
+"""Modules answer for themselves, or their parts do; families declare their papers and colours."""
+
+import sys
+from types import ModuleType
+
+import pytest
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
+from helpers import CLASSIFIERS, make_classifier
+from torch import nn
+
+from fairseq_odeformers.models.common.answers import ask
+from fairseq_odeformers.registry import Family, color_of, declared_family, paper_of
+
+
+class Answering(nn.Sequential):
+    def projections(self):
+        yield "mine"
+
+
+def test_a_module_that_answers_speaks_for_its_parts():
+    inner, outer = Answering(nn.Linear(2, 2)), Answering(Answering())
+    assert [*ask(nn.Sequential(nn.ReLU(), inner, outer), "projections")] == [inner, outer]
+    assert not ask(inner, "attention_maps")
+
+
+@pytest.mark.parametrize("arch", CLASSIFIERS)
+def test_a_layer_or_block_of_each_family_is_asked(arch):
+    """In the order of the layers; TransJect has no attention maps, but it has experts."""
+    model = make_classifier(arch)
+    layers = [*model.encoder.layers]
+    question = "layer_parts" if arch.startswith("transject") else "attention_maps"
+    answering = [*ask(model.encoder, question)]
+    for layer, module in zip(layers, answering, strict=len(answering) == len(layers)):
+        assert module in [*layer.modules()]
+    assert len(answering) >= len(layers)
+
+
+def test_a_plugin_declares_its_family_as_a_folder_of_ours_does(monkeypatch):
+    package = ModuleType("plugin_of_a_test")
+    package.FAMILY = Family("Damped Transformer", "Own et al.", 2026, color="teal")
+    monkeypatch.setitem(sys.modules, package.__name__, package)
+    model = type("Damped", (BaseFairseqModel,), {"__module__": f"{package.__name__}.models"})
+    monkeypatch.setitem(ARCH_MODEL_REGISTRY, "damped_transformer", model)
+    assert paper_of("damped_transformer") == "Damped Transformer (Own et al. 2026)"
+    assert color_of("runs/damped_transformer-seed1") == "teal"
+    assert color_of("runs/transformer-seed1") == "black"  # no longer name is in it
+
+
+def test_each_paper_has_a_colour_of_its_own():
+    families = {declared_family(model) for model in ARCH_MODEL_REGISTRY.values()} - {None}
+    papers = {family.paper: family.color for family in families if family.year}
+    assert len({*papers.values()}) == len(papers) >= 7
