@@ -147,7 +147,7 @@ class Family:
 
     Attributes:
         name: such as ``TransEvolve``.
-        authors, year: of its paper; without a year it is a baseline.
+        authors, year: the authors and year of the paper; a family without a year is a baseline.
         color: in figures, a name of ``odeformers.plots`` or of matplotlib.
         variants: other colours, of architectures with these words in their names.
     """

@@ -1,4 +1,4 @@
-"""What a module tells about itself, so that nobody asks what it is: analysis, export, regularisers.
+"""Modules answer questions about themselves; analysis, export and regularisers ask by name.
 
 A question is the name of a method. A layer, a block or a stack that has the method answers, for all
 of its parts; of one that has not, the parts are asked. So a family answers where its layers are no
@@ -33,7 +33,7 @@ class AttentionMaps(NamedTuple):
         weights: distributions over the keys (L, B, H, T, S).
         cross: whether the keys are the encoder's.
         first: the first depth; 0 for a block that has a map at its start as well.
-        bias: of the keys (B, H, S, L), if there is one.
+        bias: the bias of the keys (B, H, S, L), if there is one.
     """
 
     weights: Tensor
@@ -43,12 +43,12 @@ class AttentionMaps(NamedTuple):
 
 
 class LayerParts(NamedTuple):
-    """What the parts of a layer compute of one text.
+    """The states that the parts of a layer compute of one text.
 
     Attributes:
-        states: of each attention head, before the projection that joins them (H, T, C/H), or of
-            each expert (E, T, C).
-        weights: of the experts (E).
+        states: the output of each attention head, before the projection that joins them
+            (H, T, C/H), or the state of each expert (E, T, C).
+        weights: the weights of the experts (E).
     """
 
     states: Tensor

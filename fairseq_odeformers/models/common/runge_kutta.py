@@ -116,7 +116,7 @@ class HistoryDecoder(DecoderOfDepths, Decoder):
 
 
 def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module]) -> None:
-    """Have layers get children of *owner*, as arguments of their names, whenever they are called.
+    """Pass children of *owner* to layers, as arguments of their names, whenever they are called.
 
     So the layers of a stack share a module that is a child of the stack, and its parameters have
     one name. fairseq's loop over the layers hands nothing of the stack to them.
