@@ -120,11 +120,13 @@ def draw_curves(results: Results) -> Figure:
         if weighted:
             runs = ", ".join(sorted({counts[ensemble] for ensemble in weighted}))
             text = f"{NODE} with regularization ({runs} runs each)"
-            look = {"color": plots.architecture_color(NODE), "label": text}
+            (style,) = plots.styles([NODE]).values()
+            look = {"color": style["color"], "label": text}
             plots.means_and_ranges(axes, weights, [values[e] for e in weighted], **look)
         for ensemble in best:
             if not ensemble.weight:
-                look = {"color": plots.architecture_color(ensemble.arch), "linestyle": "--"}
+                (style,) = plots.styles([ensemble.arch]).values()
+                look = {"color": style["color"], "linestyle": "--"}
                 look["label"] = f"{label(ensemble)} ({counts[ensemble]} runs)"
                 axes.axhline(fmean(values[ensemble]), **look)
         axes.set_ylabel(name)
