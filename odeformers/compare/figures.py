@@ -14,7 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from odeformers.plots import STYLE, legend, panels, styles
 
 from .results import LOSSES, Row, Runs, group, name_time
-from .statistics import ENOUGH, half_interval
+from .statistics import half_interval
+from .verdict import ENOUGH
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
 LEAST_SPAN = 0.1  # of an axis, as a share of its end: less makes noise look like a gap

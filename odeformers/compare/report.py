@@ -25,7 +25,6 @@ from odeformers.commands import to_words
 
 from .figures import draw_learning_curves, draw_quality
 from .notes import (
-    LEAVES_OPEN,
     REMARK,
     RULES_OUT,
     Judged,
@@ -46,7 +45,8 @@ from .results import (
     read_comparison,
 )
 from .scores import score_outputs
-from .statistics import Difference, count_decimals, over_seeds
+from .statistics import count_decimals, describe_difference, over_seeds
+from .verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds, Verdict
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
@@ -76,18 +76,19 @@ class Section:
     picture: str = ""  # its file
 
 
-def write_report(out: Path, baseline: str = "") -> str:
+def write_report(out: Path, baseline: str = "", margin: float | None = None) -> str:
     """Write ``report.md`` with its pictures, and ``report.html``, of the runs in a folder.
 
     Args:
         baseline: the architecture that the others are compared with; by default as the runs say.
+        margin: the difference that counts as none, see :func:`.find_margin`.
 
     Returns:
         ``report.md``.
     """
     known = (out / RESULTS).is_file()  # another folder stays as it is
     with lock(out / PAGE) if known else nullcontext():
-        sections = [*make_sections(read_comparison(out, baseline))]
+        sections = [*make_sections(read_comparison(out, baseline), margin)]
         files = {each.picture: to_png(each.figure) for each in sections if each.figure}
         page = to_page(sections)
         files |= {PAGE: page.encode(), DOCUMENT: to_html(sections, files).encode()}
@@ -152,7 +153,7 @@ def let_break(text: str) -> Markup:
 # --- sections --------------------------------------------------------------------------
 
 
-def make_sections(comparison: Comparison) -> Iterator[Section]:
+def make_sections(comparison: Comparison, margin: float | None = None) -> Iterator[Section]:
     """All parts of the report."""
     row, count, unit = comparison.rows[0], len(comparison.runs), unit_of(comparison)
     models = "1 model" if count == 1 else f"{count} models"
@@ -160,8 +161,8 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
     if row.environment:
         lines.append(f"Environment: {row.environment}.")
     yield Section(lines=lines)
-    of_trainings, judged = judge(comparison)
-    yield give_verdict(of_trainings, judged)
+    of_trainings, judged = judge(comparison, margin)
+    yield describe_verdicts(of_trainings, judged)
     yield describe_trainings(comparison, unit, of_trainings)
     if comparison.candidates:
         yield describe_tuning(comparison)
@@ -182,20 +183,21 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
     yield describe_options(comparison)
 
 
-def give_verdict(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
-    """What the differences from the baseline come to, and the notes that bear on it."""
+def describe_verdicts(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
+    """The verdicts on differences from the baseline, and the notes that bear on them."""
     lines = [] if judged else ["No model has been scored."]
     for each in judged:
-        table, differences = each.table, each.statistics.differences
-        if others := [name for name in table.main if name != table.baseline]:
-            notes = (note for note in (*of_trainings, *each.notes) if note.kind == LEAVES_OPEN)
-            unsettled = {name for note in notes for name in note.subjects}
-            told = [
-                explain(name, differences.get(name), bool({name, table.baseline} & unsettled))
-                for name in others
-            ]
-            place = f"{table.split}, {table.checkpoint}"
-            lines.append(f"{place}, {table.metric} against {table.baseline}: {'; '.join(told)}.")
+        table = each.table
+        if each.verdicts:
+            digits = count_decimals(table.metric, table.first.texts)
+            differences = each.statistics.differences
+            told = (
+                explain(name, verdict, differences.get(name), digits)
+                for name, verdict in each.verdicts.items()
+            )
+            place = f"{table.split}, {table.checkpoint}, {table.metric} against {table.baseline}"
+            lines.append(f"{place} (margin {each.margin:.3g}): {'; '.join(told)}.")
+    lines += [WORDS] * any(each.verdicts for each in judged)
     places: dict[Note, list[str]] = {note: [] for note in of_trainings}
     for each in judged:
         for note in each.notes:
@@ -210,16 +212,10 @@ def give_verdict(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Sect
     return Section("Verdict", warnings, lines=lines)
 
 
-def explain(name: str, difference: Difference | None, unsettled: bool) -> str:
-    """A model's difference from the baseline in words, which a note may leave undecided."""
-    if difference is None:
-        return f"{name} is not compared"
-    if not difference.excludes_zero:
-        return f"{name} is undecided, {difference}"
-    better = "better" if difference.mean > 0 else "worse"
-    if unsettled:
-        return f"{name} is {better} over these seeds, {difference}, but undecided"
-    return f"{name} is {better}, {difference}"
+def explain(name: str, verdict: Verdict, difference: Difference | None, digits: int) -> str:
+    """The verdict on a model in words."""
+    told = f"{name} is {verdict}"
+    return f"{told}, {describe_difference(difference, digits)}" if difference else told
 
 
 def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
@@ -304,12 +300,15 @@ def compare_scores(judged: Judged) -> Section:
         row["seed by seed"] = ", ".join(over_seeds([each.value], digits) for each in runs)
         if error := statistics.errors.get(name):
             row["± over texts"] = f"{error:.{digits}f}"
-        difference = statistics.differences.get(name, "")
-        row[f"{table.metric} against {table.baseline}"] = str(difference)
+        if difference := statistics.differences.get(name):
+            told = describe_difference(difference, digits)
+            row[f"{table.metric} against {table.baseline}"] = told
+            if difference.p_value is not None:
+                row["p over seeds"] = f"{difference.p_value:.3f}"
         tested = statistics.p_values.get(name, {})
         all_seeds = [*tested] == [each.seed for each in runs]
         p_values = (f"{p:.3f}" if all_seeds else f"seed {s}: {p:.3f}" for s, p in tested.items())
-        row[f"p against {table.baseline}"] = ", ".join(p_values)
+        row["p over texts"] = ", ".join(p_values)
         paper = json.loads(runs[0].paper or "{}")
         rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper.items()})
     if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:
@@ -324,16 +323,37 @@ def compare_scores(judged: Judged) -> Section:
         lines.append(
             f"± over texts: the 95% interval of a score over the {table.first.texts:,} texts."
         )
-    if statistics.differences:
-        lines.append(
-            "Differences: positive is better. Brackets: Welch's 95% interval over the seeds, from "
-            "three on unless one side's are all equal; not corrected for several comparisons."
-        )
+    lines += describe_seeds(statistics.over_seeds, table.baseline, digits)
     if tests := sum(map(len, statistics.p_values.values())):
-        corrected = f", corrected by Holm's method for {tests} tests" if tests > 1 else ""
-        lines.append(f"p-values: {statistics.test}, seed by seed{corrected}.")
+        adjusted = f", adjusted for {tests} tests (Benjamini-Hochberg)" if tests > 1 else ""
+        lines.append(f"p over texts: {statistics.test}, seed by seed{adjusted}.")
     lines += [note.sentence for note in judged.notes if note.kind == REMARK]
     return Section(f"{table.split}, {table.checkpoint}", (), table_of(rows), lines)
+
+
+def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]:
+    """What differences and their intervals over seeds rest on, and what they could show."""
+    if not told.differences:
+        return
+    yield "Differences: positive is better."
+    if compared := sum(each.interval is not None for each in told.differences.values()):
+        models = "1 model" if compared == 1 else f"{compared} models at once"
+        yield f"Brackets: 95% intervals over the seeds, for {models}."
+    apart = [name for name, each in told.differences.items() if each.method == WELCH]
+    if apart:
+        who = ", ".join(f"{name} (F-test, p = {p:.2g})" for name, p in told.left.items())
+        yield (
+            f"Seeds spread unlike the other models': {who}. So Welch's test at the Bonferroni "
+            f"level compares {', '.join(apart) if told.pool else 'all'}."
+        )
+    if told.spread is not None and told.least_difference is not None:
+        yield (
+            f"Dunnett's test: {len(told.pool)} models share a standard deviation of "
+            f"{told.spread:.{max(2, digits)}f} over seeds. So many seeds find a difference of "
+            f"{told.least_difference:.{max(2, digits)}f} in four of five cases."
+        )
+        if told.seeds == ENOUGH:
+            yield "With three seeds a verdict assumes that the seeds of all models spread alike."
 
 
 def describe_options(comparison: Comparison) -> Section:

@@ -101,7 +101,7 @@ def compare_with_baseline(scores: Mapping[str, Sequence[float]], baseline: str) 
     the others the rest, so that the chance of any false claim stays below it.
 
     Args:
-        scores: by model, one per seed; higher is better. Numbers of seeds may differ.
+        scores: each model's, one per seed; higher is better. Numbers of seeds may differ.
         baseline: one of the models.
     """
     base = scores[baseline]
@@ -194,13 +194,13 @@ def find_pool(
 ) -> tuple[list[str], dict[str, float]]:
     """The models whose variances may be pooled, and those that have left, with their p-values.
 
-    Of the models in the pool, the one whose variance deviates most from that of the others leaves
-    if a two-sided F-test finds so at :data:`POOL_LEVEL`, divided by the number of models in the
-    pool; then the next is tested. There is no pool if the baseline leaves, whose variance is in all
-    intervals. Means play no part.
+    A two-sided F-test compares each model's variance with the pooled variance of the other models
+    in the pool. The model with the smallest p-value leaves if that is below :data:`POOL_LEVEL`
+    divided by the number of models in the pool; then the next is tested. If the baseline leaves,
+    there is no pool, since its variance is part of all intervals. Means play no part.
 
     Args:
-        scores: by model, of three seeds or more each and not all equal.
+        scores: each model's, of three seeds or more and not all equal.
     """
     pool, left = [*scores], {}
     while len(pool) > 1:
@@ -216,7 +216,7 @@ def find_pool(
 
 
 def f_test(name: str, scores: Mapping[str, Sequence[float]]) -> float:
-    """The two-sided p-value of the F-test of a model's variance against that of the others."""
+    """The two-sided p-value of an F-test: a model's variance against the others' pooled one."""
     others, freedom = pool_variance([values for n, values in scores.items() if n != name])
     ratio, own = variance(scores[name]) / others, len(scores[name]) - 1
     tails = fisher.sf(ratio, own, freedom), fisher.cdf(ratio, own, freedom)
@@ -243,8 +243,8 @@ def minimal_detectable(
     distribution; what finds it is an interval on the right side of zero.
 
     Args:
-        models: that are compared with the baseline.
-        seeds: of each model and of the baseline, three or more; of unequal numbers the least.
+        models: how many are compared with the baseline.
+        seeds: the number for each model and the baseline, three or more; the fewest if they differ.
         power: the share of experiments that find it.
     """
     freedom = (models + 1) * (seeds - 1)
@@ -262,6 +262,10 @@ def minimal_detectable(
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
 FEW_SEEDS, EQUAL_SCORES = "too few seeds", "all seeds score the same"
 WIDE = "the interval includes zero"
+WORDS = (  # their definition
+    "Better or worse: the 95% interval over seeds leaves out zero. Equivalent: it lies within the "
+    "margin on both sides of zero. Inconclusive: neither, or something else leaves the order open."
+)
 
 
 class Verdict(NamedTuple):

@@ -1,17 +1,17 @@
 """Statistics whose values are known."""
 
-import math
-
 import pytest
+from scipy.stats import binomtest, dunnett, false_discovery_control
 
 from odeformers.compare.results import Row, read_comparison
 from odeformers.compare.statistics import (
     compare_seeds,
     compute_statistics,
-    correct_by_holm,
     count_decimals,
+    describe_difference,
     over_seeds,
 )
+from odeformers.compare.verdict import Difference
 from tests.odeformers.compare.comparisons import TRANSLATION, write_comparison, write_run
 
 CLASSES = ["x", "y"] * 60
@@ -44,31 +44,31 @@ def test_few_texts_have_few_decimals(metric, texts, decimals):
     assert count_decimals(metric, texts) == decimals
 
 
+@pytest.mark.parametrize("metric, sign", [("accuracy", 1), ("perplexity", -1), ("valid_loss", -1)])
+def test_differences_are_positive_if_better_and_have_dunnett_s_interval(metric, sign):
+    """Simultaneous for all models of a table."""
+    scores = {"a": [80.0, 81.0, 82.0], "b": [84.0, 86.0, 88.0], "c": [80.5, 81.0, 83.0]}
+    runs = {n: [Row(metric=metric, score=score) for score in of] for n, of in scores.items()}
+    test = dunnett(scores["b"], scores["c"], control=scores["a"], random_state=0)
+    interval = test.confidence_interval()
+    found = compare_seeds(runs, "a").differences
+    for number, name in enumerate("bc"):
+        ends = sorted(sign * each[number] for each in (interval.low, interval.high))
+        assert found[name].interval == pytest.approx(ends, abs=0.02)
+        assert found[name].p_value == pytest.approx(test.pvalue[number], abs=1e-3)
+
+
 @pytest.mark.parametrize(
-    "metric, ours, told",
+    "difference, digits, told",
     [
-        ("accuracy", [84.0, 86.0, 88.0], "+5.0 (+0.8 to +9.2)"),
-        ("perplexity", [84.0, 86.0, 88.0], "-5.00 (-9.16 to -0.84)"),
-        ("accuracy", [84.0, 84.0, 84.0], "+3.0"),
-        ("accuracy", [80.99], "+0.0"),
+        (Difference(5.0, (0.84, 9.16)), 1, "+5.0 (+0.8 to +9.2)"),
+        (Difference(-5.0, (-9.157, -0.843)), 2, "-5.00 (-9.16 to -0.84)"),
+        (Difference(3.0), 1, "+3.0"),
+        (Difference(-0.01), 1, "+0.0"),
     ],
 )
-def test_differences_are_positive_if_better_and_have_welch_s_interval(metric, ours, told):
-    """Of three seeds on both sides that are not all equal.
-
-    Here the half of it is 4.157, by variances over sizes of 4/3 and 1/3.
-    """
-    runs, others = (
-        [Row(metric=metric, score=score) for score in scores]
-        for scores in (ours, [80.0, 81.0, 82.0])
-    )
-    assert str(compare_seeds(runs, others)) == told
-
-
-def test_several_comparisons_are_corrected():
-    """Holm's example: factors of 4 to 1 in the order of the p-values, which stay in that order."""
-    assert correct_by_holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert correct_by_holm([0.9, 0.8]) == [1, 1] and correct_by_holm([0.2]) == [0.2]
+def test_differences_as_text(difference, digits, told):
+    assert describe_difference(difference, digits) == told
 
 
 @pytest.mark.parametrize("better, p", [(0, 1), (1, 1), (3, 0.25), (5, 0.0625), (6, 0.03125)])
@@ -81,8 +81,8 @@ def test_classes_are_compared_by_mcnemars_exact_test(tmp_path, better, p):
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
     found = compute_statistics(table)
     assert found.p_values == {"b": {1: pytest.approx(p)}}
-    share = 0.4 + better / 10
-    assert found.errors["b"] == pytest.approx(196 * math.sqrt(share * (1 - share) / 10))
+    low, high = binomtest(4 + better, 10).proportion_ci(method="wilson")
+    assert found.errors["b"] == pytest.approx(50 * (high - low))
 
 
 def test_p_values_are_of_their_model_and_seed(tmp_path):
@@ -94,14 +94,10 @@ def test_p_values_are_of_their_model_and_seed(tmp_path):
         runs.append(write_run(tmp_path, name, seed, outputs=outputs, references=references))
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
     raw = {key: 2 * 0.5**gain for key, gain in gains.items() if key != ("c", 3)}
-    holm = {("c", 1): 4, ("b", 2): 3, ("b", 1): 2, ("c", 2): 1}
-    corrected, largest = {}, 0.0
-    for key, factor in holm.items():
-        largest = max(largest, factor * raw[key])
-        corrected[key] = min(1, largest)
+    adjusted = dict(zip(raw, false_discovery_control([*raw.values()])))
     found = compute_statistics(table).p_values
     for name in "bc":
-        assert found[name] == pytest.approx({seed: corrected[name, seed] for seed in (1, 2)})
+        assert found[name] == pytest.approx({seed: adjusted[name, seed] for seed in (1, 2)})
 
 
 def test_translations_are_compared_by_a_paired_bootstrap(tmp_path):
