@@ -19,7 +19,15 @@ from fairseq_odeformers.text.detokenize import RESTORED
 from odeformers.prepare.common.checks import LEAK
 
 from .results import Comparison, Predictions, Row, Table, clock
-from .statistics import Statistics, compute_statistics, interval_of_share, metric_of
+from .statistics import (
+    FEW_BLOCKS,
+    LEAST_BLOCK,
+    Statistics,
+    compute_statistics,
+    interval_of_share,
+    join_blocks,
+    metric_of,
+)
 from .verdict import (
     BETTER,
     FEW_SEEDS,
@@ -383,6 +391,12 @@ def note_texts(table: Table) -> Iterator[Note]:
 
 def note_statistics(table: Table, statistics: Statistics) -> Iterator[Note]:
     """Differences that hold for other seeds, perhaps not for other texts; and single seeds."""
+    if (likelihoods := table.first.likelihoods) and statistics.p_values:
+        blocks = len(join_blocks(likelihoods).tokens)
+        if blocks < FEW_BLOCKS:
+            sentence = f"The texts are {blocks} blocks of {LEAST_BLOCK} tokens. With fewer than "
+            sentence += f"{FEW_BLOCKS}, p over texts is below 0.05 by chance more often than in 5%."
+            yield Note(REMARK, tuple(table.main), sentence)
     for name, p_values in statistics.p_values.items():
         unsure = sum(p > LEVEL for p in p_values.values())
         low, high = statistics.differences[name].interval or (0.0, 0.0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
@@ -45,7 +45,7 @@ from .results import (
     read_comparison,
 )
 from .scores import score_outputs
-from .statistics import count_decimals, describe_difference, over_seeds
+from .statistics import Statistics, count_decimals, describe_difference, over_seeds
 from .verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds, Verdict
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
@@ -320,13 +320,12 @@ def compare_scores(judged: Judged) -> Section:
     firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
     lines = [f"{row.metric}: `{row.signature}`" for row in firsts if row.signature]
     if statistics.errors:
-        lines.append(
-            f"± over texts: the 95% interval of a score over the {table.first.texts:,} texts."
-        )
+        lines.append(f"± over texts: the 95% interval of a score over the {statistics.unit}.")
     lines += describe_seeds(statistics.over_seeds, table.baseline, digits)
     if tests := sum(map(len, statistics.p_values.values())):
         adjusted = f", adjusted for {tests} tests (Benjamini-Hochberg)" if tests > 1 else ""
         lines.append(f"p over texts: {statistics.test}, seed by seed{adjusted}.")
+    lines += name_limits(statistics)
     lines += [note.sentence for note in judged.notes if note.kind == REMARK]
     return Section(f"{table.split}, {table.checkpoint}", (), table_of(rows), lines)
 
@@ -354,6 +353,22 @@ def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]
         )
         if told.seeds == ENOUGH:
             yield "With three seeds a verdict assumes that the seeds of all models spread alike."
+
+
+def name_limits(statistics: Statistics) -> Iterator[str]:
+    """Whether seeds or texts limit what can be said of each model, by the larger p-value."""
+    limits: dict[str, list[str]] = {"seeds": [], "test texts": []}
+    for name, difference in statistics.differences.items():
+        tested = statistics.p_values.get(name)
+        if difference.p_value is not None and tested:
+            which = "seeds" if difference.p_value >= median(tested.values()) else "test texts"
+            limits[which].append(name)
+    told = [f"the {which} ({', '.join(names)})" for which, names in limits.items() if names]
+    if told:
+        yield (
+            f"A claim is limited by {' or by '.join(told)}: the larger of p over seeds and the "
+            "median p over texts."
+        )
 
 
 def describe_options(comparison: Comparison) -> Section:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from statistics import fmean, stdev
 
 import numpy as np
@@ -15,10 +16,19 @@ from scipy.stats import t as student
 
 from fairseq_odeformers.registry import Kind
 
-from .results import Predictions, Row, Table, group
-from .verdict import ENOUGH, Difference, OverSeeds, compare_with_baseline, in_percent
+from .results import Likelihoods, Predictions, Row, Table, group
+from .verdict import (
+    ENOUGH,
+    RANDOM_STATE,
+    Difference,
+    OverSeeds,
+    compare_with_baseline,
+    in_percent,
+)
 
 SAMPLES = 1000  # of a bootstrap
+LEAST_BLOCK = 500  # tokens of a block of texts
+FEW_BLOCKS = 30  # below which tests of perplexities are rough
 MANY = 10_000  # texts: one is 0.01%
 
 
@@ -126,6 +136,45 @@ def metric_of(signature: str) -> BLEU:
     return BLEU(lowercase=parts["case"] == "lc", tokenize=parts["tok"])
 
 
+def join_blocks(texts: Likelihoods, least: int = LEAST_BLOCK) -> Likelihoods:
+    """Blocks of consecutive texts with so many tokens or more, as far as there are more.
+
+    Neighbouring sentences are about the same things, so a bootstrap draws them together.
+    """
+    starts, filled = [0], 0
+    for number, tokens in enumerate(texts.tokens):
+        if filled >= least:
+            starts.append(number)
+            filled = 0
+        filled += int(tokens)
+    if len(starts) > 1 and filled < least:
+        starts.pop()
+    return Likelihoods(*(np.add.reduceat(each, starts) for each in (texts.tokens, texts.nll)))
+
+
+def compare_perplexities(systems: Sequence[Likelihoods]) -> OverTexts:
+    """A paired bootstrap of blocks of texts.
+
+    The p-value is the share of samples whose difference is as far from the mean of the samples as
+    the observed one is from zero, as in sacrebleu (Koehn 2004, Riezler and Maxwell 2005).
+
+    Args:
+        systems: of the same blocks.
+    """
+    tokens, nll = systems[0].tokens, np.stack([each.nll for each in systems], 1)
+    generator, count = np.random.default_rng(RANDOM_STATE), len(tokens)
+    drawn = generator.multinomial(count, np.full(count, 1 / count), SAMPLES)  # (samples, blocks)
+    perplexities = np.exp(drawn @ nll / (drawn @ tokens)[:, None])  # (samples, systems)
+    halves = np.ptp(np.quantile(perplexities, (0.025, 0.975), axis=0), axis=0) / 2
+    compared = []
+    for system, of_system, half in zip(systems, perplexities.T, halves.tolist()):
+        observed = system.perplexity - systems[0].perplexity
+        differences = of_system - perplexities[:, 0]
+        extreme = int((abs(differences - differences.mean()) >= abs(observed)).sum())
+        compared.append((half, (1 + extreme) / (1 + SAMPLES)))
+    return compared
+
+
 # --- of a table ------------------------------------------------------------------------
 
 
@@ -139,12 +188,14 @@ class Statistics:
             Benjamini and Hochberg's method.
         errors: by architecture, half of the 95% interval over the texts, the mean over its seeds.
         test: what the p-values over texts are of.
+        unit: what these are drawn from, with their number.
     """
 
     over_seeds: OverSeeds
     p_values: dict[str, dict[int, float]]
     errors: dict[str, float]
     test: str
+    unit: str
 
     @property
     def differences(self) -> dict[str, Difference]:
@@ -162,14 +213,10 @@ def compute_statistics(table: Table, excluded: Collection[str] = ()) -> Statisti
         over_seeds = compare_seeds(compared, baseline)
     errors: dict[str, list[float]] = {}
     p_values: dict[tuple[str, int], float] = {}
-    translated = table.metric == Kind.TRANSLATION.score
-    runs = [row for rows in table.main.values() for row in rows if row.outputs]
+    runs = [row for rows in table.main.values() for row in rows]
+    test, unit = TESTS.get(table.metric, TESTS[Kind.CLASSIFICATION.score]), ""
     for seed, rows in sorted(group(runs, "seed").items()):
-        systems = [row.outputs for row in rows if row.outputs]
-        if translated:
-            tested = compare_translations(systems, rows[0].signature)
-        else:
-            tested = compare_classes(systems)
+        rows, tested, unit = compare_texts(rows)
         for row, (error, p_value) in zip(rows, tested):
             errors.setdefault(row.architecture, []).append(error)
             if row.architecture in over_seeds.differences and rows[0].architecture == baseline:
@@ -178,8 +225,37 @@ def compute_statistics(table: Table, excluded: Collection[str] = ()) -> Statisti
     for (name, seed), p_value in zip(p_values, adjust([*p_values.values()])):
         adjusted.setdefault(name, {})[seed] = p_value
     means = {name: fmean(of_seeds) for name, of_seeds in errors.items()}
-    test = "a paired bootstrap over the texts" if translated else "McNemar's exact test"
-    return Statistics(over_seeds, adjusted, means, test)
+    return Statistics(over_seeds, adjusted, means, test, unit)
+
+
+TESTS = {
+    Kind.TRANSLATION.score: "a paired bootstrap over the texts",
+    Kind.CLASSIFICATION.score: "McNemar's exact test",
+    Kind.LANGUAGE_MODEL.score: "a paired bootstrap over the blocks",
+}
+
+
+def compare_texts(rows: Sequence[Row]) -> tuple[Sequence[Row], OverTexts, str]:
+    """The tests over texts of runs with one seed, the baseline's first.
+
+    Returns:
+        The runs whose outputs are kept, their tests, and what these are drawn from.
+    """
+    if rows[0].metric == Kind.LANGUAGE_MODEL.score:
+        rows = [row for row in rows if row.likelihoods]
+        blocks = [join_blocks(row.likelihoods) for row in rows if row.likelihoods]
+        same = [np.array_equal(each.tokens, blocks[0].tokens) for each in blocks]
+        rows, blocks = [*compress(rows, same)], [*compress(blocks, same)]
+        unit = f"{len(blocks[0].tokens):,} blocks of {LEAST_BLOCK} tokens" if blocks else ""
+        return rows, compare_perplexities(blocks) if blocks else [], unit
+    rows = [row for row in rows if row.outputs]
+    systems = [row.outputs for row in rows if row.outputs]
+    if not systems:
+        return rows, [], ""
+    unit = f"{len(systems[0].output):,} texts"
+    if rows[0].metric == Kind.TRANSLATION.score:
+        return rows, compare_translations(systems, rows[0].signature), unit
+    return rows, compare_classes(systems), unit
 
 
 def adjust(p_values: Sequence[float]) -> list[float]:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from statistics import stdev
 from threading import Thread
 
+import numpy as np
 import pytest
 
 from odeformers.__main__ import main
 from odeformers.compare.report import PAGE, Section, make_sections, to_html, to_markdown, to_page
-from odeformers.compare.results import RESULTS, collect_rows, lock, read_comparison
+from odeformers.compare.results import RESULTS, Likelihoods, collect_rows, lock, read_comparison
 from odeformers.compare.verdict import minimal_detectable
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,
@@ -112,7 +113,32 @@ def test_a_seed_that_the_baseline_lacks_has_no_p_value(tmp_path):
     assert cells(lines, "c")["p over texts"] == "1.000, 1.000"
 
 
-def test_differences_of_perplexities_have_no_p_values(tmp_path):
+def test_seeds_or_texts_limit_a_claim(tmp_path):
+    """Whichever has the larger p-value, with its model."""
+    outputs = {"a": CLASSES, "b": CLASSES, "c": ["y"] * 60 + CLASSES[60:]}
+    scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0), "c": (71.0, 70.2, 70.3)}
+    runs = [
+        write_run(tmp_path, name, seed, score, outputs[name], CLASSES)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    page = "\n".join(report(write_comparison(tmp_path, *runs)))
+    assert "A claim is limited by the seeds (c) or by the test texts (b): the larger" in page
+
+
+def test_few_blocks_of_a_text_are_told(tmp_path):
+    tokens = np.full(29, 500)
+    runs = [
+        write_run(tmp_path, n, likelihoods=Likelihoods(tokens, tokens * x), **LANGUAGE_MODEL)
+        for n, x in (("a", 5.0), ("b", 5.1))
+    ]
+    page = "\n".join(report(write_comparison(tmp_path, *runs)))
+    assert "The texts are 29 blocks of 500 tokens." in page
+    assert "± over texts: the 95% interval of a score over the 29 blocks of 500 tokens." in page
+    assert "p over texts: a paired bootstrap over the blocks, seed by seed." in page
+
+
+def test_perplexities_without_likelihoods_have_no_p_values(tmp_path):
     runs = (write_run(tmp_path, n, score=s, **LANGUAGE_MODEL) for n, s in (("a", 8.25), ("b", 7)))
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
     assert cells(lines, "b")["perplexity against a"] == "+1.25"

@@ -1,18 +1,26 @@
 """Statistics whose values are known."""
 
+import numpy as np
 import pytest
 from scipy.stats import binomtest, dunnett, false_discovery_control
 
-from odeformers.compare.results import Row, read_comparison
+from odeformers.compare.results import Likelihoods, Row, read_comparison
 from odeformers.compare.statistics import (
+    compare_perplexities,
     compare_seeds,
     compute_statistics,
     count_decimals,
     describe_difference,
+    join_blocks,
     over_seeds,
 )
 from odeformers.compare.verdict import Difference
-from tests.odeformers.compare.comparisons import TRANSLATION, write_comparison, write_run
+from tests.odeformers.compare.comparisons import (
+    LANGUAGE_MODEL,
+    TRANSLATION,
+    write_comparison,
+    write_run,
+)
 
 CLASSES = ["x", "y"] * 60
 TEXTS = [
@@ -114,6 +122,50 @@ def test_translations_are_compared_by_a_paired_bootstrap(tmp_path):
     assert found.p_values["same"] == {1: 1} and found.p_values["worse"][1] < 0.006
     assert found.p_values["chance"][2] > 0.3, "as many errors in other sentences"
     assert found.errors["chance"] > 0 and found.errors["same"] == 0
+
+
+def draw_likelihoods(generator, blocks, models):
+    """Texts of unequal lengths and difficulties, which all models share in part."""
+    tokens = generator.integers(400, 600, blocks)
+    shared = generator.normal(5, 0.3, blocks)
+    each = shared + generator.normal(0, 0.02, (models, blocks))
+    return [Likelihoods(tokens, nll * tokens) for nll in each]
+
+
+def test_perplexities_are_compared_by_a_paired_bootstrap_of_blocks(tmp_path):
+    """A slight difference in all blocks is significant, chance is not; other texts have no test."""
+    base, chance = draw_likelihoods(np.random.default_rng(2), 160, 2)
+    better = Likelihoods(base.tokens, base.nll - 0.01 * base.tokens)
+    others = Likelihoods(base.tokens + 1, base.nll)
+    systems = {"a": base, "better": better, "chance": chance, "others": others}
+    runs = [write_run(tmp_path, n, likelihoods=s, **LANGUAGE_MODEL) for n, s in systems.items()]
+    runs.append(write_run(tmp_path, "earlier", score=99.0, **LANGUAGE_MODEL))
+    (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
+    found, blocks = compute_statistics(table), join_blocks(base)
+    assert {*found.p_values} == {"better", "chance"}
+    assert found.unit == f"{len(blocks.tokens)} blocks of 500 tokens"
+    assert found.p_values["better"][1] < 0.004 and found.p_values["chance"][1] > 0.05
+    spread = (blocks.nll / blocks.tokens).std() / len(blocks.tokens) ** 0.5
+    assert found.errors["a"] == pytest.approx(1.96 * spread * base.perplexity, rel=0.15)
+
+
+def test_equally_good_language_models_seldom_differ():
+    """In about 5% of pairs."""
+    generator, found = np.random.default_rng(4), []
+    for _ in range(400):
+        _, (_, p_value) = compare_perplexities(draw_likelihoods(generator, 120, 2))
+        found.append(p_value < 0.05)
+    assert 0.02 < np.mean(found) < 0.085
+
+
+def test_blocks_are_of_consecutive_texts():
+    """Of 500 tokens or more, as far as there are more; the last text goes to the last block."""
+    tokens = np.array([300, 100, 200, 500, 400, 90])
+    blocks = join_blocks(Likelihoods(tokens, tokens * 5.0))
+    assert blocks.tokens.tolist() == [600, 990]
+    assert blocks.nll.tolist() == [3000, 4950]
+    assert join_blocks(Likelihoods(tokens[:1], tokens[:1] * 1.0)).tokens.tolist() == [300]
+    assert join_blocks(Likelihoods(tokens[:4], tokens[:4] * 1.0), 600).tokens.tolist() == [1100]
 
 
 @pytest.mark.parametrize("excluded, compared", [("b", ["c"]), ("a", [])])
