@@ -267,8 +267,28 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
             f"Best checkpoints have the {trained[0].best_validation} on "
             f"{trained[0].validation_texts:,} validation texts."
         )
+    lines.append(tell_total_cost(comparison))
     lines += [note.sentence for note in notes if note.kind == REMARK]
     return Section("Trainings", table=table_of(rows), lines=lines)
+
+
+def tell_total_cost(comparison: Comparison) -> str:
+    """The hours that all trainings took: of the CPU where they are known, else on the clock."""
+    trainings = [row for row in comparison.rows if not row.metric]
+    on_cpu = sum(row.cpu_seconds or 0 for row in trainings) / 3600
+    on_clock = sum(row.seconds or 0 for row in trainings if not row.cpu_seconds) / 3600
+    hours = [f"{on_cpu:,.2g} CPU hours"] if on_cpu else []
+    hours += [f"{on_clock:,.2g} hours on GPUs, by the clock"] if on_clock else []
+    rejected = len(trainings) - sum(map(len, comparison.runs.values()))
+    unfinished = sum(not row.trained for row in trainings)
+    counts = [f"{rejected} with rejected values" * bool(rejected)]
+    counts.append(f"{unfinished} unfinished" * bool(unfinished))
+    among = " and ".join(filter(None, counts))
+    return (
+        f"Total cost: {' and '.join(hours) or 'no time yet'}, without validations, for "
+        f"{len(trainings)} training{'s' * (len(trainings) > 1)}"
+        f"{f', {among}' if among else ''}."
+    )
 
 
 def describe_tuning(comparison: Comparison) -> Section:

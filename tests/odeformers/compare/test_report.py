@@ -263,6 +263,26 @@ def test_what_was_tried_and_chosen(tmp_path):
     assert cells(part(lines, "test, best checkpoint"), "a")["seed by seed"] == "1.5, 0.5"
 
 
+@pytest.mark.parametrize(
+    "last, told",
+    [(3600.0, "7 CPU hours"), (None, "6 CPU hours and 0.5 hours on GPUs, by the clock")],
+)
+def test_the_total_cost_counts_all_trainings(last, told, tmp_path):
+    """Candidates that were not chosen and unfinished trainings as well."""
+    spent = {"cpu_seconds": 3600.0, "seconds": 1800.0}
+    tried = [
+        write_run(tmp_path, name, tuned=f"lr {rate}", validation=loss, **spent)
+        for name in "ab"
+        for rate, loss in {"1e-3": 2.5, "2e-3": 1.5}.items()
+    ]
+    tried.append(write_run(tmp_path, "a", 2, tuned="lr 2e-3", **spent))
+    tried.append(write_run(tmp_path, "b", 2, tuned="lr 2e-3", state="1 of 9 updates", **spent))
+    tried.append(write_run(tmp_path, "b", 3, tuned="lr 2e-3", **{**spent, "cpu_seconds": last}))
+    lines = part(report(write_comparison(tmp_path, *tried)), "Trainings")
+    counts = "for 7 trainings, 2 with rejected values and 1 unfinished."
+    assert any(f"Total cost: {told}, without validations, {counts}" in line for line in lines)
+
+
 def test_what_a_recipe_s_own_command_has_printed(tmp_path):
     rows = write_run(tmp_path, "a", score=70.0)
     metric = "odeformers score-wmt14 en-de {output}"
