@@ -1,4 +1,4 @@
-"""Types of the commands' arguments, and the option ``--user-dir``."""
+"""Types of the commands' arguments, and options that several commands share."""
 
 import os
 import tempfile
@@ -28,6 +28,13 @@ def real_number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ArgumentTypeError(f"{text}: give a number") from None
+
+
+def non_negative(text: str) -> float:
+    """The ``type`` of an argument that is a finite number, 0 or more."""
+    if not 0 <= (number := real_number(text)) < float("inf"):
+        raise ArgumentTypeError(f"{text}: give a number from 0 on")
+    return number
 
 
 def output_path(text: str) -> Path:
@@ -84,6 +91,17 @@ def add_user_dir(parser: ArgumentParser) -> None:
         action=ImportPlugin,
         default=[],
         help="folder of a plugin of your own that has the model or task",
+    )
+
+
+def add_margin(parser: ArgumentParser) -> None:
+    """Add the option for the difference between models that counts as none."""
+    parser.add_argument(
+        "--margin",
+        type=non_negative,
+        metavar="N",
+        help="call models equivalent if they differ by less: points of accuracy, F1, BLEU or chrF, "
+        "or percent of perplexity and others (default: 1 point, 2 percent)",
     )
 
 

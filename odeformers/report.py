@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from odeformers.arguments import output_folder
+from odeformers.arguments import add_margin, output_folder
 from odeformers.compare.report import write_report
 from odeformers.compare.results import RESULTS
 from odeformers.compare.scoreboard import write_scoreboard
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--baseline", metavar="ARCH", help="compare the others with this (default: as compare did)"
     )
+    add_margin(parser)
     args, others = parser.parse_known_args(arguments)
     for option in (word.partition("=")[0] for word in others):
         if option in FORMATS:
@@ -41,10 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     if args.out:
-        print(write_scoreboard(args.runs, args.out))
+        print(write_scoreboard(args.runs, args.out, args.margin))
         return
     out = Path(args.runs[0])
     if len(args.runs) > 1 or "=" in args.runs[0] and not out.exists():
         raise ValueError(f"{' '.join(args.runs)}: for a scoreboard give --out DIR as well")
     check_exists(out, "--out of odeformers compare")
-    print(write_report(out, args.baseline or ""))
+    print(write_report(out, args.baseline or "", args.margin))

@@ -9,6 +9,7 @@ at random. Both p-values are corrected by Holm's method for the number of others
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,6 @@ from scipy.stats import ttest_ind
 
 from fairseq_odeformers.files import markdown_table
 from odeformers.compare.results import read_comparison
-from odeformers.compare.statistics import correct_by_holm
 
 DRAWS, BLOCK, SEED = 100_000, 100, 1
 
@@ -30,6 +30,15 @@ def permute_signs(differences: np.ndarray) -> float:
         signs = generator.integers(0, 2, (BLOCK, len(differences)), dtype=np.int8) * 2 - 1
         extreme += int((abs(signs @ differences) >= observed - 1e-9).sum())
     return (1 + extreme) / (1 + DRAWS)
+
+
+def correct_by_holm(p_values: Sequence[float]) -> list[float]:
+    """p-values, adjusted so that the chance of any false rejection stays below the level."""
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for place, number in enumerate(np.argsort(p_values)):
+        largest = max(largest, (len(p_values) - place) * p_values[number])
+        corrected[number] = min(1.0, largest)
+    return corrected
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
@@ -16,7 +16,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.registry import SIZES
-from odeformers.arguments import add_user_dir, integer, output_folder, positive_int
+from odeformers.arguments import add_margin, add_user_dir, integer, output_folder, positive_int
 from odeformers.commands import THREADS
 from odeformers.parser import Parser
 from odeformers.parsers import find_owners, training_parser
@@ -25,9 +25,11 @@ from .experiment import Experiment, parse_words, read_experiments
 from .launch import choose_launcher, launch
 from .plan import make_plan
 from .report import DOCUMENT, PAGE, write_report
-from .results import clock, collect_rows
+from .results import RESULTS, clock, collect_rows, read_comparison
 from .runs import Run
+from .statistics import compare_seeds, count_decimals
 from .variant import Variant
+from .verdict import minimal_detectable
 
 MOST_SEED = 2**32 - 1  # of NumPy
 GONE = {  # options of earlier versions, and of other programs: what to do instead
@@ -130,6 +132,7 @@ def make_parser() -> Parser:
         help="as many updates of each model as take this time, such as 30m or 2h, without "
         "validations; a faster model gets more (default: equal epochs)",
     )
+    add_margin(parser)
     add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
     add("--dry-run", action="store_true", help="print the plan and all commands, then stop")
     add = parser.add_argument_group("sizes of all architectures").add_argument
@@ -175,6 +178,8 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
     tuning, runs = plan.tuning_runs(), plan.best_runs()
     print(overview(plan.variants, [*tuning, *runs], args.jobs), flush=True)
     if args.dry_run:
+        for line in foresee(out, experiment):
+            print(line)
         print_commands(tuning)
         if tuning:
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
@@ -196,7 +201,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
             run.discard()
     # A killed command may have left rows in a run's folder alone, and a run may be repeated.
     collect_rows(out, experiment.architectures)
-    write_report(out)
+    write_report(out, margin=args.margin)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return [*runs, *failed]
 
@@ -222,6 +227,26 @@ def overview(variants: Iterable[Variant], runs: Iterable[Run], jobs: int) -> str
             f"{clock(total / jobs)} of training, by timed updates, without evaluations."
         )
     return f"{markdown_table(rows)}\n{told}"
+
+
+def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
+    """What all seeds would find, if the runs in a folder tell how scores spread over seeds."""
+    if not (out / RESULTS).is_file():
+        return
+    for table in read_comparison(out).tables:
+        if table.baseline not in table.main:
+            continue
+        spread = compare_seeds(table.main, table.baseline).spread
+        seeds = {row.seed for runs in table.main.values() for row in runs} | {*experiment.seeds}
+        models = {*table.main, *experiment.architectures} - {table.baseline}
+        if spread is not None:
+            least = spread * minimal_detectable(len(models), len(seeds))
+            digits = max(2, count_decimals(table.metric, table.first.texts))
+            yield (
+                f"{table.split}, {table.checkpoint}: {len(seeds)} seeds would find a difference of "
+                f"{least:.{digits}f} in {table.metric} in four of five cases (standard deviation "
+                f"over the seeds that have finished: {spread:.{digits}f})."
+            )
 
 
 def print_commands(runs: Iterable[Run]) -> None:

@@ -19,7 +19,25 @@ from fairseq_odeformers.text.detokenize import RESTORED
 from odeformers.prepare.common.checks import LEAK
 
 from .results import Comparison, Predictions, Row, Table, clock
-from .statistics import Statistics, compute_statistics, error_of_share, metric_of
+from .statistics import (
+    FEW_BLOCKS,
+    LEAST_BLOCK,
+    Statistics,
+    compute_statistics,
+    interval_of_share,
+    join_blocks,
+    metric_of,
+)
+from .verdict import (
+    BETTER,
+    FEW_SEEDS,
+    INCONCLUSIVE,
+    WORSE,
+    OverSeeds,
+    Verdict,
+    find_margin,
+    give_verdict,
+)
 
 LEVEL = 0.05  # of significance
 SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
@@ -31,6 +49,7 @@ SHORT = 60  # seconds; fairseq's log rounds the seconds of an epoch
 LEAST_TIME = 30  # seconds of a training, below which seeds take unequal time by chance
 UNKNOWN = 0.01  # the share of unknown words from which on it is told
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
+EDGE, OTHER = "at a grid's edge", "see the notes"  # reasons of verdicts
 
 
 @dataclass(frozen=True)
@@ -42,24 +61,39 @@ class Note:
             mind.
         subjects: the architectures that it concerns.
         sentence: Markdown.
+        reason: the note in a verdict; notes of earlier versions have none.
     """
 
     kind: str
     subjects: tuple[str, ...]
     sentence: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A table of scores, the notes on it, and its statistics without what any note rules out."""
+    """A table of scores, and what it shows.
+
+    Attributes:
+        notes: on the table.
+        statistics: without what any note rules out.
+        margin: the largest difference that counts as none.
+        verdicts: on each architecture but the baseline.
+    """
 
     table: Table
     notes: list[Note]
     statistics: Statistics
+    margin: float
+    verdicts: dict[str, Verdict]
 
 
-def judge(comparison: Comparison) -> tuple[list[Note], list[Judged]]:
-    """The notes on the trainings of a comparison, and those on each of its tables."""
+def judge(comparison: Comparison, margin: float | None = None) -> tuple[list[Note], list[Judged]]:
+    """The notes on the trainings of a comparison, and those on each of its tables.
+
+    Args:
+        margin: see :func:`.find_margin`.
+    """
     finders = note_effort, note_times, note_improving, note_untuned, note_defaults, note_edges
     of_trainings = [note for find in finders for note in find(comparison)]
     judged = []
@@ -68,8 +102,56 @@ def judge(comparison: Comparison) -> tuple[list[Note], list[Judged]]:
         ruling = (note for note in (*of_trainings, *notes) if note.kind == RULES_OUT)
         excluded = {name for note in ruling for name in note.subjects}
         statistics = compute_statistics(table, excluded)
-        judged.append(Judged(table, [*notes, *note_statistics(table, statistics)], statistics))
+        notes += note_statistics(table, statistics)
+        within = margin_of(table, margin)
+        verdicts = give_verdicts(table, statistics.over_seeds, [*of_trainings, *notes], within)
+        judged.append(Judged(table, notes, statistics, within, verdicts))
     return of_trainings, judged
+
+
+# --- verdicts --------------------------------------------------------------------------
+
+
+def margin_of(table: Table, margin: float | None = None) -> float:
+    """The largest difference from the baseline of a table that counts as none."""
+    runs = table.main.get(table.baseline, ())
+    return find_margin(table.metric, fmean(row.value for row in runs) if runs else 0.0, margin)
+
+
+def give_verdicts(
+    table: Table, over_seeds: OverSeeds, notes: Iterable[Note], margin: float
+) -> dict[str, Verdict]:
+    """The verdicts on all architectures of a table but the baseline."""
+    notes, verdicts = [*notes], {}
+    for name, runs in table.main.items():
+        if name == table.baseline:
+            continue
+        pair = {name, table.baseline}
+        if difference := over_seeds.differences.get(name):
+            seeds = min(len(runs), len(table.main[table.baseline]))
+            verdict = give_verdict(difference, margin, seeds)
+            verdicts[name] = verdict.leave_open(find_reasons(notes, name, table.baseline, verdict))
+        else:
+            ruling = (n for n in notes if n.kind == RULES_OUT and pair & {*n.subjects})
+            reasons = dict.fromkeys(note.reason or OTHER for note in ruling)
+            verdicts[name] = Verdict(INCONCLUSIVE, ", ".join(reasons) or "nothing to compare with")
+    return verdicts
+
+
+def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdict) -> list[str]:
+    """What leaves the order of a model and the baseline open, whatever the seeds say.
+
+    A value beyond the edge of a grid could only make a model better. So a model remains better at
+    its own edge, and worse at the baseline's.
+    """
+    undone_by = {BETTER: {baseline}, WORSE: {name}}.get(verdict.word, {name, baseline})
+    reasons = [
+        note.reason or OTHER
+        for note in notes
+        if note.kind == LEAVES_OPEN
+        and {*note.subjects} & (undone_by if note.reason == EDGE else {name, baseline})
+    ]
+    return [*dict.fromkeys(reasons)]
 
 
 # --- on trainings ----------------------------------------------------------------------
@@ -96,7 +178,7 @@ def note_effort(comparison: Comparison) -> Iterator[Note]:
             f"({most / least - 1:.0%} more). Compare again with a longer `--budget`, or on a "
             "steadier machine."
         )
-        yield Note(kind, tuple(times), sentence)
+        yield Note(kind, tuple(times), sentence, "unequal training")
 
 
 def note_times(comparison: Comparison) -> Iterator[Note]:
@@ -123,7 +205,7 @@ def note_times(comparison: Comparison) -> Iterator[Note]:
 def note_improving(comparison: Comparison) -> Iterator[Note]:
     if names := find_improving(comparison, SLIGHT):
         sentence = f"Still improving at the end: {', '.join(names)}. Longer training may change "
-        yield Note(LEAVES_OPEN, tuple(names), sentence + "the order.")
+        yield Note(LEAVES_OPEN, tuple(names), sentence + "the order.", "still improving")
 
 
 def find_improving(comparison: Comparison, share: float) -> list[str]:
@@ -139,11 +221,11 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
     names = tuple(comparison.trained)
     if len(names) > 1 and not comparison.candidates:
         sentence = "Options were not tuned for each model (`--tune`). Other values may change the "
-        yield Note(LEAVES_OPEN, names, sentence + "order.")
+        yield Note(LEAVES_OPEN, names, sentence + "order.", "not tuned")
     left = {row.architecture: None for row in comparison.candidates if not ended(row)}
     if left:
         sentence = f"Tuning has not finished: {', '.join(left)}. Other values may be chosen yet."
-        yield Note(LEAVES_OPEN, tuple(left), sentence)
+        yield Note(LEAVES_OPEN, tuple(left), sentence, "tuning unfinished")
 
 
 def ended(candidate: Row) -> bool:
@@ -212,7 +294,7 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
         every = len(names) == len(comparison.trained) > 1
         who = "All architectures" if every else ", ".join(names)
         sentence = f"{who} chose {edge}; values beyond it may be better."
-        yield Note(LEAVES_OPEN, tuple(names), sentence)
+        yield Note(LEAVES_OPEN, tuple(names), sentence, EDGE)
 
 
 def parse_tuned(tuned: str) -> dict[str, str]:
@@ -238,7 +320,7 @@ def note_undertrained(comparison: Comparison, table: Table) -> Iterator[Note]:
             told[name] = f"{name} ({reason})"
     if told:
         sentence = f"Too little training to compare: {'; '.join(told.values())}; train longer, or "
-        yield Note(RULES_OUT, tuple(told), sentence + "leave them out.")
+        yield Note(RULES_OUT, tuple(told), sentence + "leave them out.", "too little training")
 
 
 def explain_undertrained(row: Row) -> str:
@@ -259,8 +341,9 @@ def explain_undertrained(row: Row) -> str:
     if len({*predictions.output}) == 1 < len({*predictions.reference}):
         return "it predicts one class"
     majority, share = find_majority(predictions)
-    error = error_of_share(row.value / 100, len(predictions.output))
-    if row.learning and row.learning.late_gain > 0 and row.value - error < share:
+    right = sum(o == r for o, r in zip(predictions.output, predictions.reference))
+    low, _ = interval_of_share(right, len(predictions.output))
+    if row.learning and row.learning.late_gain > 0 and low < share:
         return f"it was still improving, and is hardly better than always {majority}"
     return ""
 
@@ -279,12 +362,13 @@ def note_texts(table: Table) -> Iterator[Note]:
     unknown = max(row.unknown or 0 for row in rows)
     if first.outputs and len(first.outputs.output) < FEW:
         texts = len(first.outputs.output)
-        yield Note(RULES_OUT, names, f"Too few texts to compare: {texts}; test on {FEW} or more.")
+        sentence = f"Too few texts to compare: {texts}; test on {FEW} or more."
+        yield Note(RULES_OUT, names, sentence, "too few texts")
     if first.outputs and first.metric == Kind.CLASSIFICATION.score:
         name, share = find_majority(first.outputs)
         if share == 100:
             sentence = f"Nothing to compare: all texts of {table.split} have one class, {name}."
-            yield Note(RULES_OUT, names, sentence)
+            yield Note(RULES_OUT, names, sentence, "one class")
     if leaked >= LEAK:
         pairs = first.metric == Kind.TRANSLATION.score
         what, shared = ("pairs", "share a side with") if pairs else ("texts", "are also in")
@@ -307,12 +391,19 @@ def note_texts(table: Table) -> Iterator[Note]:
 
 def note_statistics(table: Table, statistics: Statistics) -> Iterator[Note]:
     """Differences that hold for other seeds, perhaps not for other texts; and single seeds."""
+    if (likelihoods := table.first.likelihoods) and statistics.p_values:
+        blocks = len(join_blocks(likelihoods).tokens)
+        if blocks < FEW_BLOCKS:
+            sentence = f"The texts are {blocks} blocks of {LEAST_BLOCK} tokens. With fewer than "
+            sentence += f"{FEW_BLOCKS}, p over texts is below 0.05 by chance more often than in 5%."
+            yield Note(REMARK, tuple(table.main), sentence)
     for name, p_values in statistics.p_values.items():
         unsure = sum(p > LEVEL for p in p_values.values())
-        if 2 * unsure > len(p_values) and statistics.differences[name].excludes_zero:
+        low, high = statistics.differences[name].interval or (0.0, 0.0)
+        if 2 * unsure > len(p_values) and low * high > 0:
             sentence = f"{name}: other seeds would probably agree, other texts may not, since p is "
             sentence += f"above {LEVEL} with {unsure} of {len(p_values)} seeds."
-            yield Note(LEAVES_OPEN, (name,), sentence)
+            yield Note(LEAVES_OPEN, (name,), sentence, "other texts may not agree")
     if max(map(len, table.main.values())) == 1:
         sentence = "One seed says nothing of the variation between seeds; train three or more."
-        yield Note(LEAVES_OPEN, tuple(table.main), sentence)
+        yield Note(LEAVES_OPEN, tuple(table.main), sentence, FEW_SEEDS)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 from jinja2 import Environment
 from markupsafe import Markup, escape
@@ -27,7 +27,6 @@ from odeformers.plots import write
 
 from .figures import draw_learning_curves, draw_quality
 from .notes import (
-    LEAVES_OPEN,
     REMARK,
     RULES_OUT,
     Judged,
@@ -50,7 +49,8 @@ from .results import (
     read_comparison,
 )
 from .scores import CLASSES
-from .statistics import Difference, count_decimals, over_seeds
+from .statistics import Statistics, count_decimals, describe_difference, over_seeds
+from .verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds, Verdict
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
@@ -80,11 +80,12 @@ class Section:
     picture: str = ""  # its file
 
 
-def write_report(out: Path, baseline: str = "") -> str:
+def write_report(out: Path, baseline: str = "", margin: float | None = None) -> str:
     """Write ``report.md`` with its pictures, and ``report.html``, of the runs in a folder.
 
     Args:
         baseline: the architecture that the others are compared with; by default as the runs say.
+        margin: the difference that counts as none, see :func:`.find_margin`.
 
     Returns:
         ``report.md``.
@@ -92,7 +93,7 @@ def write_report(out: Path, baseline: str = "") -> str:
     restore_files(out)
     known = (out / RESULTS).is_file()  # another folder stays as it is
     with lock(out / PAGE) if known else nullcontext():
-        sections = [*make_sections(read_comparison(out, baseline))]
+        sections = [*make_sections(read_comparison(out, baseline), margin)]
         files = {each.picture: to_png(each.figure) for each in sections if each.figure}
         page = to_page(sections)
         files |= {PAGE: page.encode(), DOCUMENT: to_html(sections, files).encode()}
@@ -157,7 +158,7 @@ def let_break(text: str) -> Markup:
 # --- sections --------------------------------------------------------------------------
 
 
-def make_sections(comparison: Comparison) -> Iterator[Section]:
+def make_sections(comparison: Comparison, margin: float | None = None) -> Iterator[Section]:
     """All parts of the report."""
     row, count, unit = comparison.rows[0], len(comparison.runs), unit_of(comparison)
     models = "1 model" if count == 1 else f"{count} models"
@@ -165,8 +166,8 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
     if row.environment:
         lines.append(f"Environment: {row.environment}.")
     yield Section(lines=lines)
-    of_trainings, judged = judge(comparison)
-    yield give_verdict(of_trainings, judged)
+    of_trainings, judged = judge(comparison, margin)
+    yield describe_verdicts(of_trainings, judged)
     yield describe_trainings(comparison, unit, of_trainings)
     if comparison.candidates:
         yield describe_tuning(comparison)
@@ -187,20 +188,21 @@ def make_sections(comparison: Comparison) -> Iterator[Section]:
     yield describe_options(comparison)
 
 
-def give_verdict(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
-    """What the differences from the baseline come to, and the notes that bear on it."""
+def describe_verdicts(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
+    """The verdicts on differences from the baseline, and the notes that bear on them."""
     lines = [] if judged else ["No model has been scored."]
     for each in judged:
-        table, differences = each.table, each.statistics.differences
-        if others := [name for name in table.main if name != table.baseline]:
-            notes = (note for note in (*of_trainings, *each.notes) if note.kind == LEAVES_OPEN)
-            unsettled = {name for note in notes for name in note.subjects}
-            told = [
-                explain(name, differences.get(name), bool({name, table.baseline} & unsettled))
-                for name in others
-            ]
-            place = f"{table.split}, {table.checkpoint}"
-            lines.append(f"{place}, {table.metric} against {table.baseline}: {'; '.join(told)}.")
+        table = each.table
+        if each.verdicts:
+            digits = count_decimals(table.metric, table.first.texts)
+            differences = each.statistics.differences
+            told = (
+                explain(name, verdict, differences.get(name), digits)
+                for name, verdict in each.verdicts.items()
+            )
+            place = f"{table.split}, {table.checkpoint}, {table.metric} against {table.baseline}"
+            lines.append(f"{place} (margin {each.margin:.3g}): {'; '.join(told)}.")
+    lines += [WORDS] * any(each.verdicts for each in judged)
     places: dict[Note, list[str]] = {note: [] for note in of_trainings}
     for each in judged:
         for note in each.notes:
@@ -215,16 +217,10 @@ def give_verdict(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Sect
     return Section("Verdict", warnings, lines=lines)
 
 
-def explain(name: str, difference: Difference | None, unsettled: bool) -> str:
-    """A model's difference from the baseline in words, which a note may leave undecided."""
-    if difference is None:
-        return f"{name} is not compared"
-    if not difference.excludes_zero:
-        return f"{name} is undecided, {difference}"
-    better = "better" if difference.mean > 0 else "worse"
-    if unsettled:
-        return f"{name} is {better} over these seeds, {difference}, but undecided"
-    return f"{name} is {better}, {difference}"
+def explain(name: str, verdict: Verdict, difference: Difference | None, digits: int) -> str:
+    """The verdict on a model in words."""
+    told = f"{name} is {verdict}"
+    return f"{told}, {describe_difference(difference, digits)}" if difference else told
 
 
 def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
@@ -276,8 +272,28 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
             f"Best checkpoints have the {trained[0].best_validation} on "
             f"{trained[0].validation_texts:,} validation texts."
         )
+    lines.append(tell_total_cost(comparison))
     lines += [note.sentence for note in notes if note.kind == REMARK]
     return Section("Trainings", table=table_of(rows), lines=lines)
+
+
+def tell_total_cost(comparison: Comparison) -> str:
+    """The hours that all trainings took: of the CPU where they are known, else on the clock."""
+    trainings = [row for row in comparison.rows if not row.metric]
+    on_cpu = sum(row.cpu_seconds or 0 for row in trainings) / 3600
+    on_clock = sum(row.seconds or 0 for row in trainings if not row.cpu_seconds) / 3600
+    hours = [f"{on_cpu:,.2g} CPU hours"] if on_cpu else []
+    hours += [f"{on_clock:,.2g} hours on GPUs, by the clock"] if on_clock else []
+    rejected = len(trainings) - sum(map(len, comparison.runs.values()))
+    unfinished = sum(not row.trained for row in trainings)
+    counts = [f"{rejected} with rejected values" * bool(rejected)]
+    counts.append(f"{unfinished} unfinished" * bool(unfinished))
+    among = " and ".join(filter(None, counts))
+    return (
+        f"Total cost: {' and '.join(hours) or 'no time yet'}, without validations, for "
+        f"{len(trainings)} training{'s' * (len(trainings) > 1)}"
+        f"{f', {among}' if among else ''}."
+    )
 
 
 def describe_tuning(comparison: Comparison) -> Section:
@@ -309,12 +325,15 @@ def compare_scores(judged: Judged) -> Section:
         row["seed by seed"] = ", ".join(over_seeds([each.value], digits) for each in runs)
         if error := statistics.errors.get(name):
             row["± over texts"] = f"{error:.{digits}f}"
-        difference = statistics.differences.get(name, "")
-        row[f"{table.metric} against {table.baseline}"] = str(difference)
+        if difference := statistics.differences.get(name):
+            told = describe_difference(difference, digits)
+            row[f"{table.metric} against {table.baseline}"] = told
+            if difference.p_value is not None:
+                row["p over seeds"] = f"{difference.p_value:.3f}"
         tested = statistics.p_values.get(name, {})
         all_seeds = [*tested] == [each.seed for each in runs]
         p_values = (f"{p:.3f}" if all_seeds else f"seed {s}: {p:.3f}" for s, p in tested.items())
-        row[f"p against {table.baseline}"] = ", ".join(p_values)
+        row["p over texts"] = ", ".join(p_values)
         paper = json.loads(runs[0].paper or "{}")
         rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper.items()})
     if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:
@@ -325,17 +344,12 @@ def compare_scores(judged: Judged) -> Section:
     firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
     lines = [f"{row.metric}: `{row.signature}`" for row in firsts if row.signature]
     if statistics.errors:
-        lines.append(
-            f"± over texts: the 95% interval of a score over the {table.first.texts:,} texts."
-        )
-    if statistics.differences:
-        lines.append(
-            "Differences: positive is better. Brackets: Welch's 95% interval over the seeds, from "
-            "three on unless one side's are all equal; not corrected for several comparisons."
-        )
+        lines.append(f"± over texts: the 95% interval of a score over the {statistics.unit}.")
+    lines += describe_seeds(statistics.over_seeds, table.baseline, digits)
     if tests := sum(map(len, statistics.p_values.values())):
-        corrected = f", corrected by Holm's method for {tests} tests" if tests > 1 else ""
-        lines.append(f"p-values: {statistics.test}, seed by seed{corrected}.")
+        adjusted = f", adjusted for {tests} tests (Benjamini-Hochberg)" if tests > 1 else ""
+        lines.append(f"p over texts: {statistics.test}, seed by seed{adjusted}.")
+    lines += name_limits(statistics)
     lines += [note.sentence for note in judged.notes if note.kind == REMARK]
     return Section(f"{table.split}, {table.checkpoint}", (), table_of(rows), lines)
 
@@ -359,6 +373,47 @@ def score_constant(share: float, classes: int) -> dict[str, float]:
     """
     f1 = f1_score(share, share + 100)
     return {"accuracy": share, "macro-F1": f1 / classes}
+
+
+def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]:
+    """What differences and their intervals over seeds rest on, and what they could show."""
+    if not told.differences:
+        return
+    yield "Differences: positive is better."
+    if compared := sum(each.interval is not None for each in told.differences.values()):
+        models = "1 model" if compared == 1 else f"{compared} models at once"
+        yield f"Brackets: 95% intervals over the seeds, for {models}."
+    apart = [name for name, each in told.differences.items() if each.method == WELCH]
+    if apart:
+        who = ", ".join(f"{name} (F-test, p = {p:.2g})" for name, p in told.left.items())
+        yield (
+            f"Seeds spread unlike the other models': {who}. So Welch's test at the Bonferroni "
+            f"level compares {', '.join(apart) if told.pool else 'all'}."
+        )
+    if told.spread is not None and told.least_difference is not None:
+        yield (
+            f"Dunnett's test: {len(told.pool)} models share a standard deviation of "
+            f"{told.spread:.{max(2, digits)}f} over seeds. So many seeds find a difference of "
+            f"{told.least_difference:.{max(2, digits)}f} in four of five cases."
+        )
+        if told.seeds == ENOUGH:
+            yield "With three seeds a verdict assumes that the seeds of all models spread alike."
+
+
+def name_limits(statistics: Statistics) -> Iterator[str]:
+    """Whether seeds or texts limit what can be said of each model, by the larger p-value."""
+    limits: dict[str, list[str]] = {"seeds": [], "test texts": []}
+    for name, difference in statistics.differences.items():
+        tested = statistics.p_values.get(name)
+        if difference.p_value is not None and tested:
+            which = "seeds" if difference.p_value >= median(tested.values()) else "test texts"
+            limits[which].append(name)
+    told = [f"the {which} ({', '.join(names)})" for which, names in limits.items() if names]
+    if told:
+        yield (
+            f"A claim is limited by {' or by '.join(told)}: the larger of p over seeds and the "
+            "median p over texts."
+        )
 
 
 def describe_options(comparison: Comparison) -> Section:

@@ -104,7 +104,7 @@ class Row:
     texts: int | None = None
     unknown: float | None = None  # the share of unknown words, of pairs on either side
     leaked: float | None = None  # the share of texts that the training set has, too
-    predictions: str = ""  # the path of a table of references and outputs
+    predictions: str = ""  # the path of a table of references and outputs, or of likelihoods
     notes: str = ""  # of the report, where predictions and curves are not kept
     # No column.
     folder: Path = field(default=Path(), compare=False)  # of the file
@@ -178,8 +178,16 @@ class Row:
     @cached_property
     def outputs(self) -> Predictions | None:
         """The predictions that have the score, if they are there."""
-        path = self.folder / self.predictions
-        return read_predictions(path, self.texts) if self.predictions else None
+        if not self.predictions or self.metric == Kind.LANGUAGE_MODEL.score:
+            return None
+        return read_predictions(self.folder / self.predictions, self.texts)
+
+    @cached_property
+    def likelihoods(self) -> Likelihoods | None:
+        """The likelihoods that have the perplexity, if they are there."""
+        if not self.predictions or self.metric != Kind.LANGUAGE_MODEL.score:
+            return None
+        return read_likelihoods(self.folder / self.predictions)
 
 
 def share_clock(rows: Sequence[Row]) -> list[Row]:
@@ -349,6 +357,37 @@ def read_predictions(path: Path, count: int | None = None) -> Predictions:
         if len(texts[0]) != (count or len(texts[0])) or len(shares) not in (0, len(texts[0])):
             raise ValueError(f"{path} has no predictions of {count} texts; it is damaged")
         return Predictions(*texts, probability=shares)
+
+
+@dataclass(frozen=True)
+class Likelihoods:
+    """How a language model predicts texts, or blocks of them.
+
+    Attributes:
+        tokens: the number of tokens in each text.
+        nll: the sum of their negative log-likelihoods, in nats.
+    """
+
+    tokens: np.ndarray
+    nll: np.ndarray
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(self.nll.sum() / self.tokens.sum())
+
+
+def write_likelihoods(path: Path, likelihoods: Likelihoods) -> None:
+    nll = [round(value, 6) for value in likelihoods.nll.tolist()]
+    write_columns(path, {"tokens": likelihoods.tokens.tolist(), "nll": nll})
+
+
+def read_likelihoods(path: Path) -> Likelihoods:
+    """Likelihoods that :func:`write_likelihoods` has written."""
+    with reading(path):
+        columns = read_columns(path)
+        return Likelihoods(
+            np.array([*map(int, columns["tokens"])]), np.array(columns["nll"], float)
+        )
 
 
 def write_columns(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:

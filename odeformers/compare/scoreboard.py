@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from odeformers.plots import legend, panels, save, shades
 
-from .notes import RULES_OUT, Note, judge
+from .notes import RULES_OUT, Note, give_verdicts, judge, margin_of
 from .restore import restore_files
 from .results import (
     BEST_CHECKPOINT,
@@ -32,7 +32,8 @@ from .results import (
     read_rows,
     write_rows,
 )
-from .statistics import ENOUGH, add_decimals, compare_seeds
+from .statistics import add_decimals, compare_seeds
+from .verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
 
@@ -49,10 +50,13 @@ class Cell:
     parameters: int
     metric: str
     mean: float | None  # on the test set; None of a baseline without a score
-    difference: float | None  # from the baseline, if that has a score; positive is better
-    # Of its 95% interval (Welch); None where a side has too few seeds, or all equal.
+    difference: float | None  # from the baseline, if they are compared; positive is better
+    # The simultaneous 95% interval; None where a side has too few seeds, or all equal.
     low: float | None
     high: float | None
+    p_value: float | None  # adjusted for the number of families
+    test: str  # of the p-value
+    verdict: str  # "" of the baseline
     obstacles: str  # notes that rule its comparison out
     reservations: str  # other notes on the column
 
@@ -74,18 +78,24 @@ class Cell:
     def advantage(self) -> str:
         if self.obstacles or self.difference is None:
             return f"not compared{self.mark}"
-        spread = self.runs if self.low is None else f"{self.low:+.1f} to {self.high:+.1f}"
-        return f"{self.difference:+.1f} ({spread})"
+        if self.low is None or self.high is None:
+            return f"{self.difference:+.1f} ({self.runs})"
+        ends = min(abs(self.low), abs(self.high))
+        digits = 1 if ends >= 0.05 else 2  # so that no end of an interval reads 0.0
+        low, high = (f"{end:+.{digits}f}" for end in (self.low, self.high))
+        told = f"{self.difference:+.1f} ({low} to {high})"
+        return f"**{told}**" if self.low > 0 or self.high < 0 else told
 
 
-def write_scoreboard(sources: Sequence[str], out: Path) -> str:
+def write_scoreboard(sources: Sequence[str], out: Path, margin: float | None = None) -> str:
     """Write the page, the cells and runs as CSV and the forest plot, and return the page.
 
     Args:
         sources: folders of comparisons or files of rows; ``NAME=`` before a folder names its
             column, which otherwise has the folder's name.
+        margin: the difference that counts as none, see :func:`.find_margin`.
     """
-    columns = [column for source in sources for column in read_columns(source)]
+    columns = [column for source in sources for column in read_columns(source, margin)]
     names = [column.name for column in columns]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(
@@ -117,14 +127,20 @@ class Column(NamedTuple):
     Attributes:
         cells: the baseline's first.
         rows: with its notes, since its predictions and curves stay elsewhere.
+        over_seeds: the differences, by architecture.
+        margin: the largest difference that counts as none.
+        scores_tuning: whether the seed that tuned options is scored as well.
     """
 
     name: str
     cells: Sequence[Cell]
     rows: Sequence[Row]
+    over_seeds: OverSeeds
+    margin: float
+    scores_tuning: bool
 
 
-def read_columns(source: str) -> list[Column]:
+def read_columns(source: str, margin: float | None = None) -> list[Column]:
     """The comparisons of a source.
 
     Raises:
@@ -142,13 +158,15 @@ def read_columns(source: str) -> list[Column]:
     for each, comparison in comparisons:
         if tables := [t for t in comparison.tables if t.checkpoint == BEST_CHECKPOINT]:
             table = min(tables, key=lambda table: table.split != "test")
-            columns.append(make_column(each, comparison, table))
+            columns.append(make_column(each, comparison, table, margin))
     if not columns:
         raise ValueError(f"{source}: no run has finished with a test set; leave it out")
     return columns
 
 
-def make_column(name: str, comparison: Comparison, table: Table) -> Column:
+def make_column(
+    name: str, comparison: Comparison, table: Table, margin: float | None = None
+) -> Column:
     """The column of a table of scores, with the notes of its report, or that its rows have kept."""
     if table.first.notes:
         notes = [Note(*each) for each in json.loads(table.first.notes)]
@@ -158,52 +176,84 @@ def make_column(name: str, comparison: Comparison, table: Table) -> Column:
     kept = json.dumps([*map(astuple, notes)])
     changes = {"comparison": name, "notes": kept, "predictions": "", "curve": ""}
     rows = [replace(row, **changes) for row in comparison.rows]
-    return Column(name, make_cells(name, comparison, table, notes), rows)
+    if table.baseline not in table.main:
+        sentence = f"Nothing to compare with: the baseline, {table.baseline}, has no score."
+        missing = (table.baseline, *table.main)
+        notes.append(Note(RULES_OUT, missing, sentence, "no score of the baseline"))
+    chosen, within = choose_families(comparison, table), margin_of(table, margin)
+    ruled_out = {name for note in notes if note.kind == RULES_OUT for name in note.subjects}
+    compared = {runs[0].architecture: runs for runs in chosen.values() if runs}
+    compared = {name: runs for name, runs in compared.items() if name not in ruled_out}
+    over_seeds = OverSeeds({})
+    if table.baseline in compared:
+        over_seeds = compare_seeds(compared, table.baseline)
+    verdicts = give_verdicts(table, over_seeds, notes, within)
+    baseline = comparison.runs[table.baseline][0]
+    cells = []
+    for runs in chosen.values():
+        row = runs[0] if runs else baseline
+        difference = over_seeds.differences.get(row.architecture)
+        verdict = str(verdicts.get(row.architecture, ""))
+        cells.append(make_cell(name, table, row, runs, difference, verdict, notes))
+    scored = {row.seed for runs in table.main.values() for row in runs}
+    tuning = {row.seed for row in comparison.candidates}
+    return Column(name, cells, rows, over_seeds, within, bool(tuning & scored))
 
 
-def make_cells(
-    column: str, comparison: Comparison, table: Table, notes: Sequence[Note]
-) -> list[Cell]:
-    """The cells of a column; the first is its baseline, perhaps without a score.
+def make_cell(
+    column: str,
+    table: Table,
+    row: Row,
+    runs: Sequence[Row],
+    difference: Difference | None,
+    verdict: str,
+    notes: Sequence[Note],
+) -> Cell:
+    """The cell of a family.
 
-    The cell of another family is its architecture that has validated best with its first seed.
+    Args:
+        row: the family's first run.
+        runs: all scored runs.
+        difference: from the baseline, if they are compared.
     """
-    obstacles = [note for note in notes if note.kind == RULES_OUT]
-    others = " ".join(note.sentence for note in notes if note.kind != RULES_OUT)
-    name, base = table.baseline, table.main.get(table.baseline)
-    first = (base or comparison.runs[name])[0]
-    if base is None:
-        sentence = f"Nothing to compare with: the baseline, {name}, has no score."
-        obstacles.append(Note(RULES_OUT, (name,), sentence))
-    chosen = {first.family: base or []}
+    is_baseline = row.architecture == table.baseline
+    concerned = {row.architecture, table.baseline}
+    obstacles = [n for n in notes if n.kind == RULES_OUT and concerned & {*n.subjects}]
+    others = [n for n in notes if n.kind != RULES_OUT]
+    low, high = (difference and difference.interval) or (None, None)
+    return Cell(
+        column=column,
+        family=row.family,
+        architecture=row.architecture,
+        tuned=row.tuned,
+        seeds=len(runs),
+        parameters=row.parameters,
+        metric=table.metric,
+        mean=fmean(each.value for each in runs) if runs else None,
+        difference=difference.mean if difference else 0.0 if is_baseline and runs else None,
+        low=low,
+        high=high,
+        p_value=difference.p_value if difference else None,
+        test=difference.method if difference else "",
+        verdict=verdict,
+        obstacles=" ".join(note.sentence for note in obstacles),
+        reservations=" ".join(note.sentence for note in others),
+    )
+
+
+def choose_families(comparison: Comparison, table: Table) -> dict[str, list[Row]]:
+    """The runs of each family on a board: the baseline's first, perhaps without any.
+
+    Another family has its architecture that has validated best with its first seed.
+    """
+    base = table.main.get(table.baseline, [])
+    first = (base or comparison.runs[table.baseline])[0]
+    chosen = {first.family: base}
     for runs in table.main.values():
         best = chosen.setdefault(runs[0].family, runs)
         if runs[0].family != first.family and runs[0].quality > best[0].quality:
             chosen[runs[0].family] = runs
-    cells = []
-    for family, runs in chosen.items():
-        row = runs[0] if runs else first
-        concerned = {row.architecture, name}
-        difference = compare_seeds(runs, base) if base else None
-        low, high = (difference and runs is not base and difference.interval) or (None, None)
-        cells.append(
-            Cell(
-                column=column,
-                family=family,
-                architecture=row.architecture,
-                tuned=row.tuned,
-                seeds=len(runs),
-                parameters=row.parameters,
-                metric=table.metric,
-                mean=fmean(each.value for each in runs) if runs else None,
-                difference=difference.mean if difference else None,
-                low=low,
-                high=high,
-                obstacles=" ".join(n.sentence for n in obstacles if concerned & {*n.subjects}),
-                reservations=others,
-            )
-        )
-    return cells
+    return chosen
 
 
 # --- the page --------------------------------------------------------------------------
@@ -212,21 +262,42 @@ def make_cells(
 def describe(columns: Sequence[Column]) -> str:
     """The page: a table of differences, and how they were made."""
     header, shown = ["family"], {}
-    for name, (base, *others), _ in columns:
-        header.append(f"{name}, {base.metric}{' ‡' if base.reservations else ''}")
-        shown |= {(base.family, name): base.score}
-        shown |= {(cell.family, name): cell.advantage for cell in others}
+    for column in columns:
+        base, *others = column.cells
+        header.append(f"{column.name}, {base.metric}{' ‡' if base.reservations else ''}")
+        shown |= {(base.family, column.name): base.score}
+        shown |= {(cell.family, column.name): cell.advantage for cell in others}
     families = dict.fromkeys(family for family, _ in shown)
     rows = [[f, *(shown.get((f, each.name), "-") for each in columns)] for f in families]
+    tuned = ", ".join(column.name for column in columns if column.scores_tuning)
     return (
         f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
-        "The first row gives scores, the others differences from it (+ is better), with 95% "
-        "intervals (Welch) over three\nseeds or more, not over test texts, uncorrected; - was not "
-        "run. Validation chose checkpoints and, with the first\nseed, tuned options. All "
-        f"[figures]({CELLS}) and [runs]({RUNS}).\n\n"
-        f"{list_caveats(columns)}"
+        "The first row gives scores, the others differences from it (+ is better). Brackets have "
+        "95% intervals over\nthree seeds or more, simultaneous for a column, not over test texts; "
+        "bold ones leave out zero. - was not run.\nValidation chose checkpoints and tuned options. "
+        f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
+        f"{WORDS}\n"
+        "With three seeds, verdicts assume that the seeds of all models spread alike.\n\n"
+        f"{''.join(map(tell_verdicts, columns))}"
+        + (f"- {tuned}: the seed that tuned options is scored as well.\n" if tuned else "")
+        + f"\n{list_caveats(columns)}"
         f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
+
+
+def tell_verdicts(column: Column) -> str:
+    """The verdicts on the families of a column, and what the seeds could show."""
+    families = group(column.cells[1:], "verdict")
+    if not families:
+        return ""
+    told = [f"{', '.join(c.family for c in of)}: {word}" for word, of in families.items()]
+    lines = [f"- **{column.name}** (margin {column.margin:.3g}): {'; '.join(told)}."]
+    if apart := [cell.family for cell in column.cells if cell.test == WELCH]:
+        lines.append(f"Seeds spread unlike others', so by Welch's test: {', '.join(apart)}.")
+    if least := column.over_seeds.least_difference:
+        seeds = column.over_seeds.seeds
+        lines.append(f"{seeds} seeds find a difference of {least:.1f} in four of five cases.")
+    return f"{' '.join(lines)}\n"
 
 
 def list_caveats(columns: Sequence[Column]) -> str:
@@ -280,7 +351,7 @@ def draw(columns: Sequence[Column]) -> Figure:
         axes.set_ylim(len(families) - 0.5, -0.5)
         axes.set_xlabel(f"{UNITS.get(metric, metric)}, better to the right")
     bases = {each.cells[0].family: None for each in columns if each.name in names}
-    figure.suptitle(f"Difference from the {' or '.join(bases)}, 95% interval over seeds")
+    figure.suptitle(f"Difference from the {' or '.join(bases)}, simultaneous 95% intervals")
     legend(figure, [Line2D([], [], linestyle="", label=c, **look) for c, look in looks.items()])
     return figure
 

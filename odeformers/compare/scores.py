@@ -35,9 +35,11 @@ from .results import (
     CLOCK,
     CPU,
     Curve,
+    Likelihoods,
     Predictions,
     Row,
     write_curve,
+    write_likelihoods,
     write_predictions,
 )
 from .variant import Variant
@@ -155,6 +157,7 @@ class Scores:
     values: dict[str, float]
     predictions: Predictions | None = None
     signatures: Mapping[str, str] = field(default_factory=dict)  # how scores were computed
+    likelihoods: Likelihoods | None = None  # of a language model
 
 
 def bleu_tokenizer(language: str) -> str:
@@ -250,7 +253,33 @@ def score_language_model(path: Path) -> Scores:
     match = re.search(r"Perplexity: ([\d.]+)", text)
     if match is None or "Evaluated 0 tokens" in text:
         raise ValueError(f"{path} has no perplexity; {ANEW}")
-    return Scores({Kind.LANGUAGE_MODEL.score: float(match[1])})
+    values = {Kind.LANGUAGE_MODEL.score: float(match[1])}
+    return Scores(values, likelihoods=parse_likelihoods(text))
+
+
+# A text in fairseq-eval-lm's log, in fairseq's own format or Python's, and one of its words.
+SAMPLE = re.compile(r".*?fairseq_cli\.eval_lm(?: \| |:)(\d+) (.*)")
+WORD = re.compile(r".* \[(-?[\d.]+|-?inf|nan)\]")
+
+
+def parse_likelihoods(log: str) -> Likelihoods | None:
+    """The likelihoods that ``fairseq-eval-lm --output-word-probs`` has logged, if it has.
+
+    A line such as ``... | fairseq_cli.eval_lm | 12 the [-2.31] <tab> cat [-7.02]`` has the number
+    of a text and its words with their log-likelihoods. Like fairseq's perplexity, the sums leave
+    out infinite values.
+    """
+    texts: dict[int, list[float]] = {}
+    for line in log.split("\n"):
+        if match := SAMPLE.fullmatch(line):
+            words = [WORD.fullmatch(word) for word in match[2].split("\t")]
+            values = [float(word[1]) for word in words if word]
+            if len(values) == len(words):
+                texts[int(match[1])] = [value for value in values if math.isfinite(value)]
+    if not texts:
+        return None
+    in_order = [texts[number] for number in sorted(texts)]
+    return Likelihoods(np.array([*map(len, in_order)]), np.array([-sum(v) for v in in_order]))
 
 
 # --- texts of the data -------------------------------------------------------------------------
@@ -340,6 +369,10 @@ def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> 
         write_predictions(path, scores.predictions)
         place = {"predictions": f"{row.run}/{path.name}"}
         row = replace(row, texts=len(scores.predictions.output), **place)
+    if scores.likelihoods:
+        path = outputs.with_suffix(".csv")
+        write_likelihoods(path, scores.likelihoods)
+        row = replace(row, predictions=f"{row.run}/{path.name}")
     rows = [
         replace(row, metric=metric, score=value, signature=scores.signatures.get(metric, ""))
         for metric, value in scores.values.items()

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean, stdev
-from typing import NamedTuple
+from itertools import compress
+from statistics import fmean, stdev
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest, Result
-from scipy.stats import binomtest, ttest_ind
+from scipy.stats import binomtest, false_discovery_control
 from scipy.stats import t as student
 
 from fairseq_odeformers.registry import Kind
 
-from .results import Predictions, Row, Table, group
+from .results import Likelihoods, Predictions, Row, Table, group
+from .verdict import (
+    ENOUGH,
+    RANDOM_STATE,
+    Difference,
+    OverSeeds,
+    compare_with_baseline,
+    in_percent,
+)
 
-ENOUGH = 3  # seeds for an interval
 SAMPLES = 1000  # of a bootstrap
+LEAST_BLOCK = 500  # tokens of a block of texts
+FEW_BLOCKS = 30  # below which tests of perplexities are rough
 MANY = 10_000  # texts: one is 0.01%
 
 
@@ -29,7 +37,7 @@ MANY = 10_000  # texts: one is 0.01%
 
 def count_decimals(metric: str, texts: int | None = 0) -> int:
     """How many decimals of a score are shown: in percent, two only if one text is 0.01 points."""
-    if re.search("accuracy|f1|bleu|chrf", metric, re.IGNORECASE):
+    if in_percent(metric):
         return 2 if (texts or 0) >= MANY else 1
     return 2 if metric in ("perplexity", "ppl") else 3
 
@@ -63,37 +71,24 @@ def half_interval(values: Sequence[float]) -> float:
     return float(student.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
 
 
-class Difference(NamedTuple):
-    """A difference of means, with its 95% interval if it has one."""
-
-    mean: float
-    interval: tuple[float, float] | None
-    digits: int
-
-    def __str__(self) -> str:
-        figures = [self.mean, *(self.interval or ())]
-        text, *ends = (f"{round(each, self.digits) + 0:+,.{self.digits}f}" for each in figures)
-        return f"{text} ({' to '.join(ends)})" if ends else text
-
-    @property
-    def excludes_zero(self) -> bool:
-        return self.interval is not None and self.interval[0] * self.interval[1] > 0
+def describe_difference(difference: Difference, digits: int) -> str:
+    """A difference, with its interval if it has one."""
+    figures = [difference.mean, *(difference.interval or ())]
+    text, *ends = (f"{round(each, digits) + 0:+,.{digits}f}" for each in figures)
+    return f"{text} ({' to '.join(ends)})" if ends else text
 
 
-def compare_seeds(runs: Sequence[Row], others: Sequence[Row]) -> Difference:
-    """By how much runs score better than others, with Welch's 95% interval.
+def compare_seeds(runs: Mapping[str, Sequence[Row]], baseline: str) -> OverSeeds:
+    """The differences of models from a baseline over their seeds.
 
-    Fewer than three seeds, or equal ones, say nothing of a side's variance: no interval.
+    Args:
+        runs: scored ones, by model.
     """
-    metric = runs[0].metric
-    lower_is_better = metric in ("perplexity", "ppl") or metric.endswith("loss")
-    sign, digits = -1 if lower_is_better else 1, count_decimals(metric, runs[0].texts)
-    ours, theirs = ([sign * row.value for row in rows] for rows in (runs, others))
-    mean = fmean(ours) - fmean(theirs)
-    if any(len(values) < ENOUGH or len({*values}) == 1 for values in (ours, theirs)):
-        return Difference(mean, None, digits)
-    low, high = ttest_ind(ours, theirs, equal_var=False).confidence_interval()
-    return Difference(mean, (float(low), float(high)), digits)
+    metrics = {row.metric for rows in runs.values() for row in rows}
+    lower_is_better = any(m in ("perplexity", "ppl") or m.endswith("loss") for m in metrics)
+    sign = -1 if lower_is_better else 1
+    scores = {name: [sign * row.value for row in rows] for name, rows in runs.items()}
+    return compare_with_baseline(scores, baseline)
 
 
 # --- over texts ------------------------------------------------------------------------
@@ -111,19 +106,15 @@ def compare_classes(systems: Sequence[Predictions]) -> OverTexts:
     for right in rights:
         gained, lost = int((right & ~first).sum()), int((first & ~right).sum())
         p_value = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
-        compared.append((error_of_share(float(right.mean()), len(right)), p_value))
+        low, high = interval_of_share(int(right.sum()), len(right))
+        compared.append(((high - low) / 2, p_value))
     return compared
 
 
-def error_of_share(share: float, texts: int) -> float:
-    """Half of Wilson's 95% interval of a share, in percent; it is above 0 if all are right, too."""
-    z = NormalDist().inv_cdf(0.975)
-    return (
-        100
-        * z
-        / (1 + z**2 / texts)
-        * math.sqrt(share * (1 - share) / texts + z**2 / (4 * texts**2))
-    )
+def interval_of_share(hits: int, texts: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share of texts, in percent."""
+    interval = binomtest(hits, texts).proportion_ci(method="wilson")
+    return 100 * float(interval.low), 100 * float(interval.high)
 
 
 def compare_translations(systems: Sequence[Predictions], signature: str) -> OverTexts:
@@ -145,13 +136,43 @@ def metric_of(signature: str) -> BLEU:
     return BLEU(lowercase=parts["case"] == "lc", tokenize=parts["tok"])
 
 
-def correct_by_holm(p_values: Sequence[float]) -> list[float]:
-    """p-values, adjusted so that the chance of any false rejection stays below the level."""
-    order = np.argsort(p_values)
-    factors = np.arange(len(p_values), 0, -1)
-    corrected = np.empty(len(p_values))
-    corrected[order] = np.maximum.accumulate(np.asarray(p_values)[order] * factors)
-    return np.minimum(corrected, 1).tolist()
+def join_blocks(texts: Likelihoods, least: int = LEAST_BLOCK) -> Likelihoods:
+    """Blocks of consecutive texts with so many tokens or more, as far as there are more.
+
+    Neighbouring sentences are about the same things, so a bootstrap draws them together.
+    """
+    starts, filled = [0], 0
+    for number, tokens in enumerate(texts.tokens):
+        if filled >= least:
+            starts.append(number)
+            filled = 0
+        filled += int(tokens)
+    if len(starts) > 1 and filled < least:
+        starts.pop()
+    return Likelihoods(*(np.add.reduceat(each, starts) for each in (texts.tokens, texts.nll)))
+
+
+def compare_perplexities(systems: Sequence[Likelihoods]) -> OverTexts:
+    """A paired bootstrap of blocks of texts.
+
+    The p-value is the share of samples whose difference is as far from the mean of the samples as
+    the observed one is from zero, as in sacrebleu (Koehn 2004, Riezler and Maxwell 2005).
+
+    Args:
+        systems: of the same blocks.
+    """
+    tokens, nll = systems[0].tokens, np.stack([each.nll for each in systems], 1)
+    generator, count = np.random.default_rng(RANDOM_STATE), len(tokens)
+    drawn = generator.multinomial(count, np.full(count, 1 / count), SAMPLES)  # (samples, blocks)
+    perplexities = np.exp(drawn @ nll / (drawn @ tokens)[:, None])  # (samples, systems)
+    halves = np.ptp(np.quantile(perplexities, (0.025, 0.975), axis=0), axis=0) / 2
+    compared = []
+    for system, of_system, half in zip(systems, perplexities.T, halves.tolist()):
+        observed = system.perplexity - systems[0].perplexity
+        differences = of_system - perplexities[:, 0]
+        extreme = int((abs(differences - differences.mean()) >= abs(observed)).sum())
+        compared.append((half, (1 + extreme) / (1 + SAMPLES)))
+    return compared
 
 
 # --- of a table ------------------------------------------------------------------------
@@ -162,45 +183,81 @@ class Statistics:
     """What a table says of differences from the baseline, where models can be compared.
 
     Attributes:
-        differences: by architecture.
-        p_values: by architecture and seed, corrected by Holm's method.
+        over_seeds: the differences, by architecture, with their intervals.
+        p_values: over texts, by architecture and seed, adjusted for the number of tests by
+            Benjamini and Hochberg's method.
         errors: by architecture, half of the 95% interval over the texts, the mean over its seeds.
-        test: what the p-values are of.
+        test: what the p-values over texts are of.
+        unit: what these are drawn from, with their number.
     """
 
-    differences: dict[str, Difference]
+    over_seeds: OverSeeds
     p_values: dict[str, dict[int, float]]
     errors: dict[str, float]
     test: str
+    unit: str
+
+    @property
+    def differences(self) -> dict[str, Difference]:
+        return self.over_seeds.differences
 
 
 def compute_statistics(table: Table, excluded: Collection[str] = ()) -> Statistics:
     """The statistics of a table; architectures that are excluded have no more than their errors.
 
-    A run is tested against the baseline's with the same seed.
+    A run is tested over texts against the baseline's with the same seed.
     """
-    baseline, differences = table.baseline, {}
-    if baseline in table.main and baseline not in excluded:
-        for name, runs in table.main.items():
-            if name != baseline and name not in excluded:
-                differences[name] = compare_seeds(runs, table.main[baseline])
+    baseline, over_seeds = table.baseline, OverSeeds({})
+    compared = {name: runs for name, runs in table.main.items() if name not in excluded}
+    if baseline in compared:
+        over_seeds = compare_seeds(compared, baseline)
     errors: dict[str, list[float]] = {}
     p_values: dict[tuple[str, int], float] = {}
-    translated = table.metric == Kind.TRANSLATION.score
-    runs = [row for rows in table.main.values() for row in rows if row.outputs]
+    runs = [row for rows in table.main.values() for row in rows]
+    test, unit = TESTS.get(table.metric, TESTS[Kind.CLASSIFICATION.score]), ""
     for seed, rows in sorted(group(runs, "seed").items()):
-        systems = [row.outputs for row in rows if row.outputs]
-        if translated:
-            tested = compare_translations(systems, rows[0].signature)
-        else:
-            tested = compare_classes(systems)
+        rows, tested, unit = compare_texts(rows)
         for row, (error, p_value) in zip(rows, tested):
             errors.setdefault(row.architecture, []).append(error)
-            if row.architecture in differences and rows[0].architecture == baseline:
+            if row.architecture in over_seeds.differences and rows[0].architecture == baseline:
                 p_values[row.architecture, seed] = p_value
-    corrected: dict[str, dict[int, float]] = {}
-    for (name, seed), p_value in zip(p_values, correct_by_holm([*p_values.values()])):
-        corrected.setdefault(name, {})[seed] = p_value
+    adjusted: dict[str, dict[int, float]] = {}
+    for (name, seed), p_value in zip(p_values, adjust([*p_values.values()])):
+        adjusted.setdefault(name, {})[seed] = p_value
     means = {name: fmean(of_seeds) for name, of_seeds in errors.items()}
-    test = "a paired bootstrap over the texts" if translated else "McNemar's exact test"
-    return Statistics(differences, corrected, means, test)
+    return Statistics(over_seeds, adjusted, means, test, unit)
+
+
+TESTS = {
+    Kind.TRANSLATION.score: "a paired bootstrap over the texts",
+    Kind.CLASSIFICATION.score: "McNemar's exact test",
+    Kind.LANGUAGE_MODEL.score: "a paired bootstrap over the blocks",
+}
+
+
+def compare_texts(rows: Sequence[Row]) -> tuple[Sequence[Row], OverTexts, str]:
+    """The tests over texts of runs with one seed, the baseline's first.
+
+    Returns:
+        The runs whose outputs are kept, their tests, and what these are drawn from.
+    """
+    if rows[0].metric == Kind.LANGUAGE_MODEL.score:
+        rows = [row for row in rows if row.likelihoods]
+        blocks = [join_blocks(row.likelihoods) for row in rows if row.likelihoods]
+        same = [np.array_equal(each.tokens, blocks[0].tokens) for each in blocks]
+        rows, blocks = [*compress(rows, same)], [*compress(blocks, same)]
+        unit = f"{len(blocks[0].tokens):,} blocks of {LEAST_BLOCK} tokens" if blocks else ""
+        return rows, compare_perplexities(blocks) if blocks else [], unit
+    rows = [row for row in rows if row.outputs]
+    systems = [row.outputs for row in rows if row.outputs]
+    if not systems:
+        return rows, [], ""
+    unit = f"{len(systems[0].output):,} texts"
+    if rows[0].metric == Kind.TRANSLATION.score:
+        return rows, compare_translations(systems, rows[0].signature), unit
+    return rows, compare_classes(systems), unit
+
+
+def adjust(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number by Benjamini and Hochberg's method."""
+    return false_discovery_control(p_values).tolist() if p_values else []

@@ -373,4 +373,6 @@ def evaluation_words(variant: Variant, split: str, **more: object) -> list[str]:
     words |= {name: options[name] for name in REPEATED[variant.kind] if name in options}
     # With its default of 8, fairseq leaves out up to seven examples.
     words |= {"gen-subset": split, "required-batch-size-multiple": 1}
+    if variant.kind is Kind.LANGUAGE_MODEL:
+        words["output-word-probs"] = True
     return [program, variant.data, *to_words({**words, **evaluate})]

@@ -1,7 +1,9 @@
 """Pages repeat examples/results.csv and docs/speed.csv, and their summaries follow from these."""
 
 import csv
+import importlib
 import re
+import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import fmean, stdev
@@ -10,9 +12,9 @@ import pytest
 import yaml
 from scipy.stats import ttest_ind
 
-from odeformers.compare.statistics import correct_by_holm
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples/scoreboard"))
+correct_by_holm = importlib.import_module("questions").correct_by_holm
 BASELINE = "transformer_classifier_prenorm"
 TABLES = {  # page, what stands before the table, and the columns of the results
     "multi30k": ("examples/multi30k/README.md", "BLEU is fairseq's", slice(3, 6)),

@@ -9,6 +9,7 @@ from odeformers.compare.results import (
     Row,
     collect_rows,
     write_curve,
+    write_likelihoods,
     write_predictions,
     write_rows,
 )
@@ -23,12 +24,21 @@ ENDED = Curve([10, 20, 30], [2.0, 4.0, 6.0], [3.0, 2.0, 2.5], [3.0, 2.0, 2.5], [
 
 
 def write_run(
-    out, architecture, seed=1, score=None, outputs=None, references=None, curve=ENDED, **changes
+    out,
+    architecture,
+    seed=1,
+    score=None,
+    outputs=None,
+    references=None,
+    curve=ENDED,
+    likelihoods=None,
+    **changes,
 ):
     """Write the files of a run that has one score, and return its rows.
 
     Args:
         outputs, references: of the test texts.
+        likelihoods: the same of a language model.
         changes: fields of the rows.
     """
     changes = {**CLASSIFICATION, **changes}
@@ -54,6 +64,10 @@ def write_run(
     write_curve(out / row.curve, curve)
     row = replace(row, **changes)
     rows = [row]
+    if likelihoods is not None:
+        path = f"{run}/checkpoint_best.test.csv"
+        write_likelihoods(out / path, likelihoods)
+        row, score = replace(row, predictions=path), likelihoods.perplexity
     if outputs is not None:
         path = f"{run}/checkpoint_best.test.csv"
         sources = [f"text {number}" for number in range(len(outputs))]

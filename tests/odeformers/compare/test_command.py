@@ -10,9 +10,13 @@ from script_helpers import parallel_data
 
 from fairseq_odeformers.files import sha256
 from odeformers.__main__ import main
+from odeformers.compare.command import foresee
+from odeformers.compare.experiment import Experiment
 from odeformers.compare.plan import Shared
 from odeformers.compare.runs import write_yaml
 from odeformers.compare.variant import Variant
+from odeformers.compare.verdict import minimal_detectable
+from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
 
@@ -88,6 +92,25 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkey
     assert tuning.count("fairseq-train") == 2 and "fairseq-generate" not in tuning
     assert others.count("fairseq-train") == others.count("fairseq-generate") == 2
     assert "--lr 1e-3" in others and "--total-num-update 2e" not in others
+
+
+def test_a_dry_run_says_what_its_seeds_would_find(tmp_path):
+    """If runs that have finished tell how scores spread over seeds."""
+    experiment = Experiment(
+        data="/data", train={}, architectures={"a": {}, "b": {}, "c": {}}, seeds=[1, 2, 3, 4, 5]
+    )
+    assert not [*foresee(tmp_path, experiment)]
+    scores = {"a": (70.0, 71.0, 72.0), "b": (75.0, 76.0, 77.0)}
+    runs = [
+        write_run(tmp_path, name, seed, score)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds, start=1)
+    ]
+    (line,) = foresee(write_comparison(tmp_path, *runs), experiment)
+    least = minimal_detectable(models=2, seeds=5)
+    assert f"5 seeds would find a difference of {least:.2f} in accuracy" in line
+    write_comparison(tmp_path, *runs[:2])
+    assert not [*foresee(tmp_path, experiment)]
 
 
 def test_the_size_of_a_baseline_that_is_not_there_any_more_is_forgotten(

@@ -7,7 +7,7 @@ import pytest
 
 from odeformers.compare.figures import choose_time_unit, draw_learning_curves, draw_quality
 from odeformers.compare.results import Curve, Row, write_curve
-from odeformers.compare.statistics import error_of_share
+from odeformers.compare.statistics import interval_of_share
 
 
 def curve(losses, metric, best):
@@ -134,7 +134,8 @@ def test_the_legend_shows_what_is_drawn(validations, line, tmp_path):
 
 def test_markers_at_100_are_whole_and_have_an_interval():
     """The axis ends there."""
-    error = error_of_share(1.0, 120)
+    low, high = interval_of_share(120, 120)
+    error = (high - low) / 2
     figure = draw_quality({"a": [score(100.0)], "b": [score(90.0)]}, {"a": error, "b": 1.0})
     (axes,) = figure.axes
     assert axes.get_ylim()[1] == 100

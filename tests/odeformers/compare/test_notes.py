@@ -174,6 +174,30 @@ def test_an_edge_that_all_have_chosen_is_told_without_a_list(tmp_path):
     assert note.subjects == ("a", "b")
 
 
+@pytest.mark.parametrize(
+    "rates, score, verdict",
+    [
+        ({"a": "2e-3", "b": "4e-3"}, 90.0, "better"),
+        ({"a": "4e-3", "b": "2e-3"}, 90.0, "better over these seeds, but at a grid's edge"),
+        ({"a": "4e-3", "b": "2e-3"}, 50.0, "worse"),
+        ({"a": "2e-3", "b": "1e-3"}, 50.0, "worse over these seeds, but at a grid's edge"),
+        ({"a": "2e-3", "b": "1e-3"}, 70.1, "equivalent over these seeds, but at a grid's edge"),
+        ({"a": "2e-3", "b": "2e-3"}, 70.1, "equivalent"),
+    ],
+)
+def test_an_edge_leaves_open_what_it_could_undo(rates, score, verdict, tmp_path):
+    """Values beyond it could only make a model better."""
+    runs = [
+        write_run(tmp_path, name, seed, score + seed / 10, tuned=f"lr {rate}", validation=loss)
+        for name, score in {"a": 70.0, "b": score}.items()
+        for rate, loss in {"1e-3": 3.0, "2e-3": 3.0, "4e-3": 3.0, rates[name]: 2.0}.items()
+        for seed in ((1, 2, 3) if rate == rates[name] else (1,))
+    ]
+    _, (judged,) = judge(read_comparison(write_comparison(tmp_path, *runs)))
+    told = judged.verdicts["b"]
+    assert verdict in (told.word, told.reason) and (told.word == "inconclusive") == (" " in verdict)
+
+
 @pytest.mark.parametrize("state, edge", [("1 of 9 updates", False), ("failed: diverged", True)])
 def test_a_tuning_that_has_not_finished_is_told_and_has_no_edge(state, edge, tmp_path):
     runs = [
@@ -371,3 +395,4 @@ def test_a_model_with_too_little_training_withholds_its_own_statistics(early, co
     )
     _, (judged,) = judge(read_comparison(write_comparison(tmp_path, *runs)))
     assert list(judged.statistics.differences) == compared
+    assert all(judged.verdicts[n].reason == "too little training" for n in {*"bc"} - {*compared})

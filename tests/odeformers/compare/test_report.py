@@ -4,13 +4,16 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from statistics import stdev
 from threading import Thread
 
+import numpy as np
 import pytest
 
 from odeformers.__main__ import main
 from odeformers.compare.report import PAGE, Section, make_sections, to_html, to_markdown, to_page
-from odeformers.compare.results import RESULTS, collect_rows, lock, read_comparison
+from odeformers.compare.results import RESULTS, Likelihoods, collect_rows, lock, read_comparison
+from odeformers.compare.verdict import minimal_detectable
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,
     write_comparison,
@@ -93,7 +96,7 @@ def test_scores_are_beside_their_differences(tmp_path):
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
     a, b, always = (cells(lines, name) for name in ("a", "b", "always x"))
     assert (a["accuracy"], b["accuracy"], always["accuracy"]) == ("100.0", "99.2", "66.7")
-    assert (b["accuracy against a"], b["p against a"]) == ("-0.8", "1.000")
+    assert (b["accuracy against a"], b["p over texts"]) == ("-0.8", "1.000")
     assert (a["± over texts"], b["± over texts"]) == ("1.6", "2.2"), "each has its own"
     assert a["paper: accuracy"] == "88.8" and a["accuracy against a"] == ""
 
@@ -106,15 +109,40 @@ def test_a_seed_that_the_baseline_lacks_has_no_p_value(tmp_path):
         for seed in seeds
     ]
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
-    assert cells(lines, "b")["p against a"] == "seed 1: 1.000, seed 3: 1.000"
-    assert cells(lines, "c")["p against a"] == "1.000, 1.000"
+    assert cells(lines, "b")["p over texts"] == "seed 1: 1.000, seed 3: 1.000"
+    assert cells(lines, "c")["p over texts"] == "1.000, 1.000"
 
 
-def test_differences_of_perplexities_have_no_p_values(tmp_path):
+def test_seeds_or_texts_limit_a_claim(tmp_path):
+    """Whichever has the larger p-value, with its model."""
+    outputs = {"a": CLASSES, "b": CLASSES, "c": ["y"] * 60 + CLASSES[60:]}
+    scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0), "c": (71.0, 70.2, 70.3)}
+    runs = [
+        write_run(tmp_path, name, seed, score, outputs[name], CLASSES)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    page = "\n".join(report(write_comparison(tmp_path, *runs)))
+    assert "A claim is limited by the seeds (c) or by the test texts (b): the larger" in page
+
+
+def test_few_blocks_of_a_text_are_told(tmp_path):
+    tokens = np.full(29, 500)
+    runs = [
+        write_run(tmp_path, n, likelihoods=Likelihoods(tokens, tokens * x), **LANGUAGE_MODEL)
+        for n, x in (("a", 5.0), ("b", 5.1))
+    ]
+    page = "\n".join(report(write_comparison(tmp_path, *runs)))
+    assert "The texts are 29 blocks of 500 tokens." in page
+    assert "± over texts: the 95% interval of a score over the 29 blocks of 500 tokens." in page
+    assert "p over texts: a paired bootstrap over the blocks, seed by seed." in page
+
+
+def test_perplexities_without_likelihoods_have_no_p_values(tmp_path):
     runs = (write_run(tmp_path, n, score=s, **LANGUAGE_MODEL) for n, s in (("a", 8.25), ("b", 7)))
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
     assert cells(lines, "b")["perplexity against a"] == "+1.25"
-    assert not any("p against" in line for line in lines)
+    assert not any("p over texts" in line for line in lines)
 
 
 def test_what_rules_a_comparison_out_takes_the_place_of_tests(tmp_path):
@@ -127,16 +155,18 @@ def test_what_rules_a_comparison_out_takes_the_place_of_tests(tmp_path):
     assert sum("Too few texts" in line for line in lines) == 1
     assert verdict[2].startswith("**Too few texts") and not any("|" in line for line in verdict)
     for checkpoint in ("best checkpoint", "average of the last 2 checkpoints"):
-        told = f"test, {checkpoint}, accuracy against a: b is not compared."
+        told = (
+            f"test, {checkpoint}, accuracy against a (margin 1): b is inconclusive (too few texts)."
+        )
         assert any(line.startswith(told) for line in verdict)
     assert lines.index("## Verdict") < next(n for n, line in enumerate(lines) if line[:1] == "|")
     assert not any("against a |" in line for line in lines)
 
 
 def test_the_verdict_is_the_intervals_and_the_notes_that_bear_on_them(tmp_path):
-    """What a note leaves open is undecided; a note on one table of several names it; remarks are
+    """What a note leaves open is inconclusive; a note on one table of several names it; remarks are
     beside their tables."""
-    scores = {"a": (70.0, 70.5, 71.0), "b": (72.0, 72.5, 73.1), "c": (69.0, 70.0, 73.0)}
+    scores = {"a": (70.0, 70.5, 71.0), "b": (72.0, 72.5, 73.1), "c": (69.5, 70.4, 72.3)}
     scores["d"] = (60.0, 60.5, 60.8)
     empty = ["", *CLASSES[1:]]
     runs = [
@@ -148,28 +178,61 @@ def test_the_verdict_is_the_intervals_and_the_notes_that_bear_on_them(tmp_path):
         rows.append(replace(rows[-1], split="other"))
     lines = report(write_comparison(tmp_path, *runs))
     verdict = "\n".join(part(lines, "Verdict"))
-    assert (
-        "test, best checkpoint, accuracy against a: b is better over these seeds, +2.0 (" in verdict
+    better = (
+        "inconclusive (better over these seeds, but not tuned, other texts may not agree), +2.0 ("
     )
-    assert (
-        "; c is undecided, +0.2 (" in verdict
-        and "; d is worse over these seeds, -10.1 (" in verdict
-    )
-    assert "), but undecided" in verdict
-    assert "other, best checkpoint, accuracy against a: b is undecided, +2.0; c" in verdict
+    assert f"test, best checkpoint, accuracy against a (margin 1): b is {better}" in verdict
+    assert "; c is inconclusive (the interval includes zero), +0.2 (" in verdict
+    assert "; d is inconclusive (worse over these seeds, but not tuned" in verdict
+    seeds = "b is inconclusive (too few seeds), +2.0; c"
+    assert f"other, best checkpoint, accuracy against a (margin 1): {seeds}" in verdict
     assert "\nother, best checkpoint: One seed says nothing" in verdict
     assert "are empty" not in verdict
     assert any("are empty" in line for line in part(lines, "test, best checkpoint"))
 
 
-def test_a_difference_that_no_note_leaves_open_is_decided(tmp_path):
+@pytest.mark.parametrize(
+    "ours, margin, word", [(90.0, None, "better"), (70.1, None, "equivalent"), (70.1, 0.1, "incon")]
+)
+def test_a_difference_that_no_note_leaves_open_is_decided(ours, margin, word, tmp_path):
     runs = [
-        write_run(tmp_path, name, seed, score + seed, tuned="activation-fn relu")
-        for name, score in {"a": 70.0, "b": 90.0}.items()
+        write_run(tmp_path, name, seed, score + seed / 5, tuned="activation-fn relu")
+        for name, score in {"a": 70.0, "b": ours}.items()
         for seed in (1, 2, 3)
     ]
-    verdict = "\n".join(part(report(write_comparison(tmp_path, *runs)), "Verdict"))
-    assert "accuracy against a: b is better, +20.0 (" in verdict
+    page = to_page([*make_sections(read_comparison(write_comparison(tmp_path, *runs)), margin)])
+    assert f"accuracy against a (margin {margin or 1:g}): b is {word}" in page
+
+
+def test_a_margin_may_be_asked_for(tmp_path, capsys):
+    """Points of accuracy; percent of the baseline's perplexity."""
+    for name, more in (("points", {}), ("percent", LANGUAGE_MODEL)):
+        out = tmp_path / name
+        write_comparison(out, *(write_run(out, n, score=80.0, **more) for n in "ab"))
+        main(["report", str(out), "--margin", "0.5"])
+    told = capsys.readouterr().out
+    assert "accuracy against a (margin 0.5)" in told and "perplexity against a (margin 0.4)" in told
+    with pytest.raises(SystemExit):
+        main(["report", str(tmp_path / "points"), "--margin", "-1"])
+    assert "argument --margin: -1: give a number from 0 on" in capsys.readouterr().err
+
+
+def test_seeds_that_spread_unlike_the_others_are_told(tmp_path):
+    """And what difference the others' seeds would find."""
+    scores = {"a": (70.0, 70.5, 71.0), "b": (70.2, 70.9, 71.1), "wide": (40.0, 70.0, 90.0)}
+    runs = [
+        write_run(tmp_path, name, seed, score)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
+    (told,) = (line for line in lines if line.startswith("Seeds spread unlike"))
+    assert "wide (F-test, p = " in told and "level compares wide." in told
+    (told,) = (line for line in lines if line.startswith("Dunnett's test: 2 models share"))
+    spread = (stdev(scores["a"]) ** 2 / 2 + stdev(scores["b"]) ** 2 / 2) ** 0.5
+    assert f"standard deviation of {spread:.2f} over seeds" in told
+    least = minimal_detectable(1, 3, level=0.025) * spread
+    assert f"find a difference of {least:.2f} in four" in told
 
 
 def test_another_baseline_may_be_named(tmp_path, capsys):
@@ -198,6 +261,26 @@ def test_what_was_tried_and_chosen(tmp_path):
         "| a | 4e-3 | 30 | 2.000 |  |",
     ]
     assert cells(part(lines, "test, best checkpoint"), "a")["seed by seed"] == "1.5, 0.5"
+
+
+@pytest.mark.parametrize(
+    "last, told",
+    [(3600.0, "7 CPU hours"), (None, "6 CPU hours and 0.5 hours on GPUs, by the clock")],
+)
+def test_the_total_cost_counts_all_trainings(last, told, tmp_path):
+    """Candidates that were not chosen and unfinished trainings as well."""
+    spent = {"cpu_seconds": 3600.0, "seconds": 1800.0}
+    tried = [
+        write_run(tmp_path, name, tuned=f"lr {rate}", validation=loss, **spent)
+        for name in "ab"
+        for rate, loss in {"1e-3": 2.5, "2e-3": 1.5}.items()
+    ]
+    tried.append(write_run(tmp_path, "a", 2, tuned="lr 2e-3", **spent))
+    tried.append(write_run(tmp_path, "b", 2, tuned="lr 2e-3", state="1 of 9 updates", **spent))
+    tried.append(write_run(tmp_path, "b", 3, tuned="lr 2e-3", **{**spent, "cpu_seconds": last}))
+    lines = part(report(write_comparison(tmp_path, *tried)), "Trainings")
+    counts = "for 7 trainings, 2 with rejected values and 1 unfinished."
+    assert any(f"Total cost: {told}, without validations, {counts}" in line for line in lines)
 
 
 def test_what_a_recipe_s_own_command_has_printed(tmp_path):

@@ -73,7 +73,7 @@ def test_predictions_are_a_table_or_what_a_command_logs(task, suffix, printed):
     variant = replace(VARIANT, task=task, test_sets={"test.2016": None})
     _, (step, line) = lines(variant)
     assert (step.product, step.printed) == (f"checkpoint_best.test.2016.{suffix}", printed)
-    assert ("--output" in line) == (suffix == "tsv")
+    assert ("--output " in line) == (suffix == "tsv")
 
 
 @pytest.mark.parametrize("printed", ["", "stdout", "all"])

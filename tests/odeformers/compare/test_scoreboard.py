@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scipy.stats import ttest_ind
+from scipy.stats import dunnett
 
 from fairseq_odeformers.registry import family_of
 from odeformers.__main__ import main
 from odeformers.compare import scoreboard
-from odeformers.compare.results import read_rows
-from odeformers.compare.statistics import correct_by_holm
 from tests.odeformers.compare.comparisons import LANGUAGE_MODEL, write_comparison, write_run
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,14 +42,19 @@ def cells_of(columns):
     return [cell for column in columns for cell in column.cells]
 
 
-def test_differences_have_welch_s_interval(tmp_path):
-    scores = {"a": [80.0, 81.0, 82.0], "ours": [84.0, 86.0, 88.0]}
+def test_differences_have_dunnett_s_interval(tmp_path):
+    """Within a column."""
+    scores = {"a": [80.0, 81.0, 82.0], "ours": [84.0, 86.0, 88.0], "b": [80.0, 82.0, 82.5]}
     page, cells = board(write_column(tmp_path / "runs", **scores))
-    low, high = ttest_ind(scores["ours"], scores["a"], equal_var=False).confidence_interval()
-    ours = cells["ours"]
-    assert (ours.mean, ours.difference, ours.low, ours.high) == pytest.approx((86, 5, low, high))
+    test = dunnett(scores["ours"], scores["b"], control=scores["a"], random_state=0)
+    interval, ours = test.confidence_interval(), cells["ours"]
+    expected = (86, 5, interval.low[0], interval.high[0], test.pvalue[0])
+    found = (ours.mean, ours.difference, ours.low, ours.high, ours.p_value)
+    assert found == pytest.approx(expected, abs=0.02) and ours.test == "Dunnett"
     assert cells["a"].low is None and cells["a"].difference == 0
-    assert "| ours | +5.0 (+0.8 to +9.2) |" in page and "| a | 81.0 (3 seeds) |" in page
+    assert f"| ours | **+5.0 ({ours.low:+.1f} to {ours.high:+.1f})** |" in page
+    assert "| a | 81.0 (3 seeds) |" in page
+    assert "- **runs** (margin 1): ours: better; b: inconclusive (the interval" in page
 
 
 @pytest.mark.parametrize("metric, difference", [("perplexity", "+4.0"), ("accuracy", "-4.0")])
@@ -178,48 +181,40 @@ def test_families_are_those_of_the_papers():
     assert {arch: family_of(arch) for arch in names} == names
 
 
-def test_pages_count_the_intervals_of_the_board_that_exclude_zero():
-    """And have the smallest p-value of Welch's tests behind them, alone and corrected."""
-    path = ROOT / "examples/scoreboard/trainings.csv"
-    cells, rows = cells_of(read(path)), [row for row in read_rows(path) if row.metric]
-
-    def scores(cell):
-        place = cell.column, cell.architecture, cell.tuned
-        of_metric = (r for r in rows if r.metric == cell.metric)
-        return [r.score for r in of_metric if (r.comparison, r.architecture, r.tuned) == place]
-
-    bases = {cell.column: scores(cell) for cell in reversed(cells)}  # the first of each column
-    shown = [cell for cell in cells if cell.low is not None]
-    p_values = [
-        ttest_ind(scores(cell), bases[cell.column], equal_var=False).pvalue for cell in shown
-    ]
-    smallest, corrected = min(p_values), min(correct_by_holm(p_values))
-    assert corrected > 0.05
-    number = sum(cell.low > 0 or cell.high < 0 for cell in shown)
-    words = "none", "one", "two", "three", "four", "five", "six"
-    on_bleu = {(c.column, c.architecture): c.difference for c in cells if c.metric == "BLEU"}
+def test_pages_tell_the_verdicts_of_the_board():
+    """All that leave out zero over seeds, and that each is inconclusive for another reason."""
+    columns = read(ROOT / "examples/scoreboard/trainings.csv")
+    shown = [cell for cell in cells_of(columns) if cell.low is not None]
     readme, text = (
         " ".join((ROOT / page).read_text("utf-8").split())
         for page in ("README.md", "docs/results.md")
     )
-    gains = [cell for cell in shown if cell.low > 0]
-    assert f"corrected, none of {len(shown)} differences is significant" in readme
-    told = ", ".join(f"{cell.column}: {cell.difference:+.1f}" for cell in gains)
-    plural = "s" * (len(gains) > 1)
-    losses = f"{words[number - len(gains)]} losses"
-    assert f"{words[len(gains)]} gain{plural} (TransJect, {told}) and {losses}" in readme
+    firm = [cell for cell in shown if cell.low > 0 or cell.high < 0]
+    assert all(cell.verdict.endswith("over these seeds, but at a grid's edge)") for cell in firm)
+    assert all(cell.verdict.startswith("inconclusive") for cell in shown)
+    words = "none one two three four five six seven eight nine".split()
+    gains = sum(cell.low > 0 for cell in firm)
+    losses = len(firm) - gains
+    assert f"{words[len(firm)]} of the {len(shown)} intervals leave out zero" in text.lower()
+    assert f"{words[gains]} gains, {words[losses]} losses" in text
+    for cell in firm:
+        assert f"{cell.difference:+.1f}" in readme, cell
+    on_bytes = next(cell for cell in firm if cell.column == "IMDb as bytes")
+    assert f"p = {on_bytes.p_value:.3f}, by the rule of all its columns" in text
+    for page, family in (("pcformer", "PCformer"), ("diffeq_transformer", "DiffEqFormer")):
+        (cell,) = (cell for cell in shown if cell.family == family)
+        told = (ROOT / f"docs/papers/{page}.md").read_text("utf-8")
+        for figure in (cell.difference, cell.low, cell.high):
+            assert f"{abs(figure):.1f}" in told, (family, figure)
+    on_bleu = {(c.column, c.architecture): c for c in cells_of(columns) if c.metric == "BLEU"}
     for family, arch in (
         ("Macaron Net", "macaron_transformer"),
         ("TransEvolve", "transevolve_fullff_2_prenorm"),
     ):
         captions, programs = (
-            on_bleu[column, arch] for column in ("Multi30k captions", "Debian texts")
+            on_bleu[column, arch].difference for column in ("Multi30k captions", "Debian texts")
         )
-        assert f"{family} {captions:+.1f}, {programs:+.1f};" in readme
-    excluding = f"Only {words[number]} of the {len(shown)} intervals exclude zero"
-    assert f"{excluding}: {words[len(gains)]} gain{plural}, {losses}." in text
-    assert f"about one of the {len(shown)} would exclude zero" in text
-    assert f"is {smallest:.3f}, corrected (Holm) {corrected:.2f}." in text
+        assert f"{family} {captions:+.1f}, {programs:+.1f}" in readme
 
 
 def test_scores_are_of_the_best_checkpoint_on_the_test_set(tmp_path):

@@ -9,6 +9,7 @@ from fairseq.data import indexed_dataset
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.data.classification import make_dictionary
+from odeformers.compare.results import read_likelihoods, write_likelihoods
 from odeformers.compare.scores import (
     make_rows,
     read_log,
@@ -267,6 +268,27 @@ def test_a_perplexity_of_no_token_is_none(tmp_path):
     path.write_text(EVALUATED.format(0, 1.0))
     with pytest.raises(ValueError, match=f"{path} has no perplexity; remove it"):
         score_language_model(path)
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["2026-11-28 10:00:00 | INFO | fairseq_cli.eval_lm | ", "INFO:fairseq_cli.eval_lm:"],
+)
+def test_likelihoods_of_texts_are_those_of_the_log(start, tmp_path):
+    """In the order of the texts, of any words, and without infinite values, as in fairseq."""
+    path = tmp_path / "checkpoint_best.test.out"
+    lines = ["1 | [-2.500000]\ta [-1.000000]", "0 the [-0.500000]\tx | y [-inf]\t</s> [-0.250000]"]
+    lines += ["Evaluated 4 tokens in 0.1s", "Loss (base 2): 1.53, Perplexity: 2.89"]
+    path.write_text("".join(f"{start}{line}\n" for line in lines))
+    found = score_language_model(path)
+    told = found.likelihoods
+    assert told.nll.tolist() == [0.75, 3.5] and told.tokens.tolist() == [2, 2]
+    assert told.perplexity == pytest.approx(found.values["perplexity"], abs=0.006)
+    write_likelihoods(tmp_path / "kept.csv", told)
+    kept = read_likelihoods(tmp_path / "kept.csv")
+    assert np.array_equal(kept.tokens, told.tokens) and kept.nll == pytest.approx(told.nll)
+    path.write_text(f"{start}{lines[-1]}\n")
+    assert score_language_model(path).likelihoods is None, "of an earlier version"
 
 
 def write_text(folder, split, lines, language=""):

@@ -160,5 +160,6 @@ def test_an_evaluation_repeats_what_fairseq_does_not_know_of_a_training():
     language = replace(variant, task="language_modeling", evaluate={"tokens-per-sample": 8})
     words = evaluation_words(language, "test")
     assert "--tokens-per-sample 8 --sample-break-mode none" in " ".join(words)
+    assert "--output-word-probs" in words and "--output-word-probs" not in line
     words = evaluation_words(replace(variant, task="sentence_prediction"), "test", path="x.pt")
     assert words[:3] == ["odeformers", "predict", "data"] and "--lr" not in words
