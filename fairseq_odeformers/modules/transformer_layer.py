@@ -101,9 +101,14 @@ class WithoutLayerNorm(nn.Module):
 
     def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
-        for name, _ in list(self.named_children()):
-            if name.endswith("layer_norm"):
-                setattr(self, name, nn.Identity())
+        drop_layer_norms(self)
+
+
+def drop_layer_norms(layer: nn.Module) -> None:
+    """Replace the LayerNorms of a layer of fairseq's Transformer by the identity."""
+    for name, _ in list(layer.named_children()):
+        if name.endswith("layer_norm"):
+            setattr(layer, name, nn.Identity())
 
 
 class Block(nn.Module):
