@@ -16,6 +16,7 @@ from .models import (  # noqa: E402, F401
     macaron,
     node_transformer,
     ode_transformer,
+    ot_transformer,
     pcformer,
     transevolve,
     transject,

@@ -72,6 +72,14 @@ PRESETS = {
         ("(?!.*classifier)pcformer.*", "attention_dropout=0.1 activation_dropout=0.1"),
         ("pcformer.*", "*_normalize_before=True rk_norm=False alpha_per_layer=False"),
     ],
+    "the code of Kan et al. 2025; docs/papers/ot_transformer.md": [
+        ("ot_.*", "ode_field=released ode_method=euler ode_steps=5 *_normalize_before=True"),
+        ("ot_transformer(_lm|_classifier)?", "layer_norm=True final_norm=field"),
+        ("ot_.*_shakespeare", "layer_norm=False final_norm=none activation_fn=gelu"),
+        ("ot_.*_shakespeare", "*_layers=5 *_embed_dim=320 *_attention_heads=5"),
+        ("ot_.*_shakespeare", "*_ffn_embed_dim=1280 dropout=0.2 attention_dropout=0.2"),
+        ("ot_.*_shakespeare", "share_decoder_input_output_embed=True no_scale_embedding=True"),
+    ],
     "this project; docs/papers/diffeq_transformer.md": [
         ("diffeq_transformer.*", "*_steps=6 time_embed_dim=None time_frequencies=4"),
     ],

@@ -96,6 +96,21 @@ class RepeatedDecoderLayer(DecoderLayer):
             index += 1
 
 
+class WithoutLayerNorm(nn.Module):
+    """Mixin of a layer of fairseq's Transformer: x + F(x), not normalised."""
+
+    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        drop_layer_norms(self)
+
+
+def drop_layer_norms(layer: nn.Module) -> None:
+    """Replace the LayerNorms of a layer of fairseq's Transformer by the identity."""
+    for name, _ in list(layer.named_children()):
+        if name.endswith("layer_norm"):
+            setattr(layer, name, nn.Identity())
+
+
 class Block(nn.Module):
     """Base of a module that takes the place of a layer in fairseq's encoder or decoder.
 

@@ -66,6 +66,11 @@ ODE = (
     "--warmup-updates 16000 --warmup-init-lr 1e-7 --lr 0.002 --label-smoothing 0.1 "
     "--max-tokens 4096 --max-epoch 20 --attention-dropout 0.1 --activation-dropout 0.1"
 )
+CHARACTERS = (
+    "--adam-betas '(0.9, 0.99)' --weight-decay 0.1 --lr 1e-3 --lr-scheduler cosine --min-lr 1e-4 "
+    "--warmup-updates 100 --clip-norm 1 --tokens-per-sample 256 --batch-size 64 --update-freq 4 "
+    "--max-update 5000 --dropout 0.2 --attention-dropout 0.2 --decoder-learned-pos"
+)
 CAPTIONS = (
     "--optimizer adam --lr 2e-3 --lr-scheduler polynomial_decay --warmup-updates 400 "
     "--total-num-update 1210 --max-epoch 10 --max-tokens 4096 --label-smoothing 0.1 --dropout 0.3 "
@@ -168,6 +173,12 @@ Lu et al. 2019, the authors' bert/macaron-scripts/test/test-our-best-setting.sh
     macaron/glue MNLI-mm macaron_bert_base: {GLUE} --max-epoch 3 --batch-size 16 --lr 5e-5
     macaron/glue QNLI macaron_bert_base: --max-epoch 4 --batch-size 16 --lr 3e-5 --weight-decay 0.01
     macaron/glue RTE macaron_bert_base: {GLUE} --max-epoch 4 --batch-size 16 --lr 5e-5
+Kan et al. 2025, section 5, appendix I, and the released configuration; 0.00625 = 2 lambda / C
+    ot_transformer/characters shakespeare ot: {CHARACTERS} --arclength-weight 0.00625
+    ot_transformer/characters shakespeare ot: --decoder-embed-dim 320 --decoder-layers 5
+    ot_transformer/characters shakespeare ot-10: {CHARACTERS} --ode-steps 10
+    ot_transformer/characters shakespeare transformer: {CHARACTERS} --decoder-embed-dim 384
+    ot_transformer/characters shakespeare transformer: --decoder-layers 6 --activation-fn gelu
 docs/papers/macaron.md, A small trial
     macaron/pretraining small macaron_bert_base: {SMALL_BERT} --encoder-ffn-embed-dim 512
     macaron/pretraining small roberta_prenorm: {SMALL_BERT} --encoder-ffn-embed-dim 1024

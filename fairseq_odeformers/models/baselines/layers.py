@@ -7,17 +7,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
 from fairseq_odeformers.modules.orthogonal import rotate, rotate_columns
-from fairseq_odeformers.modules.transformer_layer import EncoderLayer
-
-
-class WithoutLayerNorm(nn.Module):
-    """Mixin of a layer of fairseq's Transformer: x + F(x), not normalised."""
-
-    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
-        super().__init__(cfg, *args, **kwargs)
-        for name, _ in list(self.named_children()):
-            if name.endswith("layer_norm"):
-                setattr(self, name, nn.Identity())
+from fairseq_odeformers.modules.transformer_layer import EncoderLayer, WithoutLayerNorm
 
 
 class ReZero(WithoutLayerNorm):

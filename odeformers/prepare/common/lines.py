@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 TABLES = (".csv", ".tsv", ".jsonl")
 SPLITS = ("train", "valid", "test")
 RESERVED = {"<s>", "<pad>", "</s>"}  # <unk> is a word of published texts
+SPACE = "\u2581"  # of subwords, which fairseq's --post-process sentencepiece knows
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,11 @@ def divide(path: Path) -> dict[str, Iterator[str]]:
     return {split: islice(clean_lines(path), *part) for split, part in zip(SPLITS, bounds)}
 
 
+def characters(line: str) -> str:
+    """A line whose words are its characters, a space as ``\u2581``."""
+    return " ".join(SPACE if character.isspace() else character for character in line)
+
+
 def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequence[str]) -> None:
     """The command ``odeformers prepare {name}``.
 
@@ -154,6 +160,10 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
     text = f"the {title}" if title else "your own tokenised text"
     what = f"Prepare {text} for fairseq-train --task language_modeling."
     parser = make_parser(name, what, source, required=not title)
+    parser.set_defaults(characters=False)
+    if not title:
+        what = f"make each character a word, and a space the word {SPACE}"
+        parser.add_argument("--characters", action="store_true", help=what)
     args = parse_options(parser, arguments)
     whole = None
     if not title and args.source.is_file() and not is_archive(args.source):
@@ -171,4 +181,13 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
                 logger.warning(f"{args.source} has no {missing}; that split is left out")
             read = partial(corpus.read, files)
             digests = dict(zip(SPLITS, fingerprint_each(files).values()))
-        corpus.writer.write(read, {"texts": digests}, args.out, args.workers)
+        inputs: dict[str, Any] = {"texts": digests}
+        if args.characters:
+            inputs["characters"] = True
+            read = partial(each_character, read)
+        corpus.writer.write(read, inputs, args.out, args.workers)
+
+
+def each_character(read: Callable[[], Mapping[str, Iterable[str]]]) -> dict[str, Iterable[str]]:
+    """The lines of each split that *read* returns, as :func:`characters`."""
+    return {split: map(characters, lines) for split, lines in read().items()}

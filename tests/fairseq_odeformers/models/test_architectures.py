@@ -16,10 +16,11 @@ CLASSIFYING = [
     *("transject", "transject_random", "node_transformer", "vanilla_transformer"),
     *("transformer_classifier", "transformer_classifier_linear", "transformer_classifier_rezero"),
     *("transformer_classifier_orthogonal", "macaron_classifier"),
+    "ot_transformer_classifier --ode-steps 2 --ode-method midpoint",
 ]
 MASKING = [  # language models that take texts of padding alone
     *("transevolve_lm_randomff_1_prenorm", "node_transformer_lm", "transject_lm"),
-    "diffeq_transformer_lm",
+    *("diffeq_transformer_lm", "ot_transformer_lm --ode-steps 2 --ode-method rk4"),
 ]
 LANGUAGE_MODELS = [
     *("transformer_lm_rezero", "transformer_lm_orthogonal", "transject_lm_random"),
@@ -32,7 +33,7 @@ TRANSLATING = [
     "--cross-attention-value-projection",
     *("macaron_transformer", "macaron_transformer --cross-self-attention --no-cross-attention"),
     *("node_transformer_mt", "diffeq_transformer", "ode_transformer"),
-    "pcformer --rk-norm --alpha-per-layer",
+    *("pcformer --rk-norm --alpha-per-layer", "ot_transformer --ode-steps 2"),
 ]
 DECODING = [*TRANSLATING, *LANGUAGE_MODELS]
 EVERY = [*CLASSIFYING, "macaron_bert", *DECODING]

@@ -23,6 +23,16 @@ REFUSED = {
     "transformer_lm_rezero": ["--decoder-attention-heads 3"],
     "transformer_lm_orthogonal": ["--quant-noise-pq 0.5"],
     "vanilla_transformer": ["--encoder-attention-heads 4 --encoder-embed-dim 9"],
+    "ot_transformer": [
+        "--ode-steps 0",
+        "--ode-method dopri5",
+        "--ode-field residual",
+        "--final-norm before",
+        "--no-decoder-final-norm",
+        "--encoder-layers-to-keep 0,1",
+    ],
+    "ot_transformer_lm": ["--decoder-layers-to-keep 0,1"],
+    "ot_transformer_classifier": ["--quant-noise-scalar 0.1", "--encoder-layers-to-keep 0,1"],
     "transevolve_classifier": ["--encoder-depth 0"],
     "transevolve": [
         "--encoder-attention-heads 1 --decoder-attention-heads 1 --time-dim 7",

@@ -46,6 +46,8 @@ VARIANTS = [  # options that choose another form of a layer
     "ode_transformer_lm --rk-order 4 --rk-field released",
     "ode_transformer --rk-order 3 --dense-history",
     "ode_transformer_classifier --rk-coefficients learned",
+    "ot_transformer --ode-field textbook --final-norm state --ode-method rk4",
+    "ot_transformer_lm --no-layer-norm --final-norm none --ode-method midpoint",
     "pcformer_lm --rk-order 4 --rk-field released --rk-norm --alpha-per-layer",
 ]
 

@@ -63,6 +63,20 @@ def test_one_text_may_have_any_name(name, prepare, tmp_path):
         assert sentences(prepare.out / "data-bin", split) == expected
 
 
+def test_characters(prepare, tmp_path):
+    """Spaces are kept, as \u2581, and so are blank lines; nothing of a line is lost."""
+    source = write_folder(tmp_path / "texts", {**TEXTS, "train.txt": b" To  be,\n\nof N new\n"})
+    prepare("lm", source, "--characters")
+    data_bin = prepare.out / "data-bin"
+    train = sentences(data_bin, "train")
+    assert train == [
+        "\u2581 T o \u2581 \u2581 b e , </s>",
+        "</s>",
+        "o f \u2581 N \u2581 n e w </s>",
+    ]
+    assert sentences(data_bin, "test") == ["o f </s>"]
+
+
 @pytest.mark.parametrize(
     "name, text, named",
     [

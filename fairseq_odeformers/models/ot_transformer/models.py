@@ -1,0 +1,123 @@
+"""The registered models: OT-Transformer (Kan et al. 2025) on fairseq's Transformer."""
+
+from dataclasses import dataclass
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import register_model
+
+from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
+from fairseq_odeformers.models.common.model import BaseModel
+from fairseq_odeformers.models.common.prenorm_transformer import (
+    PreNormTransformer,
+    PreNormTransformerConfig,
+)
+from fairseq_odeformers.models.common.runge_kutta import FIELDS
+from fairseq_odeformers.models.common.transformer_classifier import (
+    TransformerClassifier,
+    TransformerClassifierConfig,
+)
+from fairseq_odeformers.modules.tableaus import FIXED_GRID
+from fairseq_odeformers.options import option
+from fairseq_odeformers.registry import register_preset
+
+from .stacks import OTDecoder, OTEncoder
+
+FINAL_NORMS = ("field", "state", "none")
+ONE_FIELD = "the layers that are kept would be another vector field"
+
+
+@dataclass
+class FlowConfig(FairseqDataclass):
+    """Options of the flow, with the defaults of the released code for a GPT-2."""
+
+    ode_steps: int = option(
+        5,
+        "number M of steps from t = 0 to 1, each over all layers of a side; a trained model can "
+        "take another number",
+        at_least=1,
+    )
+    ode_method: str = option("euler", "method of a step", choices=tuple(FIXED_GRID))
+    ode_field: str = option(
+        "released",
+        "slope f(x) of a stack of layers: released, what it returns, as in the authors' code, or "
+        "textbook, what it adds to x",
+        choices=FIELDS,
+    )
+    final_norm: str = option(
+        "field",
+        "where the last layernorm is: in the vector field, after the last state, as in a "
+        "Transformer, or nowhere",
+        choices=FINAL_NORMS,
+    )
+    layer_norm: bool = option(True, "apply layernorm in the layers")
+
+
+class FlowModel(BaseModel):
+    """The base of the models, a mixin: options of a Transformer that a flow does not have."""
+
+    unsupported = {
+        "no_decoder_final_norm": "--final-norm decides on it; give --final-norm none",
+        "encoder_layers_to_keep": ONE_FIELD,
+        "decoder_layers_to_keep": ONE_FIELD,
+    }
+
+
+@dataclass
+class OTTransformerConfig(FlowConfig, PreNormTransformerConfig):
+    """Options of the translator."""
+
+
+@register_model("ot_transformer", dataclass=OTTransformerConfig)
+class OTTransformer(FlowModel, PreNormTransformer):
+    """Encoder and decoder as flows, which are not in the paper."""
+
+    encoder_class = OTEncoder
+    decoder_class = OTDecoder
+
+
+@dataclass
+class OTClassifierConfig(FlowConfig, TransformerClassifierConfig):
+    """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
+
+    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+
+
+@register_model("ot_transformer_classifier", dataclass=OTClassifierConfig)
+class OTClassifier(FlowModel, TransformerClassifier):
+    """An encoder that is a flow, as a classifier."""
+
+    encoder_class = OTEncoder
+    unsupported = {**TransformerClassifier.unsupported, **FlowModel.unsupported}
+
+
+@dataclass
+class OTLanguageModelConfig(FlowConfig, LanguageModelConfig):
+    """Options of the language model."""
+
+    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+
+
+@register_model("ot_transformer_lm", dataclass=OTLanguageModelConfig)
+class OTLanguageModel(FlowModel, LanguageModel):
+    """Causal language model, the paper's."""
+
+    decoder_class = OTDecoder
+
+
+register_preset(
+    "ot_transformer_lm",
+    "ot_transformer_lm_shakespeare",
+    decoder_layers=5,
+    decoder_embed_dim=320,
+    decoder_ffn_embed_dim=1280,
+    decoder_attention_heads=5,
+    decoder_learned_pos=True,
+    no_scale_embedding=True,
+    share_decoder_input_output_embed=True,
+    activation_fn="gelu",
+    dropout=0.2,
+    attention_dropout=0.2,
+    ode_steps=5,
+    layer_norm=False,
+    final_norm="none",
+)

@@ -1,0 +1,45 @@
+"""OT-Transformer as its paper writes it, for reading.
+
+The equations of Kan et al. (2025) as functions of tensors, over the layers of the ODE Transformer's
+``naive`` file or any others. Tests hold the block against them. A state is one sequence (T, C),
+without padding.
+"""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from fairseq_odeformers.models.common.naive import Function
+
+
+def stack(x: Tensor, layers: Sequence[Function]) -> Tensor:
+    """layer_L(... layer_1(x)): what a Transformer computes before its last LayerNorm."""
+    for layer in layers:
+        x = layer(x)
+    return x
+
+
+def released_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Tensor:
+    """f(x) in the released code: the layers keep their residual connections inside of f."""
+    return norm(stack(x, layers))
+
+
+def textbook_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Tensor:
+    """f(x) with the residual connection outside of f.
+
+    One step is then the Transformer, as the paper says of its model.
+    """
+    return norm(stack(x, layers) - x)
+
+
+def flow(x: Tensor, f: Function, steps: int) -> list[Tensor]:
+    """x_0, ..., x_M of Euler's method from t = 0 to 1."""
+    states = [x]
+    for _ in range(steps):
+        states.append(states[-1] + f(states[-1]) / steps)
+    return states
+
+
+def regulariser(x: Tensor, f: Function, steps: int) -> Tensor:
+    """The sum over m of dt times the mean of the entries of f(x_m)^2, as in the released code."""
+    return sum((f(state).square().mean() for state in flow(x, f, steps)[:-1]), 0 * x.sum()) / steps

@@ -1,0 +1,43 @@
+"""fairseq's encoder and decoder whose layers are a vector field."""
+
+from torch import nn
+
+from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths
+from fairseq_odeformers.models.common.transformer import Config, Decoder, Encoder
+
+from .block import FlowBlock, FlowDecoderBlock
+from .layer import FieldDecoderLayer, FieldEncoderLayer
+from .spec import FlowSpec
+
+
+class FlowStack(nn.Module):
+    """Mixin of an encoder or decoder: its one block has the layers that fairseq has built.
+
+    ``--final-norm`` decides whether the last LayerNorm is the block's, the stack's, or left out.
+    """
+
+    spec_class = FlowSpec
+    spec: FlowSpec
+    block_class: type[FlowBlock]
+    layers: nn.ModuleList
+
+    def __init__(self, cfg: Config, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        self.layers = nn.ModuleList([self.block_class(self.layers, self.spec)])
+        self.num_layers = 1
+        if self.spec.final_norm != "state":
+            self.layer_norm = None
+
+
+class OTEncoder(EncoderOfDepths, FlowStack, Encoder):
+    """fairseq's encoder as a flow."""
+
+    layer_class = FieldEncoderLayer
+    block_class = FlowBlock
+
+
+class OTDecoder(DecoderOfDepths, FlowStack, Decoder):
+    """fairseq's decoder, of a translator or a language model, as a flow."""
+
+    layer_class = FieldDecoderLayer
+    block_class = FlowDecoderBlock
