@@ -23,8 +23,8 @@ OURS = sorted(
 MACARON = "macaron_transformer(?!_lm).*|transformer_.*_macaron.*"
 BASE, BIG = "macaron_transformer|(?!ode|pc).*wmt_en_de(_macaron_v2)?", "(?!ode|pc).*_big.*"
 IWSLT, BERT = "(?!pc).*iwslt.*", "macaron_bert.*"
-CLASSIFIERS = "transformer_classifier.*"
-LANGUAGE_MODELS = "transformer_lm_.*"
+CLASSIFIERS = "transformer_classifier(?!_modern).*"
+LANGUAGE_MODELS, MODERN = "transformer_lm_(?!modern).*", "transformer(_classifier|_lm)?_modern"
 TRANSLATION, SMALL = "transevolve(?!_classifier).*", "transevolve_classifier.*"
 TRANSJECT, LRA = "transject.*", "transject_lra.*"
 PARITY = "node_transformer|vanilla_transformer"
@@ -96,7 +96,8 @@ PRESETS = {
         (f"{CLASSIFIERS}|macaron_classifier|{LANGUAGE_MODELS}", "dropout=0.1"),
         (f"{CLASSIFIERS}|{LANGUAGE_MODELS}", "attention_dropout=0.0 activation_dropout=0.0"),
         (f"({CLASSIFIERS}|{LANGUAGE_MODELS})(?<!prenorm)", "*_normalize_before=False"),
-        (LANGUAGE_MODELS, "*_attention_heads=8"),
+        (f"{LANGUAGE_MODELS}|{MODERN}", "*_attention_heads=8"),
+        ("transformer(_lm)?_modern", "*_layers=6 *_embed_dim=512 dropout=0.1"),
     ],
     "Devlin et al. 2019, appendix A.2, and its code": [
         (BERT, "dropout=0.1 attention_dropout=0.1 pooler_activation_fn=tanh")
@@ -109,6 +110,7 @@ PRESETS = {
         (TRANSLATION, "time_dim=512 *_embed_dim=512 *_attention_heads=8"),
         (SMALL, "time_dim=256 *_embed_dim=256 *_attention_heads=8"),
         (f"{CLASSIFIERS}|macaron_classifier", "*_layers=6 *_attention_heads=8 *_embed_dim=256"),
+        ("transformer_classifier_modern", "*_layers=6 *_embed_dim=256 dropout=0.1 pooling=mean"),
     ],
     "Dutta et al. 2021, Table 2: the variant of the highest BLEU": [
         ("transevolve|transevolve_classifier", "ffn_type=full *_blocks=2 *_depth=3")
@@ -134,6 +136,9 @@ PRESETS = {
         ("transject|transject_random", "pooling=mean"),
         (f"(?!.*_lm){TRANSJECT}", "pooled_layer_norm=False classifier_hidden_layers=0"),
         (LANGUAGE_MODELS, "*_embed_dim=512 *_ffn_embed_dim=2048"),
+    ],
+    "Touvron et al. 2023, section 2.2, and Llama's code; docs/correctness.md": [
+        (MODERN, "*_ffn_embed_dim=None attention_dropout=0.0 activation_dropout=0.0"),
     ],
     "Baier-Reinio and De Sterck 2020, section 3": [
         (PARITY, "*_ffn_embed_dim=8 dropout=0.0 *_normalize_before=False"),

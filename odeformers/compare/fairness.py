@@ -166,7 +166,8 @@ def match_parameters(variant: Variant, target: int) -> Variant:
         ValueError: at the nearest width the number differs by more than :data:`LIMIT`.
     """
     names, step = width_options(variant)
-    start = width = int(getattr(variant.cfg.model, names[0])) if names else 0
+    chosen = getattr(variant.cfg.model, names[0]) if names else 0
+    start = width = int(chosen or 0)  # 0: the model chooses
 
     def at_width(width: int) -> Variant:
         return variant if width == start else variant.change(**dict.fromkeys(names, width))
@@ -177,7 +178,7 @@ def match_parameters(variant: Variant, target: int) -> Variant:
 
     if names and not is_near(count(start), target):
         width = search_width(count, start, target, step)
-    size = f"{names[0].replace('_', '-')} {start} -> {width}" if width != start else ""
+    size = f"{names[0].replace('_', '-')} {start or 'default'} -> {width}" if width != start else ""
     if not is_near(count(width), target):
         difference = count(width) / target - 1
         more = "more" if difference > 0 else "fewer"

@@ -6,6 +6,9 @@ the baseline of the N-ODE Transformer, and two baselines of TransJect, ReZero wi
 \alpha F(x)` and the layer whose matrices are orthogonal; ``linear_attention``, which replaces the
 softmax; then ``models``, which stacks the layers and registers translation, classifiers and
 language models.
+
+``modern`` is today's layer, Llama's: RMSNorm, rotary positions in self-attention, SwiGLU, and no
+biases; ``naive`` has its equations, and ``modern_models`` registers its models.
 """
 
-from . import models  # noqa: F401
+from . import models, modern_models  # noqa: F401

@@ -10,10 +10,11 @@ from torch.utils.checkpoint import checkpoint
 
 from fairseq_odeformers.models.common.answers import AttentionMaps, LayerParts
 from fairseq_odeformers.models.common.recording import record_calls
+from fairseq_odeformers.modules.attention import split_heads, visible
 from fairseq_odeformers.modules.incremental import Incremental, IncrementalState, Saved, append
 from fairseq_odeformers.modules.transformer_layer import Block, key_padding_mask
 
-from .branches import FeedForward, SelfAttention, SourceAttention, visible
+from .branches import FeedForward, SelfAttention, SourceAttention
 from .spec import BlockSpec
 
 
@@ -95,7 +96,7 @@ class DiffEqEncoderBlock(Block):
         with record_calls([self.self_attn]) as calls:
             self(*args, **kwargs)
         for call in calls:
-            q, k, v = (self.self_attn.split(x) for x in call.args[:3])
+            q, k, v = (split_heads(x, self.self_attn.num_heads) for x in call.args[:3])
             yield LayerParts(F.scaled_dot_product_attention(q, k, v)[0])
 
     def state_modules(self) -> Sequence[nn.Module]:

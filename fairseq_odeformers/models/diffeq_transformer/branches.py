@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-import torch
 import torch.nn.functional as F
 from fairseq.utils import get_activation_fn
 from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.answers import Projections
+from fairseq_odeformers.modules.attention import attention_map, split_heads
 from fairseq_odeformers.modules.basics import Dropout
 
 from .maps import TimeDependent, TimeDependentLayerNorm, TimeDependentLinear, Weights
@@ -48,25 +48,18 @@ class Attention(Branch):
         """The attention (B, T, C) of queries (B, T, C) to keys and values (B, S, C).
 
         Args:
-            mask: true where a query may see a key (B, 1, T or 1, S).
+            mask: true where a query may see a key (B, 1, T or 1, S), see :func:`.visible`.
             causal: whether a query sees no key after its own position, where there is no mask.
         """
-        q, k, v = (self.split(x) for x in (q, k, v))
+        q, k, v = (split_heads(x, self.num_heads) for x in (q, k, v))
         p = self.attention_dropout.active_p
         out = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p, is_causal=causal)
         return out.transpose(1, 2).flatten(2)
 
-    def split(self, x: Tensor) -> Tensor:
-        """The heads (B, H, T, C/H) of x (B, T, C)."""
-        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-
     def map(self, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
         """The attention map (B, H, T, S) that :meth:`attend` applies."""
-        q, k = self.split(q), self.split(k)
-        scores = q @ k.mT * q.size(-1) ** -0.5
-        if causal:
-            mask = scores.new_ones(scores.shape[-2:]).tril().bool()
-        return (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1)
+        q, k = (split_heads(x, self.num_heads) for x in (q, k))
+        return attention_map(q, k, mask, causal)
 
 
 class SelfAttention(Attention):
@@ -148,22 +141,3 @@ class FeedForward(Branch):
         norm, fc1, fc2 = weights
         x = self.activation_fn(F.linear(self.normalize(x, norm), *fc1))
         return self.dropout_module(F.linear(self.activation_dropout(x), *fc2))
-
-
-def visible(padding_mask: Tensor | None, queries: int, causal: bool) -> Tensor | None:
-    """Where a query may see a key (B, 1, T or 1, S), for :meth:`Attention.attend`.
-
-    A query that is padding sees itself, so that there is no row without a key.
-
-    Args:
-        padding_mask: true where a key is padding (B, S); without it, no mask is needed.
-        queries: T, the last ones of the S tokens if *causal*.
-    """
-    if padding_mask is None:
-        return None
-    allowed = ~padding_mask[:, None, None]
-    if not causal:
-        return allowed
-    key = torch.arange(padding_mask.size(1), device=padding_mask.device)
-    query = key[-queries:].unsqueeze(1)
-    return (key <= query) & allowed | (key == query)

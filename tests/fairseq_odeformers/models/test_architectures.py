@@ -15,12 +15,13 @@ from helpers import CLASSIFIERS, EOS, HEAD, PAD, Task, call, make_any, scores, s
 CLASSIFYING = [
     *("transject", "transject_random", "node_transformer", "vanilla_transformer"),
     *("transformer_classifier", "transformer_classifier_linear", "transformer_classifier_rezero"),
-    *("transformer_classifier_orthogonal", "macaron_classifier"),
+    *("transformer_classifier_orthogonal", "macaron_classifier", "transformer_classifier_modern"),
     "ot_transformer_classifier --ode-steps 2 --ode-method midpoint",
 ]
 MASKING = [  # language models that take texts of padding alone
     *("transevolve_lm_randomff_1_prenorm", "node_transformer_lm", "transject_lm"),
     *("diffeq_transformer_lm", "ot_transformer_lm --ode-steps 2 --ode-method rk4"),
+    "transformer_lm_modern",
 ]
 LANGUAGE_MODELS = [
     *("transformer_lm_rezero", "transformer_lm_orthogonal", "transject_lm_random"),
@@ -32,7 +33,7 @@ TRANSLATING = [
     "transevolve --self-attention-value-projection --cross-attention-value-norm "
     "--cross-attention-value-projection",
     *("macaron_transformer", "macaron_transformer --cross-self-attention --no-cross-attention"),
-    *("node_transformer_mt", "diffeq_transformer", "ode_transformer"),
+    *("node_transformer_mt", "diffeq_transformer", "ode_transformer", "transformer_modern"),
     *("pcformer --rk-norm --alpha-per-layer", "ot_transformer --ode-steps 2"),
 ]
 DECODING = [*TRANSLATING, *LANGUAGE_MODELS]

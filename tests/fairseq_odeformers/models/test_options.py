@@ -19,6 +19,14 @@ REFUSED = {
     "transformer_classifier_rezero": ["--encoder-normalize-before"],
     "transformer_classifier_orthogonal": ["--quant-noise-pq 0.5"],
     "transformer_classifier_linear": ["--attention-dropout 0.1"],
+    "transformer_modern": [
+        "--encoder-attention-heads 16",
+        "--decoder-attention-heads 16",
+        "--encoder-ffn-embed-dim 0",
+        "--decoder-embed-dim 32",
+    ],
+    "transformer_classifier_modern": ["--encoder-attention-heads 16"],
+    "transformer_lm_modern": ["--decoder-attention-heads 16", "--decoder-ffn-embed-dim -8"],
     "transformer_lm_prenorm": ["--decoder-attention-heads 3"],
     "transformer_lm_rezero": ["--decoder-attention-heads 3"],
     "transformer_lm_orthogonal": ["--quant-noise-pq 0.5"],
@@ -143,6 +151,7 @@ def test_switches_keep_their_meaning(arch):
         ("ode_transformer", 0.3),
         ("transevolve_lm", 0.0),
         ("transformer_lm_prenorm", 0.3),
+        ("transformer_modern", 0.3),
         ("macaron_transformer_lm", 0.3),
     ],
 )

@@ -31,6 +31,21 @@ def test_as_large_as_the_transformer(twin, symbols, width, parameters):
     assert count(f"macaron_{twin} {TIED}", symbols) == transformer + 12 * 3 * width == parameters
 
 
+@pytest.mark.parametrize("width, inner", [(512, 1368), (256, 688)])
+def test_a_layer_of_today_is_as_large_as_a_transformer_s(width, inner):
+    """Three matrices in place of two of 4 d, no biases (9 d a layer), and d for each LayerNorm."""
+    sizes = f"--decoder-embed-dim {width} --decoder-ffn-embed-dim"
+    transformer = count(f"transformer_lm_prenorm {sizes} {4 * width}", 32_000)
+    rounding = 6 * (3 * inner - 8 * width) * width
+    ours = count(f"transformer_lm_modern {sizes.rsplit(maxsplit=1)[0]}", 32_000)
+    assert ours == transformer + rounding - 6 * 9 * width - 13 * width
+    assert ours == pytest.approx(transformer, rel=0.001)
+
+
+def test_parameters_of_today_s_transformer():
+    assert count(f"transformer_modern {TIED}", 32_000) == 60_489_728
+
+
 @pytest.mark.parametrize("size, width", [("", 512), ("_big", 1024)])
 @pytest.mark.parametrize("method, gate", [("", 2), ("_rk4", 0)])
 def test_evaluating_a_layer_again_costs_no_parameters(size, width, method, gate):

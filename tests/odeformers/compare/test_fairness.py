@@ -88,6 +88,20 @@ def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys)
     assert abs(base.parameters - other.parameters) < 40, "another baseline sets the width anew"
 
 
+def test_a_width_that_the_model_chooses_itself_can_be_matched(training_data):
+    """It has no number until then, and keeps none in a baseline."""
+    archs = ["transformer_classifier", "transformer_classifier_modern"]
+    words = ["--layers", 2, "--width", 8, "--heads", 2, "--epochs", 1, "--cpu"]
+    (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
+    experiment = replace(experiment, sizes={}, baseline=archs[0])
+    base, modern = make_fair(experiment, [])
+    assert modern.size.startswith("encoder-ffn-embed-dim default -> ")
+    assert abs(base.parameters - modern.parameters) < 100, "of a width of 2"
+    modern, base = make_fair(replace(experiment, baseline=archs[1]), [])
+    assert (modern.architecture, modern.size) == (archs[1], "")
+    assert base.size.startswith("encoder-ffn-embed-dim 1024 -> ")
+
+
 def test_values_of_an_option_share_a_trial_also_where_no_width_is_equal(training_data, capsys):
     archs = ["transformer_classifier", "macaron_classifier"]
     words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 2, "--epochs", 1, "--cpu"]

@@ -1,0 +1,283 @@
+"""Today's Transformer layer, Llama's (Touvron et al. 2023): RMSNorm, rotary positions, SwiGLU."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_odeformers.models.common.answers import AttentionMaps, LayerParts, Projections
+from fairseq_odeformers.models.common.transformer import Spec
+from fairseq_odeformers.modules.attention import attention_map, split_heads, visible
+from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias, at_least_float32
+from fairseq_odeformers.modules.incremental import Incremental, IncrementalState, append
+from fairseq_odeformers.modules.transformer_layer import Block, key_padding_mask
+
+ROTARY_BASE = 10_000.0
+
+
+def gated_width(ffn_embed_dim: int) -> int:
+    """The inner width of a SwiGLU as large as an FFN: two thirds of its, up to a multiple of 8."""
+    return -(-2 * ffn_embed_dim // 24) * 8
+
+
+@dataclass(frozen=True)
+class ModernSpec(Spec):
+    """Sizes and dropout of a layer: the options of these names."""
+
+    embed_dim: int  # C
+    attention_heads: int  # H
+    ffn_embed_dim: int | None = None
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+
+    @property
+    def inner_width(self) -> int:
+        """That of the option; without it 8/3 C, up to a multiple of 8."""
+        return self.ffn_embed_dim or gated_width(4 * self.embed_dim)
+
+
+class RMSNorm(nn.Module):
+    """x / sqrt(mean of x^2 + eps) * weight over the features, in single precision or better."""
+
+    eps = 1e-5  # Llama 2's and 3's
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From and to (..., C)."""
+        wide = at_least_float32(x)
+        scale = (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()
+        return (wide * scale).to(x) * self.weight
+
+
+def rotate(x: Tensor, first: int) -> Tensor:
+    r"""Rotate the features i and i + h/2 of each token at position m by :math:`m b^{-2i/h}`.
+
+    b is :data:`ROTARY_BASE`. Angles and products are in single precision or better, as half
+    precision cannot count the tokens of a long text.
+
+    Args:
+        x: heads (B, H, T, h).
+        first: the position of the first token.
+    """
+    half, dtype = x.size(-1) // 2, torch.promote_types(x.dtype, torch.float32)
+    positions = torch.arange(first, first + x.size(2), device=x.device, dtype=dtype)
+    planes = torch.arange(half, device=x.device, dtype=dtype)
+    angles = torch.outer(positions, ROTARY_BASE ** (-planes / half))  # T, h/2
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x.to(dtype).chunk(2, -1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
+
+
+class Attention(Incremental, nn.Module):
+    """Base of the attentions; without biases, otherwise initialised as fairseq's."""
+
+    def __init__(self, spec: ModernSpec):
+        super().__init__()
+        width = spec.embed_dim
+        self.num_heads = spec.attention_heads
+        self.q_proj = LinearWithoutBias(width, width)
+        self.k_proj = LinearWithoutBias(width, width)
+        self.v_proj = LinearWithoutBias(width, width)
+        self.out_proj = LinearWithoutBias(width, width)
+        for linear in (self.q_proj, self.k_proj, self.v_proj):
+            nn.init.xavier_uniform_(linear.weight, gain=2**-0.5)
+        nn.init.xavier_uniform_(self.out_proj.weight)
+        self.attention_dropout = Dropout(spec.attention_dropout, type(self).__name__)
+
+    def heads(self, projection: nn.Linear, x: Tensor) -> Tensor:
+        """The heads (B, H, T, C/H) of a projection of states (T, B, C)."""
+        return split_heads(projection(x).transpose(0, 1), self.num_heads)
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool = False
+    ) -> Tensor:
+        """The output (T, B, C) for heads (B, H, T, C/H).
+
+        Args:
+            mask: true where a query may see a key, see :func:`.visible`.
+            causal: whether a query sees no key after its own position, where there is no mask.
+        """
+        p = self.attention_dropout.active_p
+        out = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p, is_causal=causal)
+        return self.out_proj(out.permute(2, 0, 1, 3).flatten(2))
+
+
+class SelfAttention(Attention):
+    """Self-attention with rotary positions (Su et al. 2024), causal or not."""
+
+    def forward(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        causal: bool = False,
+        incremental_state: IncrementalState = None,
+    ) -> Tensor:
+        """
+        Args:
+            x: states (T, B, C); the newest token alone (1, B, C) in incremental decoding.
+            padding_mask: true where a token is padding (B, T).
+            causal: whether a token sees no later ones.
+            incremental_state: the keys, rotated, and the values of the earlier tokens.
+        """
+        saved = self.saved(incremental_state)
+        q, k, v = self.project(x, first=saved["key"].size(2) if saved else 0)
+        if incremental_state is None:
+            mask = visible(padding_mask, x.size(0), causal)
+            return self.attend(q, k, v, mask, causal and mask is None)
+        if padding_mask is None:
+            padding_mask = x.new_zeros(x.size(1), x.size(0)).bool()
+        k, v = append(saved, "key", k, dim=2), append(saved, "value", v, dim=2)
+        mask = visible(append(saved, "padding", padding_mask, dim=1), x.size(0), causal=True)
+        self.save(incremental_state, saved)
+        return self.attend(q, k, v, mask)
+
+    def project(self, x: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys, rotated from a first position on, and values (B, H, T, C/H)."""
+        q, k, v = (self.heads(each, x) for each in (self.q_proj, self.k_proj, self.v_proj))
+        return rotate(q, first), rotate(k, first), v
+
+    def attention_maps(
+        self, x: Tensor, padding_mask: Tensor | None = None, causal: bool = False, **unused: object
+    ) -> Iterator[AttentionMaps]:
+        """That of a call without a state of decoding."""
+        q, k, _ = self.project(x)
+        mask = visible(padding_mask, x.size(0), causal)
+        yield AttentionMaps(attention_map(q, k, mask, causal and mask is None).unsqueeze(0))
+
+    def layer_parts(self, x: Tensor, *unused: Any, **others: Any) -> Iterator[LayerParts]:
+        """The outputs of the heads of a text that sees all of itself (T, 1, C)."""
+        yield LayerParts(F.scaled_dot_product_attention(*self.project(x))[0])
+
+    def projections(self) -> Iterator[Projections]:
+        """Those of this one depth."""
+        maps = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
+        yield Projections.of(self.num_heads, *(linear.weight for linear in maps))
+
+
+class SourceAttention(Attention):
+    """A decoder's attention to the source, without positions."""
+
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor,
+        padding_mask: Tensor | None = None,
+        incremental_state: IncrementalState = None,
+    ) -> Tensor:
+        """
+        Args:
+            x: states (T, B, C).
+            source: the encoder's output (S, B, C); generation projects it once.
+            padding_mask: true where a token of the source is padding (B, S).
+            incremental_state: keys and values of the source.
+        """
+        saved = self.saved(incremental_state)
+        if not saved:
+            saved["key"] = self.heads(self.k_proj, source)
+            saved["value"] = self.heads(self.v_proj, source)
+            if incremental_state is not None:
+                self.save(incremental_state, saved)
+        mask = visible(padding_mask, x.size(0), causal=False)
+        return self.attend(self.heads(self.q_proj, x), saved["key"], saved["value"], mask)
+
+    def attention_maps(
+        self, x: Tensor, source: Tensor, padding_mask: Tensor | None = None, **unused: object
+    ) -> Iterator[AttentionMaps]:
+        """That of a call without a state of decoding."""
+        q, k = self.heads(self.q_proj, x), self.heads(self.k_proj, source)
+        weights = attention_map(q, k, visible(padding_mask, x.size(0), causal=False))
+        yield AttentionMaps(weights.unsqueeze(0), cross=True)
+
+
+class SwiGLU(nn.Module):
+    """W_down (silu(W_gate x) * W_up x) (Shazeer 2020); initialised as fairseq's FFN."""
+
+    def __init__(self, spec: ModernSpec):
+        super().__init__()
+        self.gate_proj = LinearWithoutBias(spec.embed_dim, spec.inner_width)
+        self.up_proj = LinearWithoutBias(spec.embed_dim, spec.inner_width)
+        self.down_proj = LinearWithoutBias(spec.inner_width, spec.embed_dim)
+        self.activation_dropout = Dropout(spec.activation_dropout, type(self).__name__)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From and to (T, B, C)."""
+        x = F.silu(self.gate_proj(x)) * self.up_proj(x)
+        return self.down_proj(self.activation_dropout(x))
+
+
+class ModernEncoderLayer(Block):
+    """x + F(RMSNorm(x)) with attention, then SwiGLU; the base of the decoder layer as well."""
+
+    def __init__(self, spec: ModernSpec):
+        super().__init__()
+        self.self_attn_layer_norm = RMSNorm(spec.embed_dim)
+        self.self_attn = SelfAttention(spec)
+        self.final_layer_norm = RMSNorm(spec.embed_dim)
+        self.feed_forward = SwiGLU(spec)
+        self.dropout_module = Dropout(spec.dropout, type(self).__name__)
+
+    def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
+        """From and to (T, B, C).
+
+        Args:
+            encoder_padding_mask: true where a token is padding (B, T).
+        """
+        padding_mask = key_padding_mask(encoder_padding_mask)
+        return self.add_ffn(x + self.attend_to_self(x, padding_mask))
+
+    def attend_to_self(self, x: Tensor, *inputs: Any) -> Tensor:
+        """Attention(RMSNorm(x)), see :meth:`SelfAttention.forward`."""
+        return self.dropout_module(self.self_attn(self.self_attn_layer_norm(x), *inputs))
+
+    def add_ffn(self, x: Tensor) -> Tensor:
+        """x + SwiGLU(RMSNorm(x))."""
+        return x + self.dropout_module(self.feed_forward(self.final_layer_norm(x)))
+
+
+class ModernDecoderLayer(ModernEncoderLayer):
+    """A decoder's layer, with attention to the source between the two unless it has none."""
+
+    def __init__(self, spec: ModernSpec, no_encoder_attn: bool = False):
+        super().__init__(spec)
+        self.encoder_attn_layer_norm = None if no_encoder_attn else RMSNorm(spec.embed_dim)
+        self.encoder_attn = None if no_encoder_attn else SourceAttention(spec)
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_out: Tensor | None = None,
+        encoder_padding_mask: Tensor | None = None,
+        incremental_state: IncrementalState = None,
+        self_attn_mask: Tensor | None = None,
+        self_attn_padding_mask: Tensor | None = None,
+        need_attn: bool = False,
+        need_head_weights: bool = False,
+    ) -> tuple[Tensor, None, None]:
+        """
+        Args:
+            x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
+            encoder_out: the encoder's output (S, B, C), for a translator.
+            encoder_padding_mask: true where a token of the source is padding (B, S).
+            incremental_state: see the attentions.
+            self_attn_mask: given if the self-attention is causal; its values are not read.
+            self_attn_padding_mask: true where a target token is padding (B, T).
+            need_attn, need_head_weights: fairseq asks for attention weights; none are returned.
+
+        Returns:
+            output (T, B, C), and None twice, in place of attention weights and saved state.
+        """
+        causal = self_attn_mask is not None
+        x = x + self.attend_to_self(x, self_attn_padding_mask, causal, incremental_state)
+        attend, norm = self.encoder_attn, self.encoder_attn_layer_norm
+        if attend is not None and norm is not None and encoder_out is not None:
+            padding_mask = key_padding_mask(encoder_padding_mask)
+            y = attend(norm(x), encoder_out, padding_mask, incremental_state)
+            x = x + self.dropout_module(y)
+        return self.add_ffn(x), None, None

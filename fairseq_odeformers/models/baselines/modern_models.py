@@ -1,0 +1,173 @@
+"""The registered models over today's Transformer layer: translation, classes and language."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from fairseq.data import Dictionary
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import register_model
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+)
+from omegaconf import II, DictConfig
+from torch import nn
+
+from fairseq_odeformers.models.common.language_model import DecoderOnlyConfig, DecoderOnlyModel
+from fairseq_odeformers.models.common.model import BaseModel
+from fairseq_odeformers.models.common.sequence_classifier import (
+    SequenceClassifier,
+    SequenceClassifierConfig,
+)
+from fairseq_odeformers.models.common.transformer import stack_config, wrap_layer
+from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
+from fairseq_odeformers.options import SIDES, option
+from fairseq_odeformers.registry import Family
+
+from .modern import ModernDecoderLayer, ModernEncoderLayer, ModernSpec, RMSNorm, gated_width
+
+INNER_WIDTH = "inner width of the SwiGLU (default: 8/3 of the width, up to a multiple of 8)"
+
+# --- stacks ----------------------------------------------------------------
+
+
+def modern_config(cfg: DictConfig) -> TransformerConfig:
+    """fairseq's config of a stack without absolute positions; layers read their own dropout."""
+    return stack_config(cfg, no_token_positional_embeddings=True, dropout=cfg.embedding_dropout)
+
+
+class ModernEncoder(TransformerEncoderBase):
+    """fairseq's encoder over today's layers, with an RMSNorm at the end."""
+
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
+        self.spec = ModernSpec.from_options(cfg, "encoder")  # before the layers are built
+        super().__init__(modern_config(cfg), dictionary, embed_tokens)
+        self.layer_norm = RMSNorm(self.spec.embed_dim)
+
+    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
+        return wrap_layer(ModernEncoderLayer(self.spec), cfg)
+
+
+class ModernDecoder(TransformerDecoderBase):
+    """fairseq's decoder over today's layers, with an RMSNorm at the end."""
+
+    no_encoder_attn = False
+
+    def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
+        self.spec = ModernSpec.from_options(cfg, "decoder")  # before the layers are built
+        super().__init__(modern_config(cfg), dictionary, embed_tokens, self.no_encoder_attn)
+        self.layer_norm = RMSNorm(self.spec.embed_dim)
+
+    def build_decoder_layer(
+        self, cfg: TransformerConfig, no_encoder_attn: bool = False
+    ) -> nn.Module:
+        return wrap_layer(ModernDecoderLayer(self.spec, no_encoder_attn), cfg)
+
+
+class ModernCausalDecoder(ModernDecoder):
+    """The decoder of a language model, without an encoder."""
+
+    no_encoder_attn = True
+
+
+# --- models ----------------------------------------------------------------
+
+
+@dataclass
+class ModernConfig(FairseqDataclass):
+    """Options that all sides share."""
+
+    dropout: float = option(0.1, "dropout probability of sub-layers")
+    embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
+    attention_dropout: float = option(0.0, "dropout probability of attention weights")
+    activation_dropout: float = option(0.0, "dropout probability of a SwiGLU's inner features")
+    checkpoint_activations: bool = option(
+        False, "recompute the activations of a layer in the backward pass, to save memory"
+    )
+
+
+@dataclass
+class ModernEncoderConfig(ModernConfig):
+    """Options of the encoder; the defaults have the size of the base Transformer."""
+
+    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_ffn_embed_dim: Optional[int] = option(None, INNER_WIDTH, at_least=1, at_most=65_536)
+    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_layers: int = option(6, "number of encoder layers")
+
+
+class ModernModel(BaseModel):
+    """Mixin of the models: sizes that make a layer as large as a Transformer's."""
+
+    family = Family("modern Transformer", color="black")
+
+    @classmethod
+    def check_config(cls, cfg: DictConfig) -> None:
+        """Also refuse heads of odd width: rotary positions turn pairs of features."""
+        super().check_config(cfg)
+        for side in SIDES:
+            names = (f"{side}_embed_dim", f"{side}_attention_heads")
+            width, heads = (getattr(cfg, name, None) for name in names)
+            if width and heads and width // heads % 2:
+                raise ValueError(
+                    f"--{side}-attention-heads {heads}: rotary positions turn pairs of features, "
+                    f"but heads have {width // heads}; give a divisor of --{side}-embed-dim "
+                    f"{width} so that heads have an even number"
+                )
+
+    @classmethod
+    def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
+        """See :meth:`.BaseModel.side_sizes`; three matrices are as large as an FFN's two."""
+        values = super().side_sizes(sizes, options)
+        if "ffn_embed_dim" in values:
+            values["ffn_embed_dim"] = gated_width(values["ffn_embed_dim"])
+        return values
+
+
+@dataclass
+class ModernTransformerConfig(TranslationConfig, ModernEncoderConfig):
+    """Options of encoder and decoder, which are of equal width."""
+
+    decoder_ffn_embed_dim: Optional[int] = option(
+        II("model.encoder_ffn_embed_dim"), "decoder inner width", at_least=1, at_most=65_536
+    )
+    decoder_layers: int = option(II("model.encoder_layers"), "number of decoder layers")
+
+
+@register_model("transformer_modern", dataclass=ModernTransformerConfig)
+class ModernTransformer(ModernModel, TranslationModel):
+    """Today's Transformer for translation; attention to the source has no positions."""
+
+    encoder_class = ModernEncoder
+    decoder_class = ModernDecoder
+
+
+@dataclass
+class ModernClassifierConfig(SequenceClassifierConfig, ModernEncoderConfig):
+    """The defaults have the size of ``transformer_classifier``."""
+
+    encoder_embed_dim: int = option(256, "encoder width d")
+
+
+@register_model("transformer_classifier_modern", dataclass=ModernClassifierConfig)
+class ModernClassifier(ModernModel, SequenceClassifier):
+    """The encoder of today's Transformer as a classifier."""
+
+    encoder_class = ModernEncoder
+
+
+@dataclass
+class ModernLanguageModelConfig(DecoderOnlyConfig, ModernConfig):
+    """The defaults have the size of fairseq's Transformer LM."""
+
+    decoder_ffn_embed_dim: Optional[int] = option(None, INNER_WIDTH, at_least=1, at_most=65_536)
+    decoder_layers: int = option(6, "number of layers")
+
+
+@register_model("transformer_lm_modern", dataclass=ModernLanguageModelConfig)
+class ModernLanguageModel(ModernModel, DecoderOnlyModel):
+    """Today's Transformer LM, Llama's with as many heads of keys as of queries."""
+
+    decoder_class = ModernCausalDecoder

@@ -1,0 +1,42 @@
+"""Heads, maps and masks of attention by ``F.scaled_dot_product_attention``."""
+
+import torch
+from torch import Tensor
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """The heads (B, H, T, C/H) of x (B, T, C)."""
+    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def attention_map(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
+    """The distributions over the keys (B, H, T, S) of queries (B, H, T, C/H).
+
+    Args:
+        k: keys (B, H, S, C/H).
+        mask: true where a query may see a key (B, 1, T or 1, S).
+        causal: whether a query sees no key after its own position, where there is no mask.
+    """
+    scores = q @ k.mT * q.size(-1) ** -0.5
+    if causal:
+        mask = scores.new_ones(scores.shape[-2:]).tril().bool()
+    return (scores if mask is None else scores.masked_fill(~mask, -torch.inf)).softmax(-1)
+
+
+def visible(padding_mask: Tensor | None, queries: int, causal: bool) -> Tensor | None:
+    """Where a query may see a key (B, 1, T or 1, S).
+
+    A query that is padding sees itself, so that there is no row without a key.
+
+    Args:
+        padding_mask: true where a key is padding (B, S); without it, no mask is needed.
+        queries: T, the last ones of the S tokens if *causal*.
+    """
+    if padding_mask is None:
+        return None
+    allowed = ~padding_mask[:, None, None]
+    if not causal:
+        return allowed
+    key = torch.arange(padding_mask.size(1), device=padding_mask.device)
+    query = key[-queries:].unsqueeze(1)
+    return (key <= query) & allowed | (key == query)
