@@ -37,7 +37,7 @@ def is_module(name):
 # know each other, and a paper's models do not know another paper's. The files of the ground floor
 # may import each other.
 PAPERS = ("macaron", "transevolve", "transject", "node_transformer", "ode_transformer")
-PAPERS += ("diffeq_transformer", "pcformer", "baselines")
+PAPERS += ("diffeq_transformer", "pcformer", "yuriiformer", "baselines")
 GROUND = ("registry", "options", "files", "errors")
 FLOORS = (
     ("inference",),
