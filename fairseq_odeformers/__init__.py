@@ -20,6 +20,7 @@ from .models import (  # noqa: E402, F401
     pcformer,
     transevolve,
     transject,
+    yuriiformer,
 )
 
 LOADERS = ("load_classifier", "load_language_model", "load_translator")

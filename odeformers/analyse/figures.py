@@ -121,12 +121,16 @@ def expert_weights(tables: Tables) -> Figure:
 
 
 def residual_weights(tables: Tables) -> Figure:
-    """Residual weights alpha."""
-    figure, (axes,) = panels(1, 1, 5.4, 3)
-    lines(axes, tables["residual_weights"], "layer", "weight")
-    legend(figure, axes.lines)
-    axes.axhline(0, color="grey", linewidth=1)
-    axes.set(xlabel="layer", ylabel="residual weight")
+    """Residual weights."""
+    named = dict(group_by(tables["residual_weights"], "name"))
+    figure, grid = panels(len(named), min(len(named), 2), 5.4, 3)
+    handles = {}
+    for axes, (name, rows) in zip(grid, named.items()):
+        lines(axes, rows, "layer", "weight")
+        handles |= {line.get_label(): line for line in axes.lines}
+        axes.axhline(0, color="grey", linewidth=1)
+        axes.set(xlabel="layer", ylabel=name)
+    legend(figure, [*handles.values()])
     return figure
 
 

@@ -109,7 +109,7 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
         - ``dot_products``: the factor of each layer by dot products.
         - ``parts``: entropy of each attention head or expert of each layer.
         - ``expert_weights`` of each layer and text.
-        - ``residual_weights`` of each layer.
+        - ``residual_weights`` of each layer, by name.
 
         The columns of statistics come from :func:`measures.over_texts`.
     """
@@ -156,8 +156,9 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
         "parts": parts,
         "expert_weights": weights,
         "residual_weights": [
-            {"layer": layer, "weight": weight}
-            for layer, weight in enumerate(residual_weights(model), start=1)
+            {"layer": layer, "name": name, "weight": weight}
+            for layer, weights in enumerate(residual_weights(model), start=1)
+            for name, weight in weights.items()
         ],
     }
 

@@ -54,7 +54,7 @@ def text_states(model, tokens: Tensor) -> States:
 
 
 @torch.no_grad()
-def residual_weights(model) -> list[float]:
-    """The learned weights of the residual connections of each layer; none if they have none."""
+def residual_weights(model) -> list[dict[str, float]]:
+    """The learned weights of the residual connections of each layer, by name; none without any."""
     answers = ask(model.encoder, "residual_weights").values()
-    return [weight for answer in answers for weight in answer().tolist()]
+    return [{name: weight.item() for name, weight in answer().items()} for answer in answers]

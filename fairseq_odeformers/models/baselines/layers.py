@@ -21,9 +21,9 @@ class ReZero(WithoutLayerNorm):
         super().__init__(cfg, *args, **kwargs)
         self.residual_weight = nn.Parameter(torch.zeros(1))
 
-    def residual_weights(self) -> Tensor:
+    def residual_weights(self) -> dict[str, Tensor]:
         """alpha, for analysis."""
-        return self.residual_weight
+        return {"alpha": self.residual_weight}
 
     def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
         return residual + self.residual_weight * x

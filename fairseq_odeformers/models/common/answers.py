@@ -8,7 +8,7 @@ longer fairseq's, and nowhere else: the adapters of this file answer for fairseq
   :class:`AttentionMaps` of each attention in that call.
 - ``layer_parts(...)``, likewise, yields the :class:`LayerParts` of each layer.
 - ``projections()`` yields the :class:`Projections` of each self-attention at each depth.
-- ``residual_weights()`` returns the learned weights of residual connections, a tensor (n).
+- ``residual_weights()`` returns the learned weights of residual connections, tensors (1) by names.
 - ``layer_states(output)``, of an encoder or decoder that takes ``return_all_hiddens``, returns the
   states X_0, ..., X_L (T, B, C) in the output of such a call.
 - ``for_export()`` returns the module, or another in its place, which computes the same by one path

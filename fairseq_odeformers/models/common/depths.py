@@ -2,15 +2,19 @@
 
 fairseq's ``layers`` are the blocks; the layers of a block are its ``depths``. The outputs of a
 block's ``state_modules()`` are the states, (B, T, C) if the block is ``batch_first``.
+:func:`join_layers` makes one block of all layers of a stack.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from fairseq.models import FairseqDecoder, FairseqEncoder
+from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor, nn
+
+from fairseq_odeformers.options import SIDES, flag
 
 from .recording import record_calls
 
@@ -73,3 +77,32 @@ def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterat
         yield states
     for call in calls:
         states.append(call.output.transpose(0, 1) if batch_first[call.module] else call.output)
+
+
+def join_layers(
+    stack: TransformerEncoderBase | TransformerDecoderBase,
+    block_class: Callable[[nn.ModuleList, int], nn.Module],
+) -> None:
+    """Make one block of the layers of a stack that has just been built.
+
+    Args:
+        block_class: takes the layers and their width C.
+    """
+    embed_dim = stack.layers[0].embed_dim
+    stack.layers = nn.ModuleList([block_class(nn.ModuleList(stack.layers), embed_dim)])
+    stack.num_layers = 1
+
+
+def check_joined(cfg, each_layer: str, pre_norm: str) -> None:
+    """Raise a ValueError that names an option which joined layers do not have.
+
+    Args:
+        each_layer: why no layer can be left out.
+        pre_norm: why the layers are pre-norm.
+    """
+    for side in SIDES:
+        for name in (f"{side}_layerdrop", f"{side}_layers_to_keep"):
+            if value := getattr(cfg, name, None):
+                raise ValueError(f"{flag(name)} {value}: {each_layer}; leave it out")
+        if getattr(cfg, f"{side}_normalize_before", True) is False:
+            raise ValueError(f"--no-{side}-normalize-before: {pre_norm}; leave it out")

@@ -19,8 +19,7 @@ from fairseq_odeformers.modules.tableaus import TABLEAUS
 from fairseq_odeformers.modules.transformer_layer import DecoderLayer
 from fairseq_odeformers.options import option
 
-from .depths import DecoderOfDepths
-from .history import check_history, keep_history
+from .depths import DecoderOfDepths, check_joined, join_layers
 from .language_model import LanguageModelConfig
 from .model import BaseModel
 from .prenorm_transformer import PreNormTransformerConfig
@@ -97,7 +96,7 @@ class RungeKuttaStack(nn.Module):
         # To iterate over self.layers would leave out those that layerdrop happens to drop.
         self.share([module for module in self.modules() if isinstance(module, RungeKuttaLayer)])
         if HistorySpec.from_options(cfg, "encoder").dense_history:
-            keep_history(self, self.history_class)
+            join_layers(self, self.history_class)
 
     def share(self, layers: list[RungeKuttaLayer]) -> None:
         """Make what the layers share, and hand it over."""
@@ -112,7 +111,7 @@ class HistoryDecoder(DecoderOfDepths, Decoder):
     def __init__(self, cfg: Config, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         if HistorySpec.from_options(cfg, "decoder").dense_history:
-            keep_history(self)
+            join_layers(self, LayerHistory)
 
 
 def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module]) -> None:
@@ -181,4 +180,8 @@ class RungeKuttaModel(BaseModel):
         """As the base class's; also for options that layers with a history do not have."""
         super().check_config(cfg)
         if HistorySpec.from_options(cfg, "decoder").dense_history:
-            check_history(cfg)
+            check_joined(
+                cfg,
+                each_layer="a history has a weight for each layer",
+                pre_norm="a history normalises what its layers return",
+            )

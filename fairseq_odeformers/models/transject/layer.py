@@ -152,9 +152,9 @@ class TransJectLayer(nn.Module):
         """The weight alpha (1) of the residual connections, below 1."""
         return RESIDUAL_GATES[self.spec.residual_gate](self.residual_weight)
 
-    def residual_weights(self) -> Tensor:
+    def residual_weights(self) -> dict[str, Tensor]:
         """alpha, for analysis."""
-        return self.alpha()
+        return {"alpha": self.alpha()}
 
     def step(self) -> Tensor:
         """alpha / L (1)."""

@@ -16,7 +16,7 @@ CLASSIFYING = [
     *("transject", "transject_random", "node_transformer", "vanilla_transformer"),
     *("transformer_classifier", "transformer_classifier_linear", "transformer_classifier_rezero"),
     *("transformer_classifier_orthogonal", "macaron_classifier", "transformer_classifier_modern"),
-    "ot_transformer_classifier --ode-steps 2 --ode-method midpoint",
+    *("ot_transformer_classifier --ode-steps 2 --ode-method midpoint", "yuriiformer_classifier"),
 ]
 MASKING = [  # language models that take texts of padding alone
     *("transevolve_lm_randomff_1_prenorm", "node_transformer_lm", "transject_lm"),
@@ -27,6 +27,7 @@ LANGUAGE_MODELS = [
     *("transformer_lm_rezero", "transformer_lm_orthogonal", "transject_lm_random"),
     *("ode_transformer_lm --dense-history", "ode_transformer_lm --rk-order 4 --rk-field released"),
     *("ode_transformer_lm --rk-coefficients learned", "pcformer_lm", *MASKING),
+    *("yuriiformer_lm", "tmmformer_lm --velocity embedding --decoder-learned-pos"),
 ]
 TRANSLATING = [
     *("transevolve_fullff_2_prenorm", "transevolve_randomff_1_prenorm"),
@@ -35,12 +36,13 @@ TRANSLATING = [
     *("macaron_transformer", "macaron_transformer --cross-self-attention --no-cross-attention"),
     *("node_transformer_mt", "diffeq_transformer", "ode_transformer", "transformer_modern"),
     *("pcformer --rk-norm --alpha-per-layer", "ot_transformer --ode-steps 2"),
+    *("yuriiformer --velocity embedding", "tmmformer"),
 ]
 DECODING = [*TRANSLATING, *LANGUAGE_MODELS]
 EVERY = [*CLASSIFYING, "macaron_bert", *DECODING]
 HEADS = [  # on encoders and decoders of those above
     *("transevolve_classifier_fullff_2", "ode_transformer_classifier", "pcformer_classifier"),
-    *("diffeq_transformer_classifier", "macaron_transformer_lm"),
+    *("diffeq_transformer_classifier", "macaron_transformer_lm", "tmmformer_classifier"),
 ]
 every = pytest.mark.parametrize("line", EVERY)
 decoding = pytest.mark.parametrize("line", DECODING)

@@ -72,6 +72,16 @@ REFUSED = {
     "ode_transformer_wmt_en_de_rk4": ["--rk-coefficients gated"],
     "ode_transformer_lm": ["--rk-order 3 --rk-coefficients gated"],
     "ode_transformer_classifier": ["--rk-order 5", "--quant-noise-scalar 0.1"],
+    "yuriiformer": [
+        "--velocity rest",
+        "--nu 2",
+        "--encoder-layerdrop 0.1",
+        "--decoder-layers-to-keep 0,2",
+        "--no-encoder-normalize-before",
+        "--cross-self-attention",
+    ],
+    "tmmformer_lm": ["--scale-heads", "--base-layers 1", "--no-decoder-normalize-before"],
+    "tmmformer_classifier": ["--encoder-layerdrop 0.1", "--quant-noise-scalar 0.1"],
     "node_transformer": [
         "--ode-rtol 0.0",
         "--ode-atol -0.5",

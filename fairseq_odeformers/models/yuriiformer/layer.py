@@ -1,0 +1,241 @@
+"""The step of an accelerated method, fairseq's layers made of such steps, and a block of these."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from fairseq.models.transformer import TransformerConfig
+from torch import Tensor, nn
+
+from fairseq_odeformers.modules.incremental import IncrementalState
+from fairseq_odeformers.modules.transformer_layer import (
+    Block,
+    DecoderLayer,
+    EncoderLayer,
+    Output,
+    key_padding_mask,
+)
+
+from .spec import LayerSpec
+
+Moved = tuple[Tensor, Tensor]  # x and v (T, B, C)
+
+
+class LayerNormWithoutBias(nn.LayerNorm):
+    """torch's, without a bias.
+
+    torch's own still lists one that is None, which fairseq's trainer takes for a shared parameter.
+    """
+
+    def __init__(self, embed_dim: int):
+        super().__init__(embed_dim, bias=False)
+        del self.bias
+        self.bias = None
+
+
+class Step(nn.Module):
+    r"""The step of one sub-layer O, but for O itself.
+
+    .. math::
+        g = O(\mathrm{LN}(x + \mu v)), \quad v' = \mathrm{LN}_v(\beta v + \gamma g), \quad
+        x' = x + \nu v'
+
+    At the start mu = beta = 1/2, gamma = ln 2 and nu = 1. A step from rest has v = 0, so mu and
+    beta are no parameters of it; nor is gamma, which LN_v cancels: v' = LN_v(g).
+
+    Args:
+        embed_dim: width C.
+        from_rest: whether v = 0.
+        learns_nu: whether nu is learned (TMMFormer), or is 1 (YuriiFormer).
+    """
+
+    def __init__(self, embed_dim: int, from_rest: bool = False, learns_nu: bool = False):
+        super().__init__()
+        self.from_rest, self.learns_nu = from_rest, learns_nu
+        self.layer_norm = LayerNormWithoutBias(embed_dim)
+        self.velocity_layer_norm = LayerNormWithoutBias(embed_dim)
+        if not from_rest:
+            self.raw_mu = nn.Parameter(torch.zeros(1))
+            self.raw_beta = nn.Parameter(torch.zeros(1))
+            self.raw_gamma = nn.Parameter(torch.zeros(1))
+        if learns_nu:
+            self.raw_nu = nn.Parameter(torch.full((1,), math.log(math.e - 1)))
+
+    def mu(self) -> Tensor:
+        """How far ahead O looks (1), between 0 and 1."""
+        return self.raw_mu.sigmoid()
+
+    def beta(self) -> Tensor:
+        """The factor of the velocity (1), between 0 and 1."""
+        return self.raw_beta.sigmoid()
+
+    def gamma(self) -> Tensor:
+        """The factor of O (1), positive. With LN_v only beta / gamma counts."""
+        return F.softplus(self.raw_gamma)
+
+    def nu(self) -> Tensor:
+        """The size of the step (1), positive; of TMMFormer."""
+        return F.softplus(self.raw_nu)
+
+    def look(self, x: Tensor, v: Tensor | None) -> Tensor:
+        """LN(x + mu v), what O reads, from and to (T, B, C); from rest v is None."""
+        return self.layer_norm(x if v is None else torch.addcmul(x, v, self.mu()))
+
+    def move(self, x: Tensor, v: Tensor | None, g: Tensor) -> Moved:
+        """x' and v' (T, B, C), from the result g of O; from rest v is None."""
+        if v is not None:
+            g = torch.addcmul(self.gamma() * g, v, self.beta())
+        moved: Tensor = self.velocity_layer_norm(g)
+        return torch.addcmul(x, moved, self.nu()) if self.learns_nu else x + moved, moved
+
+    def scalars(self) -> dict[str, Tensor]:
+        """What is learned of the scalars and counts, each (1)."""
+        found: dict[str, Tensor] = {}
+        if not self.from_rest:
+            found = {"mu": self.mu(), "beta_over_gamma": self.beta() / self.gamma()}
+        return {**found, "nu": self.nu()} if self.learns_nu else found
+
+
+class MomentumLayer(nn.Module):
+    """Mixin that makes steps of the sub-layers of fairseq's Transformer layer.
+
+    Attention and FFN are fairseq's, with their options. The steps have the LayerNorms.
+    """
+
+    # Of fairseq's layer.
+    fc1: nn.Module
+    fc2: nn.Module
+    activation_fn: Any
+    dropout_module: nn.Module
+    activation_dropout_module: nn.Module
+
+    def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        width, learns_nu = spec.embed_dim, spec.nu == "learned"
+        del self.self_attn_layer_norm, self.final_layer_norm
+        self.self_attn_step = Step(width, spec.velocity == "zero", learns_nu)
+        if getattr(self, "encoder_attn", None) is not None:
+            del self.encoder_attn_layer_norm
+            self.encoder_attn_step = Step(width, learns_nu=learns_nu)
+        self.ffn_step = Step(width, learns_nu=learns_nu)
+
+    def ffn(self, x: Tensor) -> Tensor:
+        """fairseq's FFN, from and to (T, B, C)."""
+        x = self.activation_dropout_module(self.activation_fn(self.fc1(x)))
+        return self.dropout_module(self.fc2(x))
+
+    def residual_weights(self) -> dict[str, Tensor]:
+        """The scalars of the steps, for analysis and the log."""
+        return {
+            f"{name.removesuffix('_step')}_{scalar}": value
+            for name, step in self.named_children()
+            if isinstance(step, Step)
+            for scalar, value in step.scalars().items()
+        }
+
+
+class MomentumEncoderLayer(MomentumLayer, EncoderLayer):
+    """Layer of an encoder: self-attention, then FFN."""
+
+    def forward(
+        self, x: Tensor, velocity: Tensor | None, encoder_padding_mask: Tensor | None
+    ) -> Moved:
+        """x' and v' (T, B, C); a velocity that is None is zero."""
+        query = self.self_attn_step.look(x, velocity)
+        g, _ = self.self_attn(
+            query=query,
+            key=query,
+            value=query,
+            key_padding_mask=key_padding_mask(encoder_padding_mask),
+            need_weights=False,
+        )
+        x, v = self.self_attn_step.move(x, velocity, self.dropout_module(g))
+        return self.ffn_step.move(x, v, self.ffn(self.ffn_step.look(x, v)))
+
+
+class MomentumDecoderLayer(MomentumLayer, DecoderLayer):
+    """Layer of a decoder: self-attention, attention to the source if there is one, then FFN.
+
+    The keys and values of incremental decoding are a Transformer's. The velocity of a token starts
+    and ends in one pass, so none is kept.
+    """
+
+    def forward(
+        self,
+        x: Tensor,
+        velocity: Tensor | None,
+        encoder_out: Tensor | None = None,
+        encoder_padding_mask: Tensor | None = None,
+        incremental_state: IncrementalState = None,
+        self_attn_mask: Tensor | None = None,
+        self_attn_padding_mask: Tensor | None = None,
+        need_attn: bool = False,
+        need_head_weights: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """x' and v' (T, B, C), and the weights of the attention to the source, if they are needed.
+
+        Arguments are those of fairseq's layer, and the velocity, which is zero if it is None.
+        """
+        need_attn = need_attn or need_head_weights or (not self.training and self.need_attn)
+        attn, query = None, self.self_attn_step.look(x, velocity)
+        g, _ = self.self_attn(
+            query=query,
+            key=query,
+            value=query,
+            key_padding_mask=self_attn_padding_mask,
+            incremental_state=incremental_state,
+            need_weights=False,
+            attn_mask=self_attn_mask,
+        )
+        x, v = self.self_attn_step.move(x, velocity, self.dropout_module(g))
+        if self.encoder_attn is not None and encoder_out is not None:
+            g, attn = self.encoder_attn(
+                query=self.encoder_attn_step.look(x, v),
+                key=encoder_out,
+                value=encoder_out,
+                key_padding_mask=key_padding_mask(encoder_padding_mask),
+                incremental_state=incremental_state,
+                static_kv=True,
+                need_weights=need_attn,
+                need_head_weights=need_head_weights,
+            )
+            x, v = self.encoder_attn_step.move(x, v, self.dropout_module(g))
+        return *self.ffn_step.move(x, v, self.ffn(self.ffn_step.look(x, v))), attn
+
+
+class MomentumBlock(Block):
+    """The layers of an encoder or decoder as one block, with a velocity that passes through them.
+
+    Args:
+        layers: of one class, which return x', v' and what else a layer of the stack returns.
+        embed_dim: width C.
+    """
+
+    def __init__(self, layers: nn.ModuleList, embed_dim: int):
+        super().__init__()
+        self.depths = layers
+        self.states = nn.ModuleList(nn.Identity() for _ in layers)
+
+    def forward(
+        self, x: Tensor, *args: Any, velocity: Tensor | None = None, **kwargs: Any
+    ) -> Tensor | Output:
+        """As fairseq's layers, from and to (T, B, C); attention weights are the last layer's.
+
+        Args:
+            velocity: at the start; None is zero.
+        """
+        wanted = {name: value for name, value in kwargs.items() if name.startswith("need_")}
+        kwargs = {**kwargs, **dict.fromkeys(wanted, False)}
+        out: Sequence[Tensor | None] = ()
+        for index, (layer, state) in enumerate(zip(self.depths, self.states)):
+            if index == len(self.depths) - 1:
+                kwargs |= wanted
+            x, velocity, *out = layer(x, velocity, *args, **kwargs)
+            x = state(x)
+        return (x, out[0], None) if out else x
+
+    def state_modules(self) -> nn.ModuleList:
+        """The modules whose outputs are the states (T, B, C) after each layer."""
+        return self.states

@@ -1,0 +1,175 @@
+"""fairseq's encoder and decoder over a block of layers, and the start of the velocity."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import get_ident
+from typing import Any
+
+from fairseq.models.transformer import Embedding, TransformerConfig
+from fairseq.modules import PositionalEmbedding
+from torch import Tensor, nn
+
+from fairseq_odeformers.models.common.answers import PaddedEncoder
+from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths, join_layers
+from fairseq_odeformers.models.common.transformer import Config, Decoder, Encoder, stack_config
+from fairseq_odeformers.modules.incremental import IncrementalState
+
+from .layer import LayerNormWithoutBias, MomentumBlock, MomentumDecoderLayer, MomentumEncoderLayer
+from .spec import LayerSpec
+
+
+class VelocityEmbedding(nn.Module):
+    """The embedding of tokens and positions that a velocity starts from, made as the state's.
+
+    It has no dropout and no LayerNorm.
+
+    Args:
+        stack: an encoder or decoder of fairseq.
+        cfg: fairseq's config.
+        side: which of both it is.
+    """
+
+    def __init__(self, stack: Any, cfg: TransformerConfig, side: str):
+        super().__init__()
+        width, padding = getattr(cfg, side).embed_dim, stack.padding_idx
+        self.scale = stack.embed_scale
+        self.embed_tokens = Embedding(len(stack.dictionary), width, padding)
+        self.embed_positions = None
+        if stack.embed_positions is not None:
+            longest = cfg.max_source_positions, cfg.max_target_positions
+            self.embed_positions = PositionalEmbedding(
+                longest[side == "decoder"], width, padding, getattr(cfg, side).learned_pos
+            )
+
+    def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
+        """The velocity (T, B, C) of tokens (B, T), or of the last with an incremental state."""
+        positions = None
+        if self.embed_positions is not None:
+            positions = self.embed_positions(tokens)
+        if incremental_state is not None:
+            tokens = tokens[:, -1:]
+            positions = None if positions is None else positions[:, -1:]
+        velocity = self.scale * self.embed_tokens(tokens)
+        if positions is not None:
+            velocity = velocity + positions
+        return velocity.transpose(0, 1)
+
+
+class MomentumStack(nn.Module):
+    """Mixin of an encoder or decoder: one block of all layers, and LayerNorms without bias."""
+
+    spec_class = LayerSpec
+    side: str
+    spec: Any
+    layers: Any
+    layer_norm: Any
+
+    def __init__(self, cfg: Config, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        width = self.layers[0].embed_dim
+        self.velocity = None
+        if self.spec_class.from_options(cfg, self.side).velocity == "embedding":
+            self.velocity = VelocityEmbedding(self, stack_config(cfg), self.side)
+        join_layers(self, MomentumBlock)  # pyright: ignore[reportArgumentType]
+        if self.layer_norm is not None:
+            self.layer_norm = LayerNormWithoutBias(width)
+
+    def built(self, layer: nn.Module) -> nn.Module:
+        """The layer; the next ones will get their velocity from the layer before them."""
+        self.spec = replace(self.spec, velocity="layer")
+        return layer
+
+    @contextmanager
+    def starting(
+        self, tokens: Tensor, incremental_state: IncrementalState = None
+    ) -> Iterator[None]:
+        """Give the block the velocity of tokens (B, T) in the calls of this thread.
+
+        fairseq's loop over the layers hands them nothing but states and masks.
+        """
+        if self.velocity is None:
+            yield
+            return
+        velocity, thread = self.velocity(tokens, incremental_state), get_ident()
+
+        def give(block: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+            return (args, {**kwargs, "velocity": velocity}) if get_ident() == thread else None
+
+        hook = self.layers[0].register_forward_pre_hook(give, with_kwargs=True)
+        try:
+            yield
+        finally:
+            hook.remove()
+
+    def statistics(self, sequences: int) -> dict[str, Tensor]:
+        """The scalars of each layer, as values (B) for the log."""
+        return {
+            f"{self.side}_{name}_{number}": weight.expand(sequences)
+            for number, layer in enumerate(self.layers[0].depths, start=1)
+            for name, weight in layer.residual_weights().items()
+        }
+
+
+class MomentumEncoder(MomentumStack, EncoderOfDepths, Encoder):
+    """fairseq's Transformer encoder over such a block.
+
+    Beside the output of fairseq's encoder it returns the dictionary ``statistics``.
+    """
+
+    side = "encoder"
+    layer_class = MomentumEncoderLayer
+
+    def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
+        return self.built(super().build_encoder_layer(cfg))
+
+    def forward(self, src_tokens: Tensor, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """As fairseq's, of tokens (B, T)."""
+        with self.starting(src_tokens):
+            out = super().forward(src_tokens, *args, **kwargs)
+        return {**out, "statistics": self.statistics(len(src_tokens))}
+
+    def for_export(self) -> PaddedEncoder:
+        """The encoder that gets the mask of any padding."""
+        return PaddedMomentumEncoder(self)
+
+
+class PaddedMomentumEncoder(PaddedEncoder):
+    """The same, with the velocity that the encoder starts from."""
+
+    encoder: MomentumEncoder
+
+    def forward(self, src_tokens: Tensor, *args: Any, **kwargs: Any) -> dict[str, list[Tensor]]:
+        with self.encoder.starting(src_tokens):
+            return super().forward(src_tokens, *args, **kwargs)
+
+
+class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
+    """fairseq's Transformer decoder over such a block, of a translator or of a language model.
+
+    Beside the output of fairseq's decoder it returns the dictionary ``statistics``, with the
+    encoder's.
+    """
+
+    side = "decoder"
+    layer_class = MomentumDecoderLayer
+
+    def build_decoder_layer(
+        self, cfg: TransformerConfig, no_encoder_attn: bool = False
+    ) -> nn.Module:
+        return self.built(super().build_decoder_layer(cfg, no_encoder_attn))
+
+    def extract_features(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: IncrementalState = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """As fairseq's, of tokens (B, T)."""
+        inputs = prev_output_tokens, encoder_out, incremental_state
+        with self.starting(prev_output_tokens, incremental_state):
+            x, extra = super().extract_features(*inputs, *args, **kwargs)
+        encoder = (encoder_out or {}).get("statistics", {})
+        return x, {**extra, "statistics": {**encoder, **self.statistics(len(x))}}
