@@ -2,7 +2,8 @@
 
     python examples/scoreboard/publish.py RUNS [RUNS ...] --out examples/scoreboard/long_text
 
-The complete runs of RUNS, folders of ``odeformers compare``, are added to the files:
+The complete runs of RUNS, folders of ``odeformers compare``, and those that diverged, are added to
+the files:
 ``results.csv`` has their rows; ``curves.csv`` their validations; ``answers.npz`` a bit per scored
 run (``runs``) and test text, 1 where its answer was right (``right``, ``texts`` of them).
 """
@@ -19,12 +20,13 @@ import numpy as np
 from fairseq_odeformers.files import reading, replacing, write_csv
 from odeformers.compare.results import Curve, Row, read_rows, write_rows
 
+DIVERGED = "became NaN or infinite"  # in the state of a run
 RESULTS, CURVES, ANSWERS = "results.csv", "curves.csv", "answers.npz"
 
 
 def publish(folder: Path, out: Path) -> None:
     """Add the complete runs in a folder to the files in another one."""
-    rows = [row for row in read_rows(folder) if not row.state]
+    rows = [row for row in read_rows(folder) if not row.state or DIVERGED in row.state]
     names = {row.run for row in rows}
     validations = [each for row in rows if not row.metric for each in validate(row)]
     answers = {
@@ -58,7 +60,7 @@ def validate(row: Row) -> Iterator[dict[str, str | int | float]]:
     """The validations of a training on CPUs."""
     curve = row.learning or Curve()
     points = zip(curve.updates, curve.seconds, curve.loss, curve.metric)
-    for updates, seconds, loss, accuracy in points:
+    for updates, seconds, loss, metric in points:
         yield {
             "run": row.run,
             "architecture": row.architecture,
@@ -67,7 +69,7 @@ def validate(row: Row) -> Iterator[dict[str, str | int | float]]:
             "updates": updates,
             "cpu_seconds": f"{seconds:.0f}",
             "valid_loss": loss,
-            "valid_accuracy": accuracy,
+            f"valid_{row.validated}": metric,
         }
 
 
