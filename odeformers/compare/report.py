@@ -351,7 +351,7 @@ def compare_scores(judged: Judged) -> Section:
 
 
 def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]:
-    """What differences and their intervals over seeds rest on, and what they could show."""
+    """How intervals over seeds were computed, and which difference so many seeds find."""
     if not told.differences:
         return
     yield "Differences: positive is better."
