@@ -13,7 +13,8 @@ and evaluates a variant in its own folder, where ``run.yaml`` describes it, and 
   of its commands; ``trial.py``: what one build and a few updates tell;
 - ``launch.py``: where runs are executed; ``runs.py``: their steps;
 - ``scores.py``: what logs and outputs come to; ``results.py``: the rows;
-- ``statistics.py``: intervals and tests; ``notes.py``: what the figures cannot show;
+- ``verdict.py``: intervals over seeds, and the four words; ``statistics.py``: these and tests over
+  texts, of a table; ``notes.py``: what the figures cannot show, and the verdicts with it;
 - ``report.py``, ``figures.py``: the page and its pictures; ``scoreboard.py``: several comparisons.
 
 An error in an option, a recipe or a file is a ValueError whose one line names it.

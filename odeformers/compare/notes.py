@@ -139,7 +139,7 @@ def give_verdicts(
 
 
 def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdict) -> list[str]:
-    """What leaves the order of a model and the baseline open, whatever the seeds say.
+    """The reasons why a model's order with the baseline is open, whatever the seeds say.
 
     A value beyond the edge of a grid could only make a model better. So a model remains better at
     its own edge, and worse at the baseline's.

@@ -376,7 +376,7 @@ def score_constant(share: float, classes: int) -> dict[str, float]:
 
 
 def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]:
-    """What differences and their intervals over seeds rest on, and what they could show."""
+    """How intervals over seeds were computed, and which difference so many seeds find."""
     if not told.differences:
         return
     yield "Differences: positive is better."

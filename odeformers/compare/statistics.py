@@ -159,7 +159,7 @@ def compare_perplexities(systems: Sequence[Likelihoods]) -> OverTexts:
     the observed one is from zero, as in sacrebleu (Koehn 2004, Riezler and Maxwell 2005).
 
     Args:
-        systems: of the same blocks.
+        systems: likelihoods of the same blocks.
     """
     tokens, nll = systems[0].tokens, np.stack([each.nll for each in systems], 1)
     generator, count = np.random.default_rng(RANDOM_STATE), len(tokens)

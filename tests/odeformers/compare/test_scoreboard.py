@@ -1,6 +1,7 @@
 """Scoreboards: differences with intervals whose values are known, and the page that is kept."""
 
 import csv
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +145,20 @@ def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
     (axes,) = scoreboard.draw(read(out / "trainings.csv")).axes
     assert [point for point, _ in points(axes)] == [1.0], "of the other column"
     assert [text.get_text() for text in axes.texts] == ["n=1", "not compared"]
+
+
+def test_notes_of_earlier_versions_leave_a_column_open(tmp_path):
+    """They have no reason for a verdict."""
+    scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0)}
+    notes = json.dumps([["leaves open", ["b"], "b may improve."]])
+    runs = [
+        write_run(tmp_path, name, seed, score, tuned="lr 1", notes=notes)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    page, cells = board(write_comparison(tmp_path, *runs))
+    told = "inconclusive (better over these seeds, but see the notes)"
+    assert cells["b"].verdict == told and f"b: {told}." in page and "‡ b may improve." in page
 
 
 def points(axes):
