@@ -11,7 +11,7 @@ from helpers import COPY
 from make_checkpoints import parsed, training_config
 from script_helpers import IN_MAIN_THREAD, trainings
 
-ALIGNED = ["macaron_transformer", "pcformer", "ot_transformer"]
+ALIGNED = ["macaron_transformer", "pcformer", "ot_transformer", "yuriiformer"]
 OTHERS = ["transevolve", "node_transformer_mt"]
 FAMILIES = [*ALIGNED, *OTHERS, "transject_lm"]
 

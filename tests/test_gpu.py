@@ -12,7 +12,7 @@ pytestmark = [
 ]
 TRANSLATION = (
     *("transevolve", "transevolve_fullff_2_prenorm", "macaron_transformer"),
-    *("diffeq_transformer", "pcformer", "ot_transformer"),
+    *("diffeq_transformer", "pcformer", "ot_transformer", "yuriiformer"),
 )
 # Adaptive steps depend on the last digits, and with them what a block returns.
 FIXED_GRID = {"sizes": small("node_transformer")}, ["--ode-method", "rk4", "--ode-steps", "2"]

@@ -18,7 +18,7 @@ from fairseq_odeformers.patches.versions import xm
 UPDATES = int(os.environ.get("PRECISION_UPDATES", 4))
 # With batches of 4 and the rate of 0.01, as in other tests, trainings soon part for any rounding.
 BATCH, RATE = (10, [0.001]) if UPDATES >= 200 else (4, [0.01])
-FAMILIES = "macaron_transformer node_transformer ot_transformer transevolve transject"
+FAMILIES = "macaron_transformer node_transformer ot_transformer transevolve transject tmmformer"
 TRAINED = MODELS if UPDATES >= 200 else FAMILIES.split()
 SWITCHES = {
     "float32": {},

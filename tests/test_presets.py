@@ -60,6 +60,16 @@ PRESETS = {
         (IWSLT, "*_ffn_embed_dim=512"),
         (BERT, "activation_fn=gelu *_normalize_before=True encoder_learned_pos=True"),
     ],
+    "the code of Gai et al. 2026; docs/papers/yuriiformer.md": [
+        ("(yurii|tmm)former.*", "*_normalize_before=True"),
+        ("yuriiformer.*", "nu=fixed"),
+        ("tmmformer.*", "nu=learned"),
+        ("(yurii|tmm)former_lm_gpt2", "*_layers=12 *_embed_dim=768 *_attention_heads=12"),
+        ("(yurii|tmm)former_lm_gpt2", "*_ffn_embed_dim=3072 activation_fn=gelu dropout=0.0"),
+        ("(yurii|tmm)former_lm_gpt2", "*_learned_pos=True no_scale_embedding=True"),
+        ("(yurii|tmm)former_lm_gpt2", "share_decoder_input_output_embed=True velocity=embedding"),
+        ("(?!.*gpt2)(yurii|tmm)former.*", "velocity=zero"),
+    ],
     "the code of Li et al. 2024; docs/papers/pcformer.md": [
         ("pcformer(_wmt_en_de)?", "*_layers=6 *_embed_dim=512 *_attention_heads=8 dropout=0.1"),
         ("pcformer(_wmt_en_de)?", "*_ffn_embed_dim=2048"),

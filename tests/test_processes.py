@@ -21,6 +21,7 @@ KINDS = {
 FAMILIES = [  # parameters used once, several times, in matrices made of them, and in a solver
     *("macaron_transformer", "transevolve", "pcformer", "transject_lm", "node_transformer"),
     "ot_transformer",
+    "tmmformer",
 ]
 BERT = "bert"  # whose two losses share a forward pass
 PRETRAINING = {"_name": "bert_pretraining", "data": "documents", "sample_break_mode": "eos"}

@@ -144,14 +144,18 @@ class SelfAttention(Attention):
         return rotate(q, first), rotate(k, first), v
 
     def attention_maps(
-        self, x: Tensor, padding_mask: Tensor | None = None, causal: bool = False, **unused: object
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        causal: bool = False,
+        incremental_state: IncrementalState = None,
     ) -> Iterator[AttentionMaps]:
-        """That of a call without a state of decoding."""
+        """The map of a call without an incremental state."""
         q, k, _ = self.project(x)
         mask = visible(padding_mask, x.size(0), causal)
         yield AttentionMaps(attention_map(q, k, mask, causal and mask is None).unsqueeze(0))
 
-    def layer_parts(self, x: Tensor, *unused: Any, **others: Any) -> Iterator[LayerParts]:
+    def layer_parts(self, x: Tensor, *unused: Any) -> Iterator[LayerParts]:
         """The outputs of the heads of a text that sees all of itself (T, 1, C)."""
         yield LayerParts(F.scaled_dot_product_attention(*self.project(x))[0])
 
@@ -188,9 +192,13 @@ class SourceAttention(Attention):
         return self.attend(self.heads(self.q_proj, x), saved["key"], saved["value"], mask)
 
     def attention_maps(
-        self, x: Tensor, source: Tensor, padding_mask: Tensor | None = None, **unused: object
+        self,
+        x: Tensor,
+        source: Tensor,
+        padding_mask: Tensor | None = None,
+        incremental_state: IncrementalState = None,
     ) -> Iterator[AttentionMaps]:
-        """That of a call without a state of decoding."""
+        """The map of a call without an incremental state."""
         q, k = self.heads(self.q_proj, x), self.heads(self.k_proj, source)
         weights = attention_map(q, k, visible(padding_mask, x.size(0), causal=False))
         yield AttentionMaps(weights.unsqueeze(0), cross=True)

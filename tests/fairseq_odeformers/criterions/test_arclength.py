@@ -19,6 +19,7 @@ from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 LAYERED = [  # of each kind, with layers, depths, blocks and a history, ours and fairseq's
     *("macaron_transformer", "transevolve_randomff_1", "transevolve_fullff_2_prenorm"),
     *("transject", "transject_lm", "pcformer", "diffeq_transformer_lm", "macaron_bert"),
+    "yuriiformer",
     *("transformer_classifier_linear", "transformer_lm_orthogonal"),
     *("transformer", "transformer_lm", "roberta_prenorm"),
 ]

@@ -12,6 +12,7 @@ from fairseq.trainer import Trainer
 from helpers import PAD, Task, make_classifier, make_model, source_batch
 from make_checkpoints import parsed, training_line
 
+from fairseq_odeformers.models.baselines import modern
 from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.diffeq_transformer.branches import SelfAttention
 from fairseq_odeformers.models.node_transformer import attention as node_attention
@@ -78,7 +79,7 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
         return out
 
     monkeypatch.setattr(node_attention, "attend", attend)
-    kinds = MultiheadAttention, TransEvolveLayer, SelfAttention
+    kinds = MultiheadAttention, TransEvolveLayer, SelfAttention, modern.SelfAttention
     used = [m for m in model.modules() if isinstance(m, kinds)]
     with record_calls(used) as calls, torch.no_grad():
         model(**batch())
@@ -95,9 +96,11 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
         def after(heads):
             return torch.nn.functional.linear(merge_heads(heads), *out_proj)
     else:
-        attention = calls[0].module
-        values = split_heads(attention.v_proj(calls[0].kwargs["query"].transpose(0, 1)), 2)
-        expected = calls[0].output[0].transpose(0, 1)
+        attention, args, kwargs, output = calls[0]
+        rotary = isinstance(attention, modern.SelfAttention)
+        query, attended = (args[0], output) if rotary else (kwargs["query"], output[0])
+        values = split_heads(attention.v_proj(query.transpose(0, 1)), 2)
+        expected = attended.transpose(0, 1)
 
         def after(heads):
             return attention.out_proj(merge_heads(heads))
@@ -138,7 +141,7 @@ def test_means_are_over_queries_and_padding_is_none(arch):
         layers = getattr(model, "encoder" if kind == "encoder" else "decoder").layers
         depths = len(getattr(layers[0], "depths", [layers[0]]))
         blocks, depth = len(layers), depths
-        if arch == "pcformer":  # whose one block has layers of their own
+        if arch in ("pcformer", "yuriiformer", "tmmformer"):  # one block of layers of their own
             blocks, depth = depths, 1
         if arch == "ot_transformer":  # each of whose steps has several layers
             depth *= len(layers[0].layers)

@@ -16,8 +16,10 @@ PARTS = ("q", "k", "v", "out")  # of a self-attention
 ARCHS = {  # depths with queries and keys, and depths, of each stack; heads; entries of a head
     "transformer_classifier": [("encoder", 2, 2, 2, 4)],
     "pcformer_lm": [("decoder", 2, 2, 2, 4)],
+    "yuriiformer": [("encoder", 2, 2, 2, 4), ("decoder", 2, 2, 2, 4)],
     "ode_transformer": [("encoder", 2, 2, 2, 4), ("decoder", 2, 2, 2, 4)],
     "diffeq_transformer": [("encoder", 2, 2, 2, 4), ("decoder", 2, 2, 2, 4)],
+    "transformer_modern": [("encoder", 2, 2, 2, 4), ("decoder", 2, 2, 2, 4)],
     "node_transformer": [("encoder", 2, 2, 2, 4)],
     "transevolve_classifier": [("encoder", 2, 4, 2, 4)],
     "transevolve_values": [("encoder", 2, 4, 2, 4)],

@@ -1,5 +1,7 @@
 """States of layers, heads and experts, of every registered classifier."""
 
+import math
+import re
 from functools import cache
 
 import pytest
@@ -8,6 +10,7 @@ import torch.nn.functional as F
 from fairseq.modules import MultiheadAttention
 from helpers import CLASSIFIERS, make_classifier
 
+from fairseq_odeformers.models.baselines.modern import SelfAttention
 from fairseq_odeformers.models.common.recording import first_calls, record_calls
 from fairseq_odeformers.models.transevolve.attention import merge_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
@@ -17,7 +20,9 @@ from odeformers.analyse.text_states import residual_weights, text_states
 TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
 # A block of the N-ODE Transformer has as many states of its heads as evaluations of its field.
 WITHOUT_HEADS = [*TRANSJECT, "node_transformer"]
+WITH_SCALARS = ["yuriiformer_classifier", "tmmformer_classifier"]  # of several kinds
 STEPS = "diffeq_transformer_classifier"  # whose one attention is called in each step
+ATTENTIONS = MultiheadAttention, SelfAttention
 WITH_HEADS = [arch for arch in CLASSIFIERS if arch not in (*WITHOUT_HEADS, STEPS)]
 
 
@@ -66,13 +71,14 @@ def test_heads_joined_are_the_attention(arch):
     projections = [
         getattr(module, "out_proj", None) or module.self_attn_out_proj
         for module in model.encoder.modules()
-        if isinstance(module, (MultiheadAttention, TransEvolveLayer))
+        if isinstance(module, (*ATTENTIONS, TransEvolveLayer))
     ]
-    attentions = (m for m in model.encoder.modules() if isinstance(m, MultiheadAttention))
+    attentions = (m for m in model.encoder.modules() if isinstance(m, ATTENTIONS))
     with record_calls(attentions) as calls, record_calls(projections) as projected:
         heads = text_states(model, text()).parts
     text_states(model, text())  # which is not recorded
-    outputs = [call.output[0][:, 0] for call in first_calls(calls)] or [
+    found = [call.output for call in first_calls(calls)]
+    outputs = [(x[0] if isinstance(x, tuple) else x)[:, 0] for x in found] or [
         call.output[0] for call in projected
     ]
     assert len(heads) == len(outputs) == depth(model)
@@ -108,7 +114,7 @@ def test_weighted_experts_are_the_mixture(arch, experts):
         assert torch.allclose(mixture, call.output[0], atol=1e-6)
 
 
-@pytest.mark.parametrize("arch", CLASSIFIERS)
+@pytest.mark.parametrize("arch", [arch for arch in CLASSIFIERS if arch not in WITH_SCALARS])
 def test_residual_weights(arch):
     model = make(arch)
     weights = residual_weights(model)
@@ -116,3 +122,15 @@ def test_residual_weights(arch):
     expected = [F.tanh(p) if arch in TRANSJECT else p for p in raw]
     assert weights == [{"alpha": pytest.approx(p.item())} for p in expected]
     assert len(weights) in (0, depth(model))
+
+
+@pytest.mark.parametrize("arch", WITH_SCALARS)
+def test_scalars_of_a_velocity(arch):
+    """Those of each step; at rest there is nothing but a step's size."""
+    scalars = ["mu", "beta_over_gamma", *["nu"] * (arch == "tmmformer_classifier")]
+    first, second = residual_weights(make(arch))
+    assert {*second} == {f"{part}_{name}" for part in ("self_attn", "ffn") for name in scalars}
+    assert {*second} - {*first} == {"self_attn_mu", "self_attn_beta_over_gamma"}
+    for name, value in {**first, **second}.items():
+        expected = {"mu": 0.5, "beta_over_gamma": 0.5 / math.log(2), "nu": 1}
+        assert value == pytest.approx(expected[re.sub("^(self_attn|ffn)_", "", name)])

@@ -49,6 +49,9 @@ VARIANTS = [  # options that choose another form of a layer
     "ot_transformer --ode-field textbook --final-norm state --ode-method rk4",
     "ot_transformer_lm --no-layer-norm --final-norm none --ode-method midpoint",
     "pcformer_lm --rk-order 4 --rk-field released --rk-norm --alpha-per-layer",
+    "yuriiformer --velocity embedding",
+    "tmmformer_lm --velocity embedding --decoder-learned-pos",
+    "tmmformer_classifier --velocity embedding",
 ]
 
 
