@@ -10,44 +10,59 @@ from odeformers.arguments import add_user_dir
 from odeformers.parser import Parser
 
 PROGRAM = ".pt2"
+PROGRAMS = ("torch", "onnx")
+FORMS = ("weights", *PROGRAMS)
 
 
 def main(arguments=None) -> None:
     """The command line."""
     parser = Parser(
         prog="odeformers export",
-        description=f"Export a trained model: to a folder, as {WEIGHTS} and {CONFIG}; or a "
-        f"classifier or encoder to a {PROGRAM} file that torch runs without fairseq.",
+        description="Export a trained model: its weights without pickle; or a folder of programs "
+        "of torch or ONNX that runs without fairseq and this package.",
     )
-    parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or an exported folder")
-    parser.add_argument("out", type=Path, help=f"new folder or {PROGRAM} file")
+    parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or exported weights")
     parser.add_argument(
-        "--data", help=f"folder with the dictionaries, for {PROGRAM} (default: the training's)"
+        "out", type=Path, help=f"new folder; or {PROGRAM} file, for a classifier or an encoder"
+    )
+    parser.add_argument(
+        "--to",
+        choices=FORMS,
+        help=f"weights: {WEIGHTS} and {CONFIG} (default); torch or onnx: programs, with run.py, "
+        "which translates, generates, scores or classifies text",
+    )
+    parser.add_argument(
+        "--data", help="folder with the dictionaries, for programs (default: the training's)"
     )
     parser.add_argument(
         "--model-overrides",
         type=options,
         default={},
         metavar="DICT",
-        help=f"options to change, for {PROGRAM}, such as "
-        "\"{'ode_method': 'rk4', 'ode_steps': 8}\"",
+        help="options to change, for programs, such as \"{'ode_method': 'rk4', 'ode_steps': 8}\"",
     )
     add_user_dir(parser)
     args = parser.parse_args(arguments)
     if args.out.exists():
         raise ValueError(f"{args.out} is in the way; move it, or choose another name")
+    if not args.out.absolute().parent.is_dir():
+        raise ValueError(f"{args.out}: there is no folder {args.out.parent}")
     if args.out.suffix == PROGRAM:
+        if args.to not in (None, "torch"):
+            raise ValueError(f"--to {args.to}: {args.out} is a program of torch; name a folder")
         from fairseq_odeformers.inference.program import load_for_program, write_program
 
-        if not args.out.parent.is_dir():
-            raise ValueError(f"{args.out}: there is no folder {args.out.parent}")
         model, task, _ = load_for_program(args.checkpoint, args.data, args.model_overrides)
         write_program(model, task, args.out)
+    elif args.to in PROGRAMS:
+        from fairseq_odeformers.inference.deploy import write_deployment
+
+        write_deployment(args.checkpoint, args.out, args.to, args.data, args.model_overrides)
     else:
         if args.data is not None or args.model_overrides:
             raise ValueError(
-                f"{args.out}: a folder keeps the training's options and needs no data; leave "
-                f"--data and --model-overrides out, or give a {PROGRAM} file"
+                f"{args.out}: weights keep the training's options and need no data; leave --data "
+                "and --model-overrides out, or give --to torch or onnx"
             )
         Checkpoint.read(args.checkpoint).export(args.out)
     print(f"wrote {args.out}")

@@ -39,6 +39,13 @@ class Kept(nn.Module):
         with torch.autocast(self.weight.device.type, enabled=False):
             return self.make()
 
+    def for_export(self) -> "Kept":
+        """The module with constants in place of what it makes, so that a program need not."""
+        with torch.no_grad():
+            kept = self.make_in_full_precision()
+        self.made = lambda: kept
+        return self
+
     def train(self, mode: bool = True) -> "Kept":
         self._kept = None
         return super().train(mode)

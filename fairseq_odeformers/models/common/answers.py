@@ -18,12 +18,21 @@ longer fairseq's, and nowhere else: the adapters of this file answer for fairseq
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import torch
 import torch.nn.functional as F
 from fairseq import utils
-from fairseq.models import FairseqEncoder
+from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
-from fairseq.modules import MultiheadAttention, SinusoidalPositionalEmbedding
+from fairseq.modules import (
+    LearnedPositionalEmbedding,
+    MultiheadAttention,
+    SinusoidalPositionalEmbedding,
+)
 from torch import Tensor, nn
+
+from fairseq_odeformers.modules.incremental import IncrementalState
+
+POSITION = "position"  # entry of an incremental state: how many tokens come before the newest
 
 
 class AttentionMaps(NamedTuple):
@@ -138,21 +147,37 @@ class OfDecoder(NamedTuple):
     def layer_states(self, output: tuple[Tensor, dict[str, Any]]) -> list[Tensor]:
         return output[1]["inner_states"]
 
+    def for_export(self) -> nn.Module:
+        return PaddedDecoder(self.module)
 
-class OfPositions(NamedTuple):
+
+class OfSinusoids(NamedTuple):
     """The answers of fairseq's sinusoidal positions."""
 
     module: SinusoidalPositionalEmbedding
 
     def for_export(self) -> nn.Module:
-        return Positions(self.module)
+        """Positions with rows for all that follow the padding, which fairseq adds when needed."""
+        padding, width = self.module.padding_idx, self.module.embedding_dim
+        rows = len(self.module.weights) + padding + 1
+        return Positions(self.module.get_embedding(rows, width, padding), padding)
+
+
+class OfLearnedPositions(NamedTuple):
+    """The answers of fairseq's learned positions."""
+
+    module: LearnedPositionalEmbedding
+
+    def for_export(self) -> nn.Module:
+        return Positions(self.module.weight.detach(), self.module.padding_idx)
 
 
 ADAPTERS: dict[type[nn.Module], Callable[[Any], Any]] = {
     MultiheadAttention: OfAttention,
     TransformerEncoderBase: OfEncoder,
     TransformerDecoderBase: OfDecoder,
-    SinusoidalPositionalEmbedding: OfPositions,
+    SinusoidalPositionalEmbedding: OfSinusoids,
+    LearnedPositionalEmbedding: OfLearnedPositions,
 }
 
 
@@ -181,16 +206,87 @@ class PaddedEncoder(FairseqEncoder):
         return {"encoder_out": [x], "encoder_padding_mask": [padding_mask]}
 
 
+class PaddedDecoder(FairseqIncrementalDecoder):
+    """fairseq's Transformer decoder over any layers, for texts that padding follows, if at all.
+
+    fairseq's own code looks whether there is padding. Causal attention sees none that follows.
+    """
+
+    def __init__(self, decoder: TransformerDecoderBase):
+        super().__init__(decoder.dictionary)
+        self.decoder = decoder
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, list[Tensor]] | None = None,
+        incremental_state: IncrementalState = None,
+        **unused,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Scores (B, T, V) of tokens (B, T), or (B, 1, V) of the last with an incremental state.
+
+        Args:
+            encoder_out: in fairseq's form; None in a language model.
+            incremental_state: has :data:`POSITION`.
+        """
+        decoder, tokens, mask = self.decoder, prev_output_tokens, None
+        positions = decoder.embed_positions
+        if positions is not None:
+            positions = positions(tokens, incremental_state=incremental_state)
+        if incremental_state is not None:
+            tokens = tokens[:, -1:]
+        x = decoder.embed_scale * decoder.embed_tokens(tokens)
+        if decoder.project_in_dim is not None:
+            x = decoder.project_in_dim(x)
+        if positions is not None:
+            x = x + positions
+        if decoder.layernorm_embedding is not None:
+            x = decoder.layernorm_embedding(x)
+        x = x.transpose(0, 1)
+        if incremental_state is None:
+            mask = x.new_full((x.size(0), x.size(0)), -torch.inf).triu(1)
+        source = [(encoder_out or {}).get(f"encoder_{name}") for name in ("out", "padding_mask")]
+        source = [parts[0] if parts else None for parts in source]
+        for layer in decoder.layers:
+            x, *_ = layer(x, *source, incremental_state, self_attn_mask=mask)
+        if decoder.layer_norm is not None:
+            x = decoder.layer_norm(x)
+        x = x.transpose(0, 1)
+        if decoder.project_out_dim is not None:
+            x = decoder.project_out_dim(x)
+        return decoder.output_layer(x), {}
+
+    def get_normalized_probs(self, *args, **kwargs) -> Tensor:
+        """As the decoder, which may have an adaptive softmax."""
+        return self.decoder.get_normalized_probs(*args, **kwargs)
+
+    def max_positions(self) -> int:
+        return self.decoder.max_positions()
+
+
 class Positions(nn.Module):
-    """fairseq's sinusoidal positions, without fairseq's look at sizes as numbers."""
+    """fairseq's positions, sinusoidal or learned, without fairseq's look at sizes as numbers.
+
+    Args:
+        weights: embeddings, from that of the padding on: the first token has the next row.
+        padding: token of padding.
+    """
 
     weights: Tensor
 
-    def __init__(self, module: SinusoidalPositionalEmbedding):
+    def __init__(self, weights: Tensor, padding: int):
         super().__init__()
-        self.padding = module.padding_idx
-        self.register_buffer("weights", module.weights)
+        self.padding = padding
+        self.register_buffer("weights", weights)
 
-    def forward(self, tokens: Tensor, incremental_state=None) -> Tensor:
-        """Embeddings (B, T, C) of tokens (B, T); there is no state of a decoder."""
-        return F.embedding(utils.make_positions(tokens, self.padding), self.weights)
+    def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
+        """Embeddings (B, T, C) of tokens (B, T).
+
+        With an incremental state it is (B, 1, C) of the token at its :data:`POSITION`.
+        """
+        if incremental_state is None:
+            return F.embedding(utils.make_positions(tokens, self.padding), self.weights)
+        position = incremental_state[POSITION][POSITION]
+        assert position is not None
+        row = F.embedding(position + self.padding + 1, self.weights)
+        return row.expand(tokens.size(0), 1, -1)

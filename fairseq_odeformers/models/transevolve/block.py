@@ -223,6 +223,12 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
             weights = DirectAttention(q, k, bias, False).weights.movedim(2, 0)
             yield AttentionMaps(weights, cross=True, bias=bias)
 
+    def for_export(self) -> "TransEvolveCausalBlock":
+        """The block by the direct form, which suits generation: there is one query."""
+        for attention in filter(None, (self.self_attn, self.encoder_attn)):
+            attention.backend = "direct"
+        return self
+
     def _attend_source(
         self,
         x: Tensor,

@@ -8,6 +8,7 @@ token itself.
 from collections.abc import Callable, Iterable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_odeformers.modules.incremental import Incremental, IncrementalState
@@ -26,6 +27,7 @@ class TokenStatistics(Incremental, nn.Module):
     def __init__(self, causal: bool):
         super().__init__()
         self.causal = causal
+        self.prefix_maxima: Callable[[Tensor], Tensor] = cummax
 
     def sum(self, x: Tensor, incremental_state: IncrementalState = None) -> Tensor:
         """From (B, T, C) to (B, 1, C), or (B, T, C) if causal."""
@@ -37,8 +39,13 @@ class TokenStatistics(Incremental, nn.Module):
         """From (B, T, C) of each of E experts to (B, E, 1, C), or (B, E, T, C) if causal."""
         if not self.causal:
             return torch.stack([x.amax(1, keepdim=True) for x in experts], dim=1)
-        maxima = torch.stack([x.cummax(1).values for x in experts], dim=1)
+        maxima = torch.stack([*map(self.prefix_maxima, experts)], dim=1)
         return self._continued(maxima, torch.maximum, incremental_state)
+
+    def for_export(self) -> "TokenStatistics":
+        """The same by operations that ONNX has."""
+        self.prefix_maxima = doubled_maxima
+        return self
 
     def _continued(
         self,
@@ -53,3 +60,17 @@ class TokenStatistics(Incremental, nn.Module):
             prefixes = combine(prefixes, saved["last"])
         self.save(incremental_state, {"last": prefixes[..., -1:, :]})
         return prefixes
+
+
+def cummax(x: Tensor) -> Tensor:
+    """The maximum (B, T, C) of each prefix of x (B, T, C)."""
+    return x.cummax(1).values
+
+
+def doubled_maxima(x: Tensor, longest: int = 2**16) -> Tensor:
+    """The same for up to *longest* tokens: of the last 2 at each place, then 4, 8, and so on."""
+    length, shift = x.size(1), 1
+    while length != 1 and shift < longest:
+        earlier = F.pad(x, (0, 0, shift, 0), value=-torch.inf)[:, :length]
+        x, shift = torch.maximum(x, earlier), 2 * shift
+    return x

@@ -1,0 +1,207 @@
+"""Exported folders do what the loaders do, where neither fairseq nor this package is installed."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from make_checkpoints import PATHS
+
+from fairseq_odeformers import load_classifier, load_language_model, load_translator
+from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.inference import deploy, run
+from odeformers.export import main
+
+GRID = {"ode_method": "rk4", "ode_steps": 2}
+# One of each kind of model; all others, as slow tests, since torch takes seconds for each.
+QUICK = [("macaron_transformer", "torch"), ("transject_lm", "onnx"), ("macaron_classifier", "onnx")]
+EXPORTS = [
+    pytest.param(name, form, marks=[] if (name, form) in QUICK else pytest.mark.slow)
+    for name in PATHS
+    if name != "macaron_bert"  # it has no classes
+    for form in ("torch", "onnx")
+]
+TEXTS = ["3 1 2", "7", "", "2 5 5 19 4 0 11 3", "30 3"]
+SEARCHES = [  # with options of fairseq-generate
+    {"beam": 4, "max_len_b": 8},
+    {"beam": 1, "max_len_b": 6, "temperature": 1.7},
+    {"beam": 3, "max_len_b": 9, "lenpen": 0.2, "min_len": 4},
+    {"beam": 23, "max_len_b": 5, "lenpen": 1.6, "unkpen": 1.0},  # nearly all symbols
+]
+# What neither form needs, before a file is run as a program.
+BLOCK = """
+import runpy, sys
+for name in {blocked}:
+    sys.modules[name] = None
+sys.argv = {line}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+PACKAGES = ["fairseq", "fairseq_cli", "fairseq_odeformers", "odeformers", "omegaconf", "hydra"]
+
+
+@pytest.fixture
+def export(checkpoint, tmp_path, data, monkeypatch):
+    """Exports a checkpoint by the command; returns the paths of the checkpoint and the folder."""
+    monkeypatch.chdir(data)
+
+    def export(name, form, *words):
+        if form == "onnx":
+            pytest.importorskip("onnxscript")
+            pytest.importorskip("onnxruntime")
+        grid = ["--model-overrides", str(GRID)] if name.startswith("node") else []
+        path, out = checkpoint(name), tmp_path / "out"
+        main([str(path), str(out), "--to", form, *grid, *words])
+        return path, out
+
+    return export
+
+
+def run_outside(out, *words, text=""):
+    """The lines that ``run.py`` prints in a process without what its folder does not need."""
+    blocked = [*PACKAGES, *(["torch"] if list(out.glob("*.onnx")) else [])]
+    program = BLOCK.format(blocked=blocked, line=[str(out / "run.py"), *map(str, words)])
+    environment = {name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}
+    result = subprocess.run(
+        [sys.executable, "-c", program], input=text.encode(), capture_output=True, env=environment
+    )
+    assert not result.returncode, result.stderr.decode()
+    return result.stdout.decode().split("\n")[:-1]
+
+
+def assert_same_hypotheses(model, product, options):
+    """All hypotheses of a beam, with their scores, are fairseq's."""
+    found = product.generate(TEXTS, nbest=options["beam"], **options)
+    for text, hypotheses in zip(TEXTS, found):
+        if not text and product.about["kind"] == "translation":
+            assert hypotheses == [(0.0, "")]
+            continue
+        expected = model.generate([model.encode(text)], **options)[0]
+        assert [model.decode(each["tokens"]) for each in expected] == [t for _, t in hypotheses]
+        scores = [float(each["score"]) for each in expected]
+        assert scores == pytest.approx([score for score, _ in hypotheses], abs=1e-4)
+
+
+@pytest.mark.parametrize("name, form", EXPORTS)
+def test_does_what_the_loader_does(name, form, export):
+    path, out = export(name, form)
+    product = run.load(out)
+    kind, options = product.about["kind"], GRID if name.startswith("node") else {}
+    lines = "".join(f"{text}\n" for text in TEXTS)
+    if kind == "translation":
+        translator = load_translator(path, **options)
+        for search in SEARCHES:
+            assert_same_hypotheses(translator, product, search)
+        printed = run_outside(out, "--beam", 2, "--max-len-b", 7, text=lines)
+        assert printed == translator.translate(TEXTS, beam=2, max_len_b=7)
+    elif kind == "language model":
+        model = load_language_model(path, **options)
+        for search in SEARCHES:
+            assert_same_hypotheses(model, product, {**search, "max_len_b": 12})
+        printed = run_outside(out, "--score", "--block", 0, text=lines)
+        expected = [float(result["positional_scores"].sum()) for result in model.score(TEXTS[:2])]
+        ends = [end_of(model, text) for text in TEXTS[:2]]  # which fairseq's score() leaves out
+        assert [float(line) for line in printed[:2]] == pytest.approx(
+            [sum(pair) for pair in zip(expected, ends)], abs=1e-3
+        )
+    else:
+        classifier = load_classifier(path, **options)
+        texts = TEXTS if classifier.towers == 1 else [*zip(TEXTS, TEXTS[1:] + TEXTS[:1])]
+        expected = classifier.classify(texts)
+        for (label, shares), result in zip(product.classify(texts), expected):
+            assert label == result.label
+            assert shares == pytest.approx(result.probabilities, abs=1e-4)
+        rows = [text if isinstance(text, str) else "\t".join(text) for text in texts]
+        printed = run_outside(out, text="".join(f"{row}\n" for row in rows))
+        assert [line.split("\t")[0] for line in printed] == [each.label for each in expected]
+
+
+@torch.no_grad()
+def end_of(model, text):
+    """The log-probability of the end of sentence after a text."""
+    tokens = torch.cat([model.encode(text)[-1:], model.encode(text)[:-1]]).unsqueeze(0)
+    (lm,) = model.models
+    return float(lm.get_normalized_probs(lm(tokens), log_probs=True)[0, -1, model.tgt_dict.eos()])
+
+
+def test_raw_text_to_raw_text(export, prepared):
+    """Tokenised as the data were, in lower case, and detokenised; the same files each time."""
+    path, out = export("macaron_transformer", "torch", "--data", str(prepared))
+    texts = ["3, 1!", "", "7 2 5 Dr.", "\u200b", "12-3 'x'"]
+    expected = load_translator(path, prepared).translate(texts, beam=3, max_len_b=6)
+    expected[3] = ""  # a blank text, of which fairseq translates the end of sentence
+    lines = "".join(f"{text}\r\n" for text in texts)
+    assert run_outside(out, "--beam", 3, "--max-len-b", 6, text=lines) == expected
+    files = {file.name: file.read_bytes() for file in out.iterdir()}
+    programs = {"encoder.pt2", "begin.pt2", "step.pt2"}
+    assert files.keys() == programs | {"run.py", "detokenize.py", "model.json", "README.md"}
+    out.rename(out.with_name("first"))
+    export("macaron_transformer", "torch", "--data", str(prepared))
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == files
+    sampled = run_outside(out, *"--sampling --topk 3 --seed 1 --nbest 2".split(), text="1 2\n")
+    again = run.load(out).generate(["1 2"], sampling=True, topk=3, seed=1, nbest=2)
+    assert sampled == [text for _, text in again[0]]
+
+
+@pytest.mark.parametrize(
+    "name, words, message",
+    [
+        ("node_transformer_mt", "--to torch", "adaptive steps depend on the data.*'ode_steps': 8"),
+        ("macaron_bert", "--to torch", "takes models for translation, language model"),
+        ("macaron_transformer", "--to torch --data nowhere", "nowhere: no such folder"),
+        ("macaron_transformer", "--to weights --data words", "leave --data and"),
+    ],
+)
+def test_refusals_leave_nothing(name, words, message, checkpoint, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(data)
+    path = checkpoint(name)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises((ValueError, OSError), match=message):
+        main([str(path), str(tmp_path / "out"), *words.split()])
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_folder_that_computes_something_else_is_not_left(checkpoint, data, tmp_path, monkeypatch):
+    """Here the model has changed since its program was made."""
+    monkeypatch.chdir(data)
+    path, write = checkpoint("transject_lm"), deploy.write_programs
+
+    def write_others(functions, *others):
+        for function in functions.values():
+            weight = next(iter(function.module.model.decoder.layers.parameters()))
+            torch.nn.init.normal_(weight)
+        return write(functions, *others)
+
+    monkeypatch.setattr(deploy, "write_programs", write_others)
+    with pytest.raises(ValueError, match="differ from the model by .*nothing was written"):
+        main([str(path), str(tmp_path / "out"), "--to", "torch"])
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ValueError, match="in the way"):
+        main([str(path), str(tmp_path), "--to", "torch"])
+
+
+def test_perplexity_is_fairseqs(export, training_data):
+    """Of a text in blocks, as fairseq-eval-lm cuts it."""
+    path, out = export("macaron_transformer_lm", "torch")
+    model, task, _ = Checkpoint.read(str(path)).build()
+    task.load_dataset("valid")
+    data = task.dataset("valid")
+    scores, lines, words = [], [], []
+    for sample in (data.collater([data[index]]) for index in range(len(data))):
+        probs = model.eval().get_normalized_probs(model(**sample["net_input"]), log_probs=True)
+        target = sample["target"]
+        scores += probs.gather(-1, target.unsqueeze(-1)).flatten().tolist()
+        words += target.flatten().tolist()
+    for word in words:
+        if word == task.dictionary.eos():
+            lines.append("\n")
+        else:
+            lines.append(f"{task.dictionary[word]} ")
+    *each, last = run_outside(out, "--score", text="".join(lines))
+    assert json.loads(Path(out, "model.json").read_text())["block"] == 16
+    expected = math.exp(-sum(scores) / len(scores))
+    assert float(last.split()[1]) == pytest.approx(expected, rel=1e-4)
+    assert len(each) == words.count(task.dictionary.eos())
