@@ -39,6 +39,8 @@ COMMANDS = {
 EXTRAS = {
     "PIL": ("pillow", "corpora"),
     "matplotlib": ("matplotlib", "plots"),
+    "onnxruntime": ("onnxruntime", "onnx"),
+    "onnxscript": ("onnxscript", "onnx"),
     "rich": ("rich", "compare"),
     "sacremoses": ("sacremoses", "corpora"),
     "safetensors": ("safetensors", "export"),

@@ -89,8 +89,8 @@ REFUSED = {
         "absent/made.pt2": "absent/made.pt2",
         "words": "words is in the way",
         "old.pt2 --data words": "old.pt2 is in the way",
-        "made --data words": "made: folder --data .pt2",
-        "made --model-overrides {'ode_steps':3}": "made: folder --model-overrides .pt2",
+        "made --data words": "made: weights --data --to torch",
+        "made --model-overrides {'ode_steps':3}": "made: weights --model-overrides --to torch",
     },
     "average --output made": {
         "--checkpoint-dir . --last 10": "--last 10 3 checkpoints",
