@@ -57,7 +57,11 @@ PRESETS = {
     "the code of Lu et al. 2019; docs/papers/macaron.md": [
         (MACARON, "attention_dropout=0.1 activation_dropout=0.1"),
         (f"{MACARON}|macaron_classifier", "*_normalize_before=True"),
-        (IWSLT, "*_ffn_embed_dim=512"),
+        ("(?!pc).*iwslt.*(?<!en_v2)", "*_ffn_embed_dim=512"),
+        ("transformer_iwslt_de_en_v2", "*_ffn_embed_dim=1024"),
+        ("transformer_wmt_en_de_v2", "*_ffn_embed_dim=2048 *_attention_heads=8 *_embed_dim=512"),
+        ("transformer_.*_en_(de_)?v2", "*_layers=6 *_normalize_before=True"),
+        ("transformer_.*_en_(de_)?v2", "attention_dropout=0.1 activation_dropout=0.1 dropout=0.1"),
         (BERT, "activation_fn=gelu *_normalize_before=True encoder_learned_pos=True"),
     ],
     "the code of Gai et al. 2026; docs/papers/yuriiformer.md": [

@@ -38,6 +38,20 @@ class PreNormTransformerModel(PreNormTransformer):
     family = Family("Transformer", color="black")
 
 
+# The Transformers in the Macaron Net's code that differ from it in the splitting only: pre-norm,
+# with its dropout. The twin of its big model is fairseq's transformer_wmt_en_de_big_t2t.
+MACARON_TWIN = {"attention_dropout": 0.1, "activation_dropout": 0.1}
+register_preset(
+    "transformer_prenorm",
+    "transformer_iwslt_de_en_v2",
+    **MACARON_TWIN,
+    encoder_ffn_embed_dim=1024,
+    encoder_attention_heads=4,
+    decoder_attention_heads=4,
+)
+register_preset("transformer_prenorm", "transformer_wmt_en_de_v2", **MACARON_TWIN)
+
+
 # --- classifiers -----------------------------------------------------------
 
 

@@ -31,6 +31,20 @@ def test_as_large_as_the_transformer(twin, symbols, width, parameters):
     assert count(f"macaron_{twin} {TIED}", symbols) == transformer + 12 * 3 * width == parameters
 
 
+@pytest.mark.parametrize(
+    "twin, parameters",
+    [
+        ("transformer_iwslt_de_en_v2", 31_545_344),
+        ("transformer_wmt_en_de_v2", 44_140_544),
+        ("transformer_wmt_en_de_big_t2t", 176_361_472),
+    ],
+)
+def test_twins_of_the_macaron_net(twin, parameters):
+    """Without the embeddings, which are tied."""
+    width = 1024 if "big" in twin else 512
+    assert count(f"{twin} {TIED}", 32_000) - 32_000 * width == parameters
+
+
 @pytest.mark.parametrize("width, inner", [(512, 1368), (256, 688)])
 def test_a_layer_of_today_is_as_large_as_a_transformer_s(width, inner):
     """Three matrices in place of two of 4 d, no biases (9 d a layer), and d for each LayerNorm."""
