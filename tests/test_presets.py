@@ -23,10 +23,11 @@ OURS = sorted(
 MACARON = "macaron_transformer(?!_lm).*|transformer_.*_macaron.*"
 BASE, BIG = "macaron_transformer|(?!ode|pc).*wmt_en_de(_macaron_v2)?", "(?!ode|pc).*_big.*"
 IWSLT, BERT = "(?!pc).*iwslt.*", "macaron_bert.*"
-CLASSIFIERS = "transformer_classifier(?!_modern).*"
+CLASSIFIERS = "transformer_classifier(?!_modern|_lra).*"
 LANGUAGE_MODELS, MODERN = "transformer_lm_(?!modern).*", "transformer(_classifier|_lm)?_modern"
 TRANSLATION, SMALL = "transevolve(?!_classifier).*", "transevolve_classifier.*"
 TRANSJECT, LRA = "transject.*", "transject_lra.*"
+SKYFORMER = "transformer_classifier_lra"
 PARITY = "node_transformer|vanilla_transformer"
 ODE, ODE_BASE = "ode_transformer.*", "ode_transformer(_wmt_en_de(_dense)?(_rk4)?)?"
 ODE_BIG = "ode_transformer_wmt_en_de(_dense)?_big.*"
@@ -153,6 +154,12 @@ PRESETS = {
     ],
     "Touvron et al. 2023, section 2.2, and Llama's code; docs/correctness.md": [
         (MODERN, "*_ffn_embed_dim=None attention_dropout=0.0 activation_dropout=0.0"),
+    ],
+    "the code of Chen et al. 2021 (Skyformer)": [
+        (SKYFORMER, "*_layers=2 *_embed_dim=64 *_ffn_embed_dim=128 *_attention_heads=2"),
+        (SKYFORMER, "*_normalize_before=True *_learned_pos=True activation_fn=gelu"),
+        (SKYFORMER, "dropout=0.1 attention_dropout=0.1 activation_dropout=0.1 pooling=mean"),
+        (SKYFORMER, "pooled_layer_norm=False classifier_hidden_layers=1"),
     ],
     "Baier-Reinio and De Sterck 2020, section 3": [
         (PARITY, "*_ffn_embed_dim=8 dropout=0.0 *_normalize_before=False"),

@@ -37,8 +37,9 @@ class ClassificationHead(nn.Module):
         embed_dim: width C of the pooled states.
         num_classes: number K of classes.
         layer_norm: whether to normalise the pooled states.
-        hidden_layers: number of layers of width C with ReLU before the last, linear one.
+        hidden_layers: number of layers with ReLU before the last, linear one.
         towers: 1 or 2, the number of texts.
+        hidden_dim: width of the hidden layers; None for C.
     """
 
     def __init__(
@@ -48,14 +49,15 @@ class ClassificationHead(nn.Module):
         layer_norm: bool = True,
         hidden_layers: int = 0,
         towers: int = 1,
+        hidden_dim: int | None = None,
     ):
         super().__init__()
         self.layer_norm = LayerNorm(embed_dim) if layer_norm else nn.Identity()
         layers: list[nn.Module] = []
         width = embed_dim if towers == 1 else 4 * embed_dim
         for _ in range(hidden_layers):
-            layers += [nn.Linear(width, embed_dim), nn.ReLU()]
-            width = embed_dim
+            layers += [nn.Linear(width, hidden_dim or embed_dim), nn.ReLU()]
+            width = hidden_dim or embed_dim
         self.hidden = nn.Sequential(*layers)
         self.out_proj = nn.Linear(width, num_classes)
 

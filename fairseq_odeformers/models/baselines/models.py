@@ -67,6 +67,27 @@ register_preset(
 )
 
 
+# The Transformer of the Long Range Arena in Skyformer's code (Chen et al. 2021), which TransJect's
+# Table 2 takes over.
+register_preset(
+    "transformer_classifier",
+    "transformer_classifier_lra",
+    encoder_layers=2,
+    encoder_embed_dim=64,
+    encoder_ffn_embed_dim=128,
+    encoder_attention_heads=2,
+    encoder_normalize_before=True,
+    encoder_learned_pos=True,
+    activation_fn="gelu",
+    dropout=0.1,
+    attention_dropout=0.1,
+    activation_dropout=0.1,
+    pooled_layer_norm=False,
+    classifier_hidden_layers=1,
+    classifier_hidden_dim=128,
+)
+
+
 class ClassifierWithoutLayerNorm(TransformerClassifier):
     """A classifier over layers without LayerNorm."""
 

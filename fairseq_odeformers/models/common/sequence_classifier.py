@@ -34,6 +34,12 @@ class SequenceClassifierConfig(FairseqDataclass):
     classifier_hidden_layers: int = option(
         0, "number of ReLU layers before the last layer", at_least=0, at_most=1000
     )
+    classifier_hidden_dim: Optional[int] = option(
+        None,
+        "width of the ReLU layers before the last layer (default: the encoder's)",
+        at_least=1,
+        at_most=65_536,
+    )
     max_positions: Optional[int] = option(None, "longest input (default: the task's)")
 
 
@@ -149,6 +155,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
             self.args.pooled_layer_norm,
             self.args.classifier_hidden_layers,
             self.towers,
+            self.args.classifier_hidden_dim,
         )
 
     def get_normalized_probs(

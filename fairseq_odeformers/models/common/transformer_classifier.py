@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from fairseq.tasks import FairseqTask
+from fairseq.utils import get_available_activation_fns
 from omegaconf import II, DictConfig
 
 from fairseq_odeformers.options import option
@@ -19,6 +20,9 @@ class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
     encoder_embed_dim: int = option(256, "width d")
     encoder_ffn_embed_dim: int = option(1024, "inner width")
     embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
+    activation_fn: str = option(
+        "relu", "activation function of FFNs", choices=tuple(get_available_activation_fns())
+    )
 
 
 class TransformerClassifier(SequenceClassifier):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import Task, count_parameters, make_any
+from helpers import Task, count_parameters, make_any, make_model
 
 TIED, PRE_NORM = "--share-all-embeddings", "--encoder-normalize-before --decoder-normalize-before"
 
@@ -29,6 +29,25 @@ def test_as_large_as_the_transformer(twin, symbols, width, parameters):
     """Two FFNs for one of twice the inner width: 3 d more a layer, a LayerNorm and d biases."""
     transformer = count(f"{twin} {TIED} {PRE_NORM}", symbols)
     assert count(f"macaron_{twin} {TIED}", symbols) == transformer + 12 * 3 * width == parameters
+
+
+@pytest.mark.parametrize(
+    "task, classes, positions, symbols, parameters",
+    [
+        ("listops", 10, 2048, 32, 209_802),
+        ("pathfinder", 2, 1024, 512, 173_954),
+        ("retrieval", 2, 4096, 512, 395_138),
+        ("text", 2, 4096, 512, 370_562),
+        ("image", 10, 1024, 256, 158_602),
+    ],
+)
+def test_parameters_of_skyformer_s_transformer(task, classes, positions, symbols, parameters):
+    """Of its code, whose embeddings have no rows for other symbols and the position of padding."""
+    model = make_model("transformer_classifier_lra", sizes=[], task=Task(symbols))
+    model.towers = 2 if task == "retrieval" else 1
+    model.register_classification_head("head", num_classes=classes)
+    extra = model.max_positions() + 2 - positions
+    assert count_parameters(model) - 64 * extra == parameters
 
 
 @pytest.mark.parametrize(
