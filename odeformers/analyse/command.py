@@ -15,7 +15,7 @@ from odeformers.arguments import add_user_dir, positive_int
 from odeformers.compare.results import RESULTS, read_comparison
 from odeformers.parser import Parser
 
-from . import attention, sentence, spectra, states
+from . import attention, depth, sentence, spectra, states
 from .maps import NoMaps
 from .result import PAGE, Tables, check_free, file_name, write
 
@@ -29,7 +29,9 @@ def main(arguments: Sequence[str]) -> None:
     check_free(args.out, command)
     args.checkpoints = order_runs(leave_out_rejected(args.checkpoints))
     args.device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
-    analysis = {"states": states, "spectra": spectra, "attention": attention}[args.what]
+    analysis = {"states": states, "spectra": spectra, "attention": attention, "depth": depth}[
+        args.what
+    ]
     if args.what == "attention" and args.text:
         analysis = sentence
     tables: Tables = defaultdict(list)
@@ -54,7 +56,11 @@ def main(arguments: Sequence[str]) -> None:
 def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
     parser = Parser(prog="odeformers analyse", description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    analyses = ("states", states, "test"), ("attention", attention, "valid")
+    analyses = (
+        ("states", states, "test"),
+        ("attention", attention, "valid"),
+        ("depth", depth, "valid"),
+    )
     for name, module, split in (*analyses, ("spectra", spectra, None)):
         command = commands.add_parser(
             name, help=module.__doc__, description=module.__doc__, allow_abbrev=False
@@ -108,6 +114,13 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         type=positive_int,
         help="draw this head, from 1 (default: mean over heads); needs --text",
+    )
+    commands.choices["depth"].add_argument(
+        "--steps",
+        metavar="N",
+        nargs="+",
+        type=positive_int,
+        help="numbers of steps, beside that of the training (default: 1/4 to 8 times as many)",
     )
     args = parser.parse_args(arguments)
     args.text = read_text(getattr(args, "text", None))

@@ -1,6 +1,6 @@
 """The registered models: DiffEqFormer (Tong et al. 2025) for translation, classes and language."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -9,6 +9,7 @@ from fairseq.models import register_model
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
+from fairseq_odeformers.models.common.dial import Dial
 from fairseq_odeformers.models.common.language_model import DecoderOnlyConfig, DecoderOnlyModel
 from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.sequence_classifier import (
@@ -16,6 +17,7 @@ from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifierConfig,
 )
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
+from fairseq_odeformers.modules.tableaus import EULER
 from fairseq_odeformers.options import option
 
 from .stacks import DiffEqCausalDecoder, DiffEqDecoder, DiffEqEncoder
@@ -72,6 +74,25 @@ class StepSizes(BaseModel):
         if "layers" in values:
             values["steps"] = values.pop("layers")
         return values
+
+    @classmethod
+    def depth_dials(cls, cfg) -> Sequence[Dial]:
+        """The number of steps, of both sides.
+
+        Raises:
+            ValueError: the sides have different numbers, or the weights between the times of the
+                training are untrained, since their features turn more often than steps see.
+        """
+        trained = {cfg[name] for name in ("encoder_steps", "decoder_steps") if name in cfg}
+        steps = cfg.eval_steps or max(trained)
+        if not cfg.eval_steps and len(trained) > 1:
+            raise ValueError("--eval-steps would give encoder and decoder the same number of steps")
+        if cfg.time_frequencies > steps:
+            raise ValueError(
+                f"--time-frequencies {cfg.time_frequencies}: the features turn too fast for the "
+                f"{steps} steps of the training, so the weights at other times are untrained"
+            )
+        return [Dial({"eval_steps": steps}, EULER.order)]
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """The N-ODE Transformer as models of fairseq: classifier, translator, LM, and their options."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
@@ -8,6 +8,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 from omegaconf import II
 
+from fairseq_odeformers.models.common.dial import Dial
 from fairseq_odeformers.models.common.language_model import DecoderOnlyConfig, DecoderOnlyModel
 from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.parity_model import ParityModel, ParityModelConfig
@@ -96,6 +97,19 @@ class CheckedOptions(BaseModel):
         super().check_config(cfg)
         for message in cls.conflicts(cfg):
             raise ValueError(message)
+
+    @classmethod
+    def depth_dials(cls, cfg) -> Sequence[Dial]:
+        """The steps, or the tolerances, of the encoder, and the steps of the decoder."""
+        dials = []
+        for side in ("", "decoder_"):
+            method = cfg[f"{side}ode_method"] if f"{side}ode_method" in cfg else None
+            if method in FIXED_GRID:
+                steps = f"{side}ode_steps"
+                dials.append(Dial({steps: cfg[steps]}, FIXED_GRID[method].order))
+            elif method in ADAPTIVE:
+                dials.append(Dial({name: cfg[name] for name in ("ode_rtol", "ode_atol")}))
+        return dials
 
     @classmethod
     def conflicts(cls, cfg: FieldConfig) -> Iterator[str]:

@@ -1,10 +1,12 @@
 """The registered models: OT-Transformer (Kan et al. 2025) on fairseq's Transformer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import register_model
 
+from fairseq_odeformers.models.common.dial import Dial
 from fairseq_odeformers.models.common.language_model import LanguageModel, LanguageModelConfig
 from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.prenorm_transformer import (
@@ -60,6 +62,11 @@ class FlowModel(BaseModel):
         "encoder_layers_to_keep": ONE_FIELD,
         "decoder_layers_to_keep": ONE_FIELD,
     }
+
+    @classmethod
+    def depth_dials(cls, cfg) -> Sequence[Dial]:
+        """The number of steps, of both sides."""
+        return [Dial({"ode_steps": cfg.ode_steps}, FIXED_GRID[cfg.ode_method].order)]
 
 
 @dataclass

@@ -1,0 +1,240 @@
+"""Score against the number of steps or the tolerance; does a trained model still follow an ODE?"""
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.models.common.dial import Dial
+from fairseq_odeformers.registry import Kind
+from odeformers.plots import columns, group_by, legend, panels, styles
+from odeformers.predict import batches, naming_split, probabilities
+
+from .maps import NoMaps
+from .result import Row, Tables, markdown
+
+BATCH_SIZE = 16  # texts that are scored together
+COMPARED = 2  # texts whose states are compared with a fine solution
+STEPS = (1 / 4, 1 / 2, 1, 2, 4, 8)  # times the steps of the training
+TOLERANCES = (100, 10, 1, 1 / 10, 1 / 100)  # times the tolerances of the training
+FINE = 4  # times the most steps
+FINE_TOLERANCE = 1 / 10  # times the smallest tolerance
+ROUNDING = 1e-6  # relative error of states that fairseq's softmax in single precision allows
+RISE = 0.01  # relative rise of the loss that a model may show and still follow an ODE
+NEAR = 0.5  # how near the order is to the method's
+Build = Callable[[float], Any]  # a model of a value of the dial
+
+
+def analyse(path: str, args: argparse.Namespace) -> Tables:
+    """The tables of a checkpoint.
+
+    Raises:
+        NoMaps: the model takes no other depth.
+    """
+    checkpoint = Checkpoint.read(path)
+    trained, task, cfg = checkpoint.build(args.data)
+    ask = getattr(type(trained), "depth_dials", None)
+    if ask is None:
+        raise NoMaps(f"{path}: {type(trained).__name__} has a layer for each depth")
+    try:
+        dials = ask(cfg.model)
+    except ValueError as error:
+        raise NoMaps(f"{path}: {error}") from error
+    if checkpoint.regression:
+        raise NoMaps(f"{path}: it predicts numbers, and classes are scored here")
+    rows, verdicts = [], []
+    for dial in dials:
+
+        def build(value: float, dial: Dial = dial) -> Any:
+            model, *_ = checkpoint.build(args.data, task=task, **dial.at(value))
+            return model.double().to(args.device).eval()
+
+        found = measure(dial, build, values_of(dial, args.steps), task, args.split, checkpoint.kind)
+        rows += found
+        verdicts.append({"dial": dial.name, **judge(dial, found)})
+    return {"depth": rows, "verdicts": verdicts}
+
+
+def values_of(dial: Dial, steps: Sequence[int] | None) -> list[float]:
+    """The values to measure, from coarse to fine; the value of the training is among them.
+
+    Args:
+        steps: numbers of steps to measure instead of multiples of the training's.
+    """
+    if dial.order is None:
+        return sorted({dial.value * factor for factor in TOLERANCES}, reverse=True)
+    wanted = steps or [max(1, round(dial.value * factor)) for factor in STEPS]
+    return sorted({*wanted, int(dial.value)})
+
+
+@torch.no_grad()
+def measure(
+    dial: Dial, build: Build, values: Sequence[float], task, split: str, kind: Kind | None
+) -> list[Row]:
+    """A row for each value: loss, score, the error of the states, and how fast it falls.
+
+    The models compute in double precision, so that the solver makes the error and not rounding.
+    ``order`` is the order at which the error falls from the row before.
+    """
+    rows: list[Row] = []
+    fine = FINE * values[-1] if dial.order else FINE_TOLERANCE * values[-1]
+    with naming_split(task, split):
+        sample = next(iter(batches(task, split, [build(dial.value)], COMPARED)), None)
+    if sample is None:
+        raise ValueError(f"{split} of {task.cfg.data} has no text that fits the model")
+    solution = states(build(fine), sample)
+    for value in values:
+        model = build(value)
+        found = score(model, task, split, kind)
+        row = {"dial": dial.name, "value": value, "trained": value == dial.value, **found}
+        error = (states(model, sample) - solution).norm() / solution.norm()
+        rows.append({**row, "error": error.item(), "order": None})
+    for before, row in pairwise(rows):
+        if min(before["error"], row["error"]) > ROUNDING:
+            ratio = math.log(row["value"] / before["value"])
+            row["order"] = abs(math.log(before["error"] / row["error"]) / ratio)
+            row["order"] *= 1 if before["error"] > row["error"] else -1
+    return rows
+
+
+def states(model: Any, sample: dict) -> Tensor:
+    """The last states (N, C) of the N tokens of a batch that are not padding."""
+    inputs = sample["net_input"]
+    if hasattr(model, "classification_heads"):
+        x, tokens = model(**inputs)[0], inputs["src_tokens"]
+    else:
+        encoder = getattr(model, "encoder", None)
+        source = encoder and encoder(inputs["src_tokens"], inputs["src_lengths"])
+        tokens = inputs["prev_output_tokens" if encoder else "src_tokens"]
+        x, _ = model.decoder.extract_features(tokens, source)
+    stack = getattr(model, "decoder", None) or model.encoder
+    return x[tokens != stack.dictionary.pad()]
+
+
+def score(model: Any, task, split: str, kind: Kind | None) -> Row:
+    """The loss in nats, of a class or a token, and the accuracy or the perplexity."""
+    if kind is Kind.CLASSIFICATION:
+        _, targets, probs = probabilities(task, [model], split, BATCH_SIZE)
+        if targets is None:
+            raise ValueError(f"{split} of {task.cfg.data} has no classes; give another --split")
+        loss = -probs.gather(1, targets.unsqueeze(1)).log().mean().item()
+        accuracy = (probs.argmax(1) == targets).double().mean().item()
+        return {"loss": loss, "perplexity": None, "accuracy": accuracy}
+    total, count, pad = 0.0, 0, task.target_dictionary.pad()
+    for sample in batches(task, split, [model], BATCH_SIZE):
+        out = model(**sample["net_input"])
+        target = model.get_targets(sample, out)
+        lprobs = model.get_normalized_probs(out, log_probs=True, sample=sample)
+        found = -lprobs.gather(-1, target.unsqueeze(-1)).squeeze(-1)[target != pad]
+        total, count = total + found.double().sum().item(), count + found.numel()
+    loss = total / max(1, count)
+    return {"loss": loss, "perplexity": math.exp(min(loss, 700)), "accuracy": None}
+
+
+def judge(dial: Dial, rows: Sequence[Row]) -> Row:
+    """Whether a model follows an ODE, by the rows of a dial from coarse to fine.
+
+    It does if no finer solution has a loss more than 1% above the training's, and, of a method on a
+    fixed grid, the error of its states falls with about the order of the method from the steps of
+    the training on. A model that was trained too coarsely has made the steps part of itself (Ott et
+    al. 2021).
+    """
+    place = next(number for number, row in enumerate(rows) if row["trained"])
+    finer, loss = rows[place + 1 :], rows[place]["loss"]
+    worst = max((row["loss"] for row in finer), default=loss)
+    order = finer[0]["order"] if finer else None
+    found: Row = {"rise": worst / loss - 1, "order": order, "method": dial.order, "follows": None}
+    if finer:
+        falls = dial.order is None or order is None or abs(order - dial.order) <= NEAR
+        found["follows"] = found["rise"] <= RISE and falls
+    return found
+
+
+def sentence(row: Row) -> str:
+    """A verdict in words."""
+    name, rise = f"**{row['model']}**, `{row['dial']}`", f"{100 * row['rise']:+.2f}%"
+    if row["follows"] is None:
+        return f"{name}: no finer solution was measured, so it is open whether it follows an ODE."
+    order = ""
+    if row["method"] is not None:
+        shown = "below rounding" if row["order"] is None else f"order {row['order']:.2f}"
+        order = f", and the error of its states falls with {shown} (the method's: {row['method']})"
+    facts = f"finer solutions change the loss by {rise} at worst{order}"
+    if row["follows"]:
+        return f"{name}: {facts}. The trained model still follows an ODE."
+    if row["rise"] > RISE:
+        return (
+            f"{name}: {facts}. The trained model no longer follows an ODE: its steps have become "
+            "part of it (Ott et al. 2021)."
+        )
+    return (
+        f"{name}: {facts}. Its score does not need the steps of the training, but these are too "
+        "coarse for the order of the method: it is open whether it follows an ODE."
+    )
+
+
+def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
+    """The page in Markdown, and the figures; prints the sentences of the page."""
+    sentences = "\n".join(f"- {sentence(row)}" for row in tables["verdicts"])
+    print(f"\n{sentences}")
+    text = f"# Depth as a dial\n\n{sentences}\n\n{markdown(tables['depth'])}"
+    return text, [depth, convergence]
+
+
+def depth(tables: Tables) -> Figure:
+    """Perplexity or accuracy against the number of steps or the tolerance.
+
+    A star is at the depth of the training. Tolerances fall from left to right.
+    """
+    measures = ("perplexity", "accuracy")
+    rows = [
+        {**row, "measure": name, "score": row[name]}
+        for row in tables["depth"]
+        for name in measures
+        if row[name] is not None
+    ]
+    return curves(rows, "score")
+
+
+def convergence(tables: Tables) -> Figure:
+    """The distance of the last states from a finer solution, relative to its length."""
+    rows = [{**row, "measure": "error"} for row in tables["depth"]]
+    figure = curves(rows, "error")
+    for axes in figure.axes:
+        axes.set_yscale("log")
+    return figure
+
+
+def curves(rows: list[Row], y: str) -> Figure:
+    """A panel for each option and measure, with a curve of each model."""
+    places = [{**row, "panel": (row["dial"], row["measure"])} for row in rows]
+    grouped = dict(group_by(places, "panel"))
+    looks = styles(dict.fromkeys(row["model"] for row in rows))
+    figure, grid = panels(len(grouped), 3, 3.5, 3)
+    drawn = {}
+    for axes, ((option, measure), of_panel) in zip(grid, grouped.items()):
+        for model, of_model in group_by(of_panel):
+            (drawn[model],) = axes.plot(*columns(of_model, "value", y), label=model, **looks[model])
+            star = {
+                "marker": "*",
+                "markersize": 15,
+                "linestyle": "",
+                "color": looks[model]["color"],
+            }
+            axes.plot(*columns([row for row in of_model if row["trained"]], "value", y), **star)
+        axes.set_xscale("log")
+        axes.set(xlabel=option, ylabel=measure)
+        if "steps" in option:
+            ticks = sorted({row["value"] for row in of_panel})
+            axes.set_xticks(ticks, [f"{value:g}" for value in ticks])
+            axes.minorticks_off()
+        else:
+            axes.invert_xaxis()
+    legend(figure, [*drawn.values()])
+    return figure

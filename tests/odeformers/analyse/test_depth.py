@@ -1,0 +1,157 @@
+"""Score and states of trained models at other depths than the training's, by the command."""
+
+import csv
+import gzip
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers import resolved
+from make_checkpoints import PATHS, make, write_splits
+
+from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.models.common.dial import Dial
+from odeformers.__main__ import main
+from odeformers.analyse.depth import judge, sentence
+
+GOLDEN = [
+    *("ot_transformer", "ot_transformer_lm", "ot_transformer_classifier", "node_transformer_mt"),
+    *("transformer_lm_prenorm", "diffeq_transformer_lm"),
+]
+SLOW = "diffeq_transformer_lm.slow"  # with as many steps as frequencies
+
+
+@pytest.fixture(scope="module")
+def paths(data, tmp_path_factory):
+    """Checkpoints by name, beside a data set."""
+    write_splits(data, valid=20)
+    found = {}
+    for name in GOLDEN:
+        found[name] = data / name / "checkpoint_best.pt"
+        found[name].parent.mkdir()
+        found[name].write_bytes(gzip.decompress(PATHS[name].read_bytes()))
+    found[SLOW] = data / SLOW / "checkpoint_best.pt"
+    found[SLOW].parent.mkdir()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(data)
+        make(SLOW, ["--decoder-steps", "4"], str(found[SLOW]))
+    return found
+
+
+def run(paths, names, out, *options):
+    """The rows of the table of depths."""
+    data = paths[GOLDEN[0]].parents[1] / "words"
+    words = [*(str(paths[name]) for name in names), "--data", str(data), "--out", str(out)]
+    main(["analyse", "depth", *words, "--cpu", *options])
+    with open(out / "depth.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_curve_for_each_model_with_the_depth_of_the_training(paths, tmp_path, capsys):
+    """Euler's method is of order 1, whatever the task; of a solver the tolerance is turned."""
+    names = ["ot_transformer", "ot_transformer_classifier", "node_transformer_mt", SLOW]
+    rows = run(paths, names, tmp_path / "out")
+    values = {}
+    for row in rows:
+        values.setdefault((row["model"], row["dial"]), []).append(row)
+    steps = {place: [float(row["value"]) for row in found] for place, found in values.items()}
+    tolerances = pytest.approx([0.1, 0.01, 0.001, 1e-4, 1e-5])
+    assert steps == {
+        ("ot_transformer", "ode_steps"): [1, 2, 5, 10, 20, 40],
+        ("ot_transformer_classifier", "ode_steps"): [1, 2, 5, 10, 20, 40],
+        ("node_transformer_mt", "ode_rtol"): tolerances,
+        ("node_transformer_mt", "decoder_ode_steps"): [1, 2, 4, 8],
+        (SLOW, "eval_steps"): [1, 2, 4, 8, 16, 32],
+    }
+    for (_, dial), found in values.items():
+        trained = [float(row["value"]) for row in found if row["trained"] == "True"]
+        assert trained in ([5], [4], [1], [0.001])
+        errors = [float(row["error"]) for row in found]
+        assert errors[-1] < errors[0]
+        if dial in ("ode_steps", "eval_steps"):
+            assert float(found[-2]["order"]) == pytest.approx(1, abs=0.25)
+    said = capsys.readouterr().out
+    assert "**ot_transformer**, `ode_steps`: " in said
+    assert "still follows an ODE" in said
+    assert {path.name for path in (tmp_path / "out").glob("*.png")} == {
+        "depth.png",
+        "convergence.png",
+    }
+
+
+def test_scores_are_those_of_the_model_at_that_depth(paths, tmp_path):
+    """The mean over the tokens of a split, the ends of the lines included."""
+    rows = run(paths, ["ot_transformer_lm"], tmp_path / "out", "--steps", "3")
+    assert [row["value"] for row in rows] == ["3", "5"]
+    path = paths["ot_transformer_lm"]
+    for row in rows:
+        model, task, _ = Checkpoint.read(str(path)).build(
+            path.parents[1] / "words", ode_steps=int(row["value"])
+        )
+        task.load_dataset("valid")
+        losses = []
+        for number in range(len(task.dataset("valid"))):
+            item = task.dataset("valid")[number]
+            out = model.eval()(item["source"].unsqueeze(0))[0][0]
+            losses.append(F.cross_entropy(out, item["target"], reduction="none"))
+        expected = torch.cat(losses).mean()
+        assert float(row["loss"]) == pytest.approx(expected.item(), rel=1e-5)
+        assert float(row["perplexity"]) == pytest.approx(expected.exp().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("transformer_lm_prenorm", "has a layer for each depth"),
+        ("diffeq_transformer_lm", "--time-frequencies 4: the features turn too fast for the 2 ste"),
+    ],
+)
+def test_models_without_a_dial_are_refused_or_left_out(name, said, paths, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run(paths, [name], tmp_path / "refused")
+    assert said in capsys.readouterr().err
+    rows = run(paths, [name, "ot_transformer_lm"], tmp_path / "out", "--steps", "2")
+    assert {row["model"] for row in rows} == {"ot_transformer_lm"}
+    assert said in capsys.readouterr().err
+
+
+def test_the_default_models_have_dials():
+    """DiffEqFormer with our features, not with as many as a fork of the released code has."""
+    for arch, names in (
+        ("diffeq_transformer", {"eval_steps": 6}),
+        ("diffeq_transformer_classifier", {"eval_steps": 6}),
+        ("node_transformer_lm", {"decoder_ode_steps": 1}),
+        ("ot_transformer", {"ode_steps": 5}),
+    ):
+        model = fairseq_model(arch)
+        assert [dict(dial.trained) for dial in model.depth_dials(resolved(arch))] == [names]
+    cfg = resolved("diffeq_transformer", SimpleNamespace(time_frequencies=128))
+    with pytest.raises(ValueError, match="--time-frequencies 128"):
+        fairseq_model("diffeq_transformer").depth_dials(cfg)
+
+
+def fairseq_model(arch):
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    return ARCH_MODEL_REGISTRY[arch]
+
+
+@pytest.mark.parametrize(
+    "losses, orders, follows, said",
+    [
+        ([2.1, 2.0, 2.0, 2.01], [None, 0.9, 1.1, 1.0], True, "still follows an ODE"),
+        ([2.1, 2.0, 2.0, 2.03], [None, 0.9, 1.1, 1.0], False, "no longer follows an ODE"),
+        ([2.1, 2.0, 1.9, 1.9], [None, 0.9, 0.3, 1.0], False, "open whether it follows an ODE"),
+        ([2.1, 2.0], [None, 0.9], None, "no finer solution was measured"),
+    ],
+)
+def test_a_model_follows_an_ode_if_finer_solutions_are_as_good(losses, orders, follows, said):
+    """At most 1% worse, and in the range of the order of the method."""
+    rows = [
+        {"trained": number == 1, "loss": loss, "order": order}
+        for number, (loss, order) in enumerate(zip(losses, orders))
+    ]
+    verdict = judge(Dial({"ode_steps": 5}, 1), rows)
+    assert verdict["follows"] is follows
+    assert said in sentence({"model": "ot", "dial": "ode_steps", **verdict})
