@@ -204,8 +204,9 @@ def color_of(text: str) -> str | None:
     text, named = text.lower(), dict[str, Family]()
     for arch, model in ARCH_MODEL_REGISTRY.items():
         if family := declared_family(model):
-            folder = model.__module__.split(".")[-2:][0]
-            named |= dict.fromkeys((arch, folder, family.name.lower()), family)
+            named |= dict.fromkeys((arch, family.name.lower()), family)
+            if "family" not in vars(model):  # the folder's own
+                named[model.__module__.split(".")[-2:][0]] = family
     found = max((name for name in named if name in text), key=len, default=None)
     if found is None:
         return None

@@ -19,17 +19,16 @@ from fairseq_odeformers.registry import color_of
 
 from .fonts import fit_fonts, without_warnings
 
-# Okabe and Ito's colours, two of Tol's, which the colour-blind can tell apart, too, and grey. A
-# family names its colour (``registry.Family``).
-BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY = COLORS = (
+# Okabe and Ito's colours, two of Tol's, which the colour-blind can tell apart, too, and grey; then
+# three of matplotlib's. A family names its colour (``registry.Family``).
+BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY, *_ = COLORS = (
     *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
-    *("#882255", "#999933", "#7f7f7f"),
+    *("#882255", "#999933", "#7f7f7f", "#a0522d", "#008080", "#ff1493"),
 )
-PALETTE: dict[str, str] = dict(
-    zip("black blue vermillion green purple orange sky wine olive grey".split(), COLORS)
-)
+NAMES = "black blue vermillion green purple orange sky wine olive grey sienna teal deeppink"
+PALETTE: dict[str, str] = dict(zip(NAMES.split(), COLORS))
 LINES = ("-", "--", ":", "-.")
-MARKERS = dict(zip(COLORS, "o^sDPXv<>*"))  # so an architecture has one marker, too
+MARKERS = dict(zip(COLORS, "o^sDPXv<>*phd"))  # so an architecture has one marker, too
 FILLS = ("none", "full", "left", "bottom")  # of markers
 STYLE = {
     "axes.axisbelow": True,

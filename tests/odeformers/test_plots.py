@@ -9,7 +9,7 @@ from odeformers import plots
 def test_an_architecture_has_one_colour_and_marker_whatever_stands_beside_it():
     names = ["transformer_prenorm", "transevolve_fullff_1", "macaron_classifier", "transject_lm"]
     names += ["node_transformer_mt", "ode_transformer", "transevolve_classifier_randomff_2"]
-    names += ["diffeq_transformer_lm", "pcformer", "yuriiformer", "tmmformer_lm"]
+    names += ["diffeq_transformer_lm", "pcformer", "yuriiformer", "tmmformer_lm", "ot_transformer"]
     together = plots.styles(names)
     for name in names:
         for same in (name, f"runs/{name}-seed2", f"{name}:matrix"):

@@ -18,8 +18,8 @@ TMMFormer learns nu > 0.
 This is a reading of the second paper's code, which has both models; the first paper's code was not
 found.
 
-Read ``naive``, the equations; ``layer``, the step, the layers, and the block in which the velocity
-passes from layer to layer; ``stacks``, the encoder, the decoder, and the embedding that the
+Read ``naive``, the equations; ``layer``, the step, the layers, and the block that hands the
+velocity from layer to layer; ``stacks``, the encoder, the decoder, and the embedding that the
 velocity may start from; then ``models``, which registers them.
 """
 

@@ -91,7 +91,7 @@ class Step(nn.Module):
         return torch.addcmul(x, moved, self.nu()) if self.learns_nu else x + moved, moved
 
     def scalars(self) -> dict[str, Tensor]:
-        """What is learned of the scalars and counts, each (1)."""
+        """The learned scalars that count, each (1): mu, beta / gamma and nu."""
         found: dict[str, Tensor] = {}
         if not self.from_rest:
             found = {"mu": self.mu(), "beta_over_gamma": self.beta() / self.gamma()}
@@ -104,7 +104,7 @@ class MomentumLayer(nn.Module):
     Attention and FFN are fairseq's, with their options. The steps have the LayerNorms.
     """
 
-    # Of fairseq's layer.
+    # fairseq's layer has these.
     fc1: nn.Module
     fc2: nn.Module
     activation_fn: Any
@@ -176,7 +176,7 @@ class MomentumDecoderLayer(MomentumLayer, DecoderLayer):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """x' and v' (T, B, C), and the weights of the attention to the source, if they are needed.
 
-        Arguments are those of fairseq's layer, and the velocity, which is zero if it is None.
+        The arguments are fairseq's, and the velocity; None is zero.
         """
         need_attn = need_attn or need_head_weights or (not self.training and self.need_attn)
         attn, query = None, self.self_attn_step.look(x, velocity)
@@ -209,7 +209,7 @@ class MomentumBlock(Block):
     """The layers of an encoder or decoder as one block, with a velocity that passes through them.
 
     Args:
-        layers: of one class, which return x', v' and what else a layer of the stack returns.
+        layers: an encoder's or a decoder's; each returns x', v' and perhaps attention weights.
         embed_dim: width C.
     """
 

@@ -15,7 +15,7 @@ from fairseq_odeformers.models.common.naive import Function
 
 
 class Step(NamedTuple):
-    """What a step is made of.
+    """The parts of a step.
 
     Attributes:
         oracle: O, attention or an FFN; the negative gradient, if the step is an optimiser's.

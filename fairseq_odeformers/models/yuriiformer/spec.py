@@ -1,4 +1,4 @@
-"""What the layers of YuriiFormer and TMMFormer are built from, beside fairseq's config."""
+"""The spec of the layers of YuriiFormer and TMMFormer."""
 
 from dataclasses import dataclass
 

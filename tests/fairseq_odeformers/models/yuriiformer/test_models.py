@@ -24,7 +24,7 @@ def count(line, symbols=50):
 @every
 @pytest.mark.parametrize("family, scalars", [("yuriiformer", 3), ("tmmformer", 4)])
 def test_scalars_of_each_step_but_the_first(kind, family, scalars):
-    """Of two steps a layer, three with a source; from rest mu, beta and gamma have no effect."""
+    """A layer has two steps, three with a source; from rest only nu has an effect."""
     model = make_any(family + kind)
     steps = sum(2 * (3 if kind == "" and side == "decoder" else 2) for side in PLACES[kind])
     raw = [name for name, _ in model.named_parameters() if ".raw_" in name]
@@ -50,7 +50,7 @@ def test_parameters_beside_the_transformer_s():
 
 
 def test_the_embedding_of_the_velocity_is_a_second_table():
-    """Of tokens and learned positions: 39,419,904 in the code; fairseq has two more rows."""
+    """It has 39,419,904 entries in the code; fairseq has two more rows of learned positions."""
     line = "yuriiformer_lm_gpt2 --tokens-per-sample 1024"
     symbols = 50_304
     moving = count(f"{line} --velocity embedding", symbols)
