@@ -18,8 +18,9 @@ from fairseq_odeformers.models.transject.layer import MixtureOfExperts
 from odeformers.analyse.text_states import residual_weights, text_states
 
 TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
-# A block of the N-ODE Transformer has as many states of its heads as evaluations of its field.
-WITHOUT_HEADS = [*TRANSJECT, "node_transformer"]
+# Their blocks have as many states of the heads as evaluations of the field.
+FLOWS = ["node_transformer", "ot_transformer_classifier"]
+WITHOUT_HEADS = [*TRANSJECT, *FLOWS]
 WITH_SCALARS = ["yuriiformer_classifier", "tmmformer_classifier"]  # of several kinds
 STEPS = "diffeq_transformer_classifier"  # whose one attention is called in each step
 ATTENTIONS = MultiheadAttention, SelfAttention
@@ -43,6 +44,8 @@ def text():
 
 def depth(model):
     cfg = model.args
+    if hasattr(cfg, "ode_field"):  # a flow, whose states are those of its steps
+        return cfg.ode_steps
     layers = getattr(cfg, "encoder_layers", None) or getattr(cfg, "encoder_steps", None)
     return layers or cfg.encoder_blocks * cfg.encoder_depth
 
@@ -52,7 +55,7 @@ def test_a_state_of_the_embedding_and_of_each_layer(arch):
     """The last is the output of the encoder, but for a LayerNorm that follows the layers."""
     model, tokens = make(arch), text()
     states = text_states(model, tokens)
-    assert (states.parts is None) == (arch == "node_transformer")
+    assert (states.parts is None) == (arch in FLOWS)
     assert (states.expert_weights is None) == (arch not in TRANSJECT)
     assert states.layers.shape == (depth(model) + 1, 7, 16)
     with torch.no_grad():
