@@ -76,7 +76,7 @@ def test_validation_texts_that_are_skipped_are_not_counted(words, tmp_path):
     command = [*line(words, "translation", options), "--max-update", 1]
     command.remove("--dry-run")
     run(*command)
-    assert "by the loss on 7 validation texts" in (out / "report.md").read_text("utf-8")
+    assert "on 7 validation texts" in (out / "report.md").read_text("utf-8")
 
 
 def test_a_batch_has_room_for_the_longest_example(words, tmp_path):
