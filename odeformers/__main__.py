@@ -1,4 +1,4 @@
-"""The command line of ``odeformers``: the words choose a command, whose module is then imported.
+"""The command line of ``odeformers``: it imports a command's module once the command is chosen.
 
 Importing the plugin takes seconds, for fairseq and torch; the help does without it. Bad input and
 wrong options end the program here, with one line.
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
-    """The command that the first of the arguments name, its module, and the other arguments."""
+    """The command that the first arguments name, its module, and the other arguments."""
     parser = Parser(
         prog="odeformers",
         description="Train and compare ODE-derived Transformers. The folder for fairseq's "

@@ -13,17 +13,17 @@ from .guest import is_ours
 
 logger = logging.getLogger(__name__)
 STATE = "selection"  # the entry of a checkpoint
-LOSSES = ("nll_loss", "loss")  # that break ties: the first that a validation has
+LOSSES = ("nll_loss", "loss")  # the first one that a validation has breaks ties
 
 
 def begin_valid_epoch(original, self, epoch):
-    """fairseq's method of the trainer; a validation has no statistics yet."""
+    """Begin a validation, which has no statistics yet."""
     self.validation = None
     return original(self, epoch)
 
 
 def valid_step(original, self, sample, *args, **kwargs):
-    """fairseq's method of the trainer; it keeps the statistics of the first validation set."""
+    """Validate a batch, and keep a reference to the statistics of the first validation set."""
     if getattr(self, "validation", None) is None:
         self.validation = metrics.get_active_aggregators()[-1]
     return original(self, sample, *args, **kwargs)
@@ -37,7 +37,7 @@ def validation_loss(trainer) -> float:
 
 
 def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
-    """fairseq's function; of equal validations, the one with the lower loss stays the best.
+    """Save a checkpoint; if two validations are equal, the one with the lower loss is the best.
 
     fairseq keeps the last one, also of another package's models. The log has a line for each
     checkpoint that becomes the best.
@@ -59,14 +59,14 @@ def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
 
 
 def stops() -> Iterator[Any]:
-    """fairseq's function that counts validations without an improvement, where it is loaded."""
+    """The loaded copies of fairseq's function that counts validations without improvement."""
     for name in ("fairseq_cli.train", "__main__"):
         if function := getattr(sys.modules.get(name), "should_stop_early", None):
             yield function
 
 
 def save_state(original, self, filename, extra_state):
-    """fairseq's method of the trainer, which saves a checkpoint; it has :data:`STATE` as well."""
+    """Save a checkpoint of the trainer that also has :data:`STATE`."""
     kept = {"best_loss": getattr(checkpoint_utils.save_checkpoint, "best_loss", math.inf)}
     for stop in stops():
         kept |= {name: value for name, value in vars(stop).items() if name in ("best", "num_runs")}
@@ -74,7 +74,7 @@ def save_state(original, self, filename, extra_state):
 
 
 def restore_state(extra_state: dict | None) -> None:
-    """Continue with the state of a checkpoint from which a training has resumed."""
+    """Restore :data:`STATE` from a checkpoint from which a training resumes."""
     kept = dict((extra_state or {}).get(STATE, {}))
     checkpoint_utils.save_checkpoint.best_loss = kept.pop("best_loss", math.inf)
     for stop in stops():

@@ -108,9 +108,8 @@ class Experiment(Recipe):
 
     # The splits to evaluate on, each with the file of its texts as published, None if not kept.
     test_sets: dict[str, str | None] = field(default_factory=dict)
-    # The recipe's options of all trainings that the command line does not change.
-    inherited: Options = field(default_factory=dict)
-    choices: Options = field(default_factory=dict)  # the same with those that it changes
+    recipe: Options = field(default_factory=dict)  # ``train`` without the command line's options
+    typed: frozenset[str] = frozenset()  # names of options of the command line, of all trainings
     data_digest: str = ""  # of the files of the data
     match: bool = False  # whether widths are chosen for equal numbers of parameters
     budget: float | None = None  # minutes of each training
@@ -170,8 +169,8 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         check_keys(content, f"{args.what}, part {name}" if name else str(args.what))
         experiments[name] = Experiment(
             **change_content(content, args, architectures, options),
-            inherited={k: v for k, v in content["train"].items() if k not in options},
-            choices=dict(content["train"]),
+            recipe=dict(content["train"]),
+            typed=frozenset(options),
             match=match,
             budget=args.budget,
             baseline=args.baseline or "",

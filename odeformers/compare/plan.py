@@ -69,13 +69,10 @@ class Plan:
         asked = {(each.architecture, each.tuned): each for each in self.variants if each.tried}
         rows = [row for row in read_runs(self.out) if not row.metric]
         rows = [row for row in rows if (row.architecture, row.tuned) in asked]
-        best = choose_settings(rows)
-        more = []
-        for name in dict.fromkeys(each.architecture for each in asked.values()):
-            if any(not row.trained for row in rows if row.architecture == name):
-                continue
-            if variant := asked.get((name, best.get(name, ""))):
-                more += extend(variant, self.experiment.tune)
+        more: list[Variant] = []
+        for name, tuned in choose_settings(rows).items():
+            if all(row.trained for row in rows if row.architecture == name):
+                more += extend(asked[name, tuned], self.experiment.tune)
         return make_runs(more, self.out, [self.experiment.tuning_seed], tuning=True)
 
     def best_runs(self) -> list[Run]:

@@ -33,7 +33,7 @@ BEST_CHECKPOINT = "best checkpoint"  # whose scores count
 RUN = "run.yaml"  # in the folder of each run
 OLD_PLAN = "plan.yaml"  # in folders of earlier versions
 SCHEMA = 1  # of the columns
-TUNING_SEED = 0  # of the trainings that choose options
+TUNING_SEED = 0  # trainings with this seed choose options
 NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason may follow
 LOSSES = ("loss", "nll_loss")  # the second without label smoothing and regularisers
 CPU, CLOCK = "cpu", "clock"  # the seconds that training.py adds to the statistics of an epoch
@@ -147,7 +147,7 @@ class Row:
     @property
     def best_loss(self) -> float:
         """The validation loss of the best checkpoint; infinite if its curve is not there."""
-        for folder in (self.folder, self.folder.parent):  # of the comparison, or of the run
+        for folder in (self.folder, self.folder.parent):  # a run's own rows are in its folder
             if self.curve and (folder / self.curve).is_file():
                 curve = read_curve(folder / self.curve)
                 return curve.loss[curve.best]
@@ -155,7 +155,7 @@ class Row:
 
     @property
     def best_validation(self) -> str:
-        """What the best checkpoint has, such as ``highest accuracy``."""
+        """Direction and metric of the best checkpoint, such as ``highest accuracy``."""
         return f"{'highest' if self.maximized else 'lowest'} {self.validated}"
 
     @property
@@ -502,8 +502,8 @@ def find_tuning_seed(trainings: Iterable[Begun]) -> int:
 def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
     """The values of tuned options, by architecture, that validate best with the seed that tunes.
 
-    Of equal ones the lower validation loss decides. Of those, and before any training has ended,
-    the one that began first is chosen.
+    If several are equal, the one with the lowest validation loss is chosen. If their losses are
+    equal, too, or if no training has ended, it is the one that began first.
     """
     in_order, settings = sorted(trainings, key=lambda row: row.begun), {}
     seed = find_tuning_seed(in_order)

@@ -285,10 +285,10 @@ def find_replaced(experiment: Experiment, options: Options, own: Options) -> set
     Args:
         own: the options of one architecture, and tuned ones.
     """
-    same_metric = options.get(BEST_BY) == experiment.choices.get(BEST_BY)
+    same_metric = options.get(BEST_BY) == experiment.recipe.get(BEST_BY)
     replaced = set() if same_metric else {MAXIMIZED}
     for choice, registry in CHOICES.items():
-        then, now = experiment.choices.get(choice), options.get(choice)
+        then, now = experiment.recipe.get(choice), options.get(choice)
         if then and now != then:
             configs = REGISTRIES[registry]["dataclass_registry"]
             of_then, of_now = (
@@ -298,7 +298,8 @@ def find_replaced(experiment: Experiment, options: Options, own: Options) -> set
                 for name in (then, now)
             )
             replaced |= of_then - of_now - {"lr"}
-    return replaced & experiment.inherited.keys() & options.keys() - own.keys()
+    inherited = experiment.recipe.keys() - experiment.typed - own.keys()
+    return replaced & inherited & options.keys()
 
 
 def choose_best_by(options: Options) -> Options:
