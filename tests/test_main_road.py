@@ -2,8 +2,7 @@
 
 The pages' commands run in their order, and README's Python after those for sentence pairs, each as
 a process, in a folder that has the user's data and nothing else. Options of :data:`SMALLER` are
-added, and the programs have imported fairseq already. ``MAIN_ROAD=printed`` types README's commands
-as they are printed, which takes minutes.
+added; ``MAIN_ROAD=printed`` types README's commands as they are printed, which takes minutes.
 """
 
 import ast
@@ -17,7 +16,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import warm_python
 from script_helpers import ROOT
 
 PRINTED = os.environ.get("MAIN_ROAD") == "printed"
@@ -30,7 +28,8 @@ SMALLER = {
     "odeformers translate": "--beam 1",
     "fairseq-train": "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --max-epoch 1",
 }
-COMPARE = {"--budget": "--budget 0.5s", "--tune": "--tune lr=1e-3,2e-3 --epochs 1"}
+COMPARE = {"--budget": "--budget 0.5s", "--tune": "--tune lr=1e-3,2e-3 --no-extend --epochs 1"}
+MODELS = 2  # that a comparison trains, of those that are named
 
 
 def read_blocks(page):
@@ -72,30 +71,36 @@ def test_the_pages_have_their_commands():
     assert PRINTED or "fairseq-train" in {words[0] for words in ROADS["classification"]}
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory):
-    """Where the programs are found: those that are installed, or the same with warm imports."""
-    folder = tmp_path_factory.mktemp("bin")
-    if PRINTED:
-        yield {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-        return
-    with warm_python.serve_programs(folder):
-        yield {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-
-
 @pytest.mark.parametrize("name", ROADS)
-def test_a_road_leads_to_its_end(name, tmp_path, environment):
+def test_a_road_leads_to_its_end(name, tmp_path):
     (tmp_path / "fairseq_odeformers").symlink_to(ROOT / "fairseq_odeformers")
     road = ROADS[name]
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for words in road:
         write_data(tmp_path, words)
     for words in road:
+        words = shortened(words, road)
         line = shlex.join([*words, *added(words)]).replace(" '>' ", " > ")
         done = subprocess.run(
-            ["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, text=True
+            ["bash", "-c", line],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": programs},
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, f"{line}\n{done.stderr}"
         check_result(tmp_path, words, done.stdout)
+
+
+def shortened(words, road):
+    """A command that compares the first models only, and those that later commands use."""
+    if PRINTED or words[1] != "compare":
+        return words
+    first = words.index("--archs") + 1
+    archs, later = words[first:], " ".join(map(" ".join, road))
+    kept = [arch for arch in archs if f"/{arch}-" in later]
+    others = [arch for arch in archs if arch not in kept][: MODELS - len(kept)]
+    return [*words[:first], *others, *kept]
 
 
 def added(words):

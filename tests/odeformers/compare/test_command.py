@@ -5,11 +5,11 @@ import signal
 import time
 
 import pytest
-import warm
-from script_helpers import parallel_data
+from script_helpers import parallel_data, write_to
 
 from fairseq_odeformers.files import sha256
 from odeformers.__main__ import main
+from odeformers.commands import FORK
 from odeformers.compare.command import foresee
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.plan import Shared
@@ -62,12 +62,12 @@ def test_an_interrupted_dry_run_speaks_of_no_checkpoint(data, tmp_path):
     errors = open(tmp_path / "errors", "w+b")
 
     def compare():
-        warm.write_to(open(os.devnull, "w"))
+        write_to(open(os.devnull, "w"))
         os.dup2(errors.fileno(), 2)
         line = ["compare", str(data), "--archs", "transformer", *SMALL[2:], "--dry-run"]
         main([*line, "--tune", "layers=1,2,3,4,5,6,7,8", "--match", "none"])
 
-    command = warm.FORK.Process(target=compare)
+    command = FORK.Process(target=compare)
     command.start()
     end = time.monotonic() + 120
     while b"trying" not in (tmp_path / "errors").read_bytes() and time.monotonic() < end:

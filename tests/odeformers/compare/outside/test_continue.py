@@ -1,8 +1,10 @@
 """The same command again, one that was killed, more seeds or architectures, and other settings."""
 
+import os
 import re
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -198,10 +200,12 @@ def test_what_was_killed_resumes(finished, controls, tmp_path):
     out, name = tmp_path / "runs", "scripted_base-seed1"
     words = ["--archs", "scripted_base", *SHORT]
     words = line(finished / "data", out, *words, plugin=finished / "plugin")
+    holding = Path(__file__).with_name("holding")
+    paths = os.pathsep.join([str(holding), os.environ.get("PYTHONPATH", "")])
     for place in ("training", "averaging", "evaluation"):
         hold = controls / f"hold-{place}"
         hold.touch()
-        command = Command(*words, SCRIPTED=str(controls))
+        command = Command(*words, SCRIPTED=str(controls), PYTHONPATH=paths)
         (mark,) = wait_for(lambda: held(controls))
         command.kill()
         assert command.end().status == -signal.SIGKILL
