@@ -118,6 +118,7 @@ RECIPE = {
     "seeds": [1],
     "score": {"test": "odeformers score-wmt14 en-de {output}"},
     "paper": {"macaron_transformer": {"BLEU": 1.5}},
+    "cited": {"a paper": {"macaron_transformer": {"BLEU": 1.5}}},
 }
 
 

@@ -98,8 +98,10 @@ class Recipe:
     evaluate: Options = field(default_factory=dict)
     # For a split, a command that prints scores of a file of predictions, {output}.
     score: dict[str, str] = field(default_factory=dict)
-    # Figures of the paper, by architecture and column of the report.
+    # Figures of the paper for these models and metrics, by architecture and column of the report.
     paper: dict[str, dict[str, float]] = field(default_factory=dict)
+    # The same of other models or metrics, by their source.
+    cited: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

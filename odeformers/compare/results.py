@@ -100,7 +100,8 @@ class Row:
     score: float | None = None
     printed: str = ""  # by a recipe's own command, which is the metric
     signature: str = ""  # how the score was computed
-    paper: str = ""  # the paper's figures for the architecture
+    paper: str = ""  # the paper's figures for the architecture and metric
+    cited: str = ""  # figures of others that stand beside it, with their sources
     texts: int | None = None
     unknown: float | None = None  # the share of unknown words, of pairs on either side
     leaked: float | None = None  # the share of texts that the training set has, too
@@ -206,7 +207,7 @@ def name_time(rows: Iterable[Row], unit: str = "time") -> str:
 
 COLUMNS = {name: kind for name, kind in get_type_hints(Row).items() if name != "folder"}
 # Columns that files of earlier versions lack, and one that only they have.
-ADDED, DROPPED = ("tokens", "leaked"), "tokens_per_second"
+ADDED, DROPPED = ("tokens", "cited", "leaked"), "tokens_per_second"
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:

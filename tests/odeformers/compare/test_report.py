@@ -87,11 +87,13 @@ def test_costs_are_of_one_clock(tmp_path):
 
 
 def test_scores_are_beside_their_differences(tmp_path):
-    """And beside the paper's; always the most frequent class is the last row."""
+    """And beside the paper's or cited figures; always the most frequent class is the last row."""
     wrong = ["y", *CLASSES[1:]]
     runs = [
         write_run(tmp_path, "a", outputs=CLASSES, references=CLASSES, paper='{"accuracy": 88.8}'),
-        write_run(tmp_path, "b", outputs=wrong, references=CLASSES),
+        write_run(
+            tmp_path, "b", outputs=wrong, references=CLASSES, cited='{"accuracy": "81.3 (Tay)"}'
+        ),
     ]
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
     a, b, always = (cells(lines, name) for name in ("a", "b", "always x"))
@@ -99,6 +101,7 @@ def test_scores_are_beside_their_differences(tmp_path):
     assert (b["accuracy against a"], b["p over texts"]) == ("-0.8", "1.000")
     assert (a["± over texts"], b["± over texts"]) == ("1.6", "2.2"), "each has its own"
     assert a["paper: accuracy"] == "88.8" and a["accuracy against a"] == ""
+    assert b["cited: accuracy"] == "81.3 (Tay)" and b["paper: accuracy"] == ""
 
 
 def test_a_seed_that_the_baseline_lacks_has_no_p_value(tmp_path):
