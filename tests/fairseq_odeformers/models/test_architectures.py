@@ -96,6 +96,20 @@ def test_padding_on_either_side_and_beyond_the_longest_text(line):
 
 
 @classifying
+def test_a_joined_pair_is_read_as_one_text(line):
+    """No padding stays between the two texts."""
+    task = Task()
+    task.towers = 2
+    model = build(line, "--pair-encoding", "joined", task=task).eval()
+    assert model.max_positions() >= 2 * task.max_positions()
+    first, second = torch.randint(4, 50, (2, 2, 7))
+    first[1, 5:] = second[0, 4:] = PAD
+    for n, found in enumerate(scores(model, first, second)):
+        text = torch.cat([first[n], second[n]])
+        assert (found - scores(model, text[text != PAD].unsqueeze(0))[0]).abs().max() < 1e-5
+
+
+@classifying
 def test_every_token_counts(line):
     """A change of any token changes the scores; a classifier with positions sees their order."""
     model, tokens = build(line).eval(), torch.randint(4, 50, (1, 8))
