@@ -151,6 +151,11 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
         order = padding.argsort(dim=1, stable=True)
         return tokens.gather(1, order), (1 - padding).sum(1)
 
+    def max_positions(self) -> int:
+        """The longest text, also of a pair that is read as one."""
+        positions = super().max_positions()
+        return positions // 2 if self.joins and self.towers == 2 else positions
+
     def encode(
         self, src_tokens: Tensor, src_lengths: Tensor | None
     ) -> tuple[Tensor, Tensor, dict[str, dict[str, Tensor]]]:
