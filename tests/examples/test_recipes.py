@@ -4,6 +4,7 @@ The schedule of Dutta et al. 2021, section 7.3, factor d^-0.5 min(step^-0.5, ste
 fairseq's ``inverse_sqrt`` with ``--lr`` factor (d warmup)^-0.5.
 """
 
+import csv
 import re
 import shlex
 from functools import cache
@@ -12,7 +13,7 @@ import pytest
 from examples.recipes import options_of, read_recipe
 from fairseq import options
 from helpers import OLD, resolved
-from script_helpers import ROOT
+from script_helpers import ROOT, lines
 
 from odeformers.__main__ import COMMANDS
 from odeformers.compare.experiment import read_parts
@@ -315,3 +316,11 @@ def test_the_last_ten_checkpoints_are_averaged():
     wmt14 = [f"{paper}/wmt14 en-de" for paper in ("transevolve", "ode_transformer")]
     for part in (*wmt14, "transevolve/figure2 en-fr"):
         assert recipe(part).average == 10
+
+
+def test_trainings_of_long_text_take_equal_time():
+    """Their updates are what fill 60 CPU minutes, a multiple of the eight validations."""
+    *rows, _ = csv.DictReader(lines(ROOT / "examples/scoreboard/long_text/updates.csv"))
+    fitting = {row["architecture"]: int(row["updates"]) // 8 * 8 for row in rows}
+    trained = recipe("lra/long_text").architectures
+    assert {arch: options["max-update"] for arch, options in trained.items()} == fitting
