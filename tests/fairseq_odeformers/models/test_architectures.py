@@ -26,7 +26,7 @@ MASKING = [  # language models that take texts of padding alone
 LANGUAGE_MODELS = [
     *("transformer_lm_rezero", "transformer_lm_orthogonal", "transject_lm_random"),
     *("ode_transformer_lm --dense-history", "ode_transformer_lm --rk-order 4 --rk-field released"),
-    *("ode_transformer_lm --rk-coefficients learned", "pcformer_lm", *MASKING),
+    *("ode_transformer_lm --rk-coefficients learned", "pcformer_lm --rk-norm-slopes", *MASKING),
     *("yuriiformer_lm", "tmmformer_lm --velocity embedding --decoder-learned-pos"),
 ]
 TRANSLATING = [
