@@ -18,6 +18,7 @@ from omegaconf import open_dict
 
 from fairseq_odeformers.files import reading
 
+from .origin import check_origin
 from .weights import CONFIG, read_export
 
 # fairseq's own function. A patch makes fairseq's commands call read_state() instead
@@ -56,12 +57,14 @@ def read_state(
     Raises:
         OSError: there is no such file.
         Damaged: a sum differs, or the configuration or the weights are missing.
-        ValueError: the file is not a checkpoint, or refused by the safe loader, which torch uses
-            from 2.6 on; before that, a file may run code.
+        ValueError: the file is not a checkpoint, or refused by torch's safe loader, or before torch
+            2.10 by :func:`.check_origin`.
     """
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")
     check_place(path)
+    if not Path(path).is_dir():
+        check_origin(path)
     with reading(path, FAULT):
         if Path(path).is_dir():
             state = read_export(Path(path))
