@@ -143,12 +143,13 @@ def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -
     for option in measurement.sizes:
         settings, default, text = SIZES[option]
         parser.add_argument(option, **settings, default=default, help=text)
+    parser.set_defaults(threads=torch.get_num_threads())
     parser.add_argument(
         "--threads",
         metavar="N",
         type=positive_int,
-        default=torch.get_num_threads(),
-        help="threads of torch on a CPU",
+        default=argparse.SUPPRESS,  # the help need not depend on the machine
+        help="threads of torch on a CPU (default: as many as torch takes)",
     )
     parser.add_argument(
         "--rounds", metavar="N", type=positive_int, default=5, help="runs of each model"
