@@ -2,8 +2,8 @@
 
 A row is a score of a run, with what its training was and cost. Each run writes its own rows into
 its folder. The file of the comparison is made of them, so that commands that share a folder do not
-disturb each other. Reports, scoreboards, notebooks and pandas read it, together with the
-predictions and learning curves that it names.
+disturb each other. Reports, notebooks and pandas read it, together with the predictions and
+learning curves that it names.
 """
 
 from __future__ import annotations
