@@ -6,7 +6,6 @@ of its own, what has come of it.
 """
 
 import gzip
-import json
 import math
 import os
 import random
@@ -34,8 +33,9 @@ from make_checkpoints import PATHS, parsed, training_line, write_data, write_row
 from fairseq_odeformers import load_language_model, load_translator
 from fairseq_odeformers.checkpoints import Checkpoint
 from odeformers.__main__ import main
+from odeformers.commands import parse_words
 from odeformers.compare.command import make_parser
-from odeformers.compare.experiment import parse_words, read_experiments
+from odeformers.compare.experiment import read_experiments
 from odeformers.compare.report import make_sections
 from odeformers.compare.results import read_comparison
 from tests.odeformers.compare.comparisons import write_comparison, write_run

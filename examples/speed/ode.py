@@ -12,6 +12,7 @@ Ratios are to the first model, within rounds in which all models take turns.
 """
 
 import argparse
+import logging
 from typing import Any
 
 import torch
@@ -111,6 +112,7 @@ def main() -> None:
     add("--threads", type=positive_int, default=torch.get_num_threads())
     add("--device", choices=("cpu", "cuda"), default="cpu")
     args = parser.parse_args()
+    logging.disable(logging.WARNING)  # hydra's
     torch.set_num_threads(args.threads)
     models, steps = {}, {}
     for name in args.models:

@@ -25,6 +25,7 @@ from odeformers.parser import Parser
 from . import timing
 from .arguments import SIZES
 from .measurements import MEASUREMENTS, Measurement
+from .models import ATTENTION, MATRIX
 
 TOLERANCE = 0.15  # by how much a ratio of --check may fall
 QUICK = (
@@ -37,9 +38,8 @@ QUICK = (
     "generate --batch 8 --rounds 7",
 )
 MODELS = (
-    "architectures, the baseline first; append :direct, :factored or :fused to a "
-    "TransEvolve to choose a form of its attention, :N to a TransJect to choose the number of "
-    "experts, :matrix to any model for attention by a matrix of scores"
+    "architectures, the baseline first; put options of one model in brackets after its name: "
+    f"'transject[--encoder-experts 1]'; [--{ATTENTION} {MATRIX}] is attention by a matrix of scores"
 )
 UNSHOWN = ("quick", "check", "json", "models", "user_dir")  # options that a table does not repeat
 

@@ -17,6 +17,7 @@ from odeformers.benchmark import command, memory, models, timing
 from odeformers.benchmark.measurements import MEASUREMENTS
 
 THREADS = torch.get_num_threads()
+BY_MATRIX, EXPERTS = "[--attention matrix]", "transject[--encoder-experts {}]"
 TINY = "--embed-dim 16 --ffn-embed-dim 48 --heads 2 --batch 2 --vocabulary 50 --rounds 1"
 
 
@@ -51,11 +52,11 @@ def measured(tmp_path):
     "what, names",
     [
         ("train", ["transformer_lm", "transject_lm"]),
-        ("train", ["transformer_classifier:matrix", "transject:2", "node_transformer"]),
-        ("generate", ["transformer", "transevolve_fullff_2:factored"]),
-        ("encoder", ["transformer", "transevolve_fullff_1:direct"]),
+        ("train", [f"transformer_classifier{BY_MATRIX}", EXPERTS.format(2), "node_transformer"]),
+        ("generate", ["transformer", "transevolve_fullff_2[--attention-backend factored]"]),
+        ("encoder", ["transformer", "transevolve_fullff_1[--attention-backend direct]"]),
         ("classify", ["transformer_classifier", "macaron_classifier"]),
-        ("state", ["transformer:matrix", "transevolve_fullff_2"]),
+        ("state", [f"transformer{BY_MATRIX}", "transevolve_fullff_2"]),
         pytest.param("startup", ["fairseq", "plugin"], marks=pytest.mark.slow),
     ],
 )
@@ -160,7 +161,7 @@ def test_parameters_are_those_that_a_step_uses(measured, what, part):
 
 @pytest.mark.parametrize("experts", [1, 3])
 def test_experts_are_those_of_the_name(experts):
-    subject, _ = prepared("infer", f"transject:{experts}")
+    subject, _ = prepared("infer", EXPERTS.format(experts))
     mixtures = [m for m in subject.model.modules() if isinstance(m, MixtureOfExperts)]
     assert [len(mixture.orthogonal()) for mixture in mixtures] == [2 * experts] * 2
 
@@ -175,7 +176,8 @@ def test_beams_are_those_of_the_options():
 
 @pytest.mark.parametrize("form", ["direct", "factored", "fused", ""])
 def test_attention_takes_the_form_of_the_name(form):
-    subject, _ = prepared("encoder", f"transevolve_fullff_1:{form}".rstrip(":"))
+    option = f"[--attention-backend {form}]" if form else ""
+    subject, _ = prepared("encoder", f"transevolve_fullff_1{option}")
     inputs = [torch.randn(2, 2, 8, 8), torch.randn(2, 2, 8, 8), torch.randn(2, 2, 8, 2)]
     found = [
         type(module.evolve(*inputs)).__name__
@@ -186,14 +188,14 @@ def test_attention_takes_the_form_of_the_name(form):
 
 
 @pytest.mark.parametrize("what", ["train", "generate"])
-@pytest.mark.parametrize("form", ["matrix", ""])
-def test_attention_by_a_matrix_where_it_is_asked_for(what, form):
-    subject, step = prepared(what, f"transformer:{form}".rstrip(":"))
+@pytest.mark.parametrize("option", [BY_MATRIX, ""])
+def test_attention_by_a_matrix_where_it_is_asked_for(what, option):
+    subject, step = prepared(what, f"transformer{option}")
     fused = set()
     for layer in subject.model.encoder.layers:
         layer.register_forward_hook(lambda *_: fused.add(torch.backends.cuda.flash_sdp_enabled()))
     step()
-    assert fused == {form != "matrix"}
+    assert fused == {not option}
 
 
 @pytest.mark.parametrize("model, ratio", [("transformer_lm", 2), ("transject_lm", 1)])
@@ -205,7 +207,7 @@ def test_state_grows_with_the_tokens_where_keys_are_kept(measured, model, ratio)
 def test_peak_memory_holds_the_matrix_of_scores(measured):
     """Attention by a matrix keeps 8 matrices of 1,000 x 1,000 numbers, at the least, and fused
     attention none."""
-    names = ["transformer_classifier", "transformer_classifier:matrix"]
+    names = ["transformer_classifier", f"transformer_classifier{BY_MATRIX}"]
     options = ["--layers", "2", "--lengths", "1000", "--models", *names]
     (_, fused), (_, matrix) = measured("memory", *options)
     assert matrix - fused > 8 * 4
@@ -252,8 +254,13 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
             "train --models transevolv",
             "--models transevolv: no such architecture; did you mean transevolve or ",
         ),
-        ("train --models transevolve:3", "--models transevolve:3: transevolve has no form 3"),
-        ("infer --models transformer_classifier:fused", "--models transformer_classifier:fused: "),
+        ("train --models transevolve[--layer]", "there is no option --layer; did you mean"),
+        ("train --models transevolve[--attention]", "--attention True: give matrix"),
+        ("train --models transevolve[--layer", "the bracket of the options is not closed"),
+        (
+            "infer --models transformer_classifier[--attention-backend=fused]",
+            "options of this name belong to transevolve",
+        ),
         ("train --models transevolve_fullff_2 --layers 4 5", "--layers 5"),
         ("train --models transformer transject", "--models: transformer by TranslationTask, "),
         ("encoder --heads 3", "--heads 3"),
