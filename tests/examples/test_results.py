@@ -172,7 +172,7 @@ def summaries():
     linear = [f"{x:.1f}" for x in at_lengths("encoder-length", "transformer_classifier_linear")]
     randomff, matrix = (
         float(speed["**The largest batch", name, "tokens/s"])
-        for name in ("transevolve_randomff_1", "transformer:matrix")
+        for name in ("transevolve_randomff_1", "transformer[--attention matrix]")
     )
     (parity,) = table("docs/papers/node_transformer.md", "## Results: parity")[1]
     vanilla, node = (parity[place].split()[0] for place in (3, 5))
