@@ -1,4 +1,4 @@
-"""The figure of growth relates tables to their first model, and is what the page says."""
+"""The figure of growth relates tables to their first model."""
 
 import importlib
 import json
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from script_helpers import ROOT
 
-from odeformers.plots import columns, group_by
+from odeformers.plots import columns
 
 sys.path.insert(0, str(ROOT / "examples/speed"))
 growth = importlib.import_module("growth")
@@ -96,41 +96,3 @@ def test_tables_in_one_file_are_the_tables_that_it_was_made_from(tmp_path):
     }
     draw(again, table)
     assert again.read_bytes() == out.read_bytes()
-
-
-def test_the_page_has_the_figures_of_its_data():
-    rows = growth.relate(growth.read_tables([ROOT / "docs" / "growth.csv"]).values())
-    figures = {
-        (what, model): dict(zip(*columns(own, "length", "relative")))
-        for what, of_what in group_by(rows, "what")
-        for model, own in group_by(of_what)
-    }
-    speed, memory = (figures[what, "transject"] for what in ("encoder", "memory"))
-    assert all((speed[length] < 1) == (length <= 512) for length in speed)
-    linear = figures["encoder", "transformer_classifier_linear"]
-    assert all((linear[length] < speed[length]) == (length >= 2048) for length in speed)
-    evolving = {
-        what: [
-            value
-            for model in ("transevolve_fullff_1", "transevolve_randomff_1")
-            for length, value in figures[what, model].items()
-            if length >= 256
-        ]
-        for what in ("encoder", "memory")
-    }
-    page = " ".join((ROOT / "docs" / "speed.md").read_text("utf-8").split())
-    for text in (
-        f"{speed[1024]:.1f} times as fast at 1,024 and {speed[8192]:.0f} times at 8,192",
-        "{:.1f} to {:.1f} times its memory from 512".format(
-            *span(v for n, v in memory.items() if n >= 512)
-        ),
-        f"(`transformer_classifier_linear`) is {linear[1024]:.1f} and {linear[8192]:.1f} times",
-        "{:.1f} to {:.1f} times as fast from 256".format(*span(evolving["encoder"])),
-        "with {:.1f} to {:.1f} times the memory".format(*span(evolving["memory"])),
-    ):
-        assert text in page
-
-
-def span(values):
-    values = list(values)
-    return min(values), max(values)

@@ -4,6 +4,7 @@ The schedule of Dutta et al. 2021, section 7.3, factor d^-0.5 min(step^-0.5, ste
 fairseq's ``inverse_sqrt`` with ``--lr`` factor (d warmup)^-0.5.
 """
 
+import csv
 import re
 import shlex
 from functools import cache
@@ -13,7 +14,7 @@ from examples.recipes import options_of, read_recipe
 from fairseq import options
 from fairseq.models import ARCH_MODEL_REGISTRY
 from helpers import OLD, resolved
-from script_helpers import ROOT
+from script_helpers import ROOT, lines
 
 from fairseq_odeformers.registry import declared_family
 from odeformers.__main__ import COMMANDS
@@ -366,3 +367,11 @@ def test_figures_of_a_paper_are_of_its_models(name):
             family = declared_family(model)
             assert family and family.year and f"{family.authors} {family.year}" in text, arch
         assert all(re.search(r" et al\. \d{4}", source) for source in found.cited)
+
+
+def test_trainings_of_long_text_take_equal_time():
+    """Their updates are what fill 60 CPU minutes, a multiple of the eight validations."""
+    *rows, _ = csv.DictReader(lines(ROOT / "examples/scoreboard/long_text/updates.csv"))
+    fitting = {row["architecture"]: int(row["updates"]) // 8 * 8 for row in rows}
+    trained = recipe("lra/long_text").architectures
+    assert {arch: options["max-update"] for arch, options in trained.items()} == fitting
