@@ -252,7 +252,7 @@ def test_number_of_classes(data):
 def test_sentence_pairs_are_told(tmp_path):
     for name in ("dict.de.txt", "dict.en.txt", "test.de-en.de.idx"):
         (tmp_path / name).touch()
-    with pytest.raises(FileNotFoundError, match="for sentence pairs there are odeformers"):
+    with pytest.raises(FileNotFoundError, match="for sentence pairs, use odeformers"):
         find_layout(tmp_path)
 
 
