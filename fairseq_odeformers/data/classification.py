@@ -32,7 +32,7 @@ def make_dictionary(symbols: Iterable[str]) -> Dictionary:
 
 
 def class_names(labels: Dictionary) -> list[str]:
-    """The classes, without the symbols with which ``fairseq-preprocess`` reaches a multiple of 8."""
+    """The classes, without the symbols that ``fairseq-preprocess`` adds for a multiple of 8."""
     names = labels.symbols[labels.nspecial :]
     return [name for name in names if not re.fullmatch(r"madeupword\d{4}", name)]
 

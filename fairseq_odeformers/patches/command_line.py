@@ -41,12 +41,12 @@ def check_head(task: str | None, criterion: str | None) -> None:
     of_criterion = getattr(CRITERION_DATACLASS_REGISTRY.get(criterion), table, {})
     if head in of_task and of_criterion and head not in of_criterion:
         raise ValueError(
-            f"--criterion {criterion} does not train the classification head of --task {task}; "
+            f"--criterion {criterion}: it does not train the classification head of --task {task}; "
             "use --criterion sequence_classification, or sentence_prediction"
         )
     if BERT in (task, criterion) and criterion is not None and task != criterion:
         raise ValueError(
-            f"--criterion {criterion} does not train --task {task}; --task {BERT} and "
+            f"--criterion {criterion}: it does not train --task {task}; --task {BERT} and "
             f"--criterion {BERT} belong together"
         )
 
@@ -61,12 +61,12 @@ def check_adaptive_softmax(cutoffs: str | None, criterion: str | None) -> None:
     loss = CRITERION_REGISTRY.get(criterion, FairseqCriterion)
     if cutoffs and issubclass(loss, (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion)):
         raise ValueError(
-            f"--criterion {criterion} does not train --adaptive-softmax-cutoff {cutoffs}; use "
+            f"--criterion {criterion}: it does not train --adaptive-softmax-cutoff {cutoffs}; use "
             "--criterion adaptive_loss --ddp-backend legacy_ddp"
         )
     if issubclass(loss, AdaptiveLoss) and not cutoffs:
         raise ValueError(
-            f"--criterion {criterion} needs --adaptive-softmax-cutoff, such as 2000,10000"
+            f"--criterion {criterion}: it needs --adaptive-softmax-cutoff, such as 2000,10000"
         )
 
 

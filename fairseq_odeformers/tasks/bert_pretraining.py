@@ -104,7 +104,7 @@ class BertPretrainingTask(MaskedLMTask):
         arch = getattr(cfg, "_name", None) or cfg.arch
         if not issubclass(ARCH_MODEL_REGISTRY[arch], RobertaModel):
             raise ValueError(
-                f"--arch {arch} has no segment embeddings for --task bert_pretraining; use "
+                f"--arch {arch}: it has no segment embeddings for --task bert_pretraining; use "
                 "macaron_bert_base or roberta_prenorm"
             )
         with open_dict(cfg) if OmegaConf.is_config(cfg) else nullcontext():

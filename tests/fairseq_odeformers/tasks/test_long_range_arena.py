@@ -263,7 +263,7 @@ def test_sentence_pairs_are_told(tmp_path):
         ("train", "label/train.*", r"label/train\.\S+"),
         ("test", "label/test.bin", r"label/test\.\S+"),
         ("test", "label/test.idx", r"label/test\.\S+"),
-        ("train", "input0", "has no folder of inputs, none of input0, .*; give data of labelled"),
+        ("train", "input0", "has none of the input folders input0, .*; give data with labelled"),
     ],
 )
 def test_missing_files(data, split, removed, message):
