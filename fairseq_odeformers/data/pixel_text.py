@@ -34,7 +34,7 @@ def read_numbers(path: Path) -> list[np.ndarray]:
 
 
 class PixelTextDataset(ListDataset):
-    """The images of a file as indices of a dictionary whose first symbols are ``0`` to ``255``."""
+    """The images in a file, as indices of a dictionary with the symbols ``0`` to ``255``."""
 
     def __init__(self, path: Path, dictionary: Dictionary):
         rows = read_numbers(path)

@@ -37,7 +37,7 @@ class ClassificationHead(nn.Module):
         embed_dim: width C of the pooled states.
         num_classes: number K of classes.
         layer_norm: whether to normalise the pooled states.
-        hidden_layers: number of layers with ReLU before the last layer, which is linear.
+        hidden_layers: number of layers with ReLU before the last, linear layer.
         towers: number of texts, 1 or 2.
         hidden_dim: width of the hidden layers (None: C).
     """

@@ -14,7 +14,7 @@ COEFFICIENTS = ("fixed", "learned", "gated")
 
 
 class FixedCoefficients(nn.Module):
-    """b_1 F_1 + ... + b_s F_s with the weights b of a tableau, which are not parameters."""
+    """b_1 F_1 + ... + b_s F_s with the weights b of a tableau; there are no parameters."""
 
     def __init__(self, weights: Sequence[float]):
         super().__init__()

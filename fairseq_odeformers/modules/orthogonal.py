@@ -10,7 +10,7 @@ from .kept import Kept
 
 
 class OnManifold(Kept):
-    """A module whose parameter ``weight`` is mapped to a matrix on a manifold."""
+    """Base class of modules that map their parameter ``weight`` to a matrix on a manifold."""
 
     def matrix(self) -> Tensor:
         """The matrix, either kept or computed now."""
@@ -109,7 +109,7 @@ class ShiftedQuotient(torch.autograd.Function):
 def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
     """Inverses of s + X for matrices X (N, C, C), where its symmetric part is positive definite.
 
-    The function inverts two blocks of half the size. The second is the Schur complement, whose
+    The function inverts two blocks of half the size. The second is the Schur complement, and its
     symmetric part is again positive definite. So no pivots are needed, and nearly all of the work
     is matrix products.
 
@@ -136,7 +136,7 @@ def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
 
 
 class OrthonormalEmbedding(OnManifold):
-    """An embedding whose matrix has orthonormal columns: the polar factor W (W^T W)^-1/2.
+    """An embedding with orthonormal columns: the polar factor W (W^T W)^-1/2.
 
     With fewer symbols than columns, its rows are orthonormal instead: (W W^T)^-1/2 W. A pass that
     records gradients only multiplies the rows that are looked up.

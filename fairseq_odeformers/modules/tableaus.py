@@ -17,7 +17,7 @@ class Tableau:
     .. math:: k_i = f(t + c_i h, X + h \sum_{j < i} a_{ij} k_j), \quad X + h \sum_i b_i k_i
 
     Attributes:
-        nodes: c of the stages after the first, which has c = 0.
+        nodes: c of the stages after the first (c = 0).
         matrix: the rows of a for these stages.
         weights: b for all stages.
         order: order of the solution with the weights b.
@@ -50,8 +50,8 @@ KUTTA = Tableau(
     nodes=(1 / 2, 1), matrix=((1 / 2,), (-1, 2)), weights=(1 / 6, 2 / 3, 1 / 6), order=3
 )
 
-# Kutta 1901: the "classical" method. Not the 3/8 rule from the same paper, which torchdiffeq and
-# therefore the N-ODE Transformer call rk4.
+# Kutta 1901: the "classical" method. In torchdiffeq and therefore in the N-ODE Transformer, rk4 is
+# the 3/8 rule from the same paper.
 CLASSICAL = Tableau(
     nodes=(1 / 2, 1 / 2, 1),
     matrix=((1 / 2,), (0, 1 / 2), (0, 0, 1)),

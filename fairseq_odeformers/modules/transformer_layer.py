@@ -37,7 +37,7 @@ class EncoderLayer(TransformerEncoderLayerBase):
 
 
 class DecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's Transformer layer, which also accepts a source of only padding."""
+    """fairseq's Transformer layer, except that a source may consist of only padding."""
 
     def forward(
         self,

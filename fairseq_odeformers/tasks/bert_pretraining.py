@@ -52,7 +52,7 @@ class BertPretrainingTask(MaskedLMTask):
 
     An example is a pair of neighbouring texts. In half of the pairs, the second text comes from
     another document and is drawn again in each epoch. The model gets segment embeddings and a
-    classification head, which predicts whether the second text follows the first.
+    classification head to predict whether the second text follows the first.
     """
 
     @classmethod

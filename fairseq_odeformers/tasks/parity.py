@@ -51,7 +51,7 @@ class ParityTask(FairseqTask):
         validate(cfg, ParityConfig)
 
     def load_dataset(self, split: str, **kwargs: Any) -> None:
-        """Make the strings, which are the same for every split."""
+        """Make the strings; all splits have the same."""
         dictionary = self.source_dictionary
         padding = dictionary.eos() if self.cfg.parity_visible_padding else dictionary.pad()
         self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, dictionary, padding)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 LEFT, RIGHT = "\ufdd0", "\ufdd1"  # no space before LEFT, none after RIGHT; no characters of text
 GLUED = re.compile(f" ?{LEFT}|{RIGHT} ?")
 
-CLOSING = {  # from the mark that opens a quote to the marks that close it
+CLOSING = {  # keys open a quote, values close it
     **{"“": "”", "„": "“”", "‘": "’", "‚": "‘’"},
     **{"«": "»", "»": "«", "‹": "›", "›": "‹"},
 }
