@@ -1,22 +1,14 @@
-"""Write what `--help` and `odeformers list` print into docs/reference.
-
-    python scripts/reference.py
-
-A page keeps its text; the lines between `<!-- odeformers ... -->` and `<!-- end -->` are replaced.
-"""
+"""The output of `--help` and `odeformers list`, for the pages of the reference."""
 
 import contextlib
 import io
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from odeformers import user_dir
 from odeformers.__main__ import main
 
-FOLDER = Path(__file__).parents[1] / "docs/reference"
-PLACE = re.compile(r"^<!-- (odeformers.*) -->\n.*?^<!-- end -->$", re.M | re.S)
 NO_HELP = ("hydra-train",)  # Hydra prints all options of fairseq
 
 
@@ -44,22 +36,16 @@ def commands_of(text: str) -> str:
     return found[1] if found else ""
 
 
-def fill(page: str) -> str:
-    """A page with the output of the commands that it names."""
-    return PLACE.sub(lambda match: block(match[1]), page)
+def commands() -> str:
+    """The help of each command, under a heading."""
+    sections = (f"## `{name}`\n\n{fence(text)}" for name, text in helps())
+    return "\n\n" + "\n\n".join(sections) + "\n\n"
 
 
-def block(command: str) -> str:
-    name, *words = command.split()
-    if words:
-        shown = f"```text\n{printed(*words).strip()}\n```"
-    else:
-        shown = "\n\n".join(
-            f"## `{name}`\n\n```text\n{text.strip()}\n```" for name, text in helps()
-        )
-    return f"<!-- {command} -->\n\n{shown}\n\n<!-- end -->"
+def names() -> str:
+    """All architectures, tasks and criterions."""
+    return f"\n\n{fence(printed('list'))}\n\n"
 
 
-if __name__ == "__main__":
-    for path in sorted(FOLDER.glob("*.md")):
-        path.write_text(fill(path.read_text(encoding="utf-8")), encoding="utf-8")
+def fence(text: str) -> str:
+    return f"```text\n{text.strip()}\n```"

@@ -18,7 +18,6 @@ from hydra._internal.utils import get_args_parser
 from fairseq_odeformers.registry import import_plugins
 from odeformers.__main__ import main
 from odeformers.compare import notes
-from scripts import reference
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
@@ -101,14 +100,6 @@ def test_commands_can_be_typed(words, page_plugin, monkeypatch, capsys):
             assert option in shown, option
     elif program not in (".", "echo", "export", "git", "pip"):
         assert (ROOT / (args[0] if program == "python" else program)).is_file(), program
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 13), reason="argparse writes options in another way")
-@pytest.mark.parametrize("page", ["commands", "architectures"])
-def test_the_reference_is_what_the_commands_print(page):
-    """python scripts/reference.py writes it."""
-    text = (ROOT / "docs/reference" / f"{page}.md").read_text(encoding="utf-8")
-    assert reference.fill(text) == text
 
 
 def test_the_notes_of_a_report_have_their_thresholds():
