@@ -14,7 +14,8 @@ import json
 import logging
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
@@ -26,11 +27,12 @@ import torch
 from fairseq import utils
 from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
 from torch import Tensor
+from torch._dynamo.exc import UserError
 
 from fairseq_odeformers.checkpoints import Checkpoint, Trained
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.files import MADE_FROM, reason, replacing_folder, sha256, writing
-from fairseq_odeformers.registry import Kind, family_of, paper_of
+from fairseq_odeformers.registry import Kind, family_of, kinds_of, paper_of
 from fairseq_odeformers.text import detokenize
 from fairseq_odeformers.text.moses import read_raw_pairs
 from fairseq_odeformers.text.raw_text import (
@@ -44,16 +46,17 @@ from fairseq_odeformers.text.word_pieces import load_tokenizer
 from . import run
 from .hub import advise, find_codes
 from .program import Program, load_for_program, make_exportable
-from .steps import Entry, Exported, make_steps, make_tokens
+from .steps import ANY, Entry, Exported, make_steps, make_tokens
 from .texts import allows_truncation
 
 ENDINGS = {"torch": ".pt2", "onnx": ".onnx"}
-NAMES = {  # of the kinds of models that leave
+NAMES = {  # kinds of models that can be exported
     Kind.TRANSLATION: "translation",
     Kind.LANGUAGE_MODEL: "language model",
     Kind.CLASSIFICATION: "classification",
 }
-LARGEST_DIFFERENCE = 1e-4  # of log-probabilities or probabilities
+COMPARED = ((1, 1), (1, 2), (3, 6))  # batch and length; torch may take sizes of 1 for constants
+LARGEST_DIFFERENCE = 1e-4  # between log-probabilities, or probabilities of classes
 PACKAGES = ("torch", "onnx", "fairseq-odeformers")
 
 
@@ -78,14 +81,8 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
         known = ", ".join(NAMES.values())
         raise ValueError(f"{path}: --to {form} takes models for {known}{advise(checkpoint)}")
     trained = load_for_program(path, data, overrides)
-    trained.model.float().eval()
-    about = {**describe(checkpoint, trained, kind), **describe_text(trained, kind)}
-    functions = make_functions(trained.model, trained.task, kind)
     with replacing_folder(folder) as temporary:
-        about |= write_programs(functions, temporary, form)
-        with writing(folder):
-            write_files(about, temporary)
-        difference = compare(trained.model, trained.task, run.load(temporary))
+        difference = write_folder(trained, checkpoint.arch, kind, form, temporary)
         if not difference <= LARGEST_DIFFERENCE:
             raise ValueError(
                 f"{path}: the {form} programs differ from the model by {difference:.1e}, more than "
@@ -93,11 +90,27 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
             )
 
 
+def write_folder(trained: Trained, arch: str, kind: Kind, form: str, folder: Path) -> float:
+    """Fill an empty folder; returns the largest difference from what the model computes.
+
+    Raises:
+        ValueError: the model cannot be exported.
+    """
+    trained.model.float().eval()
+    about = {**describe(trained, arch, kind), **describe_text(trained, kind)}
+    functions = make_functions(trained.model, trained.task, kind)
+    about |= write_programs(functions, folder, form)
+    with writing(folder):
+        write_files(about, folder)
+    product = run.load(folder)
+    return max(compare(trained.model, trained.task, product, *size) for size in COMPARED)
+
+
 # --- programs ------------------------------------------------------------------------
 
 
 def make_functions(model: Any, task, kind: Kind) -> dict[str, Exported]:
-    """What becomes a program, by name.
+    """The functions that become programs, by name.
 
     Raises:
         ValueError: a part of the model depends on data in a way that no program can.
@@ -142,10 +155,25 @@ def first_cause(error: BaseException) -> BaseException:
 
 
 def export(function: Exported) -> torch.export.ExportedProgram:
-    """The program of torch."""
-    names = {name: None for dims in function.dims for name in dims if name}
-    named = {name: torch.export.Dim(name, min=1) for name in names}
-    shapes = tuple({n: named[d] for n, d in enumerate(dims) if d} for dims in function.dims)
+    """The program of torch.
+
+    Named dimensions stay variable, or torch refuses. Where it cannot prove that, it finds out
+    itself which may vary; :func:`compare` then shows whether these suffice.
+    """
+    automatic: dict[str, Any] = defaultdict(lambda: torch.export.Dim.AUTO)
+    names = {name for dims in function.dims for name in dims if name}
+    if ANY not in names:
+        named = {name: torch.export.Dim(name, min=1) for name in sorted(names)}
+        try:
+            return export_with(function, named)
+        except UserError:
+            pass
+    return export_with(function, automatic)
+
+
+def export_with(function: Exported, sizes: Mapping[str, Any]) -> torch.export.ExportedProgram:
+    """See :func:`export`; *sizes* has what torch knows of each name of a dimension."""
+    shapes = tuple({n: sizes[d] for n, d in enumerate(dims) if d} for dims in function.dims)
     with torch.no_grad(), quiet():
         return torch.export.export(
             function.module, tuple(function.arguments), dynamic_shapes=(shapes,), strict=False
@@ -203,15 +231,15 @@ def quiet() -> Iterator[None]:
 # --- description ---------------------------------------------------------------------
 
 
-def describe(checkpoint: Checkpoint, trained: Trained, kind: Kind) -> dict[str, Any]:
-    """What a model is, and its special tokens."""
+def describe(trained: Trained, arch: str, kind: Kind) -> dict[str, Any]:
+    """The kind, origin, size and special tokens of a model."""
     model, task, cfg = trained
     words, options = task.source_dictionary, cfg.task
     about: dict[str, Any] = {
         "kind": NAMES[kind],
-        "architecture": checkpoint.arch,
-        "family": family_of(checkpoint.arch),
-        "paper": paper_of(checkpoint.arch),
+        "architecture": arch,
+        "family": family_of(arch),
+        "paper": paper_of(arch),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "versions": {name: found for name in PACKAGES if (found := find_version(name))},
         "pad": words.pad(),
@@ -352,56 +380,55 @@ def write_files(about: dict[str, Any], folder: Path) -> None:
 
 
 @torch.no_grad()
-def compare(model: Any, task, product: run.Model) -> float:
-    """The largest difference between a model and its programs, in two texts of random tokens.
+def compare(model: Any, task, product: run.Model, batch: int, length: int) -> float:
+    """The largest difference between a model and its programs, for random texts.
 
     That of log-probabilities after each token, or of the probabilities of classes.
+
+    Args:
+        batch: number of texts; all but the first are shorter.
+        length: tokens of the first, and of each translation or continuation.
     """
-    kind = product.about["kind"]
-    if kind == NAMES[Kind.CLASSIFICATION]:
-        return compare_classes(model, task, product)
-    words = task.target_dictionary
-    targets = make_tokens(model.decoder, 2, min(6, product.about["longest_target"]))
-    prefix = torch.cat([torch.full_like(targets[:, :1], product.about["start"]), targets], 1)
+    about = product.about
+    text = make_tokens(model.encoder if has_encoder(model) else model.decoder, 1, length)
+    texts = [text[0, : about["longest"]].tolist(), *[text[0, length // 2 :].tolist()] * (batch - 1)]
+    if about["kind"] == NAMES[Kind.CLASSIFICATION]:
+        rows = [product.collate(texts)] * about["towers"]
+        call: dict[str, Any] = {}
+        for suffix, tokens in zip(("", "1"), rows):
+            call[f"src_tokens{suffix}"] = torch.from_numpy(tokens)
+            call[f"src_lengths{suffix}"] = torch.tensor([*map(len, texts)])
+        head = task.cfg.classification_head_name
+        out = model(**call, features_only=True, classification_head_name=head)[0]
+        return largest(product.run("classify", *rows)[0], out.softmax(-1))
     inputs: dict[str, Any] = {}
-    sources = [[words.eos()]] * 2
-    if kind == NAMES[Kind.TRANSLATION]:
-        text = make_tokens(model.encoder, 1, min(6, product.about["longest"]))[0].tolist()
-        sources = [text, text[-2:]]
-        tokens = torch.from_numpy(product.collate(sources, product.about["left_pad"]))
-        lengths = torch.tensor([len(source) for source in sources])
-        inputs["encoder_out"] = model.encoder(tokens, lengths)
-    out = model.decoder(prefix[:, :-1], **inputs)
+    targets = make_tokens(model.decoder, batch, min(length, about["longest_target"]))
+    tokens = torch.cat([torch.full_like(targets[:, :1], about["start"]), targets[:, :-1]], 1)
+    if about["kind"] == NAMES[Kind.TRANSLATION]:
+        rows = torch.from_numpy(product.collate(texts, about["left_pad"]))
+        inputs["encoder_out"] = model.encoder(rows, torch.tensor([*map(len, texts)]))
+    else:
+        texts = [[about["eos"]]] * batch  # a language model continues it
+    out = model.decoder(tokens, **inputs)
     expected = model.get_normalized_probs(out, log_probs=True, sample=None)
-    decoder = run.Decoder(product, sources)
+    decoder = run.Decoder(product, texts)
     found = [decoder.log_probs]
     for column in targets[:, :-1].T:
-        decoder.step(column.numpy(), np.arange(2))
+        decoder.step(column.numpy(), np.arange(batch))
         found.append(decoder.log_probs)
-    found = torch.from_numpy(np.stack(found, 1))
-    difference = largest(found, expected)
-    if kind == NAMES[Kind.LANGUAGE_MODEL]:
-        (scores,) = product.run("score", prefix[:, :-1].numpy(), targets.numpy())
+    difference = largest(np.stack(found, 1), expected)
+    if "score" in about["programs"]:
+        (scores,) = product.run("score", tokens.numpy(), targets.numpy())
         whole = expected.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        difference = max(difference, largest(torch.from_numpy(scores), whole))
+        difference = max(difference, largest(scores, whole))
     return difference
 
 
-def compare_classes(model: Any, task, product: run.Model) -> float:
-    """See :func:`compare`."""
-    text = make_tokens(model.encoder, 1, min(6, product.about["longest"]))[0].tolist()
-    rows = [text, text[-2:]]
-    tokens = [product.collate(rows) for _ in range(product.about["towers"])]
-    call: dict[str, Any] = {}
-    for suffix, batch in zip(("", "1"), tokens):
-        call[f"src_tokens{suffix}"] = torch.from_numpy(batch)
-        call[f"src_lengths{suffix}"] = torch.tensor([len(row) for row in rows])
-    head = task.cfg.classification_head_name
-    out = model(**call, features_only=True, classification_head_name=head)[0]
-    return largest(torch.from_numpy(product.run("classify", *tokens)[0]), out.softmax(-1))
+def has_encoder(model: Any) -> bool:
+    """Whether a model is no language model."""
+    return Kind.LANGUAGE_MODEL not in kinds_of(type(model))
 
 
-def largest(found: Tensor, expected: Tensor) -> float:
+def largest(found: np.ndarray, expected: Tensor) -> float:
     """The largest difference, where a number is expected."""
-    finite = expected.isfinite()
-    return float((found - expected)[finite].abs().max())
+    return float((torch.from_numpy(found) - expected)[expected.isfinite()].abs().max())

@@ -71,7 +71,7 @@ class Model:
         Args:
             tokenized: whether texts are tokens between spaces, before subwords; results as well.
             truncate: whether texts that are too long are cut; else they are a ValueError.
-            options: of :meth:`search`.
+            options: see :meth:`search`.
         """
         translates = self.about["kind"] == "translation"
         inputs = [self.encode(text, tokenized, truncate) for text in texts]
@@ -120,11 +120,11 @@ class Model:
             lenpen: a score is the log-probability over the length to the power of this.
             unkpen: is subtracted from the log-probability of unknown symbols.
             min_len: fewest tokens.
-            max_len_a, max_len_b: most tokens: *max_len_a* times those of the text, + *max_len_b*.
+            max_len_a, max_len_b: most tokens: *max_len_a* times the text's number, + *max_len_b*.
             temperature: divides the logits.
             sampling: draw tokens, from the *topk* most probable ones, or from the most probable
                 ones whose probabilities sum to *topp*.
-            seed: of the draws.
+            seed: makes the draws repeatable.
 
         Returns:
             For each text pairs of score and tokens; a language model's begin with the text's.
@@ -137,15 +137,24 @@ class Model:
         limits = np.minimum(limits, self.about["longest_target"] - 1).repeat(copies)
         live = np.arange(len(limits))  # texts that are not finished
         found = [[] for _ in live]
-        scores, words = decoder.scores.reshape(-1, 1), decoder.words  # B, 1 and B, t
-        if (limits < max(min_len, words.shape[1])).any():
-            raise ValueError(f"{words.shape[1]} tokens and min_len {min_len}: more than max_len")
-        for step in range(words.shape[1], int(limits.max()) + 1):
-            log_probs = decoder.log_probs.reshape(*scores.shape, -1)  # texts, beams, V
+
+        def adjust(log_probs):  # B, V
             if temperature != 1:
                 log_probs = log_softmax(log_probs / temperature)
             log_probs[..., self.pad] = -np.inf
             log_probs[..., self.unk] -= unkpen
+            return log_probs
+
+        scores = np.zeros((len(limits), 1), dtype=np.float32)
+        words = np.zeros((len(limits), 0), dtype=np.int64)  # B, t
+        for column in decoder.prefix.T:
+            scores[:, 0] += adjust(decoder.log_probs)[live, column]
+            words = np.c_[words, column]
+            decoder.step(column, live)
+        if (limits < max(min_len, words.shape[1])).any():
+            raise ValueError(f"{words.shape[1]} tokens and min_len {min_len}: more than max_len")
+        for step in range(words.shape[1], int(limits.max()) + 1):
+            log_probs = adjust(decoder.log_probs).reshape(*scores.shape, -1)  # texts, beams, V
             if step < min_len:
                 log_probs[..., self.eos] = -np.inf
             ends = log_probs[..., self.eos].copy()
@@ -252,28 +261,23 @@ class Decoder:
     """The hypotheses of a batch, and what the programs keep of their tokens.
 
     Attributes:
-        log_probs: of each hypothesis' next token (B, V).
-        words: tokens of each text's beginning (B, t), which a language model continues.
-        scores: their log-probabilities (B).
+        log_probs: log-probabilities of each hypothesis' next token (B, V).
+        prefix: tokens (B, t) with which a language model begins; none of a translator.
     """
 
     def __init__(self, model, inputs):
         self.model, self.position, self.source = model, 0, {}
         self.texts = np.arange(len(inputs))  # text of each hypothesis
         self.entries, first = model.about["cache"], np.full((len(inputs), 1), model.about["start"])
-        self.words = np.zeros((len(inputs), 0), dtype=np.int64)
-        self.scores = np.zeros(len(inputs), dtype=np.float32)
-        if model.about["kind"] == "translation":
+        translates = model.about["kind"] == "translation"
+        prefix = [[] if translates else tokens[:-1] for tokens in inputs]
+        self.prefix = np.array(prefix, dtype=np.int64)
+        if translates:
             tokens = model.collate(inputs, model.about["left_pad"])
             self.source = {"states": model.run("encoder", tokens)[0], "mask": tokens == model.pad}
         self.log_probs, *self.cache = model.run("begin", first, *self.source.values())
         taken = model.about["programs"]["step"]["inputs"]
         self.source = {name: array for name, array in self.source.items() if name in taken}
-        if not self.source:
-            for column in np.array([tokens[:-1] for tokens in inputs], dtype=np.int64).T:
-                self.scores += self.log_probs[self.texts, column]
-                self.words = np.c_[self.words, column]
-                self.step(column, self.texts)
 
     def step(self, tokens, rows):
         """Continue hypotheses *rows* by a token each (B)."""

@@ -22,14 +22,14 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 from fairseq_odeformers.models.common.answers import POSITION
 from fairseq_odeformers.registry import Kind, kinds_of
 
-Dims = tuple[str | None, ...]  # what each dimension of a tensor counts; None if it is constant
+Dims = tuple[str | None, ...]  # the count in each dimension of a tensor; None for a constant size
 
 
 class Entry(NamedTuple):
     """A tensor that a step takes from the one before.
 
     Attributes:
-        dims: ``batch``, ``source`` and ``past`` (number of earlier tokens) are variable.
+        dims: ``batch``, ``source``, ``past`` (number of earlier tokens) and ``any`` are variable.
         constant: whether all steps take the same one.
     """
 
@@ -101,7 +101,7 @@ class Step(Part):
         like: the state of an earlier step.
 
     Attributes:
-        entries: of the state; see :func:`find_entries`.
+        entries: describe the state; see :func:`find_entries`.
         width: C of the encoder's states, if only the first step reads these; None if all do.
     """
 
@@ -173,7 +173,7 @@ class Exported(NamedTuple):
     Attributes:
         inputs: names of the arguments.
         outputs: names of the results.
-        dims: of each argument.
+        dims: each argument's dimensions.
     """
 
     module: nn.Module
@@ -183,7 +183,8 @@ class Exported(NamedTuple):
     dims: Sequence[Dims]
 
 
-SIZES = {"batch": 3, "source": 5, "past": 2}  # of the arguments
+ANY = "any"  # size of a dimension: such as a sum of others, which torch finds
+SIZES = {"batch": 3, "source": 5, "past": 2}  # example arguments
 TOKEN, TEXT = ("batch", None), ("batch", "length")
 SOURCE = {"states": ("batch", "source", None), "mask": ("batch", "source")}
 
@@ -193,9 +194,6 @@ def make_steps(model: nn.Module) -> dict[str, Exported]:
 
     Args:
         model: see :func:`.make_exportable`.
-
-    Raises:
-        ValueError: what its decoder keeps is not a function of these sizes.
     """
     begin = Begin(model)
     step, tokens, source, state = make_step(begin)
@@ -284,21 +282,14 @@ def find_entries(
     Args:
         states: after each token; a constant entry is the same tensor, or a view of it.
         others: the state after the last token, with another size of each name.
-
-    Raises:
-        ValueError: a size of a tensor is not one of :data:`SIZES`, but changes with it.
     """
     entries = []
     for index, tensor in enumerate(states[-1]):
         dims = []
         for dim, size in enumerate(tensor.shape):
             names = [name for name, other in others.items() if other[index].size(dim) != size]
-            if len(names) > 1 or names and size != SIZES[names[0]]:
-                raise ValueError(
-                    f"its decoder keeps a tensor of {size} x ... for {SIZES}, a size that no "
-                    "program can have"
-                )
-            dims.append(names[0] if names else None)
+            known = len(names) == 1 and size == SIZES[names[0]]
+            dims.append(names[0] if known else ANY if names else None)
         storages = {state[index].untyped_storage().data_ptr() for state in states}
         entries.append(Entry(tuple(dims), len(storages) == 1 and "past" not in dims))
     return entries
