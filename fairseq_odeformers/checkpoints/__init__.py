@@ -2,7 +2,8 @@
 
 ``Checkpoint.read(path)`` reads a checkpoint or an export, and ``.build(data)`` builds its model and
 its task (``checkpoint``). ``state`` opens the file, also for fairseq's own commands. ``origin``
-decides whether the file may be read, and ``trust`` whether the model may be built. ``weights`` defines the format of exports.
+decides whether the file may be read, and ``trust`` whether the model may be built. ``weights``
+defines the format of exports.
 """
 
 from .checkpoint import Checkpoint, Trained

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 import fairseq_odeformers
 from fairseq_odeformers.registry import Kind, kinds_of
 
-from . import memory, models, timing
+from . import exported, memory, models, timing
 from .arguments import SIZES
 from .models import Subject
 from .timing import Step
@@ -43,6 +43,8 @@ def inference_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
     """Beam search over a batch by fairseq's generator; the output is as long as the input."""
+    if isinstance(subject.model, exported.Product):
+        return subject.model.generation_step(args, length)
     words = subject.task.target_dictionary
     model = subject.convert(args.precision).eval()
     generator = SequenceGenerator(
@@ -132,7 +134,11 @@ class Measurement:
 
 MEASUREMENTS = {
     "train": Measurement("a training step of fairseq's trainer", train_step),
-    "generate": Measurement("beam search with fairseq's generator", generation_step),
+    "generate": Measurement(
+        "beam search with fairseq's generator, or by the programs of an exported folder",
+        generation_step,
+        build=exported.build,
+    ),
     "encoder": Measurement("a training step of the encoder alone", memory.encoder_step, "encoder"),
     "classify": Measurement(
         "a training step of a classifier",
