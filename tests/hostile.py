@@ -6,7 +6,6 @@ of its own, what has come of it.
 """
 
 import gzip
-import json
 import math
 import os
 import random
@@ -34,8 +33,9 @@ from make_checkpoints import PATHS, parsed, training_line, write_data, write_row
 from fairseq_odeformers import load_language_model, load_translator
 from fairseq_odeformers.checkpoints import Checkpoint
 from odeformers.__main__ import main
+from odeformers.commands import parse_words
 from odeformers.compare.command import make_parser
-from odeformers.compare.experiment import parse_words, read_experiments
+from odeformers.compare.experiment import read_experiments
 from odeformers.compare.report import make_sections
 from odeformers.compare.results import read_comparison
 from tests.odeformers.compare.comparisons import write_comparison, write_run
@@ -103,9 +103,6 @@ def write_folder(folder: Path) -> None:
     published.write_folder(folder / "tables", tables)
     for name in ("tables.tar.gz", "tables.zip"):
         published.write_archive(folder / name, tables)
-    row = {"what": "train", "unit": "ms", "length": 8, "layers": 1, "model": "a", "value": 2.0}
-    rows = [{**row, "length": length, "ratio": 1.0} for length in (8, 16)]
-    (folder / "table.json").write_text(json.dumps({"rows": rows}))
     (folder / "recipe.yaml").write_text(yaml.safe_dump(RECIPE))
 
 
@@ -342,7 +339,6 @@ TEXT = predict(more="--text lines")
 LOADING = (predict(), load_lra)
 LINE = "compare words --task translation --archs macaron_transformer --dry-run --epochs 1 --cpu"
 COMPARE = command(LINE)
-GROWTH = command("benchmark growth made.png table.json")
 OWN = "--workers 1 --out data/own --from"
 PARALLEL = f"prepare parallel -s de -t en --bpe-operations 20 {OWN}"
 TABLES = f"prepare text-classification tsv --vocab-size 60 {OWN}"
@@ -362,10 +358,6 @@ TEXTS = [b"\xff\n", b"1\t2\n", b"\0\n", b"", b"\n\n", b"\r\n1\r\n", b"\xef\xbb\x
 TEXTS += ["\u202e1 2\n", "1 2\n".encode("utf-16"), b"1 " * 10**6, b"1" * 2**20]
 RESULTS = ["", "1", "schema\n1\n", "\0", "[" * 9999, "a,b\n" * 3, ",".join(map(str, range(50)))]
 CURVES = ["", "updates\n1\n", "updates,seconds,loss,metric,train_loss,best\n1,1,x,1,1,True\n"]
-ROW = {"what": "a", "unit": "ms", "length": 8, "layers": 1, "model": "a", "value": 2, "ratio": 1}
-MEASURED = ["", "[" * 10**5, "null", "{}", *(f'{{"rows": {rows}}}' for rows in (3, [], [3], [{}]))]
-for bad in ({"ratio": "x"}, {"length": [1]}, {"value": None}):
-    MEASURED.append(json.dumps({"rows": [{**ROW, **bad}]}))
 LAUGHS = "".join(f"a{n}: &a{n} [{f'*a{n - 1},' * 9}]\n" for n in range(1, 40))
 RECIPES = ["", f"a0: &a0 [1]\n{LAUGHS}", "[" * 5000, "? [a]\n: 1"]
 for bad in ({"base": "recipe.yaml"}, {"base": "absent"}, {"parts": {"x": 3}}, {"parts": [1]}):
@@ -388,7 +380,6 @@ ARTEFACTS = [
     *((f"{kind}/results.csv", reporting(kind), 8, True, RESULTS) for kind in RUNS),
     *((f"{kind}/b-seed1/curve.csv", reporting(kind), 6, True, CURVES) for kind in RUNS),
     *((table, reporting(kind), 8, True, []) for kind, table in RUNS.items()),
-    ("table.json", GROWTH, 6, True, MEASURED),
     ("recipe.yaml", load_recipe, 12, True, RECIPES),
     ("tables.tar.gz", command(f"{TABLES} tables.tar.gz"), 6, True, []),
     ("tables.zip", command(f"{TABLES} tables.zip"), 6, True, []),
@@ -631,7 +622,6 @@ def results():
         ("made.pt", AVERAGE),
         ("made", WEIGHTS),
         ("made.pt2", PROGRAM),
-        ("made.png", GROWTH),
     ):
         for target in ("precious", "/dev/full", "/dev/null", "kept/below"):
             must = "" if target in ("/dev/null", "precious") else "refused"

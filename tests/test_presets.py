@@ -84,8 +84,11 @@ PRESETS = {
         ("pcformer_wmt.*", "rk_order=4 rk_field=released"),
         ("pcformer_iwslt_de_en", "rk_order=2 rk_field=released"),
         ("pcformer(_lm|_classifier)?", "rk_order=2 rk_field=textbook"),
-        ("(?!.*classifier)pcformer.*", "attention_dropout=0.1 activation_dropout=0.1"),
+        ("(?!.*(classifier|released))pcformer.*", "attention_dropout=0.1 activation_dropout=0.1"),
         ("pcformer.*", "*_normalize_before=True rk_norm=False alpha_per_layer=False"),
+        ("pcformer(?!_lm_released).*", "rk_norm_slopes=False"),
+        ("pcformer_lm_released", "rk_order=2 rk_field=released rk_norm_slopes=True"),
+        ("pcformer_lm_released", "dropout=0.0 attention_dropout=0.0 activation_dropout=0.0"),
     ],
     "the code of Kan et al. 2025; docs/papers/ot_transformer.md": [
         ("ot_.*", "ode_field=released ode_method=euler ode_steps=5 *_normalize_before=True"),

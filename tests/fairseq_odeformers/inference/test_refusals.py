@@ -39,9 +39,9 @@ REFUSED = {
         "--path export": "safetensors [export]",
         "--user-dir absent": "--user-dir absent",
         "--user-dir clone/json/__init__.py": "/__init__.py: a file; give its folder, clone/json",
-        "--user-dir tab": "tab: a file; give a folder that has it as its __init__.py",
-        "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already",
-        "--user-dir clone/json": "--user-dir clone/json imported already",
+        "--user-dir tab": "tab: a file; give a folder with this file as its __init__.py",
+        "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers already been imported",
+        "--user-dir clone/json": "--user-dir clone/json already been imported",
         "--path a:b.pt": "a:b.pt ':'",
         "--path a:b.pt:classifier.pt": "a:b.pt",
         "--path c:d/classifier.pt": "c:d ':'",
@@ -76,7 +76,9 @@ REFUSED = {
         "--data absent": "data absent: no such folder; give dictionaries",
         "--data words --user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported",
     },
-    "list": {"--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already"},
+    "list": {
+        "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers already been imported"
+    },
     "analyse attention --data words --out made --cpu": {
         "classifier.pt": "classifier.pt: TransJect attention maps; translators",
         "classifier.pt --text 1": "classifier.pt: TransJect attention maps; translators",
