@@ -217,7 +217,7 @@ examples/text_classification/README.md, Small trials
     text_classification/small transevolve_classifier_fullff_1: {SMALL_TEXTS} --encoder-depth 6
     text_classification/small transject: {SMALL_TEXTS} --encoder-layers 6
     text_classification/small vanilla_transformer: {SMALL_TEXTS} --pooling mean
-examples/lra/README.md, Short ListOps
+examples/text_classification/README.md, Short ListOps
     lra/small transformer_classifier: {SHORT_LISTOPS} --encoder-layers 6
     lra/small transevolve_classifier_fullff_2: {SHORT_LISTOPS} --encoder-blocks 2 --encoder-depth 3
     lra/small node_transformer: {SHORT_LISTOPS} --encoder-ffn-embed-dim 512
