@@ -1,8 +1,8 @@
 """Transformers derived from numerical solvers of ordinary differential equations.
 
 Importing the package, by name or through fairseq's ``--user-dir``, registers its models, tasks and
-criterions. ``load_translator``, ``load_classifier`` and ``load_language_model`` load what they have
-trained; see ``inference.hub``.
+criterions. ``load_translator``, ``load_classifier`` and ``load_language_model`` load trained
+models; see ``inference.hub``.
 """
 
 from . import patches
@@ -27,7 +27,7 @@ LOADERS = ("load_classifier", "load_language_model", "load_translator")
 
 
 def __getattr__(name):
-    # What fairseq's commands have no need of is imported when it is asked for.
+    # Names that fairseq's commands do not need are imported on first use.
     if name in LOADERS:
         from .inference import hub
 

@@ -1,4 +1,4 @@
-"""``python -m fairseq_odeformers`` prints the folder to give to ``--user-dir``."""
+"""``python -m fairseq_odeformers`` prints the folder to pass to ``--user-dir``."""
 
 import sys
 from pathlib import Path

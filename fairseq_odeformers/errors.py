@@ -1,4 +1,4 @@
-"""Errors in one line: where they occur in a plugin's code, and what may be meant."""
+"""Errors in one line: their place in a plugin's code, and suggestions for misspelt names."""
 
 import argparse
 import sysconfig
@@ -18,10 +18,10 @@ WANT_OF_MEMORY = ("out of memory", "can't allocate memory")
 
 @contextmanager
 def blaming() -> Iterator[None]:
-    """Have an error that passes through a plugin's code be one line that points into it.
+    """Turn an error from a plugin's code into one line that points into this code.
 
     Raises:
-        ValueError: such an error occurred.
+        ValueError: the block raised an error that passes through a plugin's code.
     """
     try:
         yield
@@ -32,26 +32,26 @@ def blaming() -> Iterator[None]:
 
 
 def describe(error: Exception) -> str:
-    """An error in one line, with its place in a plugin if it has one."""
+    """Describe an error in one line, with its place in a plugin's code if it has one."""
     message = next(iter(str(error).strip().splitlines()), "")
     if isinstance(error, SyntaxError):
         line = (error.text or "").strip()[:200]
-        message = ": ".join(filter(None, [error.msg, line]))  # and no place
+        message = ": ".join(filter(None, [error.msg, line]))  # without the place
     if any(text in message for text in WANT_OF_MEMORY):
         message = "out of memory; give smaller sizes or batches"
     if isinstance(error, AttributeError) and error.name:
         if meant := did_you_mean(error.name, dir(error.obj)):
             message = f"{message.rstrip('.')}; {meant}"
     kind = type(error).__name__
-    told = f"{kind}: {message}" if message else kind
+    description = f"{kind}: {message}" if message else kind
     place = place_of(error)
-    return told if place is None else f"{place}: {told}"
+    return description if place is None else f"{place}: {description}"
 
 
 def place_of(error: Exception) -> str | None:
-    """The last file and line that an error passes through, and that is of no library.
+    """The last file and line outside of libraries that an error passes through.
 
-    The package itself counts as a library.
+    This package itself counts as a library.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
@@ -62,24 +62,24 @@ def place_of(error: Exception) -> str | None:
 
 
 def is_of_plugin(file: str) -> bool:
-    """Whether a file of Python is of no library, and so of a plugin or a user."""
+    """Whether a Python file belongs to a plugin or a user, not to a library."""
     path = Path(file)
     return path.is_file() and not any(map(path.is_relative_to, LIBRARIES))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The question whether similar names are meant; "" if no name is similar."""
-    known = list(known)
-    near = get_close_matches(name, known, 1, 0.9) or get_close_matches(name, known, cutoff=0.7)
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Ask whether a similar one of *names* is meant; "" if no name is similar."""
+    names = list(names)
+    near = get_close_matches(name, names, 1, 0.9) or get_close_matches(name, names, cutoff=0.7)
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def check_choice(action: argparse.Action, value: object) -> None:
-    """Ask whether a choice like an unknown one is meant.
+    """Suggest similar choices for an unknown one.
 
     Raises:
-        ArgumentError: one is like it.
+        ArgumentError: *value* is not a choice, but similar to one.
     """
-    known = [*map(str, action.choices or ())]
-    if str(value) not in known and (meant := did_you_mean(str(value), known)):
+    choices = [*map(str, action.choices or ())]
+    if str(value) not in choices and (meant := did_you_mean(str(value), choices)):
         raise argparse.ArgumentError(action, f"{value}: {meant}")

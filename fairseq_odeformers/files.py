@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, errors that name them, and lines of text."""
+"""Files: they appear complete or not at all, errors name them, and lines are read the same way."""
 
 import bz2
 import codecs
@@ -22,10 +22,10 @@ from typing import IO, Any
 
 logger = logging.getLogger(__name__)
 
-MADE_FROM = "recipe.json"  # what a folder was made from; older data have the name
+MADE_FROM = "recipe.json"  # the inputs that a folder was made from; older data use this name
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 MARK = "\ufeff"  # byte order mark
-# Byte order marks of other encodings; UTF-32's begins with UTF-16's.
+# Byte order marks of other encodings. UTF-32 comes first: its mark begins with that of UTF-16.
 ENCODINGS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -33,8 +33,8 @@ ENCODINGS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 BROKEN = "is damaged, cut off, or in another format"
-COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by the ending of a name
-# With what compressed files begin, and the ending that they should have.
+COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by file name extension
+# The first bytes of compressed files, and the extension that these should have.
 COMPRESSIONS = {
     b"\x1f\x8b": ".gz",
     b"\xfd7zXZ": ".xz",
@@ -46,14 +46,15 @@ COMPRESSIONS = {
 
 @contextmanager
 def naming_faults(name: str | Path, fault: str = "cannot be read") -> Iterator[None]:
-    """Have an error about an input be one line that names the file or the option.
+    """Turn errors about an input into one line that names the file or the option.
 
-    Whatever a library raises is a fault of the input: damaged bytes raise anything, from a KeyError
-    to a MemoryError. Two kinds pass as they are: what is missing (a file, a library), and errors
-    that name a file or *name* already.
+    Any error of a library counts as a fault of the input: damaged bytes may raise anything, from a
+    KeyError to a MemoryError. Two kinds of errors pass unchanged: those about a missing file or
+    library, and those that already name a file or contain *name*.
 
     Args:
-        fault: what the line says of *name*; the reason follows in brackets.
+        name: the file or the option.
+        fault: the statement about *name*; the reason follows in brackets.
 
     Raises:
         ValueError: an error occurred that names nothing.
@@ -70,10 +71,10 @@ def naming_faults(name: str | Path, fault: str = "cannot be read") -> Iterator[N
 
 @contextmanager
 def writing(path: str | Path, fault: str = "cannot be written") -> Iterator[None]:
-    """Have a failure to write, as on a full disk, be one line that names the file.
+    """Turn a failure to write, for example on a full disk, into one line that names the file.
 
-    ValueErrors pass, as they are about the content, and errors that name a file already. Torch
-    and others raise errors of their own, which say less than the system's behind them.
+    ValueErrors pass, since they are about the content, as do errors that already name a file. torch
+    and other libraries raise errors of their own; the system's error behind them says more.
 
     Raises:
         OSError: the file cannot be written.
@@ -96,7 +97,7 @@ class Named(ValueError):
 
 
 def is_named(error: BaseException, name: str | Path) -> bool:
-    """Whether an error that the commands print names a file, or has *name* in its message."""
+    """Whether an error that the commands print names a file, or contains *name*."""
     if isinstance(error, Named):
         return True
     names = str(name) in str(error) or getattr(error, "filename", None) is not None
@@ -104,7 +105,7 @@ def is_named(error: BaseException, name: str | Path) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of an error's message, without lines that only announce others by a colon."""
+    """The first line of an error's message, skipping lines that end with a colon."""
     lines = (line.strip() for line in str(error).split("\n"))
     text = next((line for line in lines if line and not line.endswith(":")), "")
     return text if " " in text else f"{type(error).__name__} {text}".strip()
@@ -112,10 +113,10 @@ def reason(error: BaseException) -> str:
 
 @contextmanager
 def reading(path: str | Path, fault: str = "cannot be read") -> Iterator[None]:
-    """:func:`naming_faults` for a file, or a folder with files, that is about to be read.
+    """:func:`naming_faults` for reading a file, or a folder with files.
 
     Raises:
-        ValueError: see :func:`check_regular` and :func:`naming_faults`.
+        ValueError: as in :func:`check_regular` and :func:`naming_faults`.
     """
     check_regular(path)
     with naming_faults(path, fault):
@@ -126,43 +127,43 @@ def check_regular(path: str | Path) -> None:
     """Check a file, or a folder and the folders in it, before it is read.
 
     Raises:
-        ValueError: a pipe or a device is there, which may never end, or a link to nothing.
+        ValueError: one of them is a pipe or a device, which may never end, or a broken link.
     """
     path = Path(path)
     for part in (path, *path.glob("*"), *path.glob("*/*")):
         if os.path.lexists(part) and not (part.is_file() or part.is_dir()):
-            raise ValueError(f"{part} is a pipe, a device or a link to nothing; give a file")
+            raise ValueError(f"{part} is a pipe, a device or a broken link; give a file")
 
 
 def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -> None:
-    """Check a path that fairseq may take for several, which it joins by a colon, or for an option.
+    """Check a path that fairseq may mistake for several paths joined by a colon, or for an option.
 
     Args:
         name: the option that gives the path.
-        separators: the characters that the path must not have; ``fairseq-preprocess`` joins by a
-            comma as well.
+        separators: characters that the path must not contain; ``fairseq-preprocess`` also divides
+            at commas.
 
     Raises:
-        ValueError: it has one, or begins with a hyphen.
+        ValueError: the path contains a separator, or begins with a hyphen.
     """
-    found = [separator for separator in separators if separator in str(path)]
-    if found or str(path).startswith("-"):
-        fault = f"divide it at {found[0]!r}" if found else "take it for an option"
+    present = [separator for separator in separators if separator in str(path)]
+    if present or str(path).startswith("-"):
+        fault = f"divide it at {present[0]!r}" if present else "take it for an option"
         raise ValueError(f"{f'{name} {path}'.strip()}: fairseq would {fault}; choose another name")
 
 
 def find_free_name(path: Path) -> Path:
-    """A path beside *path* that is not there yet: its name with a number, from 2 on."""
+    """A path next to *path* that does not exist yet: its name with a number, from 2 on."""
     path = path.resolve() if path.name in ("", "..") else path
     names = (path.with_name(f"{path.name}-{number}") for number in count(2))
     return next(name for name in names if not os.path.lexists(name))
 
 
 def check_joined(paths: str) -> None:
-    """Check paths that a colon joins, as fairseq takes them, for names that have a colon.
+    """Check paths joined by colons, as fairseq accepts them, for names that contain a colon.
 
     Raises:
-        ValueError: there is a file or folder of such a name.
+        ValueError: a file or folder with such a name exists.
     """
     parts = paths.split(os.pathsep)
     for start, end in combinations(range(len(parts) + 1), 2):
@@ -172,10 +173,10 @@ def check_joined(paths: str) -> None:
 
 
 def check_binarised(folder: str | Path) -> None:
-    """Check that a folder is not the one around the binarised data of a preparation.
+    """Check that a folder has binarised data, not a preparation with the data in a folder below.
 
     Raises:
-        ValueError: it is; the message has the folder to give.
+        ValueError: the folder is a preparation; the message names the folder to give.
     """
     inner = Path(folder) / "data-bin"
     binarised = any(Path(folder).glob("dict*.txt")) or Path(folder, "input0").exists()
@@ -184,23 +185,23 @@ def check_binarised(folder: str | Path) -> None:
 
 
 def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
-    """Fill *folder* with ``make(temporary_folder)``, unless that is done already.
+    """Fill *folder* with ``make(temporary_folder)``, unless that has been done already.
 
     Args:
-        folder: the folder of the result; it appears complete or not at all.
-        inputs: all that determines the result, as JSON values. The folder keeps them in
-            ``recipe.json``. A folder that was made from other inputs is made anew.
-        make: writes the result into an empty folder.
+        folder: folder of the result; it appears complete or not at all.
+        inputs: everything that determines the result, as JSON values. The folder keeps them in
+            ``recipe.json``. A folder that was made from other inputs is made again.
+        make: function that writes the result into an empty folder.
 
     Raises:
-        ValueError: *folder* was not made by this function, or its ``recipe.json`` is damaged; it
-            is left alone.
+        ValueError: *folder* was not made by this function, or its ``recipe.json`` is damaged; the
+            folder stays unchanged.
     """
     inputs = json.loads(json.dumps(inputs))
-    kept = folder / MADE_FROM
-    if kept.exists():
-        with reading(kept, f"is damaged; remove {folder}"):
-            same = json.loads(kept.read_bytes()) == inputs
+    recipe = folder / MADE_FROM
+    if recipe.exists():
+        with reading(recipe, f"is damaged; remove {folder}"):
+            same = json.loads(recipe.read_bytes()) == inputs
         if same:
             logger.info(f"{folder} is up to date")
             return
@@ -213,16 +214,16 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
         (temporary / MADE_FROM).write_text(json.dumps(inputs, indent=2) + "\n")
 
 
-TEMPORARY = ".odeformers-tmp"  # the end of names that nobody else gives
+TEMPORARY = ".odeformers-tmp"  # an extension that nobody else uses
 
 
 def _new_name(path: Path) -> Path:
-    """A name beside *path*, at random: children of a killed process may still use the last one."""
+    """A random name next to *path*: children of a killed process may still use an earlier one."""
     return path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
 
 
 def _remove_left(path: Path) -> None:
-    """Remove what killed processes have left under such names."""
+    """Remove the temporary files and folders that killed processes have left."""
     for left in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}{TEMPORARY}"):
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
@@ -232,9 +233,9 @@ def _remove_left(path: Path) -> None:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder that, once it is filled, takes the place of *folder*.
+    """A temporary folder that replaces *folder* when the block ends.
 
-    A link stays a link, and the folder that it leads to is replaced.
+    A link stays a link; the folder that it points to is replaced.
     """
     folder = Path(os.path.realpath(folder))
     _remove_left(folder)
@@ -252,13 +253,13 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file that, once it is written, takes the place of *path*.
+    """A temporary file that replaces *path* when the block ends.
 
-    A link stays a link, and the file that it leads to is replaced. What is no regular file, such as
-    a device or a FIFO, is written to directly.
+    A link stays a link; the file that it points to is replaced. If *path* is not a regular file but
+    a device or a FIFO, the block writes to it directly.
 
     Raises:
-        OSError: it cannot be written, as on a full disk.
+        OSError: the file cannot be written, for example because the disk is full.
     """
     with writing(path):
         if path.exists() and not path.is_file():
@@ -267,7 +268,7 @@ def replacing(path: Path) -> Iterator[Path]:
         target = Path(os.path.realpath(path))
         _remove_left(target)
         temporary = _new_name(target)
-        temporary.touch(exist_ok=False)  # fails where anything has the name, a link included
+        temporary.touch(exist_ok=False)  # fails if the name exists, even as a link
         try:
             yield temporary
             temporary.replace(target)
@@ -276,25 +277,25 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def decompress(name: str, stream: IO[bytes]) -> IO[bytes]:
-    """The content of a file called *name* that is open as *stream*."""
+    """The decompressed content of a file that is called *name* and open as *stream*."""
     return COMPRESSED.get(Path(name).suffix, lambda file: file)(stream)
 
 
 def read_lines(path: Path) -> Iterator[str]:
     r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
 
-    A file called ``.gz``, ``.bz2`` or ``.xz`` is decompressed. Byte order marks are left out, also
-    within the file, where files have been joined.
+    Files with the extension ``.gz``, ``.bz2`` or ``.xz`` are decompressed. Byte order marks are
+    dropped, even within the file, since files may have been joined.
 
     Raises:
-        ValueError: a line is not UTF-8, or has no end; or carriage returns alone end the lines.
+        ValueError: a line is not UTF-8, or has no end; or lines end with carriage returns only.
     """
     with naming_faults(path, BROKEN), open(path, "rb") as file:
         yield from decode_lines(decompress(path.name, file), path)
 
 
 def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
-    r"""The same for the lines of a file called *name* that is open, or in an archive."""
+    r"""As :func:`read_lines`, for a file called *name* that is open, perhaps in an archive."""
     start = b""
     for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
         start, place = start or line, f"{name}, line {number}"
@@ -309,7 +310,7 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
             for magic in filter(start.startswith, COMPRESSIONS):
                 ending = COMPRESSIONS[magic]
                 named = ending in COMPRESSED and os.path.exists(name)  # not standard input
-                renamed = f", or call it {ending}" if named else ""
+                renamed = f", or name it *{ending}" if named else ""
                 raise ValueError(f"{name} is compressed ({ending}); decompress it{renamed}")
             raise ValueError(
                 f"{place}: not UTF-8 ({fault}); convert the file, for example with iconv -f "
@@ -317,22 +318,22 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
             )
         if number == 1 and "\r" in text[:-1] and not text.endswith("\n"):
             raise ValueError(
-                f"{name}: carriage returns end the lines; convert the file, for example with tr "
+                f"{name}: lines end with carriage returns; convert the file, for example with tr "
                 "'\\r' '\\n'"
             )
         yield text.rstrip("\n").replace(MARK, "")
 
 
 def has_zeros(line: bytes) -> bool:
-    """Whether so many bytes are 0 as in UTF-16, which may be UTF-8 as well."""
+    """Whether as many bytes are 0 as in UTF-16; such bytes may also be valid UTF-8."""
     return 3 * line.count(b"\0") > len(line)
 
 
 def guess_encoding(line: bytes) -> str:
     """The likely encoding of the first line that is not UTF-8.
 
-    ``windows-1252`` is latin1 with the euro sign and curly quotes in place of control characters,
-    which later lines may have.
+    ``windows-1252`` is latin1 with the euro sign and curly quotes, which later lines may contain,
+    in place of control characters.
     """
     for mark, encoding in ENCODINGS.items():
         if line.startswith(mark):
@@ -341,7 +342,7 @@ def guess_encoding(line: bytes) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text has spaces and invisible characters alone, such as a zero-width space."""
+    """Whether a text only has spaces and invisible characters, such as a zero-width space."""
     return all(one.isspace() or unicodedata.category(one) in ("Cc", "Cf") for one in text)
 
 
@@ -351,7 +352,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write a table, with the keys of its first row as header, or nothing if it is interrupted."""
+    """Write a table with the keys of its first row as header; if interrupted, write nothing."""
     with replacing(path) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, rows[0], lineterminator="\n")
@@ -367,12 +368,12 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def fingerprints(paths: Iterable[Path]) -> list[tuple[str, str]]:
-    """Name and SHA-256 of each file or folder, as inputs of :func:`build`."""
+    """The name and SHA-256 of each file or folder, as inputs of :func:`build`."""
     return [(path.name, sha256(path)) for path in paths]
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file, or of names and SHA-256 of all files below a folder, in hexadecimal."""
+    """Hexadecimal SHA-256 of a file, or of the names and SHA-256 of all files below a folder."""
     digest = hashlib.sha256()
     if path.is_dir():
         for file in sorted(filter(Path.is_file, path.rglob("*"))):

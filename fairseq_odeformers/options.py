@@ -1,4 +1,4 @@
-"""Options of models, criterions and tasks: declared once, with their bounds."""
+"""Options of models, criterions and tasks, declared with their bounds."""
 
 import math
 import operator
@@ -6,20 +6,20 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-LARGEST = 2**31 - 1  # of whole numbers, as of a size of torch's
-SIDES = ("encoder", "decoder")  # with which names of options begin
+LARGEST = 2**31 - 1  # the largest whole number that torch accepts as a size
+SIDES = ("encoder", "decoder")  # prefixes of names of options
 
 
 @dataclass(frozen=True)
 class Bounds:
     """The values that an option may take; :func:`validate` checks them.
 
-    A number that is not finite, or a whole one above :data:`LARGEST`, is outside of all bounds.
+    A number that is not finite, or a whole number above :data:`LARGEST`, is outside of all bounds.
 
     Attributes:
         at_least, above, at_most, below: limits.
-        multiple_of: a number that divides the value, or several, or names of options.
-        choices: the words that an option of type ``str`` takes.
+        multiple_of: a number, or the name of an option, that must divide the value; or several.
+        choices: values of an option of type ``str``.
     """
 
     at_least: float | None = None
@@ -30,7 +30,7 @@ class Bounds:
     choices: tuple[str, ...] = ()
 
     def remedy(self, value: float | str, cfg) -> str | None:
-        """What to give instead of a value that is outside; None if it is inside."""
+        """The remedy for a value outside of the bounds, or None if it is inside."""
         if isinstance(value, str):
             allowed = not self.choices or value in self.choices
             return None if allowed else f"choose from {', '.join(self.choices)}"
@@ -74,7 +74,7 @@ def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
 WIDTH, COUNT = Bounds(at_least=1, at_most=65_536), Bounds(at_least=1, at_most=10_000)
 POSITIVE, FRACTION = Bounds(at_least=1), Bounds(at_least=0, at_most=1)
 BELOW_ONE = Bounds(at_least=0, below=1)
-# Of options that declare none, such as fairseq's own.
+# Bounds of options that declare none, such as fairseq's own.
 COMMON_BOUNDS = {
     "activation_dropout": BELOW_ONE,
     "adaptive_softmax_dropout": BELOW_ONE,
@@ -115,8 +115,7 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
     """Check the options of a config against their bounds.
 
     Models (in :meth:`.BaseModel.check_config`), tasks and criterions call it before they are built.
-
-    The heads of a side divide its width, whatever model it is of.
+    In every model, the number of heads must divide the width.
 
     Args:
         cfg: the values, by name.
@@ -124,7 +123,8 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
         unsupported: options of a base class that must be left out, and why.
 
     Raises:
-        ValueError: it names the first option that is outside, its value and the remedy.
+        ValueError: an option is out of bounds; the message names the first such option, its value
+            and the remedy.
     """
     for name, reason in (unsupported or {}).items():
         if getattr(cfg, name, None):
@@ -145,12 +145,12 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
 
 
 def bounds_of(item) -> Bounds:
-    """The bounds of a field: declared ones, or else its name's."""
+    """The bounds that a field declares, or else the common bounds for its name."""
     return item.metadata.get("bounds") or COMMON_BOUNDS.get(item.name, Bounds())
 
 
 def add_choices(parser: ArgumentParser, config: type) -> None:
-    """Have a command line refuse, and its help show, what options of a config do not take."""
+    """Add the choices of a config's options to a command line and its help."""
     for item in fields(config):
         choices = bounds_of(item).choices
         if choices and (action := parser._option_string_actions.get(flag(item.name))):
@@ -163,10 +163,10 @@ def flag(name: str) -> str:
 
 
 def hyphenate(name: str) -> str:
-    """The name that a field of a config has on the command line, without ``--``."""
+    """The name of a config's field on the command line, without ``--``."""
     return name.replace("_", "-")
 
 
 def underscore(name: str) -> str:
-    """The name that an option of the command line, without ``--``, has in a config."""
+    """The name in a config of an option of the command line, given without ``--``."""
     return name.replace("-", "_")

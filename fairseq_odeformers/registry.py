@@ -1,6 +1,6 @@
-"""What is registered: the kind, the family, the options and the sizes of an architecture.
+"""The registry: the kind, the family, the options and the sizes of architectures.
 
-Presets are registered here, and plugins imported, which register their own.
+This module also registers presets, and imports plugins, which register their own architectures.
 """
 
 import os
@@ -36,10 +36,10 @@ class Kind(Enum):
     """A kind of model.
 
     Attributes:
-        tasks: fairseq's tasks that train it, the default first.
+        tasks: fairseq's tasks that train models of this kind, the default first.
         criterion: the default criterion.
         score: the score that a comparison of such models reports first.
-        purpose: what such models are for, in words.
+        purpose: the purpose of such models, in words.
     """
 
     tasks: tuple[str, ...]
@@ -70,7 +70,7 @@ class Kind(Enum):
 
     @classmethod
     def of_task(cls, task: str) -> "Kind | None":
-        """The kind that a task trains; None for a task of another kind, and for an unknown one."""
+        """The kind of model that a task trains, or None for an unknown task."""
         trained = TASK_REGISTRY.get(task)
         if trained is None:
             return None
@@ -79,10 +79,10 @@ class Kind(Enum):
 
 
 def kinds_of(model: type) -> Collection[Kind]:
-    """The kinds that a class of models is of; none for models of speech and the like.
+    """The kinds of a model class; empty for speech models and the like.
 
-    A class may name its ``kinds``. Otherwise fairseq's base classes tell: an encoder with
-    classification heads, such as RoBERTa, is a masked language model as well.
+    A class may declare its ``kinds``. Otherwise they follow from fairseq's base classes: an encoder
+    with classification heads, such as RoBERTa, is also a masked language model.
     """
     if (kinds := getattr(model, "kinds", None)) is not None:
         return kinds
@@ -95,7 +95,7 @@ def kinds_of(model: type) -> Collection[Kind]:
 
 
 def kind_of(model: type, task: str | None = None) -> Kind | None:
-    """The kind of a class of models for a task, or without one its first; None if it has none."""
+    """The kind of a model class for a task (its first kind if no task is given), or None."""
     kinds = kinds_of(model)
     if task is not None:
         kind = Kind.of_task(task)
@@ -106,8 +106,9 @@ def kind_of(model: type, task: str | None = None) -> Kind | None:
 def find_architectures(kind: Kind | None = None) -> list[str]:
     """The names of the architectures of a kind, or of all.
 
-    Models come before presets, then those whose first kind it is, and translators before others;
-    what is alike in these, last registered first, so that a plugin's come first.
+    Models come before presets, then architectures whose first kind it is before others. Further
+    ties are sorted by kind (translators first), then in reverse order of registration, so that
+    plugins come first.
     """
     order = [*([kind] if kind else []), *Kind, None]
     fit = [name for name, model in ARCH_MODEL_REGISTRY.items() if kind in (None, *kinds_of(model))]
@@ -119,37 +120,37 @@ def find_architectures(kind: Kind | None = None) -> list[str]:
 
 
 def check_kind(arch: str, task: str) -> None:
-    """Check that a task trains an architecture, where the kinds of both are known.
+    """Check that a task trains an architecture, if the kinds of both are known.
 
     Raises:
-        ValueError: it does not; the message names both options and the remedy.
+        ValueError: the task does not train it; the message names both options and the remedy.
     """
     kinds, trained = kinds_of(ARCH_MODEL_REGISTRY[arch]), Kind.of_task(task)
     if kinds and trained and trained not in kinds:
         tasks = ", ".join(name for kind in kinds for name in kind.tasks)
         raise ValueError(
-            f"--task {task}: it does not train --arch {arch}, which is for {tasks}; "
-            "odeformers list names architectures by their tasks"
+            f"--task {task}: it does not train --arch {arch}, which is for {tasks}; odeformers "
+            "list shows the architectures of each task"
         )
 
 
 # --- families ---
 
-BASELINES, OWN = "baselines", "your own"  # in place of a paper; the second is a plugin's
+BASELINES, OWN = "baselines", "your own"  # in place of a paper; the second is for plugins
 
 
 @dataclass(frozen=True)
 class Family:
-    """A family of architectures, whatever their tasks.
+    """A family of architectures, independent of their tasks.
 
-    The folder of its models declares one as ``FAMILY``, a plugin's too; a model that is of another
-    family than its folder, as ``family``.
+    The folder of its models, also in a plugin, declares the family as ``FAMILY``. A model of
+    another family than its folder declares its own as ``family``.
 
     Attributes:
-        name: such as ``TransEvolve``.
-        authors, year: the authors and year of the paper; a family without a year is a baseline.
-        color: in figures, a name of ``odeformers.plots`` or of matplotlib.
-        variants: other colours, of architectures with these words in their names.
+        name: name of the family, such as ``TransEvolve``.
+        authors, year: authors and year of the paper; a family without a year is a baseline.
+        color: colour in figures, by a name from ``odeformers.plots`` or matplotlib.
+        variants: other colours, by words in the names of architectures.
     """
 
     name: str
@@ -160,12 +161,12 @@ class Family:
 
     @property
     def paper(self) -> str:
-        """The family with its paper, such as ``TransEvolve (Dutta et al. 2021)``."""
+        """The name of the family and its paper, such as ``TransEvolve (Dutta et al. 2021)``."""
         return f"{self.name} ({self.authors} {self.year})" if self.year else BASELINES
 
 
 def declared_family(model: type) -> Family | None:
-    """The family that a model or a package around it declares; None if there is none."""
+    """The family that a model or a package around it declares, or None."""
     declared, module = vars(model).get("family"), model.__module__
     while module and not declared:
         declared = getattr(sys.modules.get(module), "FAMILY", None)
@@ -174,73 +175,73 @@ def declared_family(model: type) -> Family | None:
 
 
 def paper_of(arch: str) -> str:
-    """The paper that an architecture is of; :data:`OWN` for one that declares none."""
+    """The paper of an architecture, or :data:`OWN` if it declares none."""
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
     return family.paper if family else OWN
 
 
 def paper_order(arch: str) -> tuple[bool, bool, int, str]:
-    """A key that sorts architectures by the years of their papers; then baselines, and others."""
+    """A key that sorts architectures by the years of their papers, before baselines and others."""
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
     return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
 
 
 def family_of(arch: str) -> str:
-    """The family of an architecture, whatever its task, such as ``TransEvolve``."""
+    """The name of an architecture's family, such as ``TransEvolve``, independent of its task."""
     family = declared_family(ARCH_MODEL_REGISTRY.get(arch, Family))
     if family is None:
-        return arch  # perhaps a plugin's that this process has not loaded
+        return arch  # perhaps from a plugin that this process has not loaded
     options = {} if family.year else default_options(arch)
     prenorm = any(options.get(f"{side}_normalize_before") for side in SIDES)
     return f"pre-norm {family.name}" if prenorm else family.name
 
 
 def color_of(text: str) -> str | None:
-    """The colour of the family that a text names, as a run or a line of a figure does.
+    """The colour of the family that a text, such as the name of a run, contains; None without one.
 
-    The longest name counts, of an architecture, of a family or of its folder. None if there is
-    none.
+    The text may contain the name of an architecture, of a family or of its folder. The longest of
+    these names counts.
     """
     text, named = text.lower(), dict[str, Family]()
     for arch, model in ARCH_MODEL_REGISTRY.items():
         if family := declared_family(model):
             named |= dict.fromkeys((arch, family.name.lower()), family)
-            if "family" not in vars(model):  # the folder's own
+            if "family" not in vars(model):  # the family of the whole folder
                 named[model.__module__.split(".")[-2:][0]] = family
-    found = max((name for name in named if name in text), key=len, default=None)
-    if found is None:
+    longest = max((name for name in named if name in text), key=len, default=None)
+    if longest is None:
         return None
-    words = (color for word, color in named[found].variants.items() if word in text)
-    return next(words, named[found].color)
+    words = (color for word, color in named[longest].variants.items() if word in text)
+    return next(words, named[longest].color)
 
 
 # --- options and sizes ---
 
-# Names that are the same for all architectures. The inner width is a Transformer's: the halves of a
-# Macaron Net's feed-forward network have half of it each.
+# Names that are the same for all architectures. The inner width (ffn) refers to a Transformer: each
+# half of a Macaron Net's feed-forward network has half of it.
 NEUTRAL = {
     "layers": "layers",
     "width": "embed_dim",
     "heads": "attention_heads",
     "ffn": "ffn_embed_dim",
 }
-SIZES = {  # by the names of --size
+SIZES = {  # values of --size
     "small": {"layers": 2, "width": 128, "heads": 4, "ffn": 512},
     "base": {"layers": 6, "width": 512, "heads": 8, "ffn": 2048},
 }
 
 
 def model_parser(arch: str) -> ArgumentParser:
-    """A parser of the options of an architecture alone."""
+    """A parser for only the options of an architecture."""
     parser = ArgumentParser(allow_abbrev=False, add_help=False)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
     return parser
 
 
 def option_names(arch: str) -> dict[str, str]:
-    """The names of the options of an architecture, by how they may be typed after ``--``.
+    """The names of an architecture's options, by their spellings after ``--`` on the command line.
 
-    A switch that is on by default is typed ``no-...``; some options can be typed in two ways.
+    A switch that is on by default is spelled ``no-...``; some options have two spellings.
     """
     return {
         hyphenate(typed[2:]): action.dest
@@ -250,7 +251,7 @@ def option_names(arch: str) -> dict[str, str]:
 
 
 def default_options(arch: str) -> dict[str, Any]:
-    """All options of an architecture, by their names, with its defaults; None where it has none.
+    """The defaults of all options of an architecture, by name; None for options without a default.
 
     A default that follows another option is an interpolation, such as
     ``${model.encoder_embed_dim}``.
@@ -263,10 +264,10 @@ def default_options(arch: str) -> dict[str, Any]:
 
 
 def split_sizes(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
-    """The sizes that options give by neutral names, and all other options.
+    """Split options into sizes, given by neutral names, and all others.
 
     Raises:
-        ValueError: a size is no whole number, or has no such name.
+        ValueError: a size is not a whole number, or ``size`` is not in :data:`SIZES`.
     """
     others = {name: value for name, value in options.items() if name not in (*NEUTRAL, "size")}
     name = options.get("size", "")
@@ -287,13 +288,13 @@ def size_options(
 ) -> dict[str, Any]:
     """The options that give an architecture the sizes of a Transformer.
 
-    The model's ``side_sizes`` says which options of a side these are. Where a decoder's option
-    follows the encoder's by default, it is not set. Where a size is chosen for the encoder alone,
-    the decoder takes it as well.
+    The model's ``side_sizes`` determines the options of a side. A decoder's option that follows the
+    encoder's by default is not set. A size that is only chosen for the encoder applies to the
+    decoder as well.
 
     Args:
         sizes: some of ``embed_dim``, ``ffn_embed_dim``, ``attention_heads`` and ``layers``.
-        chosen: options that have other values than their defaults, and keep them.
+        chosen: options with values other than their defaults; they keep these values.
 
     Raises:
         ValueError: the architecture cannot have these sizes.
@@ -317,13 +318,13 @@ def size_options(
 def transformer_sizes(
     sizes: Mapping[str, int], options: Mapping[str, Any], ffns_per_layer: int = 1
 ) -> dict[str, int]:
-    """The options of a side that give it a Transformer's sizes, see ``BaseModel.side_sizes``.
+    """The options that give a side the sizes of a Transformer; see ``BaseModel.side_sizes``.
 
     Args:
-        ffns_per_layer: the FFNs of a layer, which share the inner width of a Transformer's.
+        ffns_per_layer: number of FFNs per layer; they share the inner width of a Transformer.
     """
     values = dict(sizes)
-    if "embed_dim" in sizes and "input_dim" in options:  # a language model's
+    if "embed_dim" in sizes and "input_dim" in options:  # the decoder of a language model
         values["input_dim"] = values["output_dim"] = sizes["embed_dim"]
     if "ffn_embed_dim" in sizes:
         values["ffn_embed_dim"] = sizes["ffn_embed_dim"] // ffns_per_layer
@@ -331,7 +332,7 @@ def transformer_sizes(
 
 
 def side_options(options: Mapping[str, Any], side: str) -> dict[str, Any]:
-    """The options of the ``encoder`` or the ``decoder``, by their names without the side."""
+    """The options of the ``encoder`` or the ``decoder``, by name without this prefix."""
     start = f"{side}_"
     return {
         name.removeprefix(start): value for name, value in options.items() if name.startswith(start)
@@ -342,7 +343,7 @@ def side_options(options: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 
 def register_preset(model: str, *names: str, **options: Any) -> None:
-    """Register names for a model whose *options* are these, unless the command line sets them.
+    """Register names for a model with these *options*, unless the command line sets them.
 
     Args:
         model: a registered model that has a dataclass.
@@ -358,11 +359,11 @@ def register_preset(model: str, *names: str, **options: Any) -> None:
 
 
 def register_config(name: str, model: str, options: Mapping[str, Any]) -> None:
-    """Register the options of a preset as the defaults of a config of its own.
+    """Register a config for a preset, with its options as defaults.
 
-    fairseq applies a preset to a command line alone: for ``model: {_name: PRESET}`` Hydra would
-    make the model with its own defaults. The config also gives an older checkpoint the options that
-    are newer, and drops options that are gone.
+    fairseq only applies a preset to a command line; for ``model: {_name: PRESET}``, Hydra would
+    build the model with the defaults of the model. The config also adds newer options to an older
+    checkpoint, and drops options that no longer exist.
     """
     base = MODEL_DATACLASS_REGISTRY[model]
     changed = [
@@ -381,28 +382,29 @@ def register_config(name: str, model: str, options: Mapping[str, Any]) -> None:
 # --- plugins ---
 
 
-PLUGINS: dict[str, str] = {}  # the package that has registered an architecture, of a plugin's
+PLUGINS: dict[str, str] = {}  # from a plugin's architecture to the package that registered it
 
 
 def registered_by(arch: str) -> str:
-    """The package that has registered an architecture, a model or a preset of any model."""
+    """The package that registered an architecture (a model or a preset)."""
     if arch in PLUGINS:
         return PLUGINS[arch]
     return str(ARCH_CONFIG_REGISTRY.get(arch, ARCH_MODEL_REGISTRY[arch]).__module__).split(".")[0]
 
 
 def import_plugins(folders: Iterable[str]) -> None:
-    """Import folders as fairseq's ``--user-dir`` does; they register models and tasks.
+    """Import folders, which register models and tasks, as fairseq's ``--user-dir`` does.
 
     Raises:
-        ValueError: a folder is not there, has the name of another module, or its code raises.
+        ValueError: a folder does not exist, has the name of another module, or its code raises an
+            error.
     """
     for folder in folders:
         if os.path.isfile(folder):
             parent = os.path.dirname(folder)
             remedy = f"give its folder, {parent or '.'}"
             if not os.path.isfile(os.path.join(parent, "__init__.py")):
-                remedy = "give a folder that has it as its __init__.py"
+                remedy = "give a folder with this file as its __init__.py"
             raise ValueError(f"--user-dir {folder}: a file; {remedy}")
         if not os.path.isdir(folder):
             raise ValueError(f"--user-dir {folder}: no such folder; give one with an __init__.py")
@@ -411,12 +413,12 @@ def import_plugins(folders: Iterable[str]) -> None:
         name = os.path.basename(os.path.abspath(folder))
         imported = [*getattr(sys.modules.get(name), "__path__", [])]
         if name not in sys.modules:
-            known = {*ARCH_MODEL_REGISTRY}
+            earlier = {*ARCH_MODEL_REGISTRY}
             with blaming():
                 import_user_module(Namespace(user_dir=folder))
-            PLUGINS.update(dict.fromkeys(ARCH_MODEL_REGISTRY.keys() - known, name))
+            PLUGINS.update(dict.fromkeys(ARCH_MODEL_REGISTRY.keys() - earlier, name))
         elif not any(os.path.isdir(path) and os.path.samefile(path, folder) for path in imported):
             raise ValueError(
-                f"--user-dir {folder}: a module {name} is imported already, from "
+                f"--user-dir {folder}: a module {name} has already been imported from "
                 f"{', '.join(imported) or 'Python'}; leave the option out, or rename the folder"
             )

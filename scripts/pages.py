@@ -1,4 +1,4 @@
-"""Write the figures on the pages anew, from the tables that trainings and measurements left.
+"""Fill the pages: with figures from the tables that trainings and measurements left, and with help.
 
     .venv/bin/python scripts/pages.py
 
@@ -20,13 +20,18 @@ import yaml
 from scipy.stats import ttest_ind
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "examples" / "scoreboard"))
+sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 
 from questions import correct_by_holm  # noqa: E402  a script beside its results
 
+from scripts import reference  # noqa: E402
+
 MARKED = re.compile(r"(<!--=(.+?)-->)(.*?)(<!--/-->)", re.S)
 BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_linear"
-FIGURES: dict[str, Callable[..., str]] = {}
+FIGURES: dict[str, Callable[..., str]] = {
+    "commands": reference.commands,
+    "names": reference.names,
+}
 
 Row = dict[str, str]
 
@@ -145,15 +150,16 @@ def listops() -> str:
 def ptb() -> str:
     """With the paper's perplexities, which the recipe has."""
     text = (ROOT / "examples/transject/ptb.yaml").read_text("utf-8")
-    paper = yaml.safe_load(text)["parts"]["paper"]["paper"]
+    part = yaml.safe_load(text)["parts"]["paper"]
+    (cited,) = part["cited"].values()
     rows = (
         [
             f"`{arch}`",
-            f"{told['valid']:.2f}",
-            f"{told['test']:.2f}",
+            f"{shown['valid']:.2f}",
+            f"{shown['test']:.2f}",
             seeds("ptb", "perplexity", arch),
         ]
-        for arch, told in paper.items()
+        for arch, shown in (part["paper"] | cited).items()
     )
     return table(["`--arch`", "paper, valid", "paper, test", "trial, valid"], "lrrr", rows)
 
@@ -246,12 +252,6 @@ def cost(arch: str, digits: str = "2") -> str:
     return f"{seconds(path, arch) / seconds(path, BASELINE):.{digits}f}"
 
 
-@figure
-def speed_on_news(arch: str) -> str:
-    path = "examples/scoreboard/cost.csv"
-    return f"{seconds(path, BASELINE) / seconds(path, arch):.1f}"
-
-
 def faster_on_bytes(arch: str, length: str) -> float:
     path = "examples/scoreboard/long_text/updates.csv"
     return seconds(path, BASELINE, length) / seconds(path, arch, length)
@@ -323,11 +323,6 @@ def faster_at(length: str, model: str, digits: str = ".1f") -> str:
 
 
 @figure
-def more_memory(model: str) -> str:
-    return span(relative("memory", model, 1024).values(), "–")
-
-
-@figure
 def from_length(what: str, least: str, *models: str) -> str:
     """The smallest and the largest relative speed or memory from a length on."""
     found = (relative(what, model, int(least)).values() for model in models)
@@ -350,17 +345,6 @@ def slower_from(model: str, other: str) -> str:
     slower = {length for length in ours if ours[length] < theirs[length]}
     assert slower == {length for length in ours if length >= min(slower)}
     return f"{min(slower):,}"
-
-
-@figure
-def adaptive() -> str:
-    """A bound on the speed of adaptive steps, relative to the Transformer's."""
-    slower = min(
-        float(grown("encoder-node", "node_transformer_mt")[length]["value"])
-        / float(grown("encoder-length", "transformer")[length]["value"])
-        for length in (128, 256, 512)
-    )
-    return f"{1 / (10 * (slower // 10)):.2f}"
 
 
 @figure

@@ -1,7 +1,6 @@
 """Bad input ends a command with status 2 and one line that names it; nothing is written or run."""
 
 import gzip
-import json
 import math
 import os
 import random
@@ -85,7 +84,7 @@ REFUSED = {
     "list": {
         "--user-dirr x": "--user-dirr (see odeformers list --help)",
         "--user-dir absent": "absent",
-        "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already",
+        "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers already been imported",
     },
     "check": {
         "transjekt": "transjekt: did you mean transject or",
@@ -130,9 +129,9 @@ REFUSED = {
         "--path c:d/classifier.pt": "c:d ':'",
         "--user-dir absent": "--user-dir absent",
         "--user-dir clone/json/__init__.py": "/__init__.py: a file; give its folder, clone/json",
-        "--user-dir tab": "tab: a file; give a folder that has it as its __init__.py",
-        "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers imported already",
-        "--user-dir clone/json": "--user-dir clone/json imported already",
+        "--user-dir tab": "tab: a file; give a folder with this file as its __init__.py",
+        "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers already been imported",
+        "--user-dir clone/json": "--user-dir clone/json already been imported",
         "--output words": "--output words: give a file, not a folder",
         "--output absent/made": "--output absent/made: there is no folder absent; make it first",
         "--output /proc/made": "--output: /proc/made: cannot be written",
@@ -219,17 +218,16 @@ RECIPE = {
     "seeds": [1],
     "score": {"test": "odeformers score-wmt14 en-de {output}"},
     "paper": {"macaron_transformer": {"BLEU": 1.5}},
+    "cited": {"a paper": {"macaron_transformer": {"BLEU": 1.5}}},
 }
-ROW = {"what": "a", "unit": "ms", "length": 8, "layers": 1, "model": "a", "value": 2, "ratio": 1}
 HEADER = b"MMIDIDX\0\0" + struct.pack("<QB", 1, 8)
 LAUGHS = "".join(f"a{n}: &a{n} [{f'*a{n - 1},' * 9}]\n" for n in range(1, 40))
 WRITERS = [
     *(f"{PREDICT} --output made", "average --inputs classifier.pt --output made.pt"),
     *("export classifier.pt made", "export classifier.pt made.pt2 --data words"),
-    "benchmark growth made.png table.json",
 ]
 READERS_OF_CHECKPOINTS = [
-    *WRITERS[:-1],
+    *WRITERS,
     "analyse states classifier.pt --data words --out made --cpu",
 ]
 # The commands that read a file, and contents that they refuse.
@@ -243,11 +241,6 @@ CONTENTS = {
     "words/code": (f"{PREDICT} --text lines", [b"#version: 0.2\na\n", b"\xff", b"a b c\n"]),
     "classes/results.csv": ("report classes", [b"", b"schema\n1\n", b"\0"]),
     "texts/b-seed1/curve.csv": ("report texts", [b"", b"updates\n1\n"]),
-    "table.json": (
-        "benchmark growth made.png table.json",
-        [b"", b"null", b"{}", *(b'{"rows": %s}' % r for r in (b"3", b"[]", b"[3]"))]
-        + [json.dumps({"rows": [{**ROW, "ratio": "x"}]}).encode()],
-    ),
     "recipe.yaml": (
         "compare recipe.yaml --dry-run",
         [b"", f"a0: &a0 [1]\n{LAUGHS}".encode(), b"? [a]\n: 1"]
@@ -341,7 +334,7 @@ def endless():
     ):
         for device in DEVICES:
             yield f"{path} is {device}", partial(replace, path, device), line, ""
-    for path in ("classes/results.csv", "table.json", "recipe.yaml"):
+    for path in ("classes/results.csv", "recipe.yaml"):
         spoil = partial(write, path, b"[" * 10**5)
         yield f"{path} is deep", spoil, CONTENTS[path][0], path
     yield "a zip bomb", zip_bomb, PREDICT, "classifier.pt"
@@ -386,7 +379,6 @@ def write_folder(folder):
     write_checkpoints(torch.load("classifier.pt", weights_only=True))
     write_runs(folder / "classes", "sentence_prediction", metric="accuracy")
     write_runs(folder / "texts", "translation", metric="BLEU", score=3.0)
-    write("table.json", json.dumps({"rows": [ROW, {**ROW, "length": 16}]}).encode())
     write("recipe.yaml", yaml.safe_dump(RECIPE).encode())
     parallel, tables, words = {}, {}, random.Random(1)
     for split, size in (("train", 40), ("valid", 4), ("test", 4)):

@@ -1,9 +1,9 @@
-"""Checkpoints: what is in a file, and whether a model may be built from it.
+"""Checkpoints: the contents of a file, and whether a model may be built from it.
 
-``Checkpoint.read(path)`` is what is in a checkpoint or an export, and ``.build(data)`` its model
-with its task (``checkpoint``). ``state`` opens the file, for fairseq's own commands as well, and
-``trust`` decides whether the model may be built. ``weights`` is the format of exports, and
-``average`` the mean of several checkpoints.
+``Checkpoint.read(path)`` reads a checkpoint or an export, and ``.build(data)`` builds its model and
+its task (``checkpoint``). ``state`` opens the file, also for fairseq's own commands. ``origin``
+decides whether the file may be read, and ``trust`` whether the model may be built. ``weights``
+defines the format of exports.
 """
 
 from .checkpoint import Checkpoint, Trained

@@ -2,14 +2,14 @@
 
 import re
 
-# Metrics that fall while a model improves, by the ends of their names. All others rise.
+# The ends of the names of metrics that fall while a model improves. All others rise.
 FALLING = re.compile(
     r"(^|_)(loss|ppl|perplexity|cross_entropy|error|wer|cer|ter|mse|mae|arclength|reconstruction)$"
 )
 
 
 def rises(metric: str) -> bool:
-    """Whether a higher value of a validation metric is better, as of accuracy and BLEU."""
+    """Whether a higher value of a validation metric is better, such as for accuracy and BLEU."""
     return not FALLING.search(metric)
 
 
@@ -18,7 +18,7 @@ def check_direction(metric: str, maximize: bool) -> bool:
 
     Args:
         metric: ``--best-checkpoint-metric``.
-        maximize: ``--maximize-best-checkpoint-metric``, which need not be given.
+        maximize: whether ``--maximize-best-checkpoint-metric`` is given; it need not be.
 
     Raises:
         ValueError: the option is given, but the lowest value is the best.

@@ -1,4 +1,4 @@
-"""What is in a checkpoint, as the dictionary that fairseq calls its state."""
+"""The contents of a checkpoint, as the dictionary that fairseq calls its state."""
 
 import dataclasses
 import inspect
@@ -18,10 +18,11 @@ from omegaconf import open_dict
 
 from fairseq_odeformers.files import reading
 
+from .origin import check_origin
 from .weights import CONFIG, read_export
 
-# fairseq's own function. A patch makes fairseq's commands call read_state() instead
-# (``patches.table``), and that calls the original, which the replacement keeps as ``__wrapped__``.
+# A patch (``patches.table``) makes fairseq's commands call read_state() instead of this function.
+# read_state() calls the original, and the replacement keeps that as ``__wrapped__``.
 unpickle = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
 
 
@@ -29,7 +30,7 @@ FAULT = "cannot be loaded; give a whole checkpoint of fairseq-train"
 
 
 class Damaged(ValueError):
-    """A file that torch unpickles is no whole checkpoint."""
+    """torch can unpickle the file, but it is not a whole checkpoint."""
 
     def __init__(self, path: str, reason: str):
         super().__init__(f"{path} {FAULT} ({reason})")
@@ -38,30 +39,33 @@ class Damaged(ValueError):
 def read_state(
     path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False
 ) -> dict[str, Any]:
-    """What fairseq's trainer saved to a file, or ``odeformers export`` wrote to a folder.
+    """Read a file saved by fairseq's trainer, or a folder written by ``odeformers export``.
 
-    It has the arguments of fairseq's ``load_checkpoint_to_cpu``, and takes its place: fairseq's
-    commands read checkpoints here, too; others take a :class:`.Checkpoint`. It reads a checkpoint
-    of any model; whether that model may be built is another question, see :func:`.check_trust`.
+    The function has the arguments of fairseq's ``load_checkpoint_to_cpu`` and replaces it:
+    fairseq's own commands read checkpoints with it, too. Other code uses :class:`.Checkpoint`. It
+    reads a checkpoint of any model; :func:`.check_trust` decides whether that model may be built.
 
     Args:
         arg_overrides: new values of options, by name.
-        load_on_all_ranks: of a distributed training, for files that fairseq downloads.
+        load_on_all_ranks: whether all processes of a distributed training load a file that fairseq
+            downloads.
 
     Returns:
-        ``cfg``, the configuration, also of old checkpoints, which have ``args`` instead; ``model``,
-        the weights by name; ``task_state``; and, if the file is not an export, what a training
-        needs to resume.
+        A dictionary with ``cfg``, the configuration (old checkpoints have ``args`` instead, which
+        fairseq converts); ``model``, the weights by name; ``task_state``; and, if the file is not
+        an export, the state that a training needs to resume.
 
     Raises:
-        OSError: there is no such file.
-        Damaged: a sum differs, or the configuration or the weights are missing.
-        ValueError: the file is not a checkpoint, or refused by the safe loader, which torch uses
-            from 2.6 on; before that, a file may run code.
+        OSError: the file does not exist.
+        Damaged: a checksum differs, or the configuration or the weights are missing.
+        ValueError: the file is not a checkpoint, torch's safe loader refuses it, or, before torch
+            2.10, :func:`.check_origin` does.
     """
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")
     check_place(path)
+    if not Path(path).is_dir():
+        check_origin(path)
     with reading(path, FAULT):
         if Path(path).is_dir():
             state = read_export(Path(path))
@@ -81,11 +85,11 @@ def check_place(path: str) -> None:
     """Check that a path leads to a file, or to the folder of an export.
 
     Raises:
-        FileNotFoundError: it does not; the message has the checkpoints that are there.
+        FileNotFoundError: the path leads to neither; the message lists the checkpoints nearby.
     """
     place = Path(path)
     if place.is_dir() and not (place / CONFIG).exists():
-        fault, folder = "is a folder, and none that odeformers export has written", place
+        fault, folder = "this folder was not written by odeformers export", place
     elif not place.exists():
         fault, folder = "there is no such checkpoint", place.parent
     else:
@@ -96,12 +100,12 @@ def check_place(path: str) -> None:
 
 
 def check_sums(path: str) -> None:
-    """Compare a checkpoint with the CRC-32 that torch has saved of each of its parts.
+    """Compare each part of a checkpoint with the CRC-32 that torch saved with it.
 
-    Files of torch < 1.6 have none; where torch was told to compute none, each is 0.
+    Files of torch < 1.6 have no CRC-32; if torch was told to compute none, each is 0.
 
     Raises:
-        Damaged: a sum differs.
+        Damaged: a CRC-32 differs.
         EOFError: the end of the file is missing.
         ValueError: the file is compressed.
     """
@@ -113,26 +117,26 @@ def check_sums(path: str) -> None:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
             if any(part.compress_type for part in parts):
-                raise ValueError("it is compressed, as no checkpoint of torch is")
+                raise ValueError("it is compressed; torch does not compress checkpoints")
             if any(part.CRC for part in parts) and (part := archive.testzip()):
                 raise Damaged(path, f"the CRC-32 of {part} is not the one saved with it")
 
 
 @contextmanager
 def explaining_refusal(path: str) -> Iterator[None]:
-    """Have an error name what torch's safe loader refuses, or what fairseq misses in the file.
+    """Explain what torch's safe loader refuses in the file, or what fairseq does not find in it.
 
-    torch advises to switch its safe loader off.
+    torch's own error would advise to switch its safe loader off.
 
     Raises:
-        ValueError: the safe loader has refused the file, its end is missing, or fairseq-train has
-            not written it.
+        ValueError: the safe loader refuses the file, its end is missing, or fairseq-train did not
+            write it.
     """
     try:
         yield
     except pickle.UnpicklingError as error:
         if name := re.search(r"GLOBAL (\S+)", str(error)):
-            fault = f"{path} is refused: it holds {name[1]}, which could run code"
+            fault = f"{path} is refused: it contains {name[1]}, which could run code"
         else:
             fault = "torch's safe loader cannot read it"
         raise ValueError(fault) from None
@@ -140,12 +144,12 @@ def explaining_refusal(path: str) -> Iterator[None]:
         raise ValueError("its end is missing") from error
     except (KeyError, TypeError, RuntimeError) as error:
         (key,) = error.args if isinstance(error, KeyError) else [None]
-        fault = f"it has no {key!r}" if isinstance(key, str) else "it holds something else"
+        fault = f"it has no {key!r}" if isinstance(key, str) else "it contains something else"
         raise ValueError(fault) from error
 
 
 def drop_unknown_options(state: dict) -> None:
-    """Leave out of a checkpoint the options that the dataclass of its task does not have."""
+    """Remove from a checkpoint the options that the dataclass of its task does not have."""
     task = getattr(state.get("cfg"), "task", None)
     dataclass = TASK_DATACLASS_REGISTRY.get(getattr(task, "_name", None))
     if task is not None and dataclass is not None:

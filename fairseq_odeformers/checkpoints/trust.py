@@ -1,6 +1,6 @@
-"""May this checkpoint be built?
+"""Trust: whether a model may be built from a checkpoint.
 
-Its model and task must be safe, its weights finite, and its model no larger than they are.
+Its model and task must be safe, its weights finite, and the model no larger than the weights.
 """
 
 import threading
@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from fairseq_odeformers.files import naming_faults
 
-# The modules of fairseq whose models and tasks run no code that a checkpoint names.
+# Modules of fairseq: their models and tasks run no code that a checkpoint names.
 SAFE = {
     *("fairseq.models.transformer.transformer_legacy", "fairseq.models.transformer_lm"),
     *("fairseq.models.roberta.model", "fairseq.models.bart.model"),
@@ -27,8 +27,8 @@ def check_trust(path: str, cfg, weights: Mapping[str, Tensor]) -> None:
     """Check the configuration and the weights of a checkpoint before a model is built from it.
 
     Raises:
-        ValueError: its model or task is not registered, or is one of fairseq's that is not known to
-            be safe; or a weight is not finite.
+        ValueError: the model or the task is not registered, or belongs to fairseq and is not known
+            to be safe; or a weight is not finite.
     """
     with naming_faults(path, "is not a checkpoint of a training"):
         arch, task = read_names(cfg)
@@ -38,7 +38,7 @@ def check_trust(path: str, cfg, weights: Mapping[str, Tensor]) -> None:
 
 
 def read_names(cfg) -> tuple[str, str]:
-    """The names of a configuration's architecture and task, as fairseq looks them up."""
+    """The names by which fairseq looks up the architecture and the task of a configuration."""
     model, task = cfg.model, cfg.task
     arch = getattr(model, "_name", None) or getattr(model, "arch", None)
     legacy = getattr(task, "task", None)
@@ -49,45 +49,45 @@ def read_names(cfg) -> tuple[str, str]:
 def check_name(path: str, kind: str, name: str, registry: dict) -> None:
     """Check that the architecture or task of a checkpoint may be built.
 
-    It may if this package or another plugin has registered it. Some of fairseq's run programs, or
-    load files or models that an option names; only the ones of :data:`SAFE` may be built.
+    It may if this package or another plugin has registered it. Some of fairseq's own run programs,
+    or load files or models that an option names; only those in :data:`SAFE` may be built.
 
     Raises:
-        ValueError: it may not.
+        ValueError: the architecture or the task may not be built.
     """
     if name not in registry:
         raise ValueError(
-            f"{path} is of the {kind} {name}, which is not registered; give the folder "
-            "that registers it with --user-dir (in Python: import it)"
+            f"{path} has the {kind} {name}, which is not registered; give the folder that "
+            "registers it with --user-dir (in Python: import it)"
         )
     module = registry[name].__module__
     if module.startswith("fairseq.") and module not in SAFE:
         raise ValueError(
-            f"{path} is of the {kind} {name}, one of fairseq's that may run code of a checkpoint; "
-            "use fairseq's own commands if you trust the file"
+            f"{path} has fairseq's {kind} {name}, which may run code from a checkpoint; if you "
+            "trust the file, use fairseq's own commands"
         )
 
 
 def check_finite(path: str, weights: Mapping[str, Tensor]) -> None:
-    """Check the weights of a checkpoint.
+    """Check that the weights of a checkpoint are finite.
 
     Raises:
-        ValueError: one is not finite; it names the first.
+        ValueError: a weight is not finite; the message names the first one.
     """
     for name, tensor in weights.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
-            raise ValueError(f"{path}: {name} is not finite; take an earlier checkpoint")
+            raise ValueError(f"{path}: {name} is not finite; use an earlier checkpoint")
 
 
 @contextmanager
 def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
-    """Have the block build no models that have far more parameters than their checkpoints.
+    """Limit the parameters of models that the block builds to about those of the checkpoint.
 
-    Some more are allowed: a model may register a parameter twice, or have a head that the
-    checkpoint lacks. Models of other threads are not counted.
+    Somewhat more are allowed: a model may register a parameter twice, or have a head that the
+    checkpoint lacks. Models that other threads build are not counted.
 
     Raises:
-        ValueError: more are registered, as for a million layers.
+        ValueError: far more parameters are registered, for example for a million layers.
     """
     thread = threading.get_ident()
     left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights)) + 10**6]
@@ -97,7 +97,7 @@ def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
             left[0] -= 1
             left[1] -= parameter.numel()
             if min(left) < 0:
-                raise ValueError(f"{path}: its options are of a larger model than its weights")
+                raise ValueError(f"{path}: its options describe a larger model than its weights")
 
     hook = register_module_parameter_registration_hook(count)
     try:

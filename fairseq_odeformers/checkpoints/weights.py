@@ -1,8 +1,8 @@
 """Writes the weights of a checkpoint as safetensors, with its configuration as JSON.
 
-``odeformers export checkpoint_best.pt folder`` leaves ``model.safetensors`` and
-``config.json``. They hold no code: nothing is unpickled to read them. The loaders of ``hub`` and
-``--path`` of ``predict`` and ``translate`` take the folder in place of the checkpoint. Needs the
+``odeformers export checkpoint_best.pt folder`` writes ``model.safetensors`` and ``config.json``.
+They contain no code: nothing is unpickled to read them. The loaders of ``hub``, and ``--path`` of
+``predict`` and ``translate``, accept the folder in place of the checkpoint. The format needs the
 extra ``export``.
 """
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from fairseq_odeformers.files import reading, replacing_folder, sha256, writing
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
-OWN_SUM = "sha256 of the above"  # of CONFIG
+OWN_SUM = "sha256 of the above"  # an entry of CONFIG
 
 
 def write_export(
@@ -25,7 +25,7 @@ def write_export(
 ) -> None:
     """Write the parts of a checkpoint to a new folder.
 
-    A tensor of several parameters, such as tied embeddings, is written once.
+    A tensor that several parameters share, such as tied embeddings, is written once.
     """
     from safetensors.torch import save_file
 
@@ -51,17 +51,17 @@ def write_export(
 
 
 def read_export(folder: Path) -> dict:
-    """What :func:`write_export` has written, as :func:`.read_state` returns it.
+    """Read a folder that :func:`write_export` wrote, in the form that :func:`.read_state` returns.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the folder is damaged.
     """
     from safetensors.torch import load_file
 
-    with reading(folder / CONFIG, "is not of an export, or damaged"):
+    with reading(folder / CONFIG, "is damaged, or not part of an export"):
         saved = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         if saved.pop(OWN_SUM) != checksum(saved):
-            raise ValueError("its SHA-256 is another")
+            raise ValueError("its SHA-256 differs")
         cfg, classes, expected, shared = (
             saved[name] for name in ("config", "classes", "sha256", "shared")
         )

@@ -1,6 +1,6 @@
 """The arclength of any model that computes its states layer by layer, as Euler steps of an ODE.
 
-The N-ODE Transformer integrates its own, in ``models/node_transformer/problem.py``.
+The N-ODE Transformer integrates its arclength itself, in ``models/node_transformer/problem.py``.
 """
 
 from contextlib import ExitStack
@@ -24,10 +24,11 @@ def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
 
     Args:
         states: X_0, ..., X_L, each (T, B, C).
-        token_mask: true where a token is not padding (B, T); n of a sequence is their number.
+        token_mask: true where a token is not padding (B, T); n is the number of these tokens in a
+            sequence.
     """
-    squares = at_least_float32(states[0].new_zeros(states[0].shape[:2]))  # T, B
-    for before, after in pairwise(states):  # there are no layers if LayerDrop has dropped them all
+    squares = at_least_float32(states[0].new_zeros(states[0].shape[:2]))  # (T, B)
+    for before, after in pairwise(states):  # no layers if LayerDrop has dropped them all
         squares = squares + at_least_float32(after - before).square().sum(-1)
     depth, tokens = len(states) - 1, token_mask.sum(1).clamp(min=1)
     return depth / 2 * (squares.T * token_mask).sum(1) / tokens
@@ -36,8 +37,8 @@ def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
 def with_arclength(model: nn.Module, inputs: dict) -> tuple:
     """The output of a model, with its arclength among the regularisers.
 
-    It is the sum over encoder and decoder, and over both texts of a pair. An arclength that the
-    model has computed itself stays. A model without hidden states has none.
+    The arclength is summed over encoder and decoder, and over both texts of a pair. If the model
+    has computed an arclength itself, that one is kept. A model without hidden states has none.
     """
     stacks = ask(model, "layer_states")
     with ExitStack() as hooks:
@@ -62,5 +63,5 @@ def request_hidden_states(module: nn.Module, args: tuple, kwargs: dict) -> tuple
 
 
 def real_tokens(stack: Any, args: tuple) -> Tensor:
-    """Where the tokens (B, T) of a call of an encoder or decoder are not padding."""
+    """A mask (B, T), true where the tokens in a call of an encoder or decoder are not padding."""
     return args[0].ne(stack.dictionary.pad())

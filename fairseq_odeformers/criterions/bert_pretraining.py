@@ -27,10 +27,10 @@ class BertPretrainingCriterionConfig(FairseqDataclass):
 class BertPretrainingCriterion(FairseqCriterion):
     """Mean loss of the masked tokens plus mean loss of next-sentence prediction.
 
-    As in fairseq's ``masked_lm``, the loss is summed over masked tokens. A pair counts in the
-    second mean as often as it has masked tokens, so that an update is the same however it is
-    divided into batches. What is logged counts each pair once: ``nsp_loss``, in bits as
-    ``mlm_loss``, which is the loss of ``masked_lm``, and ``next_sentence_accuracy``, in percent.
+    As in fairseq's ``masked_lm``, the loss is summed over masked tokens. The second mean weights
+    each pair by its number of masked tokens, so that an update is the same however it is divided
+    into batches. The log has ``mlm_loss`` (the loss of ``masked_lm``) and ``nsp_loss``, both in
+    bits, and ``next_sentence_accuracy`` in percent. The last two count each pair once.
     """
 
     def __init__(self, cfg: BertPretrainingCriterionConfig, task: FairseqTask):
@@ -40,12 +40,12 @@ class BertPretrainingCriterion(FairseqCriterion):
     def forward(
         self, model: RobertaModel, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, Tensor, dict]:
-        """The loss (summed over masked tokens), their number, and what to log."""
+        """The loss (summed over masked tokens), their number, and the values to log."""
         features, _ = model(**sample["net_input"], features_only=True)  # (B, T, C)
         target, follows = sample["target"], sample[NEXT_SENTENCE]
         masked = target.ne(self.padding_idx)
         sample_size = masked.int().sum()
-        # The number of masked tokens would change the shapes that XLA compiles.
+        # Selecting the masked tokens would make shapes vary, and XLA compiles for each shape.
         chosen = None if self.tpu else masked
         logits = model.encoder.output_layer(features, masked_tokens=chosen)
         mlm_loss = F.cross_entropy(

@@ -26,13 +26,13 @@ class RegularizedCrossEntropyConfig(RegularizerConfig, LabelSmoothedCrossEntropy
 class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     """fairseq's ``label_smoothed_cross_entropy`` with regularisers.
 
-    It trains translators and language models. A translator without a regulariser needs only
-    fairseq's own, which is the default of ``odeformers compare`` for translation.
+    The criterion trains translators and language models. For a translator without a regulariser,
+    fairseq's own criterion suffices; it is the default of ``odeformers compare``.
 
-    The loss is the mean over tokens, plus the weight of each regulariser times its mean over
-    sequences, where a sequence counts as often as it has target tokens (with ``--sentence-avg``
-    once). So a weight means the same whatever the length, and an update is the same however it is
-    divided into batches.
+    The loss is the mean over tokens plus, for each regulariser, its weight times its mean over
+    sequences. This mean weights each sequence by its number of target tokens (with
+    ``--sentence-avg``, equally). So a regulariser's weight does not depend on the length of the
+    sequences, nor an update on how it is divided into batches.
     """
 
     def __init__(self, cfg: RegularizedCrossEntropyConfig, task: FairseqTask):
@@ -49,7 +49,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     def forward(
         self, model: nn.Module, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
-        """The loss summed over tokens, their number, and what to log."""
+        """The loss summed over tokens, their number, and the values to log."""
         net_output = self.regularizers.model_output(model, **sample["net_input"])
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
         nsentences = sample["target"].size(0)

@@ -1,9 +1,9 @@
 """Regularisers: a model computes one value per sequence, and its criterion adds it to the loss.
 
-A model's output is a pair whose second part is a dictionary. Its entry ``regularizers`` is a
-dictionary of tensors (B), such as ``arclength``. In evaluation a model need not compute them, and
-the loss leaves them out. If the arclength has a weight and the model computes none, it is computed
-from the states of the layers. A second entry, ``statistics``, has values (B) that are only logged.
+The second part of a model's output is a dictionary. Its entry ``regularizers`` is a dictionary of
+tensors (B), such as ``arclength``. In evaluation, a model need not compute them, and the loss does
+not include them. If the arclength has a weight and the model computes none, it is computed from the
+states of the layers. A second entry, ``statistics``, has values (B) that are only logged.
 
 A model's attribute ``regularizer_weights`` has the weights of its paper, by the names of the
 regularisers. They apply unless options say otherwise.
@@ -20,12 +20,12 @@ from fairseq_odeformers.options import option
 
 from .arclength import with_arclength
 
-MEAN = "_mean_"  # starts the names of sums over sequences that are logged as means
+MEAN = "_mean_"  # prefix of the names of sums over sequences that are logged as means
 
 
 @dataclass
 class RegularizerConfig(FairseqDataclass):
-    """The weight of each regulariser, named ``<regulariser>_weight``; another is one more field."""
+    """The weight of each regulariser, in a field called ``<regulariser>_weight``."""
 
     arclength_weight: Optional[float] = option(
         None,
@@ -34,7 +34,8 @@ class RegularizerConfig(FairseqDataclass):
     )
     reconstruction_weight: Optional[float] = option(
         None,
-        "weight of the error of the eigenvalues (default: 1e-4 for TransJect, else 0)",
+        "weight of the reconstruction error of the eigenvalues (default: 1e-4 for TransJect, "
+        "0 otherwise)",
         at_least=0,
     )
 
@@ -48,11 +49,11 @@ class Regularizers:
         self.overrides = {name: weight for name, weight in options.items() if weight is not None}
 
     def weights(self, model: nn.Module) -> dict[str, float]:
-        """The weight of each regulariser by its name: an option's, or else the model's own."""
+        """The weights of the regularisers by name, from the options or else from the model."""
         return {**getattr(unwrap(model), "regularizer_weights", {}), **self.overrides}
 
     def model_output(self, model: nn.Module, **inputs: Any) -> Any:
-        """The output of a model, with all regularisers that have a weight, if it can have them."""
+        """The output of a model, including the arclength if that has a weight in training."""
         if model.training and self.weights(model).get("arclength"):
             return with_arclength(model, inputs)
         return model(**inputs)
@@ -64,16 +65,16 @@ class Regularizers:
 
         Args:
             extra: second part of the model's output.
-            model: the one that made it; it determines the :meth:`weights`.
-            shares: of each sequence (B) in the sample size; by default it is 1. An update divides
-                the sum by its sample size, so the result is the same whatever its batches are.
+            model: the model with this output; it determines the :meth:`weights`.
+            shares: share of each sequence (B) in the sample size (default: 1). An update divides
+                the sum by its sample size, so the result does not depend on its batches.
 
         Returns:
-            The sum (0 without weights), and for :meth:`log_means` the sum over sequences of each
-            regulariser and statistic that the model has.
+            The sum (0 without weights) and, for :meth:`log_means`, the sum over sequences of each
+            regulariser and statistic of the model.
 
         Raises:
-            ValueError: in training, the model does not have a regulariser that has a weight.
+            ValueError: in training, a regulariser has a weight, but the model does not compute it.
         """
         extra = extra if isinstance(extra, dict) else {}
         values = extra.get("regularizers", {})
@@ -100,6 +101,6 @@ class Regularizers:
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """A model without its wrappers, such as the one for several devices."""
+    """A model without its wrappers, such as the wrapper for several devices."""
     inner = getattr(model, "module", None)
     return model if inner is None else unwrap(inner)

@@ -16,7 +16,7 @@ from fairseq_odeformers.options import option, validate
 
 from .regularizers import RegularizerConfig, Regularizers
 
-UNSUPPORTED = {"regression_target": "for numbers there is --criterion sentence_prediction"}
+UNSUPPORTED = {"regression_target": "for numbers, use --criterion sentence_prediction"}
 
 
 @dataclass
@@ -27,7 +27,7 @@ class SequenceClassificationConfig(RegularizerConfig):
         "sentence_classification_head", "name of the classification head to use"
     )
     label_smoothing: float = option(0.0, "label smoothing epsilon (0: none)")
-    # fairseq's sentence_prediction task reads it.
+    # fairseq's sentence_prediction task reads this option.
     regression_target: bool = option(False, "not supported; use --criterion sentence_prediction")
 
 
@@ -35,14 +35,15 @@ class SequenceClassificationConfig(RegularizerConfig):
 class SequenceClassificationCriterion(FairseqCriterion):
     """Cross-entropy in bits, accuracy and, in validation, F1 of each class, both in percent.
 
-    ``loss`` has label smoothing and, in training, regularisers, which models do not compute in
-    validation. ``cross_entropy`` has label smoothing. ``nll_loss``, the negative log-likelihood,
-    has neither, so it compares models that were trained with other values of these.
+    ``loss`` includes label smoothing and, in training, regularisers; models do not compute these
+    in validation. ``cross_entropy`` includes label smoothing. ``nll_loss``, the negative
+    log-likelihood, includes neither, so it compares models that were trained with different values
+    of these options.
 
-    For the tasks ``sentence_prediction`` and ``long_range_arena``, and any model with RoBERTa's
-    classification heads. Without label smoothing and regularisers the loss is the same as with
-    fairseq's ``sentence_prediction`` criterion; unlike there all that is logged is summable, so
-    that it costs one reduction on several devices.
+    The criterion works with the tasks ``sentence_prediction`` and ``long_range_arena``, and with
+    any model that has RoBERTa's classification heads. Without label smoothing and regularisers, the
+    loss equals that of fairseq's ``sentence_prediction`` criterion. Unlike there, all logged values
+    can be summed, so that several devices need only one reduction.
     """
 
     def __init__(self, cfg: SequenceClassificationConfig, task: FairseqTask):
@@ -54,7 +55,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
-        """The loss (nats, summed over sequences), their number, and what to log, in bits."""
+        """The loss (nats, summed over sequences), their number, and the values to log."""
         logits, extra = self.regularizers.model_output(
             model,
             **sample["net_input"],
@@ -114,7 +115,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
 
 
 def log_f1(total: Mapping[str, float]) -> None:
-    """Log the F1 of each class, as ``f1_positive``, and their mean ``macro_f1``, in percent.
+    """Log the F1 of each class (such as ``f1_positive``) and their mean ``macro_f1``, in percent.
 
     Sums over batches and devices give the same values as :func:`.macro_f1`.
     """

@@ -1,1 +1,1 @@
-"""What training reads at run time."""
+"""Data sets that training reads."""

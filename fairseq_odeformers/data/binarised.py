@@ -1,4 +1,4 @@
-"""What binarised data hold, from their files alone."""
+"""Facts about binarised data that follow from the names and sizes of their files."""
 
 from glob import escape
 from itertools import permutations
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
-FEW = 100  # test examples; an accuracy on so many has a standard error of up to 5 points
+FEW = 100  # test examples, for which an accuracy has a standard error of up to 5 points
 
 
 def count_examples(index: Path) -> int:
@@ -15,11 +15,11 @@ def count_examples(index: Path) -> int:
 
 
 def language_pair(folder: Path) -> tuple[str, str] | None:
-    """Source and target language of a translation data set, by its dictionaries and its pairs.
+    """The source and target language of a translation data set, from its dictionaries and pairs.
 
-    The names may have hyphens and dots, as ``pt-br`` has. fairseq's ``infer_language_pair`` takes
-    the parts of any name for languages, as in ``dict.pt-br.txt``, ``test.2017-06.de-en.de.idx`` and
-    ``notes.2026-01.txt``.
+    The names may have hyphens and dots, such as ``pt-br``. fairseq's ``infer_language_pair``
+    mistakes the parts of any name for languages, as in ``dict.pt-br.txt``,
+    ``test.2017-06.de-en.de.idx`` and ``notes.2026-01.txt``.
     """
     names = (path.name for path in sorted(folder.glob("dict.*.txt")))
     langs = [name.removeprefix("dict.").removesuffix(".txt") for name in names]

@@ -2,8 +2,8 @@
 
 A data set is a folder with ``input0``, ``input1`` if its examples are pairs, and ``label``; each
 has a dictionary ``dict.txt`` and the splits ``train``, ``valid`` and ``test``.
-``fairseq-preprocess`` makes the same of text whose tokens are separated by spaces; this does
-without the text.
+``fairseq-preprocess`` makes the same files from text with spaces between the tokens; this module
+writes them without the text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def make_dictionary(symbols: Iterable[str]) -> Dictionary:
 
 
 def class_names(labels: Dictionary) -> list[str]:
-    """The classes, without what ``fairseq-preprocess`` adds to fill up a multiple of 8 symbols."""
+    """The classes, without the symbols that ``fairseq-preprocess`` adds for a multiple of 8."""
     names = labels.symbols[labels.nspecial :]
     return [name for name in names if not re.fullmatch(r"madeupword\d{4}", name)]
 
@@ -47,8 +47,8 @@ def f1_score(hits: float, members: float) -> float:
     """F1 of a class in percent, 2 hits / members; 0 if the class has no members.
 
     Args:
-        hits: examples of the class that are predicted as such.
-        members: examples of the class, plus examples that are predicted as such.
+        hits: number of examples of the class that are predicted to be in it.
+        members: number of examples of the class, plus those predicted to be in it.
     """
     return 200 * float(hits) / float(members) if members else 0.0
 
@@ -66,20 +66,21 @@ def macro_f1(targets: Sequence, predictions: Sequence, classes: Iterable) -> flo
 
 
 def describe_classes(number: int, data: str, classes: Sequence[str]) -> str:
-    """The message on a ``--num-classes`` that is not the number of the classes of the data."""
+    """The error message if ``--num-classes`` is not the number of classes in the data."""
     names = ", ".join(classes)
     return f"--num-classes {number}: {data} has {len(classes)}: {names}; give {len(classes)}"
 
 
 def check_classes(task, *splits: str) -> None:
-    """Check that the labels of fairseq's ``sentence_prediction`` are the classes of its options.
+    """Check that the labels of fairseq's ``sentence_prediction`` fit ``--num-classes``.
 
     Args:
-        task: of that class; one that loads its data in another way has checks of its own.
-        splits: whose labels are looked at (default: all that are there).
+        task: a ``SentencePredictionTask``; a task that loads its data otherwise has its own checks.
+        splits: names of the splits to check (default: all that exist).
 
     Raises:
-        ValueError: there are more or fewer than ``--num-classes``, or a label has several words.
+        ValueError: the labels have more or fewer classes than ``--num-classes``, or a label has
+            several words.
     """
     if task.cfg.regression_target:
         return
@@ -97,11 +98,11 @@ def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary)
     """Check that each label is one symbol, not a text that ``fairseq-preprocess`` has divided.
 
     Args:
-        path: of the labels, for the message.
+        path: path of the labels, for the message.
         labels: the labels of a split, with an end of sentence, or None.
 
     Raises:
-        ValueError: one has several; fairseq would take the first as the class.
+        ValueError: a label has several symbols; fairseq would use the first as the class.
     """
     if labels is None:
         return
@@ -114,23 +115,23 @@ def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary)
 
 
 def is_class_name(name: str) -> bool:
-    """Whether a dictionary that is written and read again has the class."""
+    """Whether a class survives when a dictionary is written and read again."""
     return name.splitlines() == class_names(make_dictionary([name])) == [name]
 
 
 def check_unlabelled(labels: Path, *endings: str) -> None:
-    """Check that a split whose labels have not been found has none: a test set may be unlabelled.
+    """Check that a split may lack labels: only test sets may, and then all their label files.
 
     Args:
-        labels: the path of the files of labels, without their *endings*.
+        labels: path of the label files, without their *endings*.
 
     Raises:
-        FileNotFoundError: it is no test set, or only a part of the files is missing.
+        FileNotFoundError: the split is not a test set, or only some of its label files are missing.
     """
     missing = [path for ending in endings if not Path(path := f"{labels}{ending}").exists()]
     if len(missing) < len(endings) or not labels.name.startswith("test"):
         raise FileNotFoundError(
-            f"{' and '.join(missing)}: no such file; only a test set may be without labels"
+            f"{' and '.join(missing)}: no such file; only a test set may lack labels"
         )
 
 
@@ -140,10 +141,10 @@ def write_dictionaries(
     """Write the ``dict.txt`` of each part of a data set.
 
     Args:
-        folder: of the data set.
+        folder: folder of the data set.
         inputs: 1, or 2 if the examples are pairs.
-        classes: names of the classes, in the order of their numbers; none if they are written
-            otherwise.
+        classes: names of the classes, in the order of their numbers; empty if the caller writes
+            their dictionary.
     """
     parts = {f"input{index}": dictionary for index in range(inputs)}
     if classes:
@@ -156,11 +157,11 @@ def write_dictionaries(
 def write_split(
     folder: Path, split: str, examples: Iterable[tuple[Sequence, str | None]]
 ) -> Counter[str | None]:
-    """Write a split of a data set; *folder* has its dictionaries.
+    """Write a split of a data set to *folder*, which has its dictionaries.
 
     Args:
         examples: pairs of the inputs of an example (one or two one-dimensional arrays of dictionary
-            indices) and the name of its class, or None for each if the classes are not known.
+            indices) and the name of its class, or None for all if the classes are unknown.
 
     Returns:
         The number of examples of each class.

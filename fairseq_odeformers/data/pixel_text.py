@@ -1,4 +1,4 @@
-"""Images as text, a line of intensities each: the layout of the images published with Mega."""
+"""Images as text, one line of intensities per image, as published with Mega."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def read_numbers(path: Path) -> list[np.ndarray]:
     """The numbers from 0 to 255 of each line; every line has as many as the first one.
 
     Raises:
-        ValueError: a line has something else; the message names the file and the line.
+        ValueError: a line has anything else; the message names the file and the line.
     """
     rows = []
     with open(path, encoding="utf-8", errors="replace") as lines:
@@ -34,7 +34,7 @@ def read_numbers(path: Path) -> list[np.ndarray]:
 
 
 class PixelTextDataset(ListDataset):
-    """The images of a file as indices of a dictionary whose first symbols are ``0`` to ``255``."""
+    """The images in a file, as indices of a dictionary with the symbols ``0`` to ``255``."""
 
     def __init__(self, path: Path, dictionary: Dictionary):
         rows = read_numbers(path)

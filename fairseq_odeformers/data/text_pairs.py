@@ -15,23 +15,24 @@ from fairseq.data import (
 from torch import Tensor
 
 NEXT_SENTENCE = "next_sentence"  # a key of batches, and the head that predicts it
-BLANK = 1  # the size of a blank line, which holds the end of a sentence alone
+BLANK = 1  # the size of a blank line: it only contains </s>
 SPECIAL = 3  # tokens of a pair that belong to neither text: [CLS] and two [SEP]
 
 
 class TextPairs(FairseqDataset):
     """Pairs [CLS] A [SEP] B [SEP] of texts; B follows A in half of them.
 
-    In the other half B is from another document, and it follows some text there, as each B does.
-    So neither A nor B alone tells the halves apart. The halves, the texts B of the second half and
-    the order of the pairs depend on the seed and the epoch only.
+    In the other half, B comes from another document, where it follows some text, as every B does.
+    So the halves cannot be told apart from A or from B without the other. The halves, the texts B
+    of the second half and the order of the pairs only depend on the seed and the epoch.
 
     Args:
         lines: sentences (1-D tensors), each with ``</s>`` at its end; a blank line ends a document.
-        break_mode: ``eos`` to take each line as a text, ``complete_doc`` to join the lines of a
-            document up to half of a pair.
-        longest: the most tokens of a pair; the longer of its texts is cut at its end.
-        dictionary: ``<s>`` is [CLS], ``</s>`` is [SEP].
+        break_mode: ``eos`` makes each line a text; ``complete_doc`` joins lines of a document up to
+            half of a pair.
+        longest: maximum number of tokens per pair; the longer text is truncated at its end.
+        dictionary: dictionary with ``<s>`` for [CLS] and ``</s>`` for [SEP].
+        seed: seed of all random choices.
 
     Raises:
         ValueError: fewer than two documents have two texts.
@@ -61,7 +62,7 @@ class TextPairs(FairseqDataset):
         neighbours = documents[:-1] == documents[1:]
         self.first = np.flatnonzero(neighbours & (self.lengths[:-1] > 0) & (self.lengths[1:] > 0))
         documents = documents[self.first]
-        # The pairs of the document of each pair.
+        # For each pair, the range of pairs from the same document.
         self.start, self.stop = (np.searchsorted(documents, documents, side) for side in SIDES)
         if len(np.unique(documents)) < 2:
             raise ValueError("fewer than two documents have two texts")
@@ -98,9 +99,9 @@ class TextPairs(FairseqDataset):
     def __getitem__(self, index: int) -> Tensor:
         a, b = (self.text(side[index]) for side in (self.first, self.second))
         room = self.longest - SPECIAL
-        kept = max(room - room // 2, room - len(b)), max(room // 2, room - len(a))
+        limits = max(room - room // 2, room - len(b)), max(room // 2, room - len(a))
         end = a.new_tensor([self.eos])
-        return torch.cat([a.new_tensor([self.bos]), a[: kept[0]], end, b[: kept[1]], end])
+        return torch.cat([a.new_tensor([self.bos]), a[: limits[0]], end, b[: limits[1]], end])
 
     def text(self, index: int) -> Tensor:
         """The tokens of a text, without the ends of its lines."""
@@ -114,7 +115,7 @@ class TextPairs(FairseqDataset):
         return self.sizes[index]
 
     def ordered_indices(self) -> np.ndarray:
-        """By length, and pairs of one length in the order of the epoch."""
+        """Indices by length; pairs of equal length stay in the order of the epoch."""
         return self.order[np.argsort(self.sizes[self.order], kind="stable")]
 
 
@@ -124,11 +125,11 @@ SIDES = ("left", "right")
 class MaskedPairs(BaseWrapperDataset):
     """Batches of pairs with masked tokens, in the form of fairseq's ``masked_lm``.
 
-    A batch has ``next_sentence`` (B) as well: 1 where B follows A. [CLS] and [SEP] are never
-    masked, as in BERT.
+    A batch also has ``next_sentence`` (B), with 1 where B follows A. As in BERT, [CLS] and [SEP]
+    are never masked.
 
     Args:
-        masking: of fairseq's ``MaskTokensDataset``, which chooses the tokens.
+        masking: arguments of fairseq's ``MaskTokensDataset``, which chooses the tokens.
     """
 
     def __init__(self, pairs: TextPairs, dictionary: Dictionary, **masking: Any):

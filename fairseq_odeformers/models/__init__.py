@@ -1,1 +1,1 @@
-"""Models: one folder per paper, their baselines, and what they share in ``common``."""
+"""Models: one folder per paper, one for baselines, and shared parts in ``common``."""

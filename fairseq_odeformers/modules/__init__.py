@@ -1,10 +1,13 @@
-"""Layers that the models of two papers or more share, and what those need.
+"""Layers that the models of two or more papers share, and their building blocks.
 
-``transformer_layer`` has bases of layers for fairseq's stacks; ``attention``, heads, maps and
-masks; ``tableaus``, the numbers of Runge-Kutta methods, and ``coefficients``, how slopes are
-summed; ``layer_history`` combines all layers. ``kept`` is for what evaluation computes once, such
-as the matrices of ``orthogonal``, which stay orthogonal; ``classification_head``, the pooling and
-scores of classifiers; ``intensity_embedding``, pixels as numbers; ``segment_embedding``, BERT's two
-segments. ``basics`` takes the place of torch's dropout and linear map, and leaves half precision;
-``incremental`` keeps the state of generation.
+- ``transformer_layer``: base classes of layers for fairseq's stacks.
+- ``attention``: heads, attention maps and masks.
+- ``tableaus``: the numbers of Runge-Kutta methods; ``coefficients``: the sums of slopes.
+- ``layer_history``: a combination of all layers.
+- ``kept``: tensors that are computed once in evaluation, such as the matrices of ``orthogonal``.
+- ``orthogonal``: matrices that stay orthogonal in training.
+- ``classification_head``: pooling and class scores.
+- ``intensity_embedding``: pixels as numbers; ``segment_embedding``: BERT's two segments.
+- ``basics``: replacements for torch's dropout and linear map, and a cast to float32.
+- ``incremental``: the state of generation.
 """

@@ -1,4 +1,4 @@
-"""Heads, maps and masks of attention by ``F.scaled_dot_product_attention``."""
+"""Heads, attention maps and masks, for ``F.scaled_dot_product_attention``."""
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ def attention_map(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = Fals
     Args:
         k: keys (B, H, S, C/H).
         mask: true where a query may see a key (B, 1, T or 1, S).
-        causal: whether a query sees no key after its own position, where there is no mask.
+        causal: without a mask, whether a query only sees keys up to its own position.
     """
     scores = q @ k.mT * q.size(-1) ** -0.5
     if causal:
@@ -24,13 +24,14 @@ def attention_map(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = Fals
 
 
 def visible(padding_mask: Tensor | None, queries: int, causal: bool) -> Tensor | None:
-    """Where a query may see a key (B, 1, T or 1, S).
+    """A mask (B, 1, T or 1, S), true where a query may see a key; None if no mask is needed.
 
-    A query that is padding sees itself, so that there is no row without a key.
+    A query that is padding sees itself, so that each row has a key.
 
     Args:
-        padding_mask: true where a key is padding (B, S); without it, no mask is needed.
-        queries: T, the last ones of the S tokens if *causal*.
+        padding_mask: true where a key is padding (B, S), or None.
+        queries: number T of queries; if *causal*, they are the last T of the S tokens.
+        causal: whether a query only sees keys up to its own position.
     """
     if padding_mask is None:
         return None

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability *p* and scale the others by 1 / (1 - p).
 
-    On a CPU torch draws one Bernoulli variable per element, which takes a tenth of a training step.
-    Here an element takes 16 random bits, four elements to a draw; *p* is rounded to a multiple of
-    2^-16, and the scale follows the rounded *p*. On other devices this is torch's own dropout.
+    On a CPU, torch draws one Bernoulli variable per element, and this takes a tenth of a training
+    step. Here, one draw gives 16 random bits to each of four elements; *p* is rounded to a multiple
+    of 2^-16, and the scale uses the rounded *p*. On other devices, this is torch's own dropout.
     """
     dropped = round(p * 2**16)
     if not 0 < dropped < 2**16 or x.device.type != "cpu":
@@ -29,15 +29,15 @@ class Dropout(FairseqDropout):
 
     @property
     def active_p(self) -> float:
-        """p where the module drops, which is in training or as fairseq is asked to; else 0."""
+        """p in training, or if fairseq is asked to apply dropout in inference; 0 otherwise."""
         return self.p if self.training or self.apply_during_inference else 0.0
 
 
 class LinearWithoutBias(nn.Linear):
     """x W^T.
 
-    torch's own, without a bias, still lists one that is None, and fairseq's trainer takes all such
-    entries of a model for one shared parameter and reports each.
+    ``nn.Linear(..., bias=False)`` still lists a bias, with the value None. fairseq's trainer treats
+    all such entries of a model as one shared parameter and reports each of them.
     """
 
     def __init__(self, in_features: int, out_features: int):

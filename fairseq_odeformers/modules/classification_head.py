@@ -1,4 +1,4 @@
-"""From the states of an encoder to the scores of classes."""
+"""Pooling and the classification head: from the states of an encoder to class scores."""
 
 import torch
 from fairseq.modules import LayerNorm
@@ -6,40 +6,40 @@ from torch import Tensor, nn
 
 
 def mean_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """Mean over the real tokens (B, C), of states (B, T, C)."""
+    """Mean (B, C) of the states (B, T, C) of real tokens."""
     token_mask = (~padding_mask).unsqueeze(-1).float()
     return ((x * token_mask).sum(1) / token_mask.sum(1).clamp(min=1)).to(x)
 
 
 def max_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """Maximum over the real tokens (B, C), feature by feature."""
+    """Maximum (B, C) of the states (B, T, C) of real tokens, separately for each feature."""
     x = x.masked_fill(padding_mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(1)
     return x.masked_fill(padding_mask.all(1, keepdim=True), 0.0)
 
 
 def first_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """The state of the first real token (B, C)."""
+    """State (B, C) of the first real token."""
     first = (~padding_mask).int().argmax(1)
     return x.gather(1, first.view(-1, 1, 1).expand(-1, 1, x.size(2))).squeeze(1)
 
 
-# Each takes states (B, T, C) and a mask that is true where padding is (B, T); it returns (B, C).
+# From states (B, T, C) and a mask (B, T), true where padding is, to (B, C).
 POOLING = {"mean": mean_pool, "max": max_pool, "first": first_pool}
 
 
 class ClassificationHead(nn.Module):
     """Class scores of one pooled text, or of two.
 
-    Two texts x1 and x2, encoded by the same encoder, are classified by
+    If there are two texts x1 and x2, the same encoder encodes both, and the head classifies
     [x1, x2, x1 * x2, x1 - x2].
 
     Args:
         embed_dim: width C of the pooled states.
         num_classes: number K of classes.
         layer_norm: whether to normalise the pooled states.
-        hidden_layers: number of layers with ReLU before the last, linear one.
-        towers: 1 or 2, the number of texts.
-        hidden_dim: width of the hidden layers; None for C.
+        hidden_layers: number of layers with ReLU before the last, linear layer.
+        towers: number of texts, 1 or 2.
+        hidden_dim: width of the hidden layers (None: C).
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class ClassificationHead(nn.Module):
     def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
         """
         Args:
-            x, other: pooled states (B, C) of the text, and of the second one.
+            x, other: pooled states (B, C) of the first and the second text.
 
         Returns:
-            scores (B, K).
+            Scores (B, K).
         """
         x = self.layer_norm(x)
         if other is not None:

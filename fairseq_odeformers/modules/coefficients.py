@@ -1,6 +1,6 @@
-"""How a block sums its slopes F_1, ..., F_s: by fixed, learned, gated or falling coefficients.
+"""Coefficients with which a block sums its slopes F_1, ..., F_s: fixed, learned, gated or decaying.
 
-One such module serves all blocks of an encoder or decoder.
+All blocks of an encoder or decoder share one such module.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ COEFFICIENTS = ("fixed", "learned", "gated")
 
 
 class FixedCoefficients(nn.Module):
-    """b_1 F_1 + ... + b_s F_s with the weights b of a tableau; without parameters."""
+    """b_1 F_1 + ... + b_s F_s with the weights b of a tableau; there are no parameters."""
 
     def __init__(self, weights: Sequence[float]):
         super().__init__()
@@ -26,7 +26,7 @@ class FixedCoefficients(nn.Module):
 
 
 class LearnedCoefficients(nn.Module):
-    """gamma_1 F_1 + gamma_2 F_2 with parameters gamma, which start at 1."""
+    """gamma_1 F_1 + gamma_2 F_2 with parameters gamma that start at 1."""
 
     def __init__(self):
         super().__init__()
@@ -38,7 +38,7 @@ class LearnedCoefficients(nn.Module):
 
 
 class GatedCoefficients(nn.Module):
-    r""":math:`g F_1 + (1 - g) F_2`, where :math:`g = \sigma([F_1; F_2] W + b)`, a number per token.
+    r""":math:`g F_1 + (1 - g) F_2` with one gate :math:`g = \sigma([F_1; F_2] W + b)` per token.
 
     Args:
         embed_dim: width C.
@@ -53,14 +53,14 @@ class GatedCoefficients(nn.Module):
     def forward(self, slopes: Sequence[Tensor]) -> Tensor:
         """The increment (T, B, C) of two slopes (T, B, C)."""
         first, second = slopes
-        g = self.gate(torch.cat([first, second], -1)).sigmoid()  # T, B, 1
+        g = self.gate(torch.cat([first, second], -1)).sigmoid()  # (T, B, 1)
         return g * first + (1 - g) * second
 
 
 class ExponentialCoefficients(nn.Module):
-    r""":math:`\sum_j \alpha (1-\alpha)^{s-j} F_j`: the last slopes count most.
+    r""":math:`\sum_j \alpha (1-\alpha)^{s-j} F_j`: later slopes have larger weights.
 
-    alpha is learned and starts at 1/2. The weights sum to 1 - (1 - alpha)^s, not to 1.
+    The parameter alpha starts at 1/2. The weights sum to 1 - (1 - alpha)^s, not to 1.
     """
 
     def __init__(self):
@@ -74,7 +74,7 @@ class ExponentialCoefficients(nn.Module):
 
 
 def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
-    """The coefficients of blocks of an order in one of the forms of :data:`COEFFICIENTS`."""
+    """The coefficients for blocks of a given order, in a form from :data:`COEFFICIENTS`."""
     if form == "gated":
         return GatedCoefficients(embed_dim)
     if form == "learned":
@@ -83,6 +83,6 @@ def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
 
 
 def weighted_sum(weights: Sequence[float | Tensor], slopes: Sequence[Tensor]) -> Tensor:
-    """w_1 F_1 + w_2 F_2 + ..., without the terms whose weight is the number 0."""
+    """w_1 F_1 + w_2 F_2 + ..., skipping terms with the number 0 as weight."""
     terms = [w * slope for w, slope in zip(weights, slopes) if isinstance(w, Tensor) or w]
     return sum(terms[1:], terms[0])

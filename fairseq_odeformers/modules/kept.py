@@ -1,4 +1,4 @@
-"""What is computed from parameters alone: anew in each pass of training, once in evaluation."""
+"""Tensors that only depend on parameters: computed in each training pass, once in evaluation."""
 
 from typing import Any
 
@@ -7,43 +7,43 @@ from torch import nn
 
 
 class Kept(nn.Module):
-    """Base of a module that makes tensors, such as ``weight``, of its parameters.
+    """Base class of modules that compute tensors from parameters such as ``weight``.
 
-    They are made anew in each pass. In evaluation mode, the first pass without gradients keeps them
-    for the next ones, until ``train``, ``eval``, ``load_state_dict``, a conversion such as ``half``
-    or ``to``, or a pass that records gradients. Nothing else is noticed: call ``eval`` again if you
-    assign or overwrite the weights of a model in evaluation mode, as a moving average of weights or
-    ``torch.func.functional_call`` does.
+    In training, each pass computes the tensors. In evaluation mode, the first pass without
+    gradients keeps them for the next ones, until a call of ``train``, ``eval`` or
+    ``load_state_dict``, a conversion such as ``half`` or ``to``, or a pass that records gradients.
+    The module notices nothing else: call ``eval`` again if you assign or overwrite the weights of a
+    model in evaluation mode, as a moving average of weights or ``torch.func.functional_call`` does.
     """
 
     weight: nn.Parameter
     _kept: Any = None
 
     def make(self) -> Any:
-        """The tensors, from the parameters."""
+        """Compute the tensors from the parameters."""
         raise NotImplementedError
 
     def made(self) -> Any:
-        """The tensors, made now or kept."""
+        """The tensors, either kept or computed now."""
         if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
             return self.make_in_full_precision()
-        kept = self._kept
-        if kept is None:
+        tensors = self._kept
+        if tensors is None:
             with torch.inference_mode(False), torch.no_grad():
-                kept = self._kept = self.make_in_full_precision()
-        return kept
+                tensors = self._kept = self.make_in_full_precision()
+        return tensors
 
     def make_in_full_precision(self) -> Any:
-        """The tensors, not rounded by automatic mixed precision."""
+        """Compute the tensors without automatic mixed precision."""
         with torch.autocast(self.weight.device.type, enabled=False):
             return self.make()
 
     def for_export(self) -> "Kept":
-        """The module with constants in place of what it makes, so that a program need not."""
+        """The module with its tensors as constants, so that a program does not compute them."""
         with torch.no_grad():
-            kept = self.make_in_full_precision()
-        self.made = lambda: kept
+            tensors = self.make_in_full_precision()
+        self.made = lambda: tensors
         return self
 
     def train(self, mode: bool = True) -> "Kept":
@@ -59,4 +59,4 @@ class Kept(nn.Module):
         return super()._apply(*args, **kwargs)
 
     def __getstate__(self) -> dict:
-        return {**self.__dict__, "_kept": None}  # copies and pickles make their own
+        return {**self.__dict__, "_kept": None}  # copies and pickles compute their own tensors

@@ -1,4 +1,4 @@
-"""A history of layers: each reads a learned combination of what all layers before it returned.
+"""A history of layers: each layer reads a learned combination of all earlier layers' outputs.
 
 Wang et al. 2019, "Learning Deep Transformer Models for Machine Translation".
 """
@@ -15,7 +15,7 @@ from .transformer_layer import Block, Output
 
 
 class Combination(nn.Module):
-    """w_0 h_0 + ... + w_k h_k, with learned weights that start at the mean.
+    """w_0 h_0 + ... + w_k h_k with learned weights that all start at 1 / (k + 1).
 
     Args:
         count: number of states, k + 1.
@@ -31,7 +31,7 @@ class Combination(nn.Module):
 
 
 class LayerHistory(Block):
-    r"""Layers of an encoder or decoder, as one block.
+    r"""The layers of an encoder or decoder, as one block.
 
     .. math::
         h_0 = y_0, \quad h_k = \mathrm{LN}_k(\mathrm{layer}_k(y_{k-1})), \quad
@@ -49,10 +49,10 @@ class LayerHistory(Block):
         self.combinations = nn.ModuleList(Combination(n + 2) for n in range(len(layers)))
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor | Output:
-        """As the layers, from and to (T, B, C); a decoder's other results are the last layer's."""
+        """As a layer, from and to (T, B, C); a decoder's other outputs come from its last layer."""
         states, out = [x], x
         wanted = {name: value for name, value in kwargs.items() if name.startswith("need_")}
-        kwargs = {**kwargs, **dict.fromkeys(wanted, False)}  # attention weights
+        kwargs = {**kwargs, **dict.fromkeys(wanted, False)}  # only the last one returns weights
         for index, layer in enumerate(self.depths):
             if index == len(self.depths) - 1:
                 kwargs |= wanted
@@ -62,7 +62,7 @@ class LayerHistory(Block):
         return (x, *out[1:]) if isinstance(out, tuple) else x
 
     def inputs(self, index: int, states: Sequence[Tensor]) -> dict[str, Tensor]:
-        """What a layer takes of the states before it, beside its input."""
+        """Further arguments of a layer that depend on the states before it."""
         return {}
 
     def state_modules(self) -> Sequence[nn.Module]:

@@ -10,30 +10,30 @@ from .kept import Kept
 
 
 class OnManifold(Kept):
-    """A module whose parameter ``weight`` is mapped to a matrix on a manifold."""
+    """Base class of modules that map their parameter ``weight`` to a matrix on a manifold."""
 
     def matrix(self) -> Tensor:
-        """The matrix, made now or kept."""
+        """The matrix, either kept or computed now."""
         return self.made()
 
     def manifold_error(self) -> Tensor:
-        """The largest entry of W^T W - 1 (of W W^T - 1 if W is wide), over a stack of matrices."""
+        """The largest entry of W^T W - 1 (W W^T - 1 if W is wide) over a stack of matrices W."""
         weight = self.matrix()
         gram = weight.mT @ weight if weight.size(-2) >= weight.size(-1) else weight @ weight.mT
         return (gram - torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)).abs().max()
 
 
 class OrthogonalMatrices(OnManifold):
-    """Square orthogonal matrices of one size, made together.
+    """Square orthogonal matrices of one size, computed together.
 
-    They start as random ones, and are turned by the weight; see :func:`rotate`.
+    They start at random, and the weight rotates them; see :func:`rotate`.
 
     Args:
         count: number N of matrices.
-        dim: size C of each.
+        dim: size C of each matrix.
     """
 
-    base: Tensor  # N, C, C
+    base: Tensor  # (N, C, C)
 
     def __init__(self, count: int, dim: int):
         super().__init__()
@@ -51,29 +51,30 @@ class OrthogonalMatrices(OnManifold):
 
 
 def rotate(base: Tensor, weight: Tensor) -> Tensor:
-    r"""Orthogonal matrices B (N, C, C), times the Cayley transforms of skew-symmetric matrices.
+    r"""Orthogonal matrices B (N, C, C) times the Cayley transforms of skew-symmetric matrices.
 
     .. math:: B (1 - A/2)^{-1} (1 + A/2), \quad A = W - W^T
 
-    with the entries of the weight W (N, C, C) below its diagonal: the Cayley map of torch's
-    ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section 4).
+    Only the entries of the weight W (N, C, C) below its diagonal count. This is the Cayley map of
+    torch's ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section
+    4).
     """
     base, lower = at_least_float32(base), at_least_float32(weight).tril(-1)
     return (ShiftedQuotient.apply(base, lower.mT - lower) - base).to(weight)
 
 
 def rotate_columns(base: Tensor, weight: Tensor) -> Tensor:
-    r"""Orthonormal columns B (N, R, C), R > C, turned by the Cayley transforms of R x R matrices.
+    r"""Orthonormal columns B (N, R, C), R > C, rotated by the Cayley transforms of R x R matrices.
 
     .. math:: (1 - A/2)^{-1} (1 + A/2) B, \quad A = W B^T - B W^T
 
-    with the weight W (N, R, C). All tangents of the manifold at B are A B (Wen and Yin 2013, "A
-    feasible method for optimization with orthogonality constraints"). With the part V of W that is
-    orthogonal to B, they are
+    with the weight W (N, R, C). Each tangent of the manifold at B has the form A B (Wen and Yin
+    2013, "A feasible method for optimization with orthogonality constraints"). With V, the part of
+    W that is orthogonal to B, the result equals
 
     .. math:: 2 (B + V/2) (1 - (B^T W - W^T B)/2 + V^T V/4)^{-1} - B
 
-    so that the inverses are of C x C matrices.
+    so that only C x C matrices are inverted.
     """
     base, exact = at_least_float32(base), at_least_float32(weight)
     along = base.mT @ exact
@@ -83,9 +84,9 @@ def rotate_columns(base: Tensor, weight: Tensor) -> Tensor:
 
 
 class ShiftedQuotient(torch.autograd.Function):
-    """Q = 4 F (2 + X)^-1 of matrices X (N, C, C) whose symmetric part is positive semidefinite.
+    """Q = 4 F (2 + X)^-1 for matrices X (N, C, C) with a positive semidefinite symmetric part.
 
-    Q - F is F times the Cayley transform (1 + X/2)^-1 (1 - X/2). With M = (2 + X)^-1 the gradients
+    Q - F is F times the Cayley transform (1 + X/2)^-1 (1 - X/2). With M = (2 + X)^-1, the gradients
     are dF = 4 dQ M^T and dX = -Q^T dQ M^T.
     """
 
@@ -108,12 +109,13 @@ class ShiftedQuotient(torch.autograd.Function):
 def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
     """Inverses of s + X for matrices X (N, C, C), where its symmetric part is positive definite.
 
-    By two blocks of half the size, the second one Schur's complement, which again has a positive
-    definite symmetric part; so no pivots are needed, and nearly all of the work is products.
+    The function inverts two blocks of half the size. The second is the Schur complement, and its
+    symmetric part is again positive definite. So no pivots are needed, and nearly all of the work
+    is matrix products.
 
     Args:
         shift: s, a multiple of the identity.
-        smallest: size from which torch's inverse takes over.
+        smallest: size up to which torch inverts.
     """
     size = matrices.size(-1)
     if size <= smallest:
@@ -134,15 +136,15 @@ def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
 
 
 class OrthonormalEmbedding(OnManifold):
-    """An embedding whose matrix has orthonormal columns: the polar factor W (W^T W)^-1/2.
+    """An embedding with orthonormal columns: the polar factor W (W^T W)^-1/2.
 
-    With fewer symbols than columns its rows are orthonormal instead: (W W^T)^-1/2 W. In a pass that
-    records gradients only the rows looked up are multiplied.
+    With fewer symbols than columns, its rows are orthonormal instead: (W W^T)^-1/2 W. A pass that
+    records gradients only multiplies the rows that are looked up.
 
     Args:
         num_embeddings: number V of symbols.
         embedding_dim: width C.
-        padding_idx: index of padding, which is embedded like any other symbol.
+        padding_idx: index of padding, for fairseq; padding is embedded like any other symbol.
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int):
@@ -175,9 +177,9 @@ class OrthonormalEmbedding(OnManifold):
 
 
 class InverseRoot(torch.autograd.Function):
-    r"""A^-1/2 of a positive definite matrix, with a gradient where eigenvalues are equal, too.
+    r"""A^-1/2 of a positive definite matrix A, with a gradient even where eigenvalues are equal.
 
-    With A = Q diag(l) Q^T and r = l^1/2, a change dA changes it by
+    With A = Q diag(l) Q^T and r = l^1/2, a change dA changes the result by
     :math:`-Q ((Q^T dA Q)_{ij} / (r_i r_j (r_i + r_j))) Q^T`.
     """
 

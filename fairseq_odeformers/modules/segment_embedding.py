@@ -1,16 +1,16 @@
-"""BERT's embedding of tokens and of the two texts that they belong to."""
+"""BERT's embedding of tokens and segments."""
 
 from torch import Tensor, nn
 
 
 class SegmentEmbedding(nn.Embedding):
-    """Embedding of a token, plus one of its segment (Devlin et al. 2019, section 3).
+    """Embedding of a token plus embedding of its segment (Devlin et al. 2019, section 3).
 
-    Segment 0 ends with the first separator, and all that follows is segment 1. So a text alone is
-    segment 0, and a pair needs no other input than its tokens.
+    Segment 0 ends with the first separator; all later tokens are segment 1. So a single text is
+    segment 0, and the segments of a pair follow from its tokens.
 
     Args:
-        separator: the index of the token that ends the first text.
+        separator: index of the token that ends the first text.
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int, separator: int):
@@ -21,5 +21,5 @@ class SegmentEmbedding(nn.Embedding):
     def forward(self, input: Tensor) -> Tensor:
         """From tokens (B, T) to (B, T, C)."""
         ends = input.eq(self.separator).long()
-        segment = (ends.cumsum(1) - ends).clamp(max=1)  # separators before the token
+        segment = (ends.cumsum(1) - ends).clamp(max=1)  # 1 if a separator precedes the token
         return super().forward(input) + self.segments(segment)

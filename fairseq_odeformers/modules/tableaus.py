@@ -1,9 +1,8 @@
 """Butcher tableaus: the numbers of explicit Runge-Kutta methods.
 
 :data:`TABLEAUS` has the methods of blocks by their order. :data:`FIXED_GRID` and :data:`ADAPTIVE`
-have those of solvers under the names that torchdiffeq gives them. An adaptive method chooses its
-steps by the difference of two solutions, and continues from the one with the given ``weights``;
-torchdiffeq has the same numbers.
+have the methods of solvers, with torchdiffeq's names and numbers. An adaptive method chooses its
+steps by the difference of two solutions, and continues from the solution with ``weights``.
 """
 
 from collections.abc import Sequence
@@ -19,10 +18,10 @@ class Tableau:
 
     Attributes:
         nodes: c of the stages after the first (c = 0).
-        matrix: the rows of a of these stages.
-        weights: b of all stages.
-        order: of the solution by b.
-        embedded_weights: of an adaptive method, the weights of its second solution.
+        matrix: the rows of a for these stages.
+        weights: b for all stages.
+        order: order of the solution with the weights b.
+        embedded_weights: weights of the second solution, if the method is adaptive.
     """
 
     nodes: Sequence[float]
@@ -37,22 +36,22 @@ class Tableau:
         return bool(self.matrix) and (*self.matrix[-1], 0) == self.weights
 
 
-# --- of blocks -------------------------------------------------------------
+# --- Blocks ----------------------------------------------------------------
 
-# Euler 1768. A layer of a Transformer, or of another residual network, is one step of it.
+# Euler 1768. A layer of a Transformer, or of another residual network, is one Euler step.
 EULER = Tableau(nodes=(), matrix=(), weights=(1,), order=1)
 
-# Heun 1900, the explicit trapezoidal rule, "improved Euler" in Li et al. 2022. Not the midpoint
-# rule, and not his method of order 3.
+# Heun 1900: the explicit trapezoidal rule, called "improved Euler" in Li et al. 2022. Not the
+# midpoint rule, and not Heun's method of order 3.
 HEUN = Tableau(nodes=(1,), matrix=((1,),), weights=(1 / 2, 1 / 2), order=2)
 
-# Kutta 1901's third-order method. Heun's has the weights 1/4, 0, 3/4.
+# Kutta's third-order method (1901). Heun's third-order method has the weights 1/4, 0, 3/4.
 KUTTA = Tableau(
     nodes=(1 / 2, 1), matrix=((1 / 2,), (-1, 2)), weights=(1 / 6, 2 / 3, 1 / 6), order=3
 )
 
-# Kutta 1901, the "classical" method. Not the 3/8 rule of the same paper, which torchdiffeq, and the
-# N-ODE Transformer after it, call rk4.
+# Kutta 1901: the "classical" method. In torchdiffeq and therefore in the N-ODE Transformer, rk4 is
+# the 3/8 rule from the same paper.
 CLASSICAL = Tableau(
     nodes=(1 / 2, 1 / 2, 1),
     matrix=((1 / 2,), (0, 1 / 2), (0, 0, 1)),
@@ -63,13 +62,13 @@ CLASSICAL = Tableau(
 TABLEAUS = {tableau.order: tableau for tableau in (EULER, HEUN, KUTTA, CLASSICAL)}
 
 # fmt: off
-# --- on a fixed grid -------------------------------------------------------
+# --- Solvers on a fixed grid -----------------------------------------------
 
-# Runge 1895. Explicit: not the implicit midpoint rule, which is symplectic.
+# Runge 1895: the explicit midpoint rule. The implicit one is symplectic.
 MIDPOINT = Tableau(nodes=(1 / 2,), matrix=((1 / 2,),), weights=(0, 1), order=2)
 
-# The 3/8 rule of Kutta 1901, as in torchdiffeq. The same paper's "classical" method
-# has the weights 1/6, 1/3, 1/3, 1/6.
+# Kutta 1901: the 3/8 rule, as in torchdiffeq. The "classical" method from the same paper has the
+# weights 1/6, 1/3, 1/3, 1/6.
 RK4 = Tableau(
     nodes=(1 / 3, 2 / 3, 1),
     matrix=(
@@ -83,9 +82,9 @@ RK4 = Tableau(
 
 FIXED_GRID = {"euler": EULER, "midpoint": MIDPOINT, "rk4": RK4}
 
-# --- adaptive --------------------------------------------------------------
+# --- Adaptive solvers ------------------------------------------------------
 
-# Euler's method is the embedded one.
+# Heun's method, with Euler's method embedded.
 ADAPTIVE_HEUN = replace(HEUN, embedded_weights=(1, 0))
 
 # Fehlberg 1969, Low-order classical Runge-Kutta formulas: RK1(2). Not RKF4(5).
@@ -114,8 +113,8 @@ BOSH3 = Tableau(
 )
 
 # Dormand and Prince 1980, A family of embedded Runge-Kutta formulae: RK5(4)7M, with the embedded
-# weights of Shampine 1986, Some practical Runge-Kutta formulas. scipy and MATLAB have the original
-# ones.
+# weights from Shampine 1986, Some practical Runge-Kutta formulas. scipy and MATLAB use the original
+# weights.
 DOPRI5 = Tableau(
     nodes=(1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1),
     matrix=(
@@ -134,7 +133,7 @@ DOPRI5 = Tableau(
 )
 
 # Prince and Dormand 1981, High order embedded Runge-Kutta formulae: RK8(7)13M, with a last stage at
-# the solution. Not DOP853 of Hairer, Norsett and Wanner.
+# the solution. Not DOP853 by Hairer, Norsett and Wanner.
 DOPRI8 = Tableau(
     nodes=(
         1 / 18, 1 / 12, 1 / 8, 5 / 16, 3 / 8, 59 / 400, 93 / 200, 5490023248 / 9719169821, 13 / 20,

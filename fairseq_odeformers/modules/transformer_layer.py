@@ -1,4 +1,4 @@
-"""Bases of layers for fairseq's stacks: fairseq's own layers, and blocks in their place."""
+"""Base classes of layers for fairseq's stacks: fairseq's own layers, and blocks to replace them."""
 
 import torch
 from fairseq.models.transformer import TransformerConfig
@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from .incremental import IncrementalState
 
-Output = tuple[Tensor, Tensor | None, list[Tensor | None] | None]  # of a decoder layer
+Output = tuple[Tensor, Tensor | None, list[Tensor | None] | None]  # the result of a decoder layer
 
 
 class EncoderLayer(TransformerEncoderLayerBase):
-    """fairseq's Transformer layer, always evaluated by its own methods.
+    """fairseq's Transformer layer, without the inference kernel of fairseq 0.12.2.
 
-    fairseq 0.12.2 has an inference kernel, which knows only the plain residual connections with
-    LayerNorm, and copies of the parameters for it; here it has neither.
+    That kernel only supports plain residual connections with LayerNorm, and keeps copies of the
+    parameters. This layer has neither the kernel nor the copies.
     """
 
     _load_from_state_dict = nn.Module._load_from_state_dict
@@ -32,12 +32,12 @@ class EncoderLayer(TransformerEncoderLayerBase):
     def forward(
         self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
     ) -> Tensor:
-        """As fairseq's layer, from and to (T, B, C); a text of padding alone gives numbers."""
+        """As fairseq's layer, from and to (T, B, C), but not NaN for a text of only padding."""
         return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)
 
 
 class DecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's Transformer layer, which also takes a source of padding alone."""
+    """fairseq's Transformer layer, except that a source may consist of only padding."""
 
     def forward(
         self,
@@ -47,17 +47,17 @@ class DecoderLayer(TransformerDecoderLayerBase):
         *args,
         **kwargs,
     ) -> Output:
-        """As fairseq's layer, from and to (T, B, C); a source of padding alone gives numbers."""
+        """As fairseq's layer, from and to (T, B, C), but not NaN for a source of only padding."""
         mask = key_padding_mask(encoder_padding_mask)
         return super().forward(x, encoder_out, mask, *args, **kwargs)
 
 
 class RepeatedDecoderLayer(DecoderLayer):
-    """A decoder layer whose subclass evaluates it several times to pass it once.
+    """Base class of decoder layers that evaluate fairseq's layer several times in one pass.
 
-    In incremental decoding the evaluations of a token see the keys and values of the same
-    evaluation of the tokens before, and of no other. fairseq's attention would append all
-    keys and values to one cache: training would be right, and generation silently wrong.
+    In incremental decoding, each evaluation of a token only sees the keys and values from the same
+    evaluation of earlier tokens. fairseq's attention would append all keys and values to one cache:
+    training would be right, and generation silently wrong.
     """
 
     def evaluate(
@@ -70,7 +70,7 @@ class RepeatedDecoderLayer(DecoderLayer):
         *args,
         **kwargs,
     ) -> Output:
-        """fairseq's layer with the key/value cache of the evaluation *index*.
+        """Evaluate fairseq's layer with the key/value cache of the evaluation *index*.
 
         Args:
             index: 0 for the first evaluation of a pass, 1 for the second, and so on.
@@ -82,13 +82,13 @@ class RepeatedDecoderLayer(DecoderLayer):
         return super().forward(*inputs, *args, **kwargs)
 
     def cache_name(self, index: int) -> str:
-        """Where the incremental state holds the cache of an evaluation of this layer."""
+        """The key of the incremental state for the cache of an evaluation of this layer."""
         return self.self_attn._get_full_incremental_state_key(f"evaluation{index}")
 
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
     ) -> None:
-        """fairseq's method, called as beams are chosen: reorder the caches of all evaluations."""
+        """Reorder the caches of all evaluations, as fairseq asks for when it chooses beams."""
         index = 0
         while cache := (incremental_state or {}).get(self.cache_name(index)):
             for attention in filter(None, (self.self_attn, self.encoder_attn)):
@@ -97,7 +97,7 @@ class RepeatedDecoderLayer(DecoderLayer):
 
 
 class WithoutLayerNorm(nn.Module):
-    """Mixin of a layer of fairseq's Transformer: x + F(x), not normalised."""
+    """Mixin for layers of fairseq's Transformer: x + F(x) without LayerNorm."""
 
     def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
@@ -112,30 +112,30 @@ def drop_layer_norms(layer: nn.Module) -> None:
 
 
 class Block(nn.Module):
-    """Base of a module that takes the place of a layer in fairseq's encoder or decoder.
+    """Base class of modules that replace a layer in fairseq's encoder or decoder.
 
-    fairseq's stacks ask a layer for more than ``forward``: both of the supported versions let it
-    rename the parameters of older checkpoints, and the encoder of 0.12.2 asks whether it has an
+    fairseq's stacks ask a layer for more than ``forward``: both supported versions let it rename
+    the parameters of older checkpoints, and the encoder of 0.12.2 asks whether the layer has an
     inference kernel.
 
-    A block of several layers names in ``state_modules()`` those whose outputs are the states after
-    each of them.
+    A block with several layers has a method ``state_modules()``. It returns the modules whose
+    outputs are the states after each layer.
 
     Attributes:
-        batch_first: whether these are (B, T, C), not (T, B, C).
+        batch_first: whether these states are (B, T, C) instead of (T, B, C).
     """
 
     load_to_BT = False
     batch_first = False
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Leave a checkpoint as it is: there is no older layout."""
+        """Leave a checkpoint unchanged, since there is no older layout."""
 
 
 def key_padding_mask(padding_mask: Tensor | None) -> Tensor | None:
-    """The keys that attention leaves out (B, T): padding, but not in a sequence of padding alone.
+    """A mask (B, T) of the keys that attention ignores: padding, except in all-padding sequences.
 
-    Without any key the attention weights would not be numbers.
+    Without any key, the attention weights would be NaN.
     """
     if padding_mask is None:
         return None

@@ -1,8 +1,8 @@
-"""All that this package changes in fairseq, torch, torch_xla, numpy, Hydra, warnings and logging.
+"""All changes of this package to fairseq, torch, torch_xla, numpy, Hydra, warnings and logging.
 
-``fairseq_odeformers`` calls :func:`apply` once, before anything else. ``table`` lists the changes;
-each has its reason, and what has to happen before it can go. The functions that make them are in
-the other files. Importing a file changes nothing.
+``fairseq_odeformers`` calls :func:`apply` once, before anything else. ``table`` lists the changes,
+each with its reason and the event after which it can go. The functions that make the changes are
+in the other files. Importing a file changes nothing.
 """
 
 

@@ -1,4 +1,4 @@
-"""Makes fairseq run no code of a checkpoint, name one that it cannot read, and write whole ones."""
+"""Checkpoints: fairseq runs no code from them, names unreadable ones, and writes whole ones."""
 
 import ast
 import logging
@@ -12,6 +12,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
+from fairseq_odeformers.checkpoints.origin import check_origin, remember
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
 from fairseq_odeformers.files import replacing, writing
 from fairseq_odeformers.options import flag
@@ -24,14 +25,15 @@ LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-di
 
 
 def load_checkpoint_to_cpu(original, path, *args, **kwargs):
-    """fairseq's function; see :func:`~fairseq_odeformers.checkpoints.state.read_state`.
+    """Load with :func:`~fairseq_odeformers.checkpoints.state.read_state` instead of fairseq's code.
 
-    What fairseq reads nevertheless of another model than ours only causes a warning.
+    For other models, a file that fairseq itself can read only causes a warning.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the checkpoint cannot be read.
     """
     if PathManager.path_requires_pathmanager(path):  # not on this machine
+        check_origin(path)
         return original(path, *args, **kwargs)
     try:
         return read_state(path, *args, **kwargs)
@@ -46,12 +48,12 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
 
 
 def load_checkpoint(original, cfg, trainer, **kwargs):
-    """fairseq's function, with which a training starts.
+    """Extend the function that restores a training: explain why a checkpoint does not fit.
 
     Raises:
-        SystemExit: the checkpoint is of another model, criterion or optimizer; the message names
-            what differs. Or there is no file of the name that ``--restore-file`` gives, and the
-            model, the task or the criterion is of this package.
+        SystemExit: the checkpoint belongs to another model, criterion or optimizer; the message
+            names the difference. Or the file given by ``--restore-file`` does not exist, and the
+            model, the task or the criterion belongs to this package.
     """
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     if cfg.restore_file != LAST and not PathManager.exists(restored):
@@ -84,8 +86,8 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
         differ = differing_options(saved, trainer.cfg.model)
         reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]
         sys.exit(
-            f"error: {match[1]} does not fit the model: {reason.strip()}; give the same, or begin "
-            "anew with another --save-dir"
+            f"error: {match[1]} does not fit the model: {reason.strip()}; give the same, or start "
+            "again with another --save-dir"
         )
     if getattr(checkpoint_utils.save_checkpoint, "best", None) is not None:  # it was restored
         restore_state(extra_state)
@@ -93,7 +95,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
 
 
 def check_schedule(cfg, trainer, error: Exception) -> None:
-    """Explain an error of fairseq as it gives one learning rate schedule the state of another.
+    """Explain fairseq's error when a learning rate schedule gets the state of another one.
 
     Raises:
         SystemExit: the schedules differ.
@@ -111,7 +113,7 @@ def check_schedule(cfg, trainer, error: Exception) -> None:
 
 
 def differing_options(saved, current) -> str:
-    """The options of a saved config of a model that have other values in the *current* one."""
+    """The options of a model's saved config that have other values in the *current* one."""
     saved, current = (vars(cfg) if isinstance(cfg, Namespace) else cfg for cfg in (saved, current))
     if saved.get("_name") != current.get("_name"):
         return f"--arch {saved.get('_name')}"
@@ -120,10 +122,10 @@ def differing_options(saved, current) -> str:
 
 
 def torch_persistent_save(original, obj, filename, async_write=False):
-    """fairseq's function; the file appears complete or not at all.
+    """Save a checkpoint as fairseq does, except that the file appears complete or not at all.
 
     Raises:
-        OSError: it could not be written, as on a full disk.
+        OSError: the file cannot be written, for example because the disk is full.
     """
     if async_write or not PathManager.supports_rename(filename):
         return original(obj, filename, async_write)
@@ -134,10 +136,11 @@ def torch_persistent_save(original, obj, filename, async_write=False):
     with replacing(Path(filename)) as temporary, writing(filename, fault):
         with open(temporary, "wb") as file:
             torch.save(obj, file)
+        remember(temporary)
 
 
 def copy(original, src_path, dst_path, overwrite=False):
-    """fairseq's function; the copy appears complete or not at all."""
+    """Copy a file as fairseq does, except that the copy appears complete or not at all."""
     if not overwrite or not PathManager.supports_rename(dst_path):
         return original(src_path, dst_path, overwrite)
     with replacing(Path(dst_path)) as temporary:
@@ -148,23 +151,23 @@ OPERATORS = {ast.Add: operator.add, ast.Mult: operator.mul}
 
 
 def evaluate(text: str):
-    """The value of a literal, or of sums and products of literals, as ``[(512, 3)] * 20``.
+    """The value of a literal, or of sums and products of literals, such as ``[(512, 3)] * 20``.
 
     Raises:
-        ValueError: it is another expression, which could run code of a checkpoint.
+        ValueError: *text* is another expression, which could run code from a checkpoint.
     """
     return value_of(ast.parse(text, mode="eval").body)
 
 
 def value_of(node: ast.expr):
-    """The value of a part of what :func:`evaluate` takes."""
+    """The value of a part of an expression that :func:`evaluate` accepts."""
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         return OPERATORS[type(node.op)](value_of(node.left), value_of(node.right))
     return ast.literal_eval(node)
 
 
 def replace_eval() -> None:
-    """Have fairseq's models and their utilities call :func:`evaluate` instead of ``eval``."""
+    """Make fairseq's models and their utilities call :func:`evaluate` instead of ``eval``."""
     for name, module in [*sys.modules.items()]:
         if name == "fairseq.utils" or name.startswith("fairseq.models."):
             vars(module)["eval"] = evaluate

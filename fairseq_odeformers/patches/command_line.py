@@ -1,4 +1,4 @@
-"""Makes fairseq's command line refuse what cannot train, and train in bfloat16 without a TPU."""
+"""The command line: fairseq refuses what cannot train, and trains in bfloat16 without a TPU."""
 
 import os
 import sys
@@ -33,7 +33,7 @@ def check_head(task: str | None, criterion: str | None) -> None:
     """Refuse a criterion that does not train the classification head of a task.
 
     Raises:
-        ValueError: it names the option, its value and the remedy.
+        ValueError: the two do not fit; the message names the option, its value and the remedy.
     """
     head = "classification_head_name"
     table = "__dataclass_fields__"
@@ -55,12 +55,13 @@ def check_adaptive_softmax(cutoffs: str | None, criterion: str | None) -> None:
     """Refuse adaptive softmax without the criterion that computes its loss, and the reverse.
 
     Raises:
-        ValueError: it names the option, its value and the remedy.
+        ValueError: one is there without the other; the message names the option, its value and
+            the remedy.
     """
     loss = CRITERION_REGISTRY.get(criterion, FairseqCriterion)
     if cutoffs and issubclass(loss, (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion)):
         raise ValueError(
-            f"--criterion {criterion}: it does not train --adaptive-softmax-cutoff {cutoffs}; give "
+            f"--criterion {criterion}: it does not train --adaptive-softmax-cutoff {cutoffs}; use "
             "--criterion adaptive_loss --ddp-backend legacy_ddp"
         )
     if issubclass(loss, AdaptiveLoss) and not cutoffs:
@@ -70,11 +71,11 @@ def check_adaptive_softmax(cutoffs: str | None, criterion: str | None) -> None:
 
 
 def check_paths(args: Namespace, ours: bool) -> None:
-    """Look for names of files and folders that fairseq takes for several.
+    """Check for names of files and folders that fairseq would split into several.
 
     Raises:
-        ValueError: one has a colon, and a part of it is not there or the model is ours; the message
-            names it.
+        ValueError: a name has a colon, and one of its parts does not exist or the model is ours;
+            the message gives the name.
     """
     for name in ("data", "path"):
         joined = str(getattr(args, name, None) or "")
@@ -87,10 +88,10 @@ def check_paths(args: Namespace, ours: bool) -> None:
 def check_command_line(args: Namespace) -> None:
     """Check a command line that fairseq has read, and free it of a TPU.
 
-    The task has to train the model and the criterion its head; for a model of this package, the
-    bounds of any criterion's options hold, and the metric determines whether its highest or its
-    lowest value is the best. fairseq takes ``--bf16`` for ``--tpu``; without
-    torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
+    The task must be able to train the model, and the criterion must train the model's head. For a
+    model of this package, the options of any criterion must be within their bounds, and the metric
+    determines whether its highest or its lowest value is the best. fairseq treats ``--bf16`` as
+    ``--tpu``; without torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
     """
     arch, task, criterion = (getattr(args, name, None) for name in ("arch", "task", "criterion"))
     ours = names_ours(arch, task, criterion)
@@ -102,7 +103,7 @@ def check_command_line(args: Namespace) -> None:
             check_adaptive_softmax(getattr(args, "adaptive_softmax_cutoff", None), criterion)
         criterion = CRITERION_DATACLASS_REGISTRY.get(criterion)
         if criterion and hasattr(ARCH_MODEL_REGISTRY[arch], "check_config"):
-            # Those of the model are not resolved yet.
+            # The model's own options are not resolved yet.
             names = (item.name for item in fields(criterion))
             validate(Namespace(**{name: getattr(args, name, None) for name in names}), criterion)
     if metric := getattr(args, "best_checkpoint_metric", None):
@@ -115,16 +116,16 @@ def check_command_line(args: Namespace) -> None:
 
 
 def check_value(parser: ArgumentParser, action: Action, value: str) -> None:
-    """argparse's method for a parser of fairseq, with :func:`.check_choice` before it."""
+    """Extend argparse's check of a parser of fairseq: call :func:`.check_choice` first."""
     check_choice(action, value)
     ArgumentParser._check_value(parser, action, value)
 
 
 def parse_args_and_arch(original, parser, *args, **kwargs):
-    """fairseq's function, with :func:`check_command_line` of what it reads.
+    """Parse as fairseq does, then check the result with :func:`check_command_line`.
 
     Raises:
-        SystemExit: the command line needs a ``--task``.
+        SystemExit: the command line lacks ``--task``.
     """
     parser._check_value = check_value.__get__(parser)
     try:
@@ -132,6 +133,6 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     except KeyError as error:
         if error.args != (None,):  # the task
             raise
-        sys.exit("error: --task is missing; give the training's")
+        sys.exit("error: --task is missing; give the task of the training")
     check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)  # parse_known
     return parsed

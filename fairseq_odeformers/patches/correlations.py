@@ -4,9 +4,9 @@ import numpy as np
 
 
 def pearson_and_spearman(original, preds, labels) -> dict[str, float]:
-    """fairseq's function; correlations are 0 if all predictions or all labels are equal.
+    """Compute fairseq's correlations, or 0 if all predictions or all labels are equal.
 
-    scikit-learn's ``matthews_corrcoef``, the correlation of classes, is 0 there, too.
+    In these cases, scikit-learn's ``matthews_corrcoef``, the correlation of classes, is 0 too.
     """
     if np.ptp(preds) == 0 or np.ptp(labels) == 0:
         return {"pearson": 0.0, "spearmanr": 0.0, "corr": 0.0}

@@ -16,7 +16,7 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def is_ours(*classes: type | None) -> bool:
-    """Whether a class is of this package, or derives from one of it as a plugin's may."""
+    """Whether a class belongs to this package or, as in a plugin, derives from one that does."""
     bases = {base.__module__ for cls in classes if cls for base in cls.__mro__}
     return any(module.partition(".")[0] == PACKAGE for module in bases)
 
@@ -24,13 +24,13 @@ def is_ours(*classes: type | None) -> bool:
 def names_ours(
     arch: str | None = None, task: str | None = None, criterion: str | None = None
 ) -> bool:
-    """Whether an architecture, a task or a criterion, each by its name, is :func:`is_ours`."""
+    """:func:`is_ours` for the classes registered as an architecture, a task or a criterion."""
     registries = (ARCH_MODEL_REGISTRY, arch), (TASK_REGISTRY, task), (CRITERION_REGISTRY, criterion)
     return is_ours(*(registry.get(name) for registry, name in registries))
 
 
 def trains_ours(cfg) -> bool:
-    """The same for the configuration of a training or of a checkpoint, which may lack parts."""
+    """:func:`is_ours` for the config of a training or a checkpoint, which may lack sections."""
     parts = [getattr(cfg, part, None) or Namespace() for part in ("model", "task", "criterion")]
     model, task, criterion = parts
     names = read_names(Namespace(model=model, task=task))
@@ -39,7 +39,7 @@ def trains_ours(cfg) -> bool:
 
 @contextmanager
 def binding(ours: bool) -> Iterator[None]:
-    """Have a rule of this package that fairseq does not have refuse ours, and only warn otherwise.
+    """Enforce a rule that fairseq lacks: an error for our models, a warning for others.
 
     Raises:
         ValueError: the rule is broken, and *ours* is true.

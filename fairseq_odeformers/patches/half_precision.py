@@ -1,4 +1,4 @@
-"""Saves and restores the float32 weights and the loss scale's age of --fp16 and --bf16."""
+"""Half precision: checkpoints include the float32 weights and the age of the loss scale."""
 
 import torch
 from fairseq.optim import FP16Optimizer
@@ -6,7 +6,7 @@ from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 
 from .guest import trains_ours
 
-STATE = "half_precision"  # in the state of the optimizer, which fairseq and torch leave alone
+STATE = "half_precision"  # an entry of the optimizer's state that fairseq and torch ignore
 
 
 def trainer_state_dict(original, self):
@@ -31,8 +31,8 @@ def half_precision_state(optimizer):
 def load_state_dict(original, self, state_dict, optimizer_overrides=None):
     """Restore the state of half precision after the optimizer's own.
 
-    A saved float32 weight counts only where it rounds to the model's weight. It does not after an
-    average of checkpoints.
+    A saved float32 weight is used only where it rounds to the model's weight. It does not if the
+    checkpoint is an average.
     """
     state_dict = {**state_dict}
     saved = state_dict.pop(STATE, {})
@@ -46,15 +46,15 @@ def load_state_dict(original, self, state_dict, optimizer_overrides=None):
 
 
 def float32_weights(optimizer):
-    """The weights that an optimizer updates in place of the model's; flat, one per device."""
-    if not isinstance(optimizer, FP16Optimizer):  # but the memory-efficient one
+    """The flat float32 weights, one per device, that an optimizer updates in place of the model."""
+    if not isinstance(optimizer, FP16Optimizer):  # the memory-efficient one has none
         return []
     weights = optimizer.fp32_params
     return [*weights.values()] if isinstance(weights, dict) else [*weights]
 
 
 def loss_scale_counters(optimizer):
-    """How long ago the loss scale has changed, and how often gradients were infinite since."""
+    """The updates since the loss scale changed, and the infinite gradients since then."""
     scaler = getattr(optimizer, "scaler", None)
     if not isinstance(scaler, DynamicLossScaler):
         return {}

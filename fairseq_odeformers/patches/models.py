@@ -1,4 +1,4 @@
-"""fairseq's models: the names they are registered by, and BERT's segments for its RoBERTa."""
+"""fairseq's models: their registered names, and segment embeddings for its RoBERTa."""
 
 import logging
 from argparse import SUPPRESS
@@ -15,10 +15,10 @@ WEIGHT = "encoder.sentence_encoder.embed_tokens.segments.weight"
 
 
 def register_model(original, name, dataclass=None):
-    """fairseq's decorator, for a name that no other class has.
+    """Extend fairseq's decorator: refuse a name that another class has.
 
     Raises:
-        ValueError: another class is registered by this name, and one of them is of this package.
+        ValueError: another class has this name, and one of the two belongs to this package.
     """
 
     def register(cls):
@@ -35,33 +35,33 @@ def register_model(original, name, dataclass=None):
 
 
 def add_segment_args(original, parser):
-    """fairseq's method, with one more option."""
+    """Add ``--segment-embeddings`` to RoBERTa's options."""
     original(parser)
     parser.add_argument(
         "--segment-embeddings",
         action="store_true",
         default=SUPPRESS,
-        help="add to each token an embedding of the text that it is in, first or second",
+        help="add a learned embedding to each token: one for the first text, one for the second",
     )
 
 
 def build_embedding(original, self, vocab_size, embedding_dim, padding_idx):
-    """fairseq's method; with ``--segment-embeddings`` the embedding has segments."""
+    """Build a :class:`.SegmentEmbedding` if ``--segment-embeddings`` is set."""
     if not getattr(self.args, "segment_embeddings", False):
         return original(self, vocab_size, embedding_dim, padding_idx)
     return SegmentEmbedding(vocab_size, embedding_dim, padding_idx, self.dictionary.eos())
 
 
 def upgrade_state_dict_named(original, self, state_dict, name):
-    """fairseq's method; segments that a checkpoint lacks keep their initial values, as heads do.
+    """Keep the initial segment embeddings if a checkpoint has none, as fairseq does for heads.
 
     Raises:
-        ValueError: the checkpoint has segments and the model has none.
+        ValueError: the checkpoint has segment embeddings, and the model has none.
     """
     original(self, state_dict, name)
     key, initial = f"{name}.{WEIGHT}" if name else WEIGHT, self.state_dict().get(WEIGHT)
     if key in state_dict and initial is None:
         raise ValueError("it has segment embeddings; give --segment-embeddings")
     if key not in state_dict and initial is not None:
-        logger.warning(f"{key} is not in the checkpoint, and keeps its initial values")
+        logger.warning(f"{key} is not in the checkpoint and keeps its initial values")
         state_dict[key] = initial

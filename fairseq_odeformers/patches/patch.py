@@ -1,4 +1,4 @@
-"""A change to something that is not this package's, with its reason and its end."""
+"""A change to code of another package, with its reason and the condition under which it goes."""
 
 import functools
 import pkgutil
@@ -11,10 +11,10 @@ class Patch:
     """A change that a function makes.
 
     Attributes:
-        name: what is changed.
-        function: makes the change; it has no arguments.
-        reason: why, and whose issue it is where one is known.
-        until: what has to happen before the change can go.
+        name: the object that is changed.
+        function: the function without arguments that makes the change.
+        reason: the reason, with the issue in the other project where one is known.
+        until: the event after which the change can go.
     """
 
     name: str
@@ -28,13 +28,13 @@ class Patch:
 
 
 class Replacement(Patch):
-    """A function or class that takes the place of the one called ``name``.
+    """A function that replaces the function or class called ``name``.
 
-    It gets the original as its first argument.
+    The replacement gets the original as its first argument.
     """
 
     def apply(self) -> None:
-        """Put ``function`` in the place of ``name``."""
+        """Replace ``name`` by ``function``."""
         owner_name, attribute = self.name.rsplit(".", 1)
         owner = pkgutil.resolve_name(owner_name)
         original, function = getattr(owner, attribute), self.function

@@ -1,12 +1,13 @@
-"""Bounds of the tokens that a translation or a text is drawn from."""
+"""Bounds for the number and the share of tokens that generation samples from."""
 
 
 def check_bounds(original, self, tgt_dict, sampling_topk=-1, sampling_topp=-1.0) -> None:
-    """fairseq's ``Sampling.__init__``, for numbers within the vocabulary and shares up to 1.
+    """Extend ``Sampling.__init__``: check the number and the share of tokens to sample from.
 
     Raises:
-        ValueError: a number is beyond; ``topk`` of torch would say so without the option's name,
-            and a share above 1 would sample from the whole vocabulary.
+        ValueError: ``sampling_topk`` exceeds the vocabulary, or ``sampling_topp`` exceeds 1. For
+            the former, ``torch.topk`` would raise an error without the option's name; with the
+            latter, fairseq would sample from the whole vocabulary.
     """
     size = len(tgt_dict)
     if sampling_topk > size or sampling_topk != int(sampling_topk):

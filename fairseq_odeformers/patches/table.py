@@ -17,48 +17,49 @@ from . import (
 from .patch import Patch, Replacement
 
 PATCHES: list[Patch] = [
-    # Checkpoints: run no code of one, name one that cannot be read, and write whole ones.
+    # Checkpoints: run no code from one, name one that cannot be read, and write whole ones.
     Replacement(
         "fairseq.checkpoint_utils.load_checkpoint_to_cpu",
         checkpoints.load_checkpoint_to_cpu,
-        "Errors of torch name no file, and advise to switch its safe loader off. torch compares no "
-        "checksums, so that damaged weights load in silence (pytorch #126952). fairseq 0.12.2 "
-        "refuses options that later versions have given to a task (fairseq #4905, merged).",
-        "torch does both, and Python 3.10 goes",
+        "torch's errors name no file and advise to switch its safe loader off. torch compares no "
+        "checksums, so damaged weights load silently (pytorch #126952). fairseq 0.12.2 refuses "
+        "task options that later versions have added (fairseq #4905, merged).",
+        "torch names the file and compares checksums, and Python 3.10 goes",
     ),
     Replacement(
         "fairseq.checkpoint_utils.load_checkpoint",
         checkpoints.load_checkpoint,
-        "If the file of --restore-file is missing, fairseq begins anew and saves over what is "
-        "there; a model of this package does not. If a training resumes with another model or "
-        "criterion, it ends in tracebacks that name no option.",
-        "fairseq refuses the one and explains the other",
+        "If the file given by --restore-file is missing, fairseq starts from scratch and "
+        "overwrites what is there; for a model of this package, that is an error. If a training "
+        "resumes with another model or criterion, fairseq ends in tracebacks that name no option.",
+        "fairseq refuses the former and explains the latter",
     ),
     Replacement(
         "fairseq.checkpoint_utils.torch_persistent_save",
         checkpoints.torch_persistent_save,
-        "After a failure, as on a full disk, fairseq tries again and appends to what the failure "
-        "has left in the file.",
-        "fairseq stops",
+        "After a failure, for example on a full disk, fairseq tries again and appends to the "
+        "incomplete file.",
+        "fairseq stops after a failure",
     ),
     Replacement(
         "fairseq.file_io.PathManager.copy",
         checkpoints.copy,
-        "A training that is killed while it copies leaves half a checkpoint.",
+        "A training that is killed while it copies a checkpoint leaves half of one.",
         "fairseq copies to another name first",
     ),
     Replacement(
         "fairseq.checkpoint_utils.save_checkpoint",
         validation.save_checkpoint,
-        "Of equal validations, such as accuracies on a few texts, fairseq keeps the last one, "
-        "whatever its loss; a model of this package keeps the one with the lower loss.",
+        "If two validations are equal, as accuracies on a few texts may be, fairseq keeps the last "
+        "one, whatever its loss; a model of this package keeps the one with the lower loss.",
         "fairseq breaks ties",
     ),
     *(
         Replacement(
             f"fairseq.trainer.Trainer.{name}",
             function,
-            "A training that resumes forgets how long --patience has waited, and for what.",
+            "A training that resumes forgets the best value that --patience compares with, and how "
+            "long ago it was reached.",
             "fairseq saves it",
         )
         for name, function in (
@@ -70,32 +71,32 @@ PATCHES: list[Patch] = [
     Patch(
         "eval in fairseq.models and fairseq.utils",
         checkpoints.replace_eval,
-        "fairseq evaluates options of a checkpoint as Python, such as encoder_layers of fconv and "
-        "xformers_att_config of every Transformer.",
-        "fairseq reads literals",
+        "fairseq evaluates some options in a checkpoint as Python code, such as encoder_layers of "
+        "fconv and xformers_att_config of every Transformer.",
+        "fairseq evaluates only literals",
     ),
     Patch(
         "safe globals of torch",
         versions.add_safe_globals,
-        "torch >= 2.6 unpickles only types that it trusts. A checkpoint of fairseq has "
-        "argparse.Namespace; after validation with --eval-bleu or a correlation, numbers and "
-        "arrays of numpy, by their names in numpy 1 or 2; and a checkpoint of the Macaron Net's "
-        "authors, the meters of fairseq 0.6. fairseq #5603, #5610.",
+        "torch >= 2.6 unpickles only types that it trusts. A checkpoint of fairseq contains "
+        "argparse.Namespace and, after validation with --eval-bleu or a correlation, numpy's "
+        "numbers and arrays, under their names in numpy 1 or 2. A checkpoint of the Macaron Net's "
+        "authors contains the meters of fairseq 0.6. fairseq #5603, #5610.",
         "fairseq adds them",
     ),
     # Resuming in half precision.
     Replacement(
         "fairseq.trainer.Trainer.state_dict",
         half_precision.trainer_state_dict,
-        "A checkpoint of --fp16 and --bf16 has neither the float32 weights, which a training that "
-        "resumes makes of the rounded ones, nor the age of the loss scale.",
+        "With --fp16 and --bf16, a checkpoint contains neither the float32 weights nor the age of "
+        "the loss scale. A training that resumes starts from the rounded weights.",
         "fairseq saves both",
     ),
     *(
         Replacement(
             f"fairseq.optim.{optimizer}.load_state_dict",
             half_precision.load_state_dict,
-            "fairseq leaves what the patched Trainer.state_dict has saved where it is.",
+            "fairseq ignores the entry that the patched Trainer.state_dict saves.",
             "fairseq saves float32 weights and the age of the loss scale",
         )
         for optimizer in ("FP16Optimizer", "MemoryEfficientFP16Optimizer")
@@ -105,8 +106,8 @@ PATCHES: list[Patch] = [
         Replacement(
             f"fairseq.models.roberta.{name}",
             function,
-            "Next-sentence prediction needs --segment-embeddings, to tell two texts apart. Without "
-            "the option nothing changes.",
+            "Next-sentence prediction needs --segment-embeddings to tell two texts apart. Without "
+            "the option, nothing changes.",
             "fairseq has the option",
         )
         for name, function in (
@@ -119,35 +120,42 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.options.parse_args_and_arch",
         command_line.parse_args_and_arch,
-        "fairseq does not compare the task, the criterion and the model, and ends in a traceback "
-        "while it trains. It takes any number for --label-smoothing and the like. fairseq-validate "
-        'without --task ends in "KeyError: None". fairseq takes --bf16 for --tpu, also where there '
-        "is no TPU. For a misspelt name it prints 200 others.",
-        "fairseq checks all, and asks argparse to suggest names (from Python 3.14 on)",
+        "fairseq does not check that task, criterion and model fit together, and fails with a "
+        "traceback during training. It accepts any number for --label-smoothing and the like. "
+        'fairseq-validate without --task ends in "KeyError: None". fairseq treats --bf16 as --tpu '
+        "even where there is no TPU. For a misspelt name, it prints 200 others.",
+        "fairseq checks all of these, and lets argparse suggest names (Python 3.14 or later)",
     ),
     # Generation.
     Replacement(
         "fairseq.search.Sampling.__init__",
         sampling.check_bounds,
-        "A --sampling-topk beyond the vocabulary ends in an error of torch that names no "
-        "option, and a --sampling-topp above 1 is taken in silence.",
+        "If --sampling-topk exceeds the vocabulary, torch raises an error that names no option. A "
+        "--sampling-topp above 1 is accepted silently.",
         "fairseq checks both",
     ),
     # Names of files.
     Replacement(
         "fairseq.data.data_utils.infer_language_pair",
         data.infer_language_pair,
-        "Without --source-lang and --target-lang fairseq takes dict.pt-br.txt, or a test set "
-        "called test.2017-06, for a pair of languages. Of a folder without pairs it does not say "
-        "which folder it is.",
+        "Without --source-lang and --target-lang, fairseq mistakes dict.pt-br.txt, or a test set "
+        "called test.2017-06, for a pair of languages. If a folder has no sentence pairs, the "
+        "error does not name the folder.",
         "fairseq compares the names with its dictionaries",
+    ),
+    Replacement(
+        "fairseq.data.fasta_dataset.FastaDataset._build_index",
+        data.build_index,
+        "Where PREFIX.fasta takes the place of PREFIX.idx, fairseq runs a shell command that has "
+        "the path in it. Its main branch has removed the method (commit d13e14a8).",
+        "a release of fairseq lacks the method",
     ),
     # Classes.
     Replacement(
         "fairseq.tasks.sentence_prediction.SentencePredictionTask.load_dataset",
         data.load_dataset,
-        "Of a label of two words fairseq takes the first as the class. With a larger --num-classes "
-        "than there are, predictions may be <mask>; with a smaller one training ends in an "
+        "If a label has two words, fairseq uses the first as the class. If --num-classes is too "
+        "large, the model may predict <mask>; if it is too small, training fails with an "
         "IndexError.",
         "fairseq checks both",
     ),
@@ -155,16 +163,16 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.models.register_model",
         models.register_model,
-        "For a name that is taken, fairseq drops the new model in silence, and trains the other.",
+        "If a name is taken, fairseq silently drops the new model and trains the other one.",
         "fairseq refuses the name",
     ),
     # Configurations.
     Patch(
         "hydra.core.config_store.ConfigStore.__deepcopy__",
         versions.share_config_store,
-        "Hydra copies all registered options for each configuration, to protect a list of places "
-        "that it reads: half of the time that it takes to compose one.",
-        "Hydra copies the list",
+        "For each configuration, Hydra copies all registered options to protect the list of its "
+        "sources. The copies take half of the time that it needs to compose a configuration.",
+        "Hydra copies only the list",
     ),
     # Versions of numpy and Python.
     Patch(
@@ -179,69 +187,69 @@ PATCHES: list[Patch] = [
         "--num-batch-buckets uses percentile(interpolation=), which numpy 2.4 lacks.",
         "fairseq writes method=",
     ),
-    # Trainings on several CPUs.
+    # Training on several CPUs.
     Replacement(
         "fairseq.distributed.utils.call_main",
         versions.call_main,
-        "Without a GPU and --distributed-world-size each process of torchrun trains alone, and all "
-        "save over each other's checkpoints. fairseq #2879.",
+        "Without a GPU and --distributed-world-size, each process of torchrun trains a model of "
+        "its own, and they overwrite each other's checkpoints. fairseq #2879.",
         "fairseq trains on several CPUs",
     ),
     Replacement(
         "fairseq.distributed.utils._infer_torch_distributed_launch_init",
         versions.infer_torch_distributed_launch_init,
-        "fairseq divides by the number of GPUs, which may be 0. fairseq #2879.",
+        "fairseq divides by the number of GPUs, even if that is 0. fairseq #2879.",
         "fairseq trains on several CPUs",
     ),
     Replacement(
         "fairseq.models.distributed_fairseq_model.DistributedDataParallel",
         versions.DistributedDataParallel,
-        "It takes no devices for a model on the CPU, and fairseq gives it one. fairseq #2879.",
+        "It accepts no device_ids for a CPU model, but fairseq passes one. fairseq #2879.",
         "fairseq trains on several CPUs",
     ),
     Replacement(
         "fairseq.optim.fp16_optimizer.FP16Optimizer.build_optimizer",
         versions.build_optimizer,
-        "It keeps the gradients of --fp16 in one tensor of a GPU; on a CPU "
-        "--fp16-no-flatten-grads is set.",
-        "fairseq asks where the parameters are",
+        "With --fp16, fairseq keeps the gradients in one tensor on a GPU. Without a GPU, the patch "
+        "sets --fp16-no-flatten-grads.",
+        "fairseq checks where the parameters are",
     ),
     Replacement(
         "fairseq.distributed.utils._broadcast_object_slow",
         versions.broadcast_object_slow,
-        "The other processes of a training that resumes unpickle, with the safe loader, a "
-        "configuration that the first one sends.",
+        "When a training resumes, the first process sends a configuration that the others cannot "
+        "unpickle with torch's safe loader.",
         "fairseq sends plain dictionaries",
     ),
     Replacement(
         "fairseq.utils.replace_unk",
         versions.replace_unk,
-        "--replace-unk expects a number where --print-alignment makes a pair. fairseq #3533.",
+        "--replace-unk expects a number where --print-alignment gives a pair. fairseq #3533.",
         "the issue is closed",
     ),
     Replacement(
         "fairseq.trainer.Trainer.train_step",
         data.train_step,
-        "With --update-freq, a process whose last batch of an epoch is missing does not count the "
-        "texts of its other batches, whose gradients it adds: the update is too long.",
+        "With --update-freq, a process that lacks the epoch's last batch adds the gradients of its "
+        "other batches but does not count their texts, so the update is too large.",
         "fairseq counts them",
     ),
     # torch_xla.
     Replacement(
         "fairseq.utils.tpu_data_loader",
         versions.tpu_data_loader,
-        "fairseq's TPU mode asks how many batches are behind it after torch_xla has begun to read "
-        "ahead, and loses these.",
-        "fairseq asks before",
+        "In TPU mode, fairseq reads the number of consumed batches after torch_xla has begun to "
+        "prefetch, and loses the prefetched batches.",
+        "fairseq reads the number before",
     ),
-    # Logging and warnings, which nobody can act on.
+    # Logging, and warnings that users cannot act on.
     Patch(
         "filters of warnings",
         warnings.filter_warnings,
-        "fairseq calls functions of hydra and torch that were renamed since, and gives torch's "
-        "attention masks of two types. Warnings of the plugin, of torch and of a user's code are "
+        "fairseq calls functions of hydra and torch that have been renamed, and passes masks of "
+        "two types to torch's attention. Warnings about the plugin, torch and a user's code are "
         "shown as before.",
-        "fairseq calls the new ones, with masks of one type",
+        "fairseq calls the new functions, with masks of one type",
     ),
 ]
 
@@ -250,30 +258,30 @@ if versions.xm is not None:
         Patch(
             "xrt_world_size and get_ordinal of torch_xla.core.xla_model",
             versions.add_xla_names,
-            "torch_xla 2.7 has dropped both. xla #7654.",
+            "torch_xla 2.7 removed both. xla #7654.",
             "fairseq calls torch_xla.runtime",
         ),
         Patch(
             "aten::elu_backward of torch_xla",
             versions.add_elu_gradient,
-            "torch_xla 2.9 takes the input of an ELU that is not in place for its result: where x "
-            "is negative the gradient is 1 + x instead of exp(x).",
-            "torch_xla reads is_result",
+            "torch_xla 2.9 treats the input of an out-of-place ELU as if it were the output: where "
+            "x is negative, the gradient is 1 + x instead of exp(x).",
+            "torch_xla checks is_result",
         ),
         Replacement(
             "torch_xla.core.xla_model.get_memory_info",
             versions.get_memory_info,
-            "It has other keys today. xla #7655.",
+            "torch_xla has renamed the keys of the result. xla #7655.",
             "fairseq calls torch_xla.runtime",
         ),
     ]
-if fairseq.__version__ == "0.12.2":  # its sentence_prediction reports no correlations
+if fairseq.__version__ == "0.12.2":  # sentence_prediction has no correlations in this version
     PATCHES += [
         Replacement(
             "fairseq.modules.SinusoidalPositionalEmbedding.__init__",
             versions.require_no_float_tensor,
-            "fairseq 0.12.2 loads with it a number that later versions do not save. fairseq #5213, "
-            "merged.",
+            "fairseq 0.12.2 expects a number in the checkpoint that later versions do not save. "
+            "fairseq #5213, merged.",
             "Python 3.10 goes",
         ),
     ]
@@ -282,8 +290,8 @@ else:
         Replacement(
             "fairseq.criterions.sentence_prediction.pearson_and_spearman",
             correlations.pearson_and_spearman,
-            "Correlations of equal predictions, with which a model may begin, are NaN. No later "
-            "validation is better than NaN, so the first checkpoint stays the best.",
+            "If all predictions are equal, as they may be at first, correlations are NaN. No later "
+            "validation compares as better than NaN, so the first checkpoint stays the best.",
             "fairseq returns a number",
         ),
     ]

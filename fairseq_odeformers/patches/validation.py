@@ -1,4 +1,4 @@
-"""Keeps what decides which checkpoint is the best and when a training ends."""
+"""Checkpoint selection: a training that resumes keeps the best validation and its patience."""
 
 import logging
 import math
@@ -17,13 +17,13 @@ LOSSES = ("nll_loss", "loss")  # the first one that a validation has breaks ties
 
 
 def begin_valid_epoch(original, self, epoch):
-    """Begin a validation, which has no statistics yet."""
+    """Begin a validation, forgetting the statistics of the previous one."""
     self.validation = None
     return original(self, epoch)
 
 
 def valid_step(original, self, sample, *args, **kwargs):
-    """Validate a batch, and keep a reference to the statistics of the first validation set."""
+    """Validate a batch and keep a reference to the statistics of the first validation set."""
     if getattr(self, "validation", None) is None:
         self.validation = metrics.get_active_aggregators()[-1]
     return original(self, sample, *args, **kwargs)
@@ -39,8 +39,8 @@ def validation_loss(trainer) -> float:
 def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
     """Save a checkpoint; if two validations are equal, the one with the lower loss is the best.
 
-    fairseq keeps the last one, also of another package's models. The log has a line for each
-    checkpoint that becomes the best.
+    For the models of other packages, the last of equal validations is the best, as in fairseq. The
+    log has a line for each checkpoint that becomes the best.
     """
     this, loss = checkpoint_utils.save_checkpoint, validation_loss(trainer)
     best = getattr(this, "best", val_loss)
@@ -66,16 +66,16 @@ def stops() -> Iterator[Any]:
 
 
 def save_state(original, self, filename, extra_state):
-    """Save a checkpoint of the trainer that also has :data:`STATE`."""
-    kept = {"best_loss": getattr(checkpoint_utils.save_checkpoint, "best_loss", math.inf)}
+    """Save a checkpoint of the trainer with :data:`STATE` as a further entry."""
+    state = {"best_loss": getattr(checkpoint_utils.save_checkpoint, "best_loss", math.inf)}
     for stop in stops():
-        kept |= {name: value for name, value in vars(stop).items() if name in ("best", "num_runs")}
-    return original(self, filename, {**extra_state, STATE: kept})
+        state |= {name: value for name, value in vars(stop).items() if name in ("best", "num_runs")}
+    return original(self, filename, {**extra_state, STATE: state})
 
 
 def restore_state(extra_state: dict | None) -> None:
     """Restore :data:`STATE` from a checkpoint from which a training resumes."""
-    kept = dict((extra_state or {}).get(STATE, {}))
-    checkpoint_utils.save_checkpoint.best_loss = kept.pop("best_loss", math.inf)
+    state = dict((extra_state or {}).get(STATE, {}))
+    checkpoint_utils.save_checkpoint.best_loss = state.pop("best_loss", math.inf)
     for stop in stops():
-        vars(stop).update(kept)
+        vars(stop).update(state)

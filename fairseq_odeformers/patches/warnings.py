@@ -1,4 +1,4 @@
-"""Silences what fairseq causes on import and in each training, and nobody can act on."""
+"""Warnings: silences those that fairseq causes and that users cannot act on."""
 
 import importlib
 import logging
@@ -8,11 +8,11 @@ HYDRA = r"hydra\.|fairseq_cli\.hydra_train"
 
 
 def import_fairseq() -> None:
-    """Import fairseq and leave logging to the program, as it was.
+    """Import fairseq and restore the program's logging.
 
     fairseq's ``wav2vec2_classification`` and ``text_to_speech`` set the level and the handlers of
-    the root logger (``logging.basicConfig``), and advise to install tensorboardX. This can go when
-    fairseq's modules set up no logging.
+    the root logger (``logging.basicConfig``), and advise to install tensorboardX. This function
+    can go when fairseq's modules set up no logging.
     """
     root = logging.getLogger()
     level, handlers, disabled = root.level, root.handlers[:], root.manager.disable
@@ -24,9 +24,9 @@ def import_fairseq() -> None:
 
 
 def filter_warnings() -> None:
-    """Hide warnings that name fairseq or hydra, and three that name the caller, or torch itself.
+    """Hide warnings that name fairseq or hydra, and three that name the caller or torch itself.
 
-    The third is about fairseq's decoders, which mask padding by bools and later tokens by numbers.
+    The third concerns fairseq's decoders: they mask padding by bools and later tokens by numbers.
     """
     for category, module in ((UserWarning, HYDRA), (FutureWarning, r"fairseq\.")):
         warnings.filterwarnings("ignore", category=category, module=module)

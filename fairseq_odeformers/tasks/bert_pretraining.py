@@ -27,7 +27,7 @@ MASKING = (
 # Options of masked_lm that do not apply, and why.
 UNSUPPORTED = {
     "mask_whole_words": "tokens are masked one by one, as in the paper",
-    "include_target_tokens": "BERT reads the masked tokens alone",
+    "include_target_tokens": "BERT does not read the target tokens",
     "skip_masking": "BERT is trained on masked tokens",
     "d2v2_multi": "the models read one kind of data",
 }
@@ -39,8 +39,8 @@ class BertPretrainingConfig(MaskedLMConfig):
 
     sample_break_mode: str = option(
         "complete_doc",
-        "the texts of a pair: lines of a document, joined up to half of --tokens-per-sample "
-        "(complete_doc), or single lines (eos)",
+        "make the texts of a pair from lines of a document, joined up to half of "
+        "--tokens-per-sample (complete_doc), or from single lines (eos)",
         choices=("complete_doc", "eos"),
     )
     tokens_per_sample: int = option(512, "maximum number of tokens per pair of texts", at_least=8)
@@ -48,11 +48,11 @@ class BertPretrainingConfig(MaskedLMConfig):
 
 @register_task("bert_pretraining", dataclass=BertPretrainingConfig)
 class BertPretrainingTask(MaskedLMTask):
-    """Masked language model and next-sentence prediction, over documents with blank lines between.
+    """Masked language modelling and next-sentence prediction on documents between blank lines.
 
-    An example is a pair of neighbouring texts; in half of the pairs the second text is one of
-    another document, drawn anew in each epoch. The model gets segment embeddings, and a
-    classification head for whether the second text follows the first.
+    An example is a pair of neighbouring texts. In half of the pairs, the second text comes from
+    another document and is drawn again in each epoch. The model gets segment embeddings and a
+    classification head to predict whether the second text follows the first.
     """
 
     @classmethod
@@ -65,18 +65,18 @@ class BertPretrainingTask(MaskedLMTask):
         validate(cfg, BertPretrainingConfig, UNSUPPORTED)
         if cfg.shorten_method != "none":
             raise ValueError(
-                f"--shorten-method {cfg.shorten_method}: pairs are cut at --tokens-per-sample; "
-                "leave the option out"
+                f"--shorten-method {cfg.shorten_method}: pairs are truncated at "
+                "--tokens-per-sample; leave the option out"
             )
         return super().setup_task(cfg, **kwargs)
 
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any
     ) -> FairseqDataset:
-        """Load a split, which is in one of the folders of the data, in turn by epochs.
+        """Load a split; if the data have several folders, epochs use them in turn.
 
         Raises:
-            ValueError: it has no documents of several texts.
+            ValueError: the split has no documents with several texts.
         """
         folders = utils.split_paths(self.cfg.data)
         path = Path(folders[(epoch - 1) % len(folders)], split)
@@ -86,8 +86,8 @@ class BertPretrainingTask(MaskedLMTask):
             raise FileNotFoundError(f"{path}.idx and {path}.bin: no such files")
         if not np.any(lines.sizes == BLANK):
             raise ValueError(
-                f"{path}.bin has no blank lines, which end documents; put one between the "
-                "documents of the text, and binarise it again with fairseq-preprocess"
+                f"{path}.bin has no blank lines to end documents; put one between the documents of "
+                "the text, and binarise it again with fairseq-preprocess"
             )
         cfg = self.cfg
         advice = "give smaller --tokens-per-sample, or --sample-break-mode eos"

@@ -1,4 +1,4 @@
-"""The Long Range Arena (Tay et al. 2021): classification of long sequences, or of pairs of them."""
+"""The Long Range Arena (Tay et al. 2021): classification of long sequences and of pairs of them."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ from fairseq_odeformers.models.common.sequence_classifier import SequenceClassif
 from fairseq_odeformers.options import add_choices, option, validate
 from fairseq_odeformers.text.raw_text import PIXEL_TEXT
 
-# The longest input of each task, in tokens.
+# The maximum length of the inputs of each task, in tokens.
 MAX_POSITIONS = {
     "listops": 2000,
     "text": 4000,
@@ -52,8 +52,8 @@ MAX_POSITIONS = {
     "image": 1024,
 }
 
-# Folders of first and second input and of labels: fairseq's, and Mega's archive,
-# where images are text.
+# The folders of the first input, the second input and the labels: in fairseq's layout, and in
+# Mega's archive, where images are text.
 LAYOUTS = (
     ("input0", "input1", "label"),
     ("src-bin", "src1-bin", "label-bin"),
@@ -74,18 +74,18 @@ class LongRangeArenaConfig(SentencePredictionConfig):
     """Options of fairseq's ``sentence_prediction``, where they apply."""
 
     lra_task: str = option("listops", "task of the Long Range Arena", choices=tuple(MAX_POSITIONS))
-    num_classes: int = option(-1, "number of classes (default: the label dictionary's)")
+    num_classes: int = option(-1, "number of classes (default: from the label dictionary)")
     max_positions: Optional[int] = option(
-        None, "truncate inputs at this length (default: the LRA task's)"
+        None, "truncate inputs to this length (default: depends on --lra-task)"
     )
     pixel_input: str = option(
         "token",
-        "pixels as 256 symbols, or as numbers embedded by an affine map",
+        "embed pixels as 256 symbols, or as numbers by an affine map",
         choices=("token", "value"),
     )
     num_batch_buckets: int = option(
         0,
-        "pad inputs to this number of lengths (fixed shapes, for TPUs); 0: off",
+        "pad inputs to this number of different lengths, for fixed shapes on TPUs (0: off)",
         at_least=0,
         at_most=1000,
     )
@@ -93,12 +93,12 @@ class LongRangeArenaConfig(SentencePredictionConfig):
 
 @register_task("long_range_arena", dataclass=LongRangeArenaConfig)
 class LongRangeArenaTask(SentencePredictionTask):
-    """Classification of sequences that are cut at ``--max-positions``, for any classifier here.
+    """Classification of sequences, truncated at ``--max-positions``, by any classifier here.
 
-    The data set is one of ``scripts/prepare-lra.sh``, with the layout of fairseq's
-    ``sentence_prediction``, or one of the archive that was published with Mega (Ma et al. 2023).
-    Retrieval encodes the two documents separately (``src_tokens``, ``src_tokens1``); the model
-    classifies them together.
+    The data set comes from ``scripts/prepare-lra.sh``, with the layout of fairseq's
+    ``sentence_prediction``, or from the archive published with Mega (Ma et al. 2023). In retrieval,
+    the model encodes the two documents separately (``src_tokens``, ``src_tokens1``) and classifies
+    them together.
     """
 
     def __init__(self, cfg: LongRangeArenaConfig, data_dictionary: Dictionary, labels: Dictionary):
@@ -136,14 +136,14 @@ class LongRangeArenaTask(SentencePredictionTask):
         return cls(cfg, dictionary, labels)
 
     def state_dict(self) -> dict[str, list[str]]:
-        """The part of the task that a checkpoint keeps: the names of the classes."""
+        """The state of the task in a checkpoint: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Keep the classes of the data: a checkpoint may start another task."""
+        """Keep the classes of the data, since a checkpoint may initialise another task."""
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
-        """Load a split: the one or two inputs of each example, and its class if that is known."""
+        """Load a split: one or two inputs per example, and the class if it is known."""
         with naming_faults(self.cfg.data, f"has no whole {split}"):
             inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
             labels = self.load_labels(split, combine)
@@ -163,7 +163,7 @@ class LongRangeArenaTask(SentencePredictionTask):
         padding, buckets = self.source_dictionary.pad(), self.cfg.num_batch_buckets
         sizes = np.max([tokens.sizes for tokens in inputs], axis=0)
         padded = inputs
-        if buckets:  # each text of a pair has the length of the longer one
+        if buckets:  # both texts of a pair get the length of the longer one
             padded = [
                 BucketPadLengthDataset(tokens, sizes, buckets, padding, left_pad=False)
                 for tokens in inputs
@@ -184,7 +184,7 @@ class LongRangeArenaTask(SentencePredictionTask):
         return dataset
 
     def load_input(self, part: str, split: str, combine: bool) -> FairseqDataset:
-        """The inputs of a split, cut at ``--max-positions``."""
+        """The inputs of a split, truncated at ``--max-positions``."""
         path = Path(self.cfg.data, part, split)
         if part == PIXEL_TEXT:
             dataset = PixelTextDataset(path.with_suffix(".src"), self.source_dictionary)
@@ -199,7 +199,7 @@ class LongRangeArenaTask(SentencePredictionTask):
         return TruncateDataset(dataset, self.cfg.max_positions)
 
     def load_labels(self, split: str, combine: bool) -> list[int] | None:
-        """The classes of a split as numbers from 0, or None of a test set that has none."""
+        """The classes of a split as numbers from 0, or None for a test set without labels."""
         path, endings = Path(self.cfg.data, self.layout[2], split), (".idx", ".bin")
         if self.layout[0] == PIXEL_TEXT:
             path, endings = path.with_suffix(".label"), ("",)
@@ -226,22 +226,22 @@ class LongRangeArenaTask(SentencePredictionTask):
         needed = "--lra-task retrieval" if self.towers == 2 else "--pixel-input value"
         if (self.towers == 2 or self.pixel_values) and not isinstance(model, SequenceClassifier):
             raise ValueError(
-                f"{needed}: {type(model).__name__} reads one text of symbols; use a classifier of "
-                "this project"
+                f"{needed}: {type(model).__name__} only reads single texts of symbols; use a "
+                "classifier of this project"
             )
         return model
 
 
 class Examples(NestedDictionaryDataset):
-    """Examples in batches of one length each, if they are padded to a few lengths.
+    """Examples in batches, each of one length if examples are padded to a few lengths.
 
-    fairseq leaves out the examples that remain after batches of a multiple of
-    ``--required-batch-size-multiple``. Here they are a batch, too, so that an accuracy counts all
+    fairseq drops the examples that remain after batches of a multiple of
+    ``--required-batch-size-multiple``. Here, they form a batch too, so that an accuracy counts all
     examples.
 
     Args:
         sizes: length of each example (N).
-        few_lengths: whether they are padded to a few lengths.
+        few_lengths: whether examples are padded to a few lengths.
     """
 
     def __init__(self, defn: dict[str, Any], sizes: np.ndarray, few_lengths: bool):
@@ -260,15 +260,15 @@ class Examples(NestedDictionaryDataset):
 
 
 def find_layout(folder: Path) -> tuple:
-    """The layout of a data set: its folders of first and second input, and of labels."""
+    """The layout of a data set: the folders of its first input, second input and labels."""
     for layout in LAYOUTS:
         if (folder / layout[0]).is_dir():
             return layout
     names = ", ".join(layout[0] for layout in LAYOUTS)
-    remedy = "give data of labelled texts"
+    remedy = "give data with labelled texts"
     if language_pair(folder):
-        remedy += "; for sentence pairs there are odeformers translate and analyse attention"
-    raise FileNotFoundError(f"{folder} has no folder of inputs, none of {names}; {remedy}")
+        remedy += "; for sentence pairs, use odeformers translate or analyse attention"
+    raise FileNotFoundError(f"{folder} has none of the input folders {names}; {remedy}")
 
 
 def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:

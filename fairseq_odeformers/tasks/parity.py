@@ -22,12 +22,13 @@ CLASSES = ("even", "odd")
 class ParityConfig(FairseqDataclass):
     """Options of the task."""
 
-    parity_max_length: int = option(6, "bits of the longest strings", at_least=1, at_most=20)
-    # The strings of up to 20 bits are two million.
+    parity_max_length: int = option(
+        6, "maximum number of bits per string", at_least=1, at_most=20
+    )  # there are two million strings of up to 20 bits
     parity_visible_padding: bool = option(
-        False, "pad with the end-of-sentence token, which models attend to"
+        False, "pad with the end-of-sentence token, so that models attend to the padding"
     )
-    # The head that build_model registers is the one that the criterion asks for.
+    # The name of the head that build_model registers and the criterion uses.
     classification_head_name: str = II("criterion.classification_head_name")
 
 
@@ -35,10 +36,10 @@ class ParityConfig(FairseqDataclass):
 class ParityTask(FairseqTask):
     """Whether a binary string has an even or an odd number of ones.
 
-    The strings are all of length 1 to ``--parity-max-length``, each after the start-of-sequence
-    token. There are no files, and no data set is given on the command line. Every split, such as
-    ``train`` and ``valid``, has the same strings: what is measured is how well a model can learn
-    them, not whether it generalises.
+    The examples are all strings of length 1 to ``--parity-max-length``, each after the
+    start-of-sequence token. There are no files, and the command line names no data set. Every
+    split, such as ``train`` and ``valid``, has the same strings: accuracy shows how well a model
+    can learn them, not whether it generalises.
     """
 
     source_dictionary = make_dictionary("01")
@@ -50,7 +51,7 @@ class ParityTask(FairseqTask):
         validate(cfg, ParityConfig)
 
     def load_dataset(self, split: str, **kwargs: Any) -> None:
-        """Make the strings; they are the same for every split."""
+        """Make the strings; all splits have the same."""
         dictionary = self.source_dictionary
         padding = dictionary.eos() if self.cfg.parity_visible_padding else dictionary.pad()
         self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, dictionary, padding)
@@ -67,14 +68,14 @@ class ParityTask(FairseqTask):
         return 1 + self.cfg.parity_max_length
 
     def state_dict(self) -> dict[str, list[str]]:
-        """The part of the task that a checkpoint keeps: the names of the classes."""
+        """The state of the task in a checkpoint: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
 
 class BinaryStrings(FairseqDataset):
     """All binary strings of length 1 to *longest*, shortest first, and their parities.
 
-    All batches have one width, 1 + *longest*, filled on the right with the token *padding*.
+    All batches have the width 1 + *longest* and are padded on the right with the token *padding*.
     """
 
     def __init__(self, longest: int, dictionary: Dictionary, padding: int):
@@ -113,7 +114,7 @@ class BinaryStrings(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Batches are drawn anew each epoch, so that a resumed run draws the same."""
+        """False: batches are drawn again in each epoch, so that a resumed run draws the same."""
         return False
 
     def ordered_indices(self) -> np.ndarray:
@@ -127,7 +128,7 @@ class BinaryStrings(FairseqDataset):
         *args: Any,
         **kwargs: Any,
     ) -> list[np.ndarray]:
-        """Batches of any size: to make them multiples of eight, fairseq leaves strings out."""
+        """Batches of any size; fairseq would drop strings to make them multiples of eight."""
         return super().batch_by_size(indices, max_tokens, max_sentences)
 
     def num_tokens(self, index: int) -> int:

@@ -1,1 +1,1 @@
-"""Raw text to tokens and back: Moses, subwords (BPE), word pieces, detokenization."""
+"""Text to tokens and back: Moses, subwords (BPE), word pieces, detokenization."""

@@ -1,7 +1,7 @@
-"""Tokens of Moses as text: Moses' own rules for spaces, and more where a rule is clear.
+"""Detokenization of Moses' tokens: Moses' own rules for spaces, and further unambiguous ones.
 
-Moses' tokeniser divides text at all quotes, brackets and apostrophes. Its detokeniser knows those
-of ASCII, and the contractions of a few languages.
+Moses' tokeniser divides text at all quotes, brackets and apostrophes. Its detokeniser only knows
+the ASCII ones and the contractions of a few languages.
 """
 
 import re
@@ -11,19 +11,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 LEFT, RIGHT = "\ufdd0", "\ufdd1"  # no space before LEFT, none after RIGHT; no characters of text
 GLUED = re.compile(f" ?{LEFT}|{RIGHT} ?")
 
-CLOSING = {  # the marks that close a quote, by the one that opens it
+CLOSING = {  # keys open a quote, values close it
     **{"“": "”", "„": "“”", "‘": "’", "‚": "‘’"},
     **{"«": "»", "»": "«", "‹": "›", "›": "‹"},
 }
-NORDIC = ("fi", "sv")  # their quotes open and close by ”
-SPACED = ("fr",)  # whose « quotes » have spaces inside
+NORDIC = ("fi", "sv")  # languages with ” on both sides of a quote
+SPACED = ("fr",)  # languages with spaces inside « quotes »
 BEFORE = "（「『【《〈〔"  # no space after them
 AFTER = "।॥،؛؟۔։。，、；：！？）」』】》〉〕"  # no space before them
 JOINERS = "\u200b\u200c\u200d\u2060"
 UNSPACED = ("ja", "zh")
-INNER = {":": r"\d\d", "·": "ll"}  # no space around them between such characters: 14:30, col·lecció
+INNER = {":": r"\d\d", "·": "ll"}  # no space around a mark between these: 14:30, col·lecció
 
-RESTORED = "restored"  # in signatures of scores: the share of references by choose_references
+RESTORED = "restored"  # key in signatures of scores: the share of references by choose_references
 
 APOSTROPHES = "'’"
 ELIDED = r"[bcçdghjklmnrstvxz]|(?:.*qu|aujourd|grand|un|(?:.*[^\W\d_])?(?:ll|st|nt))"
@@ -35,13 +35,13 @@ JOINED = {
     **dict.fromkeys(("tr", "az", "uz"), (r".*\w", r"[^\W\d_]+")),
     "nl": (r".*\w", "s|tje|tjes|er|en"),
 }
-CONTRACTIONS = "s|t|re|ve|ll|d|m|em"  # English, after ’ alone; Moses knows those after '
+CONTRACTIONS = "s|t|re|ve|ll|d|m|em"  # English, only after ’; Moses knows those after '
 CUT_AFTER = {"it": "po|mo|va|fa|da|di|sta|to|be"}  # words that end in an apostrophe
 CUT_BEFORE = {"nl": "t|n|k|s (?:avonds|morgens|middags|nachts|ochtends|winters|zomers)"}
 
 
 def make_detokenizer(lang: str) -> Callable[[str], str]:
-    """A function that makes text of the tokens of Moses, which spaces separate."""
+    """A function that turns Moses' tokens, separated by spaces, into text."""
     from sacremoses import MosesDetokenizer
 
     moses = MosesDetokenizer(lang)
@@ -55,7 +55,7 @@ def make_detokenizer(lang: str) -> Callable[[str], str]:
 
 
 def glue(tokens: Sequence[str], lang: str) -> list[str]:
-    """The same tokens, marked where more than Moses knows has no space before or after it."""
+    """The same tokens, with marks where Moses does not know that a space is missing."""
     apostrophes = dict(find_apostrophes(tokens, lang))
     opening, closing = find_quotes(tokens, lang, apostrophes)
     glued = []
@@ -74,7 +74,7 @@ def glue(tokens: Sequence[str], lang: str) -> list[str]:
 
 
 def find_apostrophes(tokens: Sequence[str], lang: str) -> Iterator[tuple[int, tuple[bool, bool]]]:
-    """The places of apostrophes, each with whether no space is before it, and none after it."""
+    """The places of apostrophes, with two flags: no space before it, and no space after it."""
     words = [token.lower() for token in tokens]
     for index, token in enumerate(tokens[:-1]):
         if token not in APOSTROPHES:
@@ -99,10 +99,10 @@ def find_apostrophes(tokens: Sequence[str], lang: str) -> Iterator[tuple[int, tu
 def find_quotes(
     tokens: Sequence[str], lang: str, others: Collection[int]
 ) -> tuple[set[int], set[int]]:
-    """The places of marks that open a quote, and of those that close it.
+    """The places of marks that open a quote, and the places of marks that close one.
 
-    Languages differ in the direction of some: the first one opens. A quote that is not closed in
-    the same text has no clear direction.
+    Since languages differ in the direction of some marks, the first mark opens. A quote that is not
+    closed in the same text has no clear direction.
 
     Args:
         others: places of marks that belong to no quote.
@@ -130,18 +130,18 @@ def find_quotes(
 def choose_references(
     tokens: Sequence[str], published: Sequence[str], detokenize: Callable[[str], str]
 ) -> tuple[list[str], int]:
-    """References that translations are scored against, once these are detokenised.
+    """The references against which detokenised translations are scored.
 
-    They are the published texts. Where the tokens of one have its characters, but not its spaces
-    once they are detokenised, what they become takes its place: the same rules then make both
-    sides, and a translation of just these tokens is perfect.
+    They are the published texts, with one exception: if the detokenised tokens of a reference have
+    its characters but not its spaces, the detokenised text replaces it. Then the same rules make
+    both sides, and a translation with exactly these tokens is perfect.
 
     Args:
-        tokens: of each reference, as translations have them; perhaps in lower case.
+        tokens: tokens of each reference, as in translations; perhaps in lower case.
         published: the references as published.
 
     Returns:
-        The references, and how many of them are not as published.
+        The references, and how many of them differ from the published ones.
     """
     references = []
     for text, reference in zip(map(detokenize, tokens), published, strict=True):
@@ -152,6 +152,6 @@ def choose_references(
 
 
 def remove_spaces(text: str) -> str:
-    """A text without case, spaces, and control characters, which no token has."""
+    """A text without case, spaces and control characters, since tokens have none of these."""
     characters = (one for one in text.casefold() if not one.isspace())
     return "".join(one for one in characters if unicodedata.category(one) != "Cc")

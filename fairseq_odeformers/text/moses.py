@@ -1,4 +1,4 @@
-"""Raw text of translators to the tokens of Moses, and back."""
+"""Raw text for translators to Moses' tokens, and back."""
 
 import json
 import re
@@ -18,10 +18,8 @@ def make_moses_tokenizer(
 ) -> Callable[[str], str]:
     """A function that separates the tokens of a text by spaces, as the Moses tokenizer does.
 
-    sacremoses keeps the final period of a text with abbreviations, numbers and single letters;
-    Moses splits it off any word.
-
-    A blank text has no tokens.
+    sacremoses leaves the final period of a text attached to abbreviations, numbers and single
+    letters; Moses splits it off every word. A blank text has no tokens.
 
     Args:
         aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
@@ -41,25 +39,25 @@ def make_moses_tokenizer(
 
 
 class RawPairs(NamedTuple):
-    """How raw text becomes the tokens of a data set of sentence pairs, and its tokens raw text."""
+    """The conversions between raw text and the tokens of a data set of sentence pairs."""
 
-    tokenize: Callable[[str], str]  # for the source language
-    detokenize: Callable[[str], str]  # for the target language
+    tokenize: Callable[[str], str]  # source language
+    detokenize: Callable[[str], str]  # target language
 
 
 def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
-    """How the raw text of a data set was tokenised by ``odeformers prepare``, and the way back.
+    """The tokenisation that ``odeformers prepare`` applied to a data set, and its inverse.
 
     Raises:
-        ValueError: the folder does not tell how it was prepared.
+        ValueError: the folder does not say how it was prepared.
     """
     path = Path(data, MADE_FROM)
     if not path.exists():
         raise ValueError(
-            f"{data} has no {MADE_FROM} of odeformers prepare, which tells how raw text is "
-            "tokenised; give tokenised text (--tokenized)"
+            f"{data} has no {MADE_FROM} from odeformers prepare to say how raw text is tokenised; "
+            "give tokenised text (--tokenized)"
         )
-    with reading(path, "does not tell how sentences were prepared"):
+    with reading(path, "does not say how sentences were prepared"):
         preparation = json.loads(path.read_text(encoding="utf-8"))
         hyphens, lowercase = preparation["aggressive_hyphens"], preparation["lowercase"]
     moses = make_moses_tokenizer(source_lang, hyphens)

@@ -1,6 +1,6 @@
 """Typed text as the symbols of a data set for classification.
 
-The text of a translator is tokenised in ``moses``; only :func:`read_codes` serves both.
+``moses`` tokenises the text of translators; both use only :func:`read_codes`.
 """
 
 import re
@@ -20,7 +20,7 @@ from fairseq_odeformers.files import naming_faults, reading
 
 from .word_pieces import load_tokenizer
 
-LONGEST_WORD = 250  # letters; BPE takes the square of them in time
+LONGEST_WORD = 250  # letters; the time of BPE grows with their square
 LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD}}}(?=\S)")
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
@@ -30,9 +30,10 @@ CHARACTERS = [f"##{character}" for character in ascii_lowercase + digits]  # pie
 def tokenize(task, text: str) -> tuple[list[str], list[str]]:
     """The symbols of a text, and each symbol's part of the text.
 
-    The folder of the data set decides: with a ``vocab.txt`` they are its word pieces; with a
-    ``code``, BPE subwords of the tokens between spaces; with bytes in the dictionary, bytes; else
-    the tokens between spaces. The task ``parity`` has no data set; its symbols are bits.
+    The kind of symbol depends on the folder of the data set. With a ``vocab.txt``, symbols are word
+    pieces; with a ``code``, BPE subwords of the tokens between spaces; with bytes in the
+    dictionary, bytes; otherwise, the tokens between spaces. The task ``parity`` has no data set;
+    its symbols are bits.
 
     Raises:
         FileNotFoundError: the dictionary has word pieces, but the folder has no ``vocab.txt``.
@@ -51,8 +52,8 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
         return symbols, [symbol.removesuffix("@@") for symbol in symbols]
     if any(piece in task.source_dictionary for piece in CHARACTERS):
         raise FileNotFoundError(
-            f"{vocabulary}: no such file; the data set has word pieces, and this file of its "
-            "preparation divides text into them"
+            f"{vocabulary}: no such file; the data set has word pieces, and its preparation wrote "
+            "this file to divide text into them"
         )
     if SPACE_ESCAPE in task.source_dictionary:
         symbols = Bytes.encode(text).split()
@@ -64,36 +65,36 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
 
 
 def cut_words(text: str) -> str:
-    """A text whose words have at most :data:`LONGEST_WORD` letters."""
+    """A text with words divided after each :data:`LONGEST_WORD` letters."""
     return LONG_WORD.sub(r"\g<0> ", text)
 
 
 @lru_cache(maxsize=4)
 def cache_tokenizer(vocabulary: Path, mtime: int):
-    """The word-piece tokenizer of a ``vocab.txt``, which is read again once it has changed."""
+    """The word-piece tokenizer of a ``vocab.txt``; a changed file is read again."""
     return load_tokenizer(vocabulary)
 
 
 @lru_cache(maxsize=4)
 def cache_codes(codes: Path, mtime: int):
-    """The same for :func:`read_codes`."""
+    """The result of :func:`read_codes`; a changed file is read again."""
     return read_codes(codes)
 
 
 def read_codes(path: Path):
-    """subword-nmt's ``BPE`` for a file of codes."""
+    """Read a file of codes into subword-nmt's ``BPE``."""
     from subword_nmt.apply_bpe import BPE
 
-    said = StringIO()
-    with reading(path, "has no byte-pair codes of subword-nmt"), redirect_stderr(said):
+    errors = StringIO()
+    with reading(path, "has no BPE codes of subword-nmt"), redirect_stderr(errors):
         try:
             return BPE(StringIO(path.read_text(encoding="utf-8")))
-        except SystemExit as error:  # which names no file
-            raise ValueError(said.getvalue()) from error
+        except SystemExit as error:  # the message names no file
+            raise ValueError(errors.getvalue()) from error
 
 
 def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:
-    """Tokens (T) of a text: the task's first token, if it has one, *ids* and perhaps ``</s>``."""
+    """Tokens (T) of a text: the task's initial token if it has one, *ids*, and perhaps ``</s>``."""
     dictionary = task.source_dictionary
     init_token = getattr(task.cfg, "init_token", dictionary.bos())
     start = [] if init_token is None else [init_token]
@@ -101,7 +102,7 @@ def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:
 
 
 def appends_eos(task) -> bool:
-    """Whether the texts of the data set end with ``</s>``, as after ``fairseq-preprocess``."""
+    """Whether the texts of the data set end with ``</s>``, as ``fairseq-preprocess`` makes them."""
     data, dictionary = getattr(task.cfg, "data", None), task.source_dictionary
     folder = getattr(task, "layout", ("input0",))[0]
     if not data or folder == PIXEL_TEXT:

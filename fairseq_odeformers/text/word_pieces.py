@@ -1,4 +1,4 @@
-"""Word pieces of an uncased BERT (Devlin et al., 2019): how they are read, learned and applied."""
+"""Word pieces of an uncased BERT (Devlin et al. 2019): reading, learning and applying them."""
 
 import json
 import logging
@@ -12,18 +12,18 @@ from fairseq_odeformers.files import read_lines, reading, write_lines
 logger = logging.getLogger(__name__)
 
 UNK = "[UNK]"
-# Beside a vocab.txt, how its texts are normalised. Without the file, accents are stripped.
+# The normalisation of texts, in a file next to vocab.txt. Without the file, accents are stripped.
 NORMALIZATION = "word_pieces.json"
 SPECIAL = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
-LONGEST_WORD = 100  # letters; longer ones are unknown, as to BERT
+LONGEST_WORD = 100  # letters; as in BERT, longer words are unknown
 LONG_RUN = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
 
 
 def read_pieces(path: Path) -> list[str]:
-    """The word pieces of a BERT's ``vocab.txt``, in the order of their numbers.
+    """The word pieces in a ``vocab.txt`` of BERT, in the order of their numbers.
 
     Raises:
-        ValueError: the file is not such a vocabulary.
+        ValueError: the file is not a vocabulary of BERT.
     """
     pieces: dict[str, int] = {}
     for number, piece in enumerate(read_lines(path), start=1):
@@ -32,22 +32,22 @@ def read_pieces(path: Path) -> list[str]:
             raise ValueError(f"{path}, line {number}: {piece[:40]!r} {fault}")
         pieces[piece] = number
     if UNK not in pieces:
-        raise ValueError(f"{path} has no {UNK}: it is not the vocabulary of a BERT")
+        raise ValueError(f"{path} has no {UNK}: it is not a vocabulary of BERT")
     return list(pieces)
 
 
 def write_normalization(vocab: Path, strip_accents: bool) -> None:
-    """Write beside a ``vocab.txt`` whether its texts lose accents and other marks."""
+    """Write next to a ``vocab.txt`` whether accents and other marks are stripped from texts."""
     text = json.dumps({"strip_accents": strip_accents}) + "\n"
     vocab.with_name(NORMALIZATION).write_text(text, encoding="utf-8")
 
 
 def load_tokenizer(vocab: Path):
-    """The tokenizer of a ``vocab.txt`` and of the normalisation beside it."""
+    """The tokenizer for a ``vocab.txt`` and the normalisation in the file next to it."""
     path = vocab.with_name(NORMALIZATION)
-    strip_accents = True  # as all preparations did before they wrote the file
+    strip_accents = True  # the only way before preparations wrote the file
     if path.exists():
-        with reading(path, "does not tell how texts are normalised"):
+        with reading(path, "does not say how texts are normalised"):
             strip_accents = bool(json.loads(path.read_text(encoding="utf-8"))["strip_accents"])
     return make_tokenizer(read_pieces(vocab), strip_accents)
 
@@ -55,9 +55,10 @@ def load_tokenizer(vocab: Path):
 def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: bool = True) -> None:
     """Write *size* word pieces learned on *texts*, or fewer if the texts have no more.
 
-    Words that are too long to be divided are left out: learning is quadratic in their length.
-    Ties between pieces are broken by the numbers of their parts, which ``tokenizers`` gives to the
-    characters within words in no order. They are learned first, therefore, and numbered.
+    Words that are too long to be divided are left out, since the time of learning is quadratic in
+    their length. ``tokenizers`` breaks ties between pieces by the numbers of their parts, and
+    numbers the characters within words in random order. Therefore these characters are learned
+    first and numbered in a fixed order.
 
     Raises:
         ValueError: the texts have too many characters for *size*.
@@ -69,14 +70,14 @@ def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: boo
     pieces = _learn(texts, size, [*SPECIAL, *inner], strip_accents)
     if len(pieces) > size:
         raise ValueError(
-            f"{size:,} word pieces are too few: the special ones and the characters are "
+            f"{size:,} word pieces are too few: special pieces and characters already make "
             f"{len(pieces):,}"
         )
     write_lines(path, pieces)
 
 
 def drop_long_words(text: str, strip_accents: bool) -> str:
-    """A text without the words that are unknown for their length."""
+    """A text without the words that are unknown because of their length."""
     if not LONG_RUN.search(text):
         return text
     tokenizer = make_tokenizer([UNK], strip_accents)
@@ -100,12 +101,12 @@ def _learn(texts: Sequence[str], size: int, first: Sequence[str], strip_accents:
 
 
 def make_tokenizer(pieces: Sequence[str], strip_accents: bool = True):
-    """An uncased BERT's tokenizer, for which ``[SEP]`` and the like are text as any other.
+    """The tokenizer of an uncased BERT, except that ``[SEP]`` and the like are ordinary text.
 
     Args:
-        strip_accents: whether texts lose accents and other marks, as the published BERT's do: then
-            *müsste* and *musste* are the same, like two words of Hindi or Japanese that
-            differ by a sign.
+        strip_accents: whether to strip accents and other marks from texts, as the published BERT
+            does. Then *müsste* and *musste* are the same, as are two words of Hindi or Japanese
+            that differ by a sign.
     """
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece

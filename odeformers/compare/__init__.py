@@ -15,7 +15,7 @@ and evaluates a variant in its own folder, where ``run.yaml`` describes it, and 
 - ``scores.py``: what logs and outputs come to; ``results.py``: the rows;
 - ``verdict.py``: intervals over seeds, and the four words; ``statistics.py``: these and tests over
   texts, of a table; ``notes.py``: what the figures cannot show, and the verdicts with it;
-- ``report.py``, ``figures.py``: the page and its pictures; ``scoreboard.py``: several comparisons.
+- ``report.py``, ``figures.py``: the page and its pictures.
 
 An error in an option, a recipe or a file is a ValueError whose one line names it.
 """

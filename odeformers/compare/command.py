@@ -17,11 +17,11 @@ from sacrebleu.metrics.bleu import BLEU
 from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.registry import SIZES
 from odeformers.arguments import add_margin, add_user_dir, integer, output_folder, positive_int
-from odeformers.commands import THREADS
+from odeformers.commands import THREADS, parse_words
 from odeformers.parser import Parser
 from odeformers.parsers import find_owners, training_parser
 
-from .experiment import Experiment, parse_words, read_experiments
+from .experiment import Experiment, read_experiments
 from .launch import choose_launcher, launch
 from .plan import make_plan
 from .report import DOCUMENT, PAGE, write_report

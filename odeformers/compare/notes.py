@@ -358,7 +358,7 @@ def note_texts(table: Table) -> Iterator[Note]:
     """Test texts that are too few, too similar, or unlike what models read and write."""
     first, names = table.first, tuple(table.main)
     rows = [row for runs in table.main.values() for row in runs]
-    leaked = max(row.leaked or 0 for row in rows)  # earlier versions left it out
+    leaked = max(row.leaked or 0 for row in rows)
     unknown = max(row.unknown or 0 for row in rows)
     if first.outputs and len(first.outputs.output) < FEW:
         texts = len(first.outputs.output)

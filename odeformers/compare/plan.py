@@ -27,7 +27,6 @@ from .fairness import make_fair
 from .results import (
     RUN,
     TUNING_SEED,
-    check_version,
     choose_settings,
     clock,
     find_runs,
@@ -209,7 +208,6 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Ex
         ValueError: the folder has something else than comparisons of this version, or was begun
             with other data, another task, effort or baseline, or other tuned options.
     """
-    check_version(out)
     ours = (COMPARISON, f"*/{COMPARISON}", f"*/*/{COMPARISON}")
     others = any(not path.name.startswith(".") for path in out.glob("*"))
     if others and not any(any(out.glob(pattern)) for pattern in ours):

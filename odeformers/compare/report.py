@@ -334,8 +334,10 @@ def compare_scores(judged: Judged) -> Section:
         all_seeds = [*tested] == [each.seed for each in runs]
         p_values = (f"{p:.3f}" if all_seeds else f"seed {s}: {p:.3f}" for s, p in tested.items())
         row["p over texts"] = ", ".join(p_values)
-        paper = json.loads(runs[0].paper or "{}")
-        rows.append(row | {f"paper: {column}": str(figure) for column, figure in paper.items()})
+        for source in ("paper", "cited"):
+            figures = json.loads(getattr(runs[0], source) or "{}")
+            row |= {f"{source}: {column}": str(figure) for column, figure in figures.items()}
+        rows.append(row)
     if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:
         name, share = find_majority(table.first.outputs)
         always = score_constant(share, count_classes(table))

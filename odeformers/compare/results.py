@@ -2,8 +2,8 @@
 
 A row is a score of a run, with what its training was and cost. Each run writes its own rows into
 its folder. The file of the comparison is made of them, so that commands that share a folder do not
-disturb each other. Reports, scoreboards, notebooks and pandas read it, together with the
-predictions and learning curves that it names.
+disturb each other. Reports, notebooks and pandas read it, together with the predictions and
+learning curves that it names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from filelock import FileLock
 
 from fairseq_odeformers.files import (
     check_regular,
-    find_free_name,
     naming_faults,
     reading,
     write_csv,
@@ -31,7 +30,6 @@ from fairseq_odeformers.registry import Kind
 RESULTS = "results.csv"
 BEST_CHECKPOINT = "best checkpoint"  # whose scores count
 RUN = "run.yaml"  # in the folder of each run
-OLD_PLAN = "plan.yaml"  # in folders of earlier versions
 SCHEMA = 1  # of the columns
 TUNING_SEED = 0  # trainings with this seed choose options
 NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason may follow
@@ -100,7 +98,8 @@ class Row:
     score: float | None = None
     printed: str = ""  # by a recipe's own command, which is the metric
     signature: str = ""  # how the score was computed
-    paper: str = ""  # the paper's figures for the architecture
+    paper: str = ""  # the paper's figures for the architecture and metric
+    cited: str = ""  # figures of others that stand beside it, with their sources
     texts: int | None = None
     unknown: float | None = None  # the share of unknown words, of pairs on either side
     leaked: float | None = None  # the share of texts that the training set has, too
@@ -169,9 +168,6 @@ class Row:
         if not self.curve:
             return None
         curve = read_curve(self.folder / self.curve)
-        if self.tokens is None:  # an earlier version wrote the clock's seconds
-            update = self.cost / max(1, curve.updates[-1])  # all cost alike
-            return replace(curve, seconds=[update * number for number in curve.updates])
         scale = self.cost / (curve.seconds[-1] or 1)  # 1, unless the clock counts instead
         return replace(curve, seconds=[scale * seconds for seconds in curve.seconds])
 
@@ -205,8 +201,7 @@ def name_time(rows: Iterable[Row], unit: str = "time") -> str:
 # --- files -------------------------------------------------------------------------------------
 
 COLUMNS = {name: kind for name, kind in get_type_hints(Row).items() if name != "folder"}
-# Columns that files of earlier versions lack, and one that only they have.
-ADDED, DROPPED = ("tokens", "leaked"), "tokens_per_second"
+ADDED = "cited"  # a column that files of the version before lack
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
@@ -223,14 +218,14 @@ def read_rows(path: Path) -> list[Row]:
     path = path / RESULTS if path.is_dir() else path
     with reading(path), open(path, encoding="utf-8", newline="") as file:
         reader, rows = csv.DictReader(file), []
-        names = [name for name in reader.fieldnames or () if name != DROPPED]
-        if names != [name for name in COLUMNS if name in names or name not in ADDED]:
+        names = reader.fieldnames or []
+        if names not in ([*COLUMNS], [name for name in COLUMNS if name != ADDED]):
             raise ValueError(
                 f"{path}, line 1: no results of this version; its columns are {', '.join(COLUMNS)}"
             )
         for cells in reader:
             with naming_faults(f"{path}, line {reader.line_num}"):
-                values = {name: parse(cells[name], COLUMNS[name]) for name in names}
+                values = {name: parse(cells.get(name, ""), kind) for name, kind in COLUMNS.items()}
                 row = Row(**values, folder=path.parent)
                 if row.schema != SCHEMA:
                     raise ValueError(f"schema {row.schema}; this version reads {SCHEMA}")
@@ -516,15 +511,6 @@ def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
     return settings
 
 
-def check_version(out: Path) -> None:
-    """Check that no earlier version has begun a folder."""
-    if (out / OLD_PLAN).exists():
-        raise ValueError(
-            f"{out} was begun by an earlier version, whose {OLD_PLAN} this one does not read; give "
-            f"another folder, such as {find_free_name(out)}"
-        )
-
-
 def read_comparison(out: Path, baseline: str = "") -> Comparison:
     """The comparison in a folder.
 
@@ -532,7 +518,6 @@ def read_comparison(out: Path, baseline: str = "") -> Comparison:
         ValueError: the folder has none; the message says which folder to give.
     """
     check_regular(out)
-    check_version(out)
     rows = read_rows(out) if (out / RESULTS).is_file() else []
     if not rows:  # a run, the folder of a recipe with parts, or no run has begun
         paths = (out.parent, *sorted(out.glob("*")))

@@ -363,7 +363,8 @@ def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> 
         scores = score_classes(outputs, given)
     else:
         scores = score_language_model(outputs)
-    row = replace(row, paper=json.dumps(variant.paper) if variant.paper else "")
+    figures = {"paper": variant.paper, "cited": variant.cited}
+    row = replace(row, **{name: json.dumps(found) for name, found in figures.items() if found})
     if scores.predictions:
         path = outputs.with_suffix(".csv")
         write_predictions(path, scores.predictions)

@@ -92,6 +92,7 @@ class Variant:
     score: dict[str, str] = field(default_factory=dict)  # a recipe's own commands, by split
     bleu_tokenize: str | None = None
     paper: dict[str, float] = field(default_factory=dict)
+    cited: dict[str, str] = field(default_factory=dict)  # with their sources
     baseline: str = ""
     budget: float | None = None  # minutes
     parameters: int = 0  # that are trained
@@ -246,6 +247,11 @@ def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
         score=experiment.score,
         bleu_tokenize=experiment.bleu_tokenize or None,
         paper=experiment.paper.get(name, {}),
+        cited={
+            column: f"{figure} ({source})"
+            for source, figures in experiment.cited.items()
+            for column, figure in figures.get(name, {}).items()
+        },
         baseline=experiment.baseline,
         budget=experiment.budget,
         command=experiment.command,

@@ -177,3 +177,13 @@ def test_language_model_generates_as_it_trains(plugin, iterations):
         step, _ = model.decoder(tokens[:, :length], incremental_state=state)
         full, _ = model.decoder(tokens[:, :length])
         assert (step[:, 0] - full[:, -1]).abs().max() < 1e-5
+
+
+def test_the_layer_of_the_page_needs_no_model_of_fairseq():
+    """Padding changes nothing, and the gradients of all parameters are finite."""
+    encoder = run_code_of_page("TextEncoder")["TextEncoder"]()
+    tokens = torch.tensor([[8, 9, 0], [5, 6, 7]])
+    states = encoder(tokens)
+    assert torch.allclose(states[:1, :2], encoder(tokens[:1, :2]), atol=1e-5)
+    states.square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())

@@ -187,7 +187,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
         ("äb\nc\n".encode("utf-16-le"), "line 1: not UTF-8 .* iconv -f utf-16le"),
         ("ab\n".encode("utf-32"), "line 1: not UTF-8 .* iconv -f utf-32 "),
         ("ä\n".encode("latin1"), "line 1: not UTF-8 .* iconv -f windows-1252 "),
-        (b"a\rb", "carriage returns end the lines"),
+        (b"a\rb", "lines end with carriage returns"),
     ],
 )
 def test_another_encoding_is_named(content, named, tmp_path):
@@ -269,7 +269,7 @@ def test_what_is_no_file_is_not_read(name, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "null").symlink_to("/dev/null")
     (tmp_path / "dangling").symlink_to("nowhere")
-    with pytest.raises(ValueError, match=f"{name} is a pipe, a device or a link to nothing"):
+    with pytest.raises(ValueError, match=f"{name} is a pipe, a device or a broken link"):
         with reading(tmp_path / name):
             raise AssertionError
     with pytest.raises(ValueError, match=f"{tmp_path}/.* is a pipe"):
@@ -289,9 +289,12 @@ def test_compressed_lines_are_read(name, pack, tmp_path):
 @pytest.mark.parametrize(
     "content, told",
     [
-        (gzip.compress(b"text", mtime=0), r"is compressed \(.gz\); decompress it, or call it .gz"),
-        (lzma.compress(b"text"), r"is compressed \(.xz\); decompress it, or call it .xz"),
-        (bz2.compress(b"text"), r"is compressed \(.bz2\); decompress it, or call it .bz2"),
+        (
+            gzip.compress(b"text", mtime=0),
+            r"is compressed \(.gz\); decompress it, or name it \*.gz",
+        ),
+        (lzma.compress(b"text"), r"is compressed \(.xz\); decompress it, or name it \*.xz"),
+        (bz2.compress(b"text"), r"is compressed \(.bz2\); decompress it, or name it \*.bz2"),
         ("grün".encode("latin1"), "line 1: not UTF-8"),
     ],
     ids=["gzip", "xz", "bzip2", "latin1"],

@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import sys
 
 import markdown
 import pytest
@@ -18,6 +19,8 @@ PAGES = {
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_what_the_script_writes(page):
+    if page == "docs/reference/commands.md" and sys.version_info >= (3, 13):
+        pytest.skip("argparse writes options in another way")
     assert fill(PAGES[page]) == PAGES[page]
 
 

@@ -1,4 +1,4 @@
-"""Transformer layers without LayerNorm, and with weights kept orthogonal."""
+"""Transformer layers without LayerNorm, and with weights that stay orthogonal."""
 
 import torch
 from fairseq.models.transformer import TransformerConfig
@@ -11,9 +11,9 @@ from fairseq_odeformers.modules.transformer_layer import EncoderLayer, WithoutLa
 
 
 class ReZero(WithoutLayerNorm):
-    r"""Mixin of a layer of fairseq's Transformer: :math:`x + \alpha F(x)`, not normalised.
+    r"""Mixin for layers of fairseq's Transformer: :math:`x + \alpha F(x)` without LayerNorm.
 
-    One learnable scalar :math:`\alpha` serves all sub-layers of a layer, and starts at 0
+    All sub-layers of a layer share one learned scalar :math:`\alpha`, which starts at 0
     (Bachlechner et al. 2020, "ReZero is All You Need", section 5).
     """
 
@@ -22,7 +22,7 @@ class ReZero(WithoutLayerNorm):
         self.residual_weight = nn.Parameter(torch.zeros(1))
 
     def residual_weights(self) -> dict[str, Tensor]:
-        """alpha, for analysis."""
+        """The weight alpha by name, for analysis."""
         return {"alpha": self.residual_weight}
 
     def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
@@ -42,9 +42,9 @@ class ReZeroDecoderLayer(ReZero, TransformerDecoderLayerBase):
 
 
 class Orthogonal(nn.Module):
-    """Mixin of a layer of fairseq's Transformer: its matrices are orthogonal.
+    """Mixin for layers of fairseq's Transformer with orthogonal matrices.
 
-    The matrices of the FFN, which are not square, have orthonormal columns or rows.
+    The matrices of the FFN are not square and have orthonormal columns or rows instead.
     """
 
     def __init__(self, cfg: TransformerConfig, *args, **kwargs):
@@ -61,9 +61,9 @@ class OrthogonalDecoderLayer(Orthogonal, TransformerDecoderLayerBase):
 
 
 def orthogonalize(module: nn.Module) -> nn.Module:
-    """Make the matrix W of every linear map in *module* orthogonal, and keep it so.
+    """Make the matrix W of every linear map in *module* orthogonal, now and in training.
 
-    A wide matrix has W W^T = 1, any other W^T W = 1.
+    If W is wide, then W W^T = 1; otherwise, W^T W = 1.
     """
     for child in list(module.modules()):
         if isinstance(child, nn.Linear):
@@ -78,7 +78,7 @@ class Rotation(nn.Module):
         rows, columns: size of the matrix.
     """
 
-    base: Tensor  # 1, rows, columns
+    base: Tensor  # (1, rows, columns)
 
     def __init__(self, rows: int, columns: int):
         super().__init__()
@@ -97,5 +97,5 @@ class Rotation(nn.Module):
         return matrix.squeeze(0)
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
-        """The start, whatever the matrix was: no rotation."""
+        """The initial parameter, which stands for no rotation, whatever the matrix was."""
         return torch.zeros_like(matrix)

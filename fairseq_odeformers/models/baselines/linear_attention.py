@@ -12,17 +12,17 @@ from fairseq_odeformers.models.common.answers import LayerParts
 from fairseq_odeformers.modules.basics import at_least_float32
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
-SMALLEST_TOTAL = 1e-6  # where all features of a query or of the keys are rounded to 0
+SMALLEST_TOTAL = 1e-6  # lower bound, in case all features of a query or of the keys round to 0
 
 
 class LinearAttention(MultiheadAttention):
-    r"""Self-attention in time and memory O(T), with the parameters of fairseq's (their Eqs. 5, 7).
+    r"""Self-attention in time and memory O(T), with the parameters of fairseq's (paper: Eqs. 5, 7).
 
     .. math::
         Y_i = \frac{\phi(Q_i)^T \sum_j \phi(K_j) V_j^T}{\phi(Q_i)^T \sum_j \phi(K_j)},
         \quad \phi(x) = \mathrm{elu}(x) + 1
 
-    The sums are over the tokens j that are not padding, in single precision or better.
+    The sums run over the tokens j that are not padding, in single precision or better.
     """
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -36,9 +36,9 @@ class LinearAttention(MultiheadAttention):
     ) -> tuple[Tensor, Tensor | None]:
         """
         Args:
-            query, key, value: states (T, B, C), the same.
+            query, key, value: the same states (T, B, C).
             key_padding_mask: true where a token is padding (B, T).
-            need_head_weights: whether to compute the weights of all pairs of tokens, too.
+            need_head_weights: whether to compute the weights of all pairs of tokens as well.
 
         Returns:
             The attention's output (T, B, C), and the weights (H, B, T, T) or None.
@@ -55,11 +55,11 @@ class LinearAttention(MultiheadAttention):
         yield LayerParts((q @ (k.mT @ v))[0])
 
     def features(self, x: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        r"""Factors Q', K' and V of the attention Q' K'^T V, of states (T, B, C).
+        r"""The factors Q', K' and V of the attention Q' K'^T V for states (T, B, C).
 
         Returns:
-            :math:`\phi(Q_i) / \phi(Q_i)^T \sum_j \phi(K_j)`, :math:`\phi(K_j)`, which is 0 for
-            padding, and :math:`V_j`, of each head (B, H, T, C/H).
+            For each head (B, H, T, C/H): :math:`\phi(Q_i) / \phi(Q_i)^T \sum_j \phi(K_j)`;
+            :math:`\phi(K_j)`, or 0 for padding; and :math:`V_j`.
         """
         q, k, v = (
             at_least_float32(project(x)).unflatten(-1, (self.num_heads, -1)).permute(1, 2, 0, 3)

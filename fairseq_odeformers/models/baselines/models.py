@@ -1,4 +1,4 @@
-"""The registered baselines: fairseq's Transformer as it is, plain, ReZero, orthogonal, linear."""
+"""The registered baselines: fairseq's Transformer unchanged, plain, ReZero, orthogonal, linear."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from . import layers
 from .linear_attention import LinearEncoderLayer
 
 NO_LAYER_NORM = "the layers of this model have no LayerNorm"
-NO_QUANT_NOISE = "noise would not reach orthogonal matrices, which are made anew in each pass"
+NO_QUANT_NOISE = "noise would not reach orthogonal matrices, since each pass computes them again"
 
 # --- translation -----------------------------------------------------------
 
@@ -31,15 +31,16 @@ NO_QUANT_NOISE = "noise would not reach orthogonal matrices, which are made anew
 class PreNormTransformerModel(PreNormTransformer):
     """fairseq's own Transformer, pre-norm.
 
-    It differs from ``--arch transformer --encoder-normalize-before --decoder-normalize-before`` in
-    ``--embedding-dropout``, which fairseq ties to ``--dropout``, and in nothing else.
+    It only differs from ``--arch transformer --encoder-normalize-before
+    --decoder-normalize-before`` in ``--embedding-dropout``, which fairseq ties to ``--dropout``.
     """
 
     family = Family("Transformer", color="black")
 
 
-# The Transformers in the Macaron Net's code that differ from it in the splitting only: pre-norm,
-# with its dropout. The twin of its big model is fairseq's transformer_wmt_en_de_big_t2t.
+# The Transformers in the Macaron Net's code. They are pre-norm, have the same dropout, and only
+# differ from it in the splitting. For the big Macaron Net, the counterpart is fairseq's
+# transformer_wmt_en_de_big_t2t.
 MACARON_TWIN = {"attention_dropout": 0.1, "activation_dropout": 0.1}
 register_preset(
     "transformer_prenorm",
@@ -67,8 +68,8 @@ register_preset(
 )
 
 
-# The Transformer of the Long Range Arena in Skyformer's code (Chen et al. 2021), which TransJect's
-# Table 2 takes over.
+# The Transformer for the Long Range Arena in Skyformer's code (Chen et al. 2021), also used in
+# TransJect's Table 2.
 register_preset(
     "transformer_classifier",
     "transformer_classifier_lra",
@@ -89,7 +90,7 @@ register_preset(
 
 
 class ClassifierWithoutLayerNorm(TransformerClassifier):
-    """A classifier over layers without LayerNorm."""
+    """Base class of classifiers over layers without LayerNorm."""
 
     unsupported = {
         **TransformerClassifier.unsupported,
@@ -134,7 +135,7 @@ class LinearClassifier(TransformerClassifier):
     encoder_class = LinearEncoder
     unsupported = {
         **TransformerClassifier.unsupported,
-        "attention_dropout": "linear attention computes no weights to drop",
+        "attention_dropout": "linear attention computes no weights that could be dropped",
     }
 
 
@@ -144,7 +145,7 @@ class PlainEncoder(Encoder):
 
 @dataclass
 class VanillaTransformerConfig(ParityModelConfig, TransformerClassifierConfig):
-    """Options of fairseq's encoder; the defaults are the parity model's, without an ODE."""
+    """Options of fairseq's encoder; the defaults match the parity model, without an ODE."""
 
 
 @register_model("vanilla_transformer", dataclass=VanillaTransformerConfig)

@@ -1,4 +1,4 @@
-"""Today's Transformer layer, Llama's (Touvron et al. 2023): RMSNorm, rotary positions, SwiGLU."""
+"""Today's Transformer layer: RMSNorm, rotary positions, SwiGLU (Llama, Touvron et al. 2023)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ ROTARY_BASE = 10_000.0
 
 
 def gated_width(ffn_embed_dim: int) -> int:
-    """The inner width of a SwiGLU as large as an FFN: two thirds of its, up to a multiple of 8."""
+    """The inner width of a SwiGLU as large as an FFN: 2/3 of the FFN's, rounded up to 8."""
     return -(-2 * ffn_embed_dim // 24) * 8
 
 
 @dataclass(frozen=True)
 class ModernSpec(Spec):
-    """Sizes and dropout of a layer: the options of these names."""
+    """The sizes and dropout of a layer; fields are named after their options."""
 
     embed_dim: int  # C
     attention_heads: int  # H
@@ -36,14 +36,14 @@ class ModernSpec(Spec):
 
     @property
     def inner_width(self) -> int:
-        """That of the option; without it 8/3 C, up to a multiple of 8."""
+        """The option's value or, by default, 8/3 C rounded up to a multiple of 8."""
         return self.ffn_embed_dim or gated_width(4 * self.embed_dim)
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean of x^2 + eps) * weight over the features, in single precision or better."""
+    """x / sqrt(mean(x^2) + eps) * weight over the features, in single precision or better."""
 
-    eps = 1e-5  # Llama 2's and 3's
+    eps = 1e-5  # the value of Llama 2 and 3
 
     def __init__(self, width: int):
         super().__init__()
@@ -57,26 +57,26 @@ class RMSNorm(nn.Module):
 
 
 def rotate(x: Tensor, first: int) -> Tensor:
-    r"""Rotate the features i and i + h/2 of each token at position m by :math:`m b^{-2i/h}`.
+    r"""Rotate the features i and i + h/2 of the token at position m by :math:`m b^{-2i/h}`.
 
-    b is :data:`ROTARY_BASE`. Angles and products are in single precision or better, as half
+    b is :data:`ROTARY_BASE`. Angles and products are in single precision or better, since half
     precision cannot count the tokens of a long text.
 
     Args:
         x: heads (B, H, T, h).
-        first: the position of the first token.
+        first: position of the first token.
     """
     half, dtype = x.size(-1) // 2, torch.promote_types(x.dtype, torch.float32)
     positions = torch.arange(first, first + x.size(2), device=x.device, dtype=dtype)
     planes = torch.arange(half, device=x.device, dtype=dtype)
-    angles = torch.outer(positions, ROTARY_BASE ** (-planes / half))  # T, h/2
+    angles = torch.outer(positions, ROTARY_BASE ** (-planes / half))  # (T, h/2)
     cos, sin = angles.cos(), angles.sin()
     a, b = x.to(dtype).chunk(2, -1)
     return torch.cat([a * cos - b * sin, a * sin + b * cos], -1).to(x.dtype)
 
 
 class Attention(Incremental, nn.Module):
-    """Base of the attentions; without biases, otherwise initialised as fairseq's."""
+    """Base class of the attentions: no biases, and weights initialised as in fairseq."""
 
     def __init__(self, spec: ModernSpec):
         super().__init__()
@@ -102,7 +102,7 @@ class Attention(Incremental, nn.Module):
 
         Args:
             mask: true where a query may see a key, see :func:`.visible`.
-            causal: whether a query sees no key after its own position, where there is no mask.
+            causal: without a mask, whether a query only sees keys up to its own position.
         """
         p = self.attention_dropout.active_p
         out = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p, is_causal=causal)
@@ -121,10 +121,10 @@ class SelfAttention(Attention):
     ) -> Tensor:
         """
         Args:
-            x: states (T, B, C); the newest token alone (1, B, C) in incremental decoding.
+            x: states (T, B, C); in incremental decoding, only the newest token (1, B, C).
             padding_mask: true where a token is padding (B, T).
-            causal: whether a token sees no later ones.
-            incremental_state: the keys, rotated, and the values of the earlier tokens.
+            causal: whether a token only sees itself and earlier ones.
+            incremental_state: the rotated keys and the values of earlier tokens.
         """
         saved = self.saved(incremental_state)
         q, k, v = self.project(x, first=saved["key"].size(2) if saved else 0)
@@ -139,7 +139,7 @@ class SelfAttention(Attention):
         return self.attend(q, k, v, mask)
 
     def project(self, x: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys, rotated from a first position on, and values (B, H, T, C/H)."""
+        """Queries and keys, rotated with positions from *first* on, and values (B, H, T, C/H)."""
         q, k, v = (self.heads(each, x) for each in (self.q_proj, self.k_proj, self.v_proj))
         return rotate(q, first), rotate(k, first), v
 
@@ -156,11 +156,11 @@ class SelfAttention(Attention):
         yield AttentionMaps(attention_map(q, k, mask, causal and mask is None).unsqueeze(0))
 
     def layer_parts(self, x: Tensor, *unused: Any) -> Iterator[LayerParts]:
-        """The outputs of the heads of a text that sees all of itself (T, 1, C)."""
+        """The outputs of the heads for one text (T, 1, C), without causal masking."""
         yield LayerParts(F.scaled_dot_product_attention(*self.project(x))[0])
 
     def projections(self) -> Iterator[Projections]:
-        """Those of this one depth."""
+        """The projections of this layer, at its one depth."""
         maps = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
         yield Projections.of(self.num_heads, *(linear.weight for linear in maps))
 
@@ -221,7 +221,7 @@ class SwiGLU(nn.Module):
 
 
 class ModernEncoderLayer(Block):
-    """x + F(RMSNorm(x)) with attention, then SwiGLU; the base of the decoder layer as well."""
+    """x + F(RMSNorm(x)) with attention and then SwiGLU as F; also the base of the decoder layer."""
 
     def __init__(self, spec: ModernSpec):
         super().__init__()
@@ -241,7 +241,7 @@ class ModernEncoderLayer(Block):
         return self.add_ffn(x + self.attend_to_self(x, padding_mask))
 
     def attend_to_self(self, x: Tensor, *inputs: Any) -> Tensor:
-        """Attention(RMSNorm(x)), see :meth:`SelfAttention.forward`."""
+        """Attention(RMSNorm(x)); see :meth:`SelfAttention.forward` for *inputs*."""
         return self.dropout_module(self.self_attn(self.self_attn_layer_norm(x), *inputs))
 
     def add_ffn(self, x: Tensor) -> Tensor:
@@ -250,7 +250,7 @@ class ModernEncoderLayer(Block):
 
 
 class ModernDecoderLayer(ModernEncoderLayer):
-    """A decoder's layer, with attention to the source between the two unless it has none."""
+    """Decoder layer: self-attention, attention to the source (in translators), SwiGLU."""
 
     def __init__(self, spec: ModernSpec, no_encoder_attn: bool = False):
         super().__init__(spec)
@@ -270,16 +270,16 @@ class ModernDecoderLayer(ModernEncoderLayer):
     ) -> tuple[Tensor, None, None]:
         """
         Args:
-            x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
-            encoder_out: the encoder's output (S, B, C), for a translator.
+            x: input (T, B, C); in incremental decoding, only the newest token (1, B, C).
+            encoder_out: the encoder's output (S, B, C), in a translator.
             encoder_padding_mask: true where a token of the source is padding (B, S).
-            incremental_state: see the attentions.
-            self_attn_mask: given if the self-attention is causal; its values are not read.
+            incremental_state: state of both attentions.
+            self_attn_mask: any tensor if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
-            need_attn, need_head_weights: fairseq asks for attention weights; none are returned.
+            need_attn, need_head_weights: ignored; no attention weights are returned.
 
         Returns:
-            output (T, B, C), and None twice, in place of attention weights and saved state.
+            Output (T, B, C), and None twice, in place of attention weights and saved state.
         """
         causal = self_attn_mask is not None
         x = x + self.attend_to_self(x, self_attn_padding_mask, causal, incremental_state)

@@ -1,4 +1,4 @@
-"""The registered models over today's Transformer layer: translation, classes and language."""
+"""The registered models over today's Transformer layer: translator, classifier, language model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ from fairseq_odeformers.registry import Family
 
 from .modern import ModernDecoderLayer, ModernEncoderLayer, ModernSpec, RMSNorm, gated_width
 
-INNER_WIDTH = "inner width of the SwiGLU (default: 8/3 of the width, up to a multiple of 8)"
+INNER_WIDTH = "inner width of the SwiGLU (default: 8/3 of the width, rounded up to a multiple of 8)"
 
 # --- stacks ----------------------------------------------------------------
 
 
 def modern_config(cfg: DictConfig) -> TransformerConfig:
-    """fairseq's config of a stack without absolute positions; layers read their own dropout."""
+    """fairseq's config for a stack without absolute positions; layers apply their own dropout."""
     return stack_config(cfg, no_token_positional_embeddings=True, dropout=cfg.embedding_dropout)
 
 
@@ -77,14 +77,14 @@ class ModernCausalDecoder(ModernDecoder):
 
 @dataclass
 class ModernConfig(FairseqDataclass):
-    """Options that all sides share."""
+    """Options that the encoder and the decoder share."""
 
     dropout: float = option(0.1, "dropout probability of sub-layers")
     embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
     attention_dropout: float = option(0.0, "dropout probability of attention weights")
-    activation_dropout: float = option(0.0, "dropout probability of a SwiGLU's inner features")
+    activation_dropout: float = option(0.0, "dropout probability of the inner features of SwiGLU")
     checkpoint_activations: bool = option(
-        False, "recompute the activations of a layer in the backward pass, to save memory"
+        False, "recompute the activations of layers in the backward pass to save memory"
     )
 
 
@@ -99,27 +99,27 @@ class ModernEncoderConfig(ModernConfig):
 
 
 class ModernModel(BaseModel):
-    """Mixin of the models: sizes that make a layer as large as a Transformer's."""
+    """Mixin for the models: sizes with which a layer is as large as a Transformer layer."""
 
     family = Family("modern Transformer", color="black")
 
     @classmethod
     def check_config(cls, cfg: DictConfig) -> None:
-        """Also refuse heads of odd width: rotary positions turn pairs of features."""
+        """Also refuse heads of odd width, since rotary positions rotate pairs of features."""
         super().check_config(cfg)
         for side in SIDES:
             names = (f"{side}_embed_dim", f"{side}_attention_heads")
             width, heads = (getattr(cfg, name, None) for name in names)
             if width and heads and width // heads % 2:
                 raise ValueError(
-                    f"--{side}-attention-heads {heads}: rotary positions turn pairs of features, "
+                    f"--{side}-attention-heads {heads}: rotary positions rotate pairs of features, "
                     f"but heads have {width // heads}; give a divisor of --{side}-embed-dim "
                     f"{width} so that heads have an even number"
                 )
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
-        """See :meth:`.BaseModel.side_sizes`; three matrices are as large as an FFN's two."""
+        """See :meth:`.BaseModel.side_sizes`. A SwiGLU's three matrices equal an FFN's two."""
         values = super().side_sizes(sizes, options)
         if "ffn_embed_dim" in values:
             values["ffn_embed_dim"] = gated_width(values["ffn_embed_dim"])
@@ -128,7 +128,7 @@ class ModernModel(BaseModel):
 
 @dataclass
 class ModernTransformerConfig(TranslationConfig, ModernEncoderConfig):
-    """Options of encoder and decoder, which are of equal width."""
+    """Options of encoder and decoder; both have the same width."""
 
     decoder_ffn_embed_dim: Optional[int] = option(
         II("model.encoder_ffn_embed_dim"), "decoder inner width", at_least=1, at_most=65_536
@@ -168,6 +168,6 @@ class ModernLanguageModelConfig(DecoderOnlyConfig, ModernConfig):
 
 @register_model("transformer_lm_modern", dataclass=ModernLanguageModelConfig)
 class ModernLanguageModel(ModernModel, DecoderOnlyModel):
-    """Today's Transformer LM, Llama's with as many heads of keys as of queries."""
+    """Today's Transformer LM, as in Llama, with as many key heads as query heads."""
 
     decoder_class = ModernCausalDecoder

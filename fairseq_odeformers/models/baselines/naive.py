@@ -10,7 +10,7 @@ from fairseq_odeformers.models.common.naive import Function, multi_head_attentio
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
-    """x / sqrt(mean of x^2 + eps) * weight, of the features of each token (T, d).
+    """x / sqrt(mean(x^2) + eps) * weight over the features of each token: (T, d).
 
     Zhang and Sennrich 2019, Eq. 4.
     """
@@ -18,10 +18,10 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
 
 
 def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
-    """R_m x_m of each token of a head (T, h): x_m rotated by angles of its position m.
+    """R_m x_m for each token of a head (T, h): x_m rotated by angles that depend on its position m.
 
-    The features i and i + h/2 are the plane that turns by m base^(-2i/h). Su et al. 2024, Eq. 15,
-    have the features 2i and 2i + 1 in its place, an order of the rows of W_Q and W_K.
+    The plane of the features i and i + h/2 rotates by m base^(-2i/h). Su et al. 2024, Eq. 15, use
+    the features 2i and 2i + 1 instead; this only permutes the rows of W_Q and W_K.
     """
     half = x.size(-1) // 2
     angles = torch.outer(positions.to(x), base ** (-torch.arange(half).to(x) / half))
@@ -30,7 +30,7 @@ def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
 
 
 def rotary_attention(q: Tensor, k: Tensor, v: Tensor, num_heads: int, causal: bool) -> Tensor:
-    """Attention (T, d) of queries and keys that are rotated head by head, from position 0."""
+    """Attention (T, d) with queries and keys rotated in each head, with positions from 0."""
     positions = torch.arange(len(q))
     q, k = (
         torch.cat([rotate(head, positions) for head in x.chunk(num_heads, -1)], -1) for x in (q, k)
@@ -39,13 +39,13 @@ def rotary_attention(q: Tensor, k: Tensor, v: Tensor, num_heads: int, causal: bo
 
 
 def swiglu(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
-    """(silu(x W) * x V) W_2: (T, d). Shazeer 2020, Eq. 6."""
+    """(silu(x W) * x V) W_2: (T, d), Eq. 6 of Shazeer 2020."""
     x, gated = x @ up, x @ gate
     return (gated * torch.sigmoid(gated) * x) @ down
 
 
 def layer(x: Tensor, *branches: tuple[Function, Function]) -> Tensor:
-    """x + F(RMSNorm(x)), of each sub-layer F with its norm in turn: (T, d)."""
+    """x + F(RMSNorm(x)) for each sub-layer F with its norm, in turn: (T, d)."""
     for branch, norm in branches:
         x = x + branch(norm(x))
     return x

@@ -1,18 +1,18 @@
 """Modules answer questions about themselves; analysis, export and regularisers ask by name.
 
-A question is the name of a method. A layer, a block or a stack that has the method answers, for all
-of its parts; of one that has not, the parts are asked. So a family answers where its layers are no
-longer fairseq's, and nowhere else: the adapters of this file answer for fairseq's modules.
+A question is the name of a method. A layer, a block or a stack with the method answers for all of
+its parts; if it lacks the method, its parts are asked. So a family only answers for layers that are
+not fairseq's; the adapters in this file answer for fairseq's modules.
 
 - ``attention_maps(...)``, with the arguments of a call of ``forward``, yields the
   :class:`AttentionMaps` of each attention in that call.
-- ``layer_parts(...)``, likewise, yields the :class:`LayerParts` of each layer.
+- ``layer_parts(...)``, with the same arguments, yields the :class:`LayerParts` of each layer.
 - ``projections()`` yields the :class:`Projections` of each self-attention at each depth.
-- ``residual_weights()`` returns the learned weights of residual connections, tensors (1) by names.
-- ``layer_states(output)``, of an encoder or decoder that takes ``return_all_hiddens``, returns the
-  states X_0, ..., X_L (T, B, C) in the output of such a call.
-- ``for_export()`` returns the module, or another in its place, which computes the same by one path
-  for all data. Its parts have been asked before. A ValueError says what options rule it out.
+- ``residual_weights()`` returns the learned weights of residual connections, tensors (1) by name.
+- ``layer_states(output)`` returns the states X_0, ..., X_L (T, B, C) from the output of an encoder
+  or decoder that was called with ``return_all_hiddens``.
+- ``for_export()`` returns the module, or a replacement, that computes the same by one path for all
+  data. Its parts have been asked before. A ValueError names the options that rule this out.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from fairseq_odeformers.modules.incremental import IncrementalState
 
-POSITION = "position"  # entry of an incremental state: how many tokens come before the newest
+POSITION = "position"  # entry of an incremental state: the number of tokens before the newest
 
 
 class AttentionMaps(NamedTuple):
@@ -41,8 +41,8 @@ class AttentionMaps(NamedTuple):
     Attributes:
         weights: distributions over the keys (L, B, H, T, S).
         cross: whether the keys are the encoder's.
-        first: the first depth; 0 for a block that has a map at its start as well.
-        bias: the bias of the keys (B, H, S, L), if there is one.
+        first: the first depth, which is 0 for a block that also has a map at its start.
+        bias: bias of the keys (B, H, S, L), or None.
     """
 
     weights: Tensor
@@ -52,12 +52,12 @@ class AttentionMaps(NamedTuple):
 
 
 class LayerParts(NamedTuple):
-    """The states that the parts of a layer compute of one text.
+    """The states that the parts of a layer compute for one text.
 
     Attributes:
-        states: the output of each attention head, before the projection that joins them
-            (H, T, C/H), or the state of each expert (E, T, C).
-        weights: the weights of the experts (E).
+        states: output of each attention head (H, T, C/H), before the output projection, or the
+            state of each expert (E, T, C).
+        weights: weights of the experts (E).
     """
 
     states: Tensor
@@ -65,12 +65,12 @@ class LayerParts(NamedTuple):
 
 
 class Projections(NamedTuple):
-    """The projections of a self-attention at one depth, as torch has them: rows are outputs.
+    """The projections of a self-attention at one depth; rows are outputs, as in torch.
 
     Attributes:
         heads: number H of heads.
-        pairs: W_Q and W_K (D, C) by the name ``QK``, and W_O^T and W_V (C, C) by ``OV``. Their rows
-            belong to the heads.
+        pairs: W_Q and W_K (D, C) under the name ``QK``, and W_O^T and W_V (C, C) under ``OV``. The
+            heads divide the rows of each.
     """
 
     heads: int
@@ -78,12 +78,12 @@ class Projections(NamedTuple):
 
     @classmethod
     def of(cls, heads: int, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> "Projections":
-        """The projections of four weights."""
+        """Make projections from the four weights."""
         return cls(heads, {"QK": (q, k), "OV": (out.T, v)})
 
 
 def ask(module: nn.Module, question: str) -> dict[nn.Module, Callable[..., Any]]:
-    """The answers to a question, by the modules that give them: this one, or parts of it."""
+    """The answers to a question, by the modules that give them: the module or its parts."""
     if answer := find_answer(module, question):
         return {module: answer}
     return {
@@ -92,7 +92,7 @@ def ask(module: nn.Module, question: str) -> dict[nn.Module, Callable[..., Any]]
 
 
 def find_answer(module: nn.Module, question: str) -> Callable[..., Any] | None:
-    """A module's own answer, or the one for a module of fairseq; None if there is neither."""
+    """A module's own answer, or an adapter's answer for a module of fairseq, or None."""
     adapters = (adapter(module) for kind, adapter in ADAPTERS.items() if isinstance(module, kind))
     answers = (getattr(answerer, question, None) for answerer in (module, *adapters))
     return next(filter(None, answers), None)
@@ -107,9 +107,9 @@ class OfAttention(NamedTuple):
     module: MultiheadAttention
 
     def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
-        # Without ``static_kv`` fairseq calls torch's function, which averages over the heads.
+        # Without static_kv, fairseq calls torch's function, which averages over the heads.
         wanted = {**kwargs, "static_kv": True, "need_head_weights": True}
-        _, weights = self.module(*args, **wanted)  # H, B, T, S
+        _, weights = self.module(*args, **wanted)  # (H, B, T, S)
         cross = self.module.encoder_decoder_attention
         yield AttentionMaps(weights.transpose(0, 1).unsqueeze(0), cross)
 
@@ -157,7 +157,7 @@ class OfSinusoids(NamedTuple):
     module: SinusoidalPositionalEmbedding
 
     def for_export(self) -> nn.Module:
-        """Positions with rows for all that follow the padding, which fairseq adds when needed."""
+        """Positions with rows for the longest text; fairseq adds rows only when needed."""
         padding, width = self.module.padding_idx, self.module.embedding_dim
         rows = len(self.module.weights) + padding + 1
         return Positions(self.module.get_embedding(rows, width, padding), padding)
@@ -182,9 +182,9 @@ ADAPTERS: dict[type[nn.Module], Callable[[Any], Any]] = {
 
 
 class PaddedEncoder(FairseqEncoder):
-    """fairseq's Transformer encoder over any layers, which get the mask of any padding.
+    """fairseq's Transformer encoder over any layers; these always get a padding mask.
 
-    fairseq's own code looks whether there is padding; without any, a mask changes nothing.
+    fairseq's own code depends on whether there is padding; without any, a mask changes nothing.
     """
 
     def __init__(self, encoder: TransformerEncoderBase):
@@ -207,9 +207,10 @@ class PaddedEncoder(FairseqEncoder):
 
 
 class PaddedDecoder(FairseqIncrementalDecoder):
-    """fairseq's Transformer decoder over any layers, for texts that padding follows, if at all.
+    """fairseq's Transformer decoder over any layers, for texts with padding only at their end.
 
-    fairseq's own code looks whether there is padding. Causal attention sees none that follows.
+    fairseq's own code depends on whether there is padding. Causal attention does not see padding at
+    the end.
     """
 
     def __init__(self, decoder: TransformerDecoderBase):
@@ -223,13 +224,13 @@ class PaddedDecoder(FairseqIncrementalDecoder):
         incremental_state: IncrementalState = None,
         **unused,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Scores (B, T, V) of tokens (B, T), or (B, 1, V) of the last with an incremental state.
+        """Scores (B, T, V) for tokens (B, T); with an incremental state, for the last (B, 1, V).
 
         Args:
-            encoder_out: in fairseq's form; None in a language model.
-            incremental_state: has :data:`POSITION`.
+            encoder_out: the encoder's output in fairseq's form; None in a language model.
+            incremental_state: state with the entry :data:`POSITION`.
         """
-        decoder, tokens, mask = self.decoder, prev_output_tokens, None
+        decoder, tokens = self.decoder, prev_output_tokens
         positions = decoder.embed_positions
         if positions is not None:
             positions = positions(tokens, incremental_state=incremental_state)
@@ -243,12 +244,15 @@ class PaddedDecoder(FairseqIncrementalDecoder):
         if decoder.layernorm_embedding is not None:
             x = decoder.layernorm_embedding(x)
         x = x.transpose(0, 1)
+        masks = {}
         if incremental_state is None:
-            mask = x.new_full((x.size(0), x.size(0)), -torch.inf).triu(1)
+            masks["self_attn_mask"] = x.new_full((x.size(0), x.size(0)), -torch.inf).triu(1)
+        if decoder.cross_self_attention:  # the source may have padding
+            masks["self_attn_padding_mask"] = tokens.eq(decoder.padding_idx)
         source = [(encoder_out or {}).get(f"encoder_{name}") for name in ("out", "padding_mask")]
         source = [parts[0] if parts else None for parts in source]
         for layer in decoder.layers:
-            x, *_ = layer(x, *source, incremental_state, self_attn_mask=mask)
+            x, *_ = layer(x, *source, incremental_state, **masks)
         if decoder.layer_norm is not None:
             x = decoder.layer_norm(x)
         x = x.transpose(0, 1)
@@ -257,7 +261,7 @@ class PaddedDecoder(FairseqIncrementalDecoder):
         return decoder.output_layer(x), {}
 
     def get_normalized_probs(self, *args, **kwargs) -> Tensor:
-        """As the decoder, which may have an adaptive softmax."""
+        """The decoder's probabilities, perhaps from an adaptive softmax."""
         return self.decoder.get_normalized_probs(*args, **kwargs)
 
     def max_positions(self) -> int:
@@ -265,11 +269,11 @@ class PaddedDecoder(FairseqIncrementalDecoder):
 
 
 class Positions(nn.Module):
-    """fairseq's positions, sinusoidal or learned, without fairseq's look at sizes as numbers.
+    """fairseq's positions, sinusoidal or learned, without Python code that depends on sizes.
 
     Args:
-        weights: embeddings, from that of the padding on: the first token has the next row.
-        padding: token of padding.
+        weights: embeddings: first the row for padding, then the row for the first token, and so on.
+        padding: index of padding in the dictionary.
     """
 
     weights: Tensor
@@ -280,9 +284,9 @@ class Positions(nn.Module):
         self.register_buffer("weights", weights)
 
     def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
-        """Embeddings (B, T, C) of tokens (B, T).
+        """Embeddings (B, T, C) for tokens (B, T).
 
-        With an incremental state it is (B, 1, C) of the token at its :data:`POSITION`.
+        With an incremental state, only the embedding (B, 1, C) for the token at :data:`POSITION`.
         """
         if incremental_state is None:
             return F.embedding(utils.make_positions(tokens, self.padding), self.weights)

@@ -1,8 +1,8 @@
-"""Encoders and decoders whose blocks consist of several layers, and the state after each of these.
+"""Encoders and decoders over blocks of several layers, and the state after each of these layers.
 
 fairseq's ``layers`` are the blocks; the layers of a block are its ``depths``. The outputs of a
-block's ``state_modules()`` are the states, (B, T, C) if the block is ``batch_first``.
-:func:`join_layers` makes one block of all layers of a stack.
+block's ``state_modules()`` are the states, in the shape (B, T, C) if the block is ``batch_first``.
+:func:`join_layers` joins all layers of a stack into one block.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from .recording import record_calls
 
 
 class EncoderOfDepths(nn.Module):
-    """Mixin of fairseq's Transformer encoder."""
+    """Mixin for fairseq's Transformer encoder."""
 
     def forward(
         self,
@@ -38,7 +38,7 @@ class EncoderOfDepths(nn.Module):
 
 
 class DecoderOfDepths(nn.Module):
-    """Mixin of fairseq's Transformer decoder."""
+    """Mixin for fairseq's Transformer decoder."""
 
     def forward(
         self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs
@@ -53,23 +53,23 @@ class DecoderOfDepths(nn.Module):
 
 @contextmanager
 def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterator[list[Tensor]]:
-    """A list that holds, once the blocks have run, the states (T, B, C) after each of their depths.
+    """A list that collects the states (T, B, C) after each depth while the blocks run.
 
-    The arclength regulariser (``criterions/arclength.py``) asks for them.
+    The arclength regulariser (``criterions/arclength.py``) uses them.
 
     Args:
         stack: an encoder or a decoder.
-        wanted: if false, the list stays empty.
+        wanted: whether to collect the states; otherwise, the list stays empty.
 
     Raises:
-        ValueError: a block computes its activations again, so no gradient reaches the states.
+        ValueError: a block recomputes its activations, so no gradient would reach the states.
     """
     blocks = [block for block in stack.layers if wanted and hasattr(block, "state_modules")]
-    # fairseq's checkpointing of activations replaces the method.
+    # fairseq's activation checkpointing replaces the method.
     if torch.is_grad_enabled() and any("forward" in vars(block) for block in blocks):
         raise ValueError(
-            "--checkpoint-activations: the states within a block, which --arclength-weight needs, "
-            "are not kept; leave one of the two options out"
+            "--checkpoint-activations: it does not keep the states within a block, which "
+            "--arclength-weight needs; leave one of the two options out"
         )
     batch_first = {module: b.batch_first for b in blocks for module in b.state_modules()}
     states: list[Tensor] = []
@@ -83,10 +83,10 @@ def join_layers(
     stack: TransformerEncoderBase | TransformerDecoderBase,
     block_class: Callable[[nn.ModuleList, int], nn.Module],
 ) -> None:
-    """Make one block of the layers of a stack that has just been built.
+    """Join the layers of a stack that has just been built into one block.
 
     Args:
-        block_class: takes the layers and their width C.
+        block_class: class of the block, constructed from the layers and their width C.
     """
     embed_dim = stack.layers[0].embed_dim
     stack.layers = nn.ModuleList([block_class(nn.ModuleList(stack.layers), embed_dim)])
@@ -94,11 +94,14 @@ def join_layers(
 
 
 def check_joined(cfg, each_layer: str, pre_norm: str) -> None:
-    """Raise a ValueError that names an option which joined layers do not have.
+    """Check that the options only ask for what joined layers support.
 
     Args:
-        each_layer: why no layer can be left out.
-        pre_norm: why the layers are pre-norm.
+        each_layer: reason why no layer can be left out.
+        pre_norm: reason why the layers must be pre-norm.
+
+    Raises:
+        ValueError: an option is not supported; the message names it.
     """
     for side in SIDES:
         for name in (f"{side}_layerdrop", f"{side}_layers_to_keep"):

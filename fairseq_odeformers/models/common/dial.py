@@ -1,7 +1,7 @@
-"""The options by which a trained model takes another depth: steps, or the tolerance of a solver.
+"""Options that change the depth of a trained model: the number of steps, or a solver's tolerance.
 
-A model class has ``depth_dials(cfg)``, which returns a :class:`Dial` for all sides, or for each,
-of the options of a training. A class without it has a layer for each depth.
+A model class with such options has ``depth_dials(cfg)``. From the options of a training, it returns
+a :class:`Dial` for both sides together or one for each. Other classes have one layer per depth.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dial:
-    """Options that are turned together.
+    """Options that change together.
 
     Attributes:
-        trained: their values in training, by name: numbers of steps, or tolerances.
-        order: the order of the method on a fixed grid; None if the solver is adaptive.
+        trained: values in training by name: numbers of steps, or tolerances.
+        order: order of the method on a fixed grid; None if the solver is adaptive.
     """
 
     trained: Mapping[str, float]
@@ -22,7 +22,7 @@ class Dial:
 
     @property
     def name(self) -> str:
-        """The first of the options."""
+        """The name of the first option."""
         return next(iter(self.trained))
 
     @property
@@ -31,7 +31,7 @@ class Dial:
         return self.trained[self.name]
 
     def at(self, value: float) -> dict[str, float]:
-        """The options where the first one has a value, and the others keep their ratio to it."""
+        """The options if the first one gets *value* and the others keep their ratio to it."""
         if self.order is not None:
             return dict.fromkeys(self.trained, value)
         return {name: own * value / self.value for name, own in self.trained.items()}

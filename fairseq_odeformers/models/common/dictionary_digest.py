@@ -1,4 +1,4 @@
-"""Models whose checkpoints know the dictionaries that they were trained with."""
+"""Digests of dictionaries: a checkpoint only loads with the dictionaries of its training."""
 
 import hashlib
 
@@ -16,11 +16,11 @@ def digest(dictionary: Dictionary) -> Tensor:
 
 
 class DictionaryDigest(nn.Module):
-    """Mixin of a model that refuses a checkpoint which was trained with another dictionary.
+    """Mixin for models that refuse checkpoints trained with another dictionary.
 
-    The buffers ``encoder_dictionary_version`` and ``decoder_dictionary_version`` are the digests of
-    the dictionaries of the encoder and the decoder. fairseq's moving average of the weights leaves
-    out what has "version" in its name. A checkpoint without them loads as any does.
+    The buffers ``encoder_dictionary_version`` and ``decoder_dictionary_version`` are digests of the
+    dictionaries of the encoder and the decoder. Their names contain "version" because fairseq's
+    moving average of the weights skips such names. A checkpoint without these buffers is loaded.
     """
 
     def __init__(self, *args, **kwargs):
@@ -31,10 +31,10 @@ class DictionaryDigest(nn.Module):
                 self.register_buffer(f"{side}_dictionary_version", digest(dictionary))
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args) -> None:
-        """torch's method; a module loads its own parameters and buffers by it.
+        """Extend torch's hook that loads a module's own parameters and buffers.
 
         Raises:
-            ValueError: the digest of a dictionary is another.
+            ValueError: the digest of a dictionary differs.
         """
         for side in SIDES:
             version = getattr(self, f"{side}_dictionary_version", None)
@@ -43,8 +43,8 @@ class DictionaryDigest(nn.Module):
                 if saved.tolist() != version.tolist():
                     symbols = getattr(self, side).dictionary.symbols
                     raise ValueError(
-                        f"the checkpoint was trained with another dictionary of the {side}, not "
-                        f"with these {len(symbols)} symbols: {' '.join(symbols[4:12])} ...; give "
-                        "the data set of its training"
+                        f"the checkpoint was trained with another {side} dictionary, not with "
+                        f"these {len(symbols)} symbols: {' '.join(symbols[4:12])} ...; give the "
+                        "data set of its training"
                     )
         super()._load_from_state_dict(state_dict, prefix, *args)

@@ -1,4 +1,4 @@
-"""Causal language models: fairseq's Transformer LM over any decoder, and one with other options."""
+"""Causal language models: fairseq's Transformer LM over any decoder, and with other options."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers":
 
 @dataclass
 class LanguageModelConfig(TransformerLanguageModelConfig):
-    """Options of fairseq's Transformer LM; input and output have the layers' width by default."""
+    """Options of fairseq's Transformer LM; by default, input and output have the layers' width."""
 
     decoder_input_dim: int = option(II("model.decoder_embed_dim"), "decoder input dimension")
     decoder_output_dim: int = option(II("model.decoder_embed_dim"), "decoder output dimension")
@@ -33,23 +33,23 @@ class LanguageModelConfig(TransformerLanguageModelConfig):
 
 
 class LanguageModel(BaseModel, TransformerLanguageModel):
-    """fairseq's Transformer LM, with :class:`LanguageModelConfig`.
+    """fairseq's Transformer LM with the options of :class:`LanguageModelConfig`.
 
-    A subclass may name a ``decoder_class`` that derives from fairseq's.
+    A subclass may set ``decoder_class`` to a class that derives from fairseq's decoder.
     """
 
     decoder_class: type[TransformerDecoderBase] = TransformerDecoderBase
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "LanguageModel":
-        """A model of the language of a task.
+        """Build a model for the language of a task.
 
         Raises:
-            ValueError: see :meth:`check_options` and :func:`check_cutoffs`.
+            ValueError: as in :meth:`check_options` and :func:`check_cutoffs`.
         """
         cls.check_options(cfg, task)
         check_cutoffs(cfg, task.target_dictionary)
-        # fairseq's model makes the embeddings, in whatever form the options ask for.
+        # fairseq's model builds the embeddings, in the form that the options ask for.
         embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder
         decoder = cls.decoder_class(
             stack_config(cfg, max_target_positions=embeddings.max_target_positions),
@@ -69,16 +69,16 @@ class AdaptiveSoftmaxConfig(FairseqDataclass):
         None, "comma-separated cutoffs of adaptive softmax; needs --criterion adaptive_loss"
     )
     adaptive_softmax_dropout: float = option(
-        0.0, "dropout probability in the tails of adaptive softmax"
+        0.0, "dropout probability in the tails of the adaptive softmax"
     )
     adaptive_softmax_factor: float = option(
-        4.0, "ratio of the widths of successive tails of adaptive softmax", at_least=1
+        4.0, "ratio of the widths of successive tails of the adaptive softmax", at_least=1
     )
 
 
 @dataclass
 class DecoderOnlyConfig(AdaptiveSoftmaxConfig):
-    """Options of any causal decoder and its embeddings, with the sizes of fairseq's LM."""
+    """Options of any causal decoder and its embeddings, with fairseq's LM sizes as defaults."""
 
     decoder_embed_dim: int = option(512, "decoder width")
     decoder_ffn_embed_dim: int = option(2048, "decoder inner width")
@@ -89,17 +89,17 @@ class DecoderOnlyConfig(AdaptiveSoftmaxConfig):
 
 
 class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
-    """A language model that does not take fairseq's Transformer config.
+    """Base class of language models without fairseq's Transformer config.
 
-    It is a subclass that names its ``decoder_class``, which is made of the config, a dictionary and
-    an embedding.
+    A subclass sets ``decoder_class``, a class constructed from the config, a dictionary and an
+    embedding.
     """
 
     decoder_class: type[FairseqIncrementalDecoder]
 
     @classmethod
     def check_config(cls, cfg: DictConfig) -> None:
-        """Also refuse adaptive softmax with the input embeddings as output embeddings."""
+        """Also refuse adaptive softmax together with shared input and output embeddings."""
         super().check_config(cfg)
         cutoffs = getattr(cfg, "adaptive_softmax_cutoff", None)
         if cutoffs and getattr(cfg, "share_decoder_input_output_embed", False):
@@ -110,10 +110,10 @@ class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "DecoderOnlyModel":
-        """A model of the language of a task.
+        """Build a model for the language of a task.
 
         Raises:
-            ValueError: see :meth:`check_options` and :func:`check_cutoffs`.
+            ValueError: as in :meth:`check_options` and :func:`check_cutoffs`.
         """
         cls.check_options(cfg, task)
         check_cutoffs(cfg, task.target_dictionary)
@@ -132,7 +132,7 @@ def check_cutoffs(cfg: DictConfig, dictionary: Dictionary) -> None:
     """Check that the cutoffs of adaptive softmax divide a dictionary.
 
     Raises:
-        ValueError: the cutoffs are not rising numbers up to the size of the dictionary.
+        ValueError: the cutoffs are not increasing numbers up to the size of the dictionary.
     """
     cutoffs = getattr(cfg, "adaptive_softmax_cutoff", None)
     if cutoffs is None:
@@ -141,7 +141,7 @@ def check_cutoffs(cfg: DictConfig, dictionary: Dictionary) -> None:
     rising = all(low < high for low, high in zip(limits, limits[1:]))
     if not rising or not re.fullmatch(r"[\[(]?\d+( *, *\d+)*[\])]?", cutoffs):
         raise ValueError(
-            f"--adaptive-softmax-cutoff {cutoffs}: give rising numbers from 1 to "
+            f"--adaptive-softmax-cutoff {cutoffs}: give increasing numbers from 1 to "
             f"{len(dictionary)}, the number of symbols in the dictionary, such as 10,20"
         )
 

@@ -1,4 +1,4 @@
-"""The base of all models of this package: how they declare and check their options."""
+"""The base of all models of this package: it declares and checks their options."""
 
 import os
 from argparse import SUPPRESS
@@ -21,21 +21,23 @@ from .dictionary_digest import DictionaryDigest
 
 
 class BaseModel(DictionaryDigest):
-    """The base of all models, a mixin: options from a dataclass, checked before a model is built.
+    """Mixin for all models: options from a dataclass, checked before a model is built.
 
     It comes before a base class of fairseq and replaces its options.
 
-    Some switches are on by default, or follow another option. Each gets a second form that turns it
-    off: ``--no-NAME`` for ``--NAME``, and ``--NAME`` for ``--no-NAME``. Without it, fairseq would
-    turn the first kind off when it is given, and the second kind would take a value.
+    Some switches are on by default, or follow another option. Each of them gets a second form that
+    turns it off: ``--no-NAME`` for ``--NAME``, and ``--NAME`` for ``--no-NAME``. Otherwise, fairseq
+    would turn a switch that is on by default off when it is given, and a switch that follows
+    another option would expect a value.
 
     Attributes:
-        unsupported: options of a base class that the model does not have, and why.
-        training_options: switches for the backward pass, which a model only evaluated leaves off.
-        ffns_per_layer: the FFNs of a layer, which share the inner width of a Transformer's.
+        unsupported: options of a base class that the model does not support, with the reasons.
+        training_options: switches for the backward pass; they stay off in a model that is only
+            evaluated.
+        ffns_per_layer: number of FFNs per layer; they share the inner width of a Transformer.
 
     Raises:
-        ValueError: a class derived from such a model is registered without a dataclass.
+        ValueError: a subclass is registered without a dataclass.
     """
 
     unsupported: Mapping[str, str] = {}
@@ -51,22 +53,22 @@ class BaseModel(DictionaryDigest):
         *args,
         **kwargs,
     ):
-        """fairseq's method, for a folder and its files.
+        """Load a model from a folder with fairseq's method, after checks of the folder and files.
 
-        A checkpoint is trusted, or refused, as by the loaders of this package.
+        The checkpoint is trusted or refused as in the loaders of this package.
 
         Raises:
-            FileNotFoundError: there is no such folder.
-            ValueError: see :func:`~fairseq_odeformers.checkpoints.trust.check_trust`; or the
-                data are in a folder of the one that is given.
+            FileNotFoundError: the folder does not exist.
+            ValueError: as in :func:`~fairseq_odeformers.checkpoints.trust.check_trust`; or the
+                data are in a folder below the given one.
         """
         if "user_dir" in kwargs:
             import_plugins([kwargs["user_dir"]])
-        beside = data_name_or_path.startswith(".")  # the model, for fairseq
+        beside = data_name_or_path.startswith(".")  # relative to the model's folder, for fairseq
         content = {str(model_name_or_path): checkpoint_file}
         if not beside:
             content[data_name_or_path] = "the dictionaries"
-        # fairseq downloads these, and URLs.
+        # fairseq downloads models by these names, and from URLs.
         named = cls.hub_models()  # pyright: ignore[reportAttributeAccessIssue]
         for place, files in content.items():
             if not ("://" in place or place in named or Path(place).exists()):
@@ -83,9 +85,11 @@ class BaseModel(DictionaryDigest):
 
     @classmethod
     def check_options(cls, cfg, task):
-        """Raise a ValueError if the task does not train the model, or as :meth:`check_config`.
+        """Check that the task trains the model, and check the config and the labels.
 
-        Or if its labels do not fit, see :func:`.check_classes`.
+        Raises:
+            ValueError: the task does not train the model; or as in :meth:`check_config` and
+                :func:`.check_classes`.
         """
         check_kind(cfg._name, getattr(task.cfg, "_name", ""))
         if getattr(type(task), "load_dataset", None) is SentencePredictionTask.load_dataset:
@@ -94,8 +98,13 @@ class BaseModel(DictionaryDigest):
 
     @classmethod
     def check_config(cls, cfg):
-        """Raise a ValueError that names the first option that cannot be built, and the remedy."""
-        # register_model of fairseq sets it.
+        """Check that a model can be built from the options.
+
+        Raises:
+            ValueError: an option is unsupported or out of bounds; the message names the first such
+                option and the remedy.
+        """
+        # fairseq's register_model sets the dataclass.
         configs = (vars(base).get("__dataclass") for base in cls.__mro__)
         validate(cfg, next(filter(None, configs)), cls.unsupported)
 
@@ -104,12 +113,12 @@ class BaseModel(DictionaryDigest):
         """The options that give an encoder or a decoder the sizes of a Transformer.
 
         Args:
-            sizes: ``embed_dim``, ``ffn_embed_dim`` (the inner width), ``attention_heads``, and
-                ``layers``; or some of them.
+            sizes: some or all of ``embed_dim``, ``ffn_embed_dim`` (the inner width),
+                ``attention_heads`` and ``layers``.
             options: the other options of the side.
 
         Returns:
-            Values by the names of options without the side; a model need not have all of them.
+            Values by names of options without the side; a model need not have all of these options.
         """
         return transformer_sizes(sizes, options, cls.ffns_per_layer)
 
@@ -124,7 +133,7 @@ class BaseModel(DictionaryDigest):
             )
         for item in fields(config):
             switch = item.type is bool and "help" in item.metadata
-            if switch and item.default is not False:  # on, or as another option is
+            if switch and item.default is not False:  # on, or follows another option
                 off = item.name[3:] if item.name.startswith("no_") else f"no_{item.name}"
                 for name, action in ((item.name, "store_true"), (off, "store_false")):
                     parser.add_argument(

@@ -1,7 +1,7 @@
 """A Transformer's sub-layers as papers write them, for reading.
 
-The formulas of the papers' ``naive`` files are over these functions of tensors. Matrices multiply
-rows from the right; a state is one sequence (T, d), without padding.
+The papers' ``naive`` files use these functions of tensors. Matrices multiply rows from the right; a
+state is one sequence (T, d), without padding.
 """
 
 import math
@@ -15,17 +15,17 @@ SubLayer = tuple[Function, Function]  # F and its LayerNorm
 
 
 def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, num_heads: int, causal: bool) -> Tensor:
-    """Concat(head_1, ..., head_H) of softmax(Q K^T / sqrt(d / H)) V each: (T, d).
+    """Concat(head_1, ..., head_H) with head_i = softmax(Q_i K_i^T / sqrt(d / H)) V_i: (T, d).
 
-    The projections of Q, K, V and of the result are the caller's.
+    The caller projects Q, K, V and the result.
 
     Args:
-        q, k, v: (T, d), (S, d) and (S, d).
-        causal: whether a query sees no key after its own position.
+        q, k, v: queries (T, d), keys (S, d) and values (S, d).
+        causal: whether a query only sees keys up to its own position.
     """
     heads = []
     for q_head, k_head, v_head in zip(*(z.chunk(num_heads, -1) for z in (q, k, v))):
-        scores = q_head @ k_head.T / math.sqrt(q_head.size(-1))  # T, S
+        scores = q_head @ k_head.T / math.sqrt(q_head.size(-1))  # (T, S)
         if causal:
             scores = scores + torch.full_like(scores, -math.inf).triu(1)
         heads.append(scores.softmax(-1) @ v_head)
@@ -38,6 +38,6 @@ def feed_forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> T
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) * weight + bias, of the features of each token: (T, d)."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias over the features of each token: (T, d)."""
     x = x - x.mean(-1, keepdim=True)
     return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight + bias

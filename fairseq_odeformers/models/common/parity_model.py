@@ -1,4 +1,4 @@
-"""The base of both models in the N-ODE Transformer's paper (Baier-Reinio and De Sterck 2020)."""
+"""The base of both models in the N-ODE Transformer paper (Baier-Reinio and De Sterck 2020)."""
 
 from dataclasses import dataclass
 from typing import Optional
@@ -14,7 +14,7 @@ from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 
 @dataclass
 class ParityModelConfig(SequenceClassifierConfig):
-    """The defaults are the paper's model that tells the parity of a binary string (section 4)."""
+    """The defaults are the paper's model for the parity of a binary string (section 4)."""
 
     encoder_embed_dim: int = option(8, "width d")
     encoder_ffn_embed_dim: int = option(II("model.encoder_embed_dim"), "inner width")
@@ -25,7 +25,7 @@ class ParityModelConfig(SequenceClassifierConfig):
     dropout: float = option(0.0, "dropout probability")
     no_token_positional_embeddings: bool = option(True, "omit positional embeddings")
     pooling: str = option(
-        "first", "pooling of a text: mean, max or first token", choices=tuple(POOLING)
+        "first", "pooling over tokens: mean, max or first token", choices=tuple(POOLING)
     )
     pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(

@@ -36,8 +36,8 @@ class PreNormTransformerConfig(TransformerOptions):
 class PreNormTransformer(BaseModel, TransformerModelBase):
     """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`.
 
-    A subclass may name an ``encoder_class`` and a ``decoder_class`` that derive from fairseq's.
-    fairseq's ``build_model`` makes the embeddings and calls :meth:`build_encoder` and
+    A subclass may set ``encoder_class`` and ``decoder_class`` to classes that derive from
+    fairseq's. fairseq's ``build_model`` builds the embeddings and calls :meth:`build_encoder` and
     :meth:`build_decoder`.
     """
 

@@ -16,7 +16,7 @@ class Call(NamedTuple):
 
 @contextmanager
 def record_calls(modules: Iterable[nn.Module]) -> Iterator[list[Call]]:
-    """A list to which each call of one of *modules* is added as it ends, in any thread."""
+    """A list that gets each call of one of *modules* when the call ends, in any thread."""
     calls = []
     hooks = [
         module.register_forward_hook(lambda *call: calls.append(Call(*call)), with_kwargs=True)

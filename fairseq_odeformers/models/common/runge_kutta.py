@@ -1,7 +1,7 @@
-"""fairseq's Transformer over Runge-Kutta layers: each is evaluated several times to pass it once.
+"""fairseq's Transformer over Runge-Kutta layers: one pass evaluates each layer several times.
 
-In ``modules``, ``tableaus`` has the numbers a and b of the methods, ``coefficients`` the ways to
-sum the slopes. A paper adds its layers, what they share, and its options.
+In ``modules``, ``tableaus`` has the numbers a and b of the methods, and ``coefficients`` sums the
+slopes. A paper adds its layers, the modules that they share, and its options.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ FIELDS = ("textbook", "released")
 
 @dataclass(frozen=True)
 class RungeKuttaSpec(Spec):
-    """The method of a layer: the options of these names."""
+    """The method of a layer; fields are named after their options."""
 
     embed_dim: int  # C
     rk_order: int = 2
@@ -40,7 +40,7 @@ class RungeKuttaSpec(Spec):
 
 @dataclass(frozen=True)
 class HistorySpec(Spec):
-    """Whether a stack has a history of its layers; where no option says, it has one."""
+    """Whether a stack has a history of its layers; it does unless an option says otherwise."""
 
     dense_history: bool = True
 
@@ -49,18 +49,18 @@ class HistorySpec(Spec):
 
 
 class RungeKuttaLayer(nn.Module):
-    r"""Mixin of fairseq's Transformer layer: the slopes of a Runge-Kutta method.
+    r"""Mixin for fairseq's Transformer layer: the slopes of a Runge-Kutta method.
 
     .. math:: F_i = F\Big(y + \sum_{j<i} a_{ij} F_j\Big)
 
-    F(y) is layer(y) - y, the equations', with ``--rk-field textbook``, and layer(y), as in the
-    authors' code, with ``released``.
+    With ``--rk-field textbook``, F(y) is layer(y) - y, as in the equations. With ``released``, it
+    is layer(y), as in the authors' code.
 
     Args:
         cfg: fairseq's config.
     """
 
-    embed_dim: int  # of fairseq's layer
+    embed_dim: int  # attribute of fairseq's layer
 
     def __init__(self, cfg: TransformerConfig, spec: RungeKuttaSpec, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
@@ -68,16 +68,26 @@ class RungeKuttaLayer(nn.Module):
         self.released = spec.rk_field == "released"
 
     def slopes(
-        self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, base: Tensor
+        self,
+        evaluate: Callable[[int, Tensor], Tensor],
+        y: Tensor,
+        base: Tensor,
+        norms: Sequence[nn.Module] | nn.ModuleList = (),
     ) -> list[Tensor]:
-        """F_1, ..., F_s (T, B, C): the first at y, the others from *base* on."""
-        slopes = [self.slope(evaluate, 0, y)]
-        for index, row in enumerate(self.matrix, start=1):
-            slopes.append(self.slope(evaluate, index, base + weighted_sum(row, slopes)))
+        """F_1, ..., F_s (T, B, C): F_1 at y, and the others at steps from *base*.
+
+        Args:
+            norms: one module per slope, applied before the next stage uses it.
+        """
+        slopes: list[Tensor] = []
+        for index, row in enumerate([(), *self.matrix]):
+            x = base + weighted_sum(row, slopes) if slopes else y
+            slope = self.slope(evaluate, index, x)
+            slopes.append(norms[index](slope) if norms else slope)
         return slopes
 
     def slope(self, evaluate: Callable[[int, Tensor], Tensor], index: int, x: Tensor) -> Tensor:
-        """F(x) (T, B, C), by the evaluation of this number."""
+        """F(x) (T, B, C), by the evaluation number *index*."""
         out = evaluate(index, x)
         return out if self.released else out - x
 
@@ -86,25 +96,25 @@ class RungeKuttaLayer(nn.Module):
 
 
 class RungeKuttaStack(nn.Module):
-    """Mixin of an encoder or decoder whose layers share modules that are its children."""
+    """Mixin for an encoder or decoder with child modules that its layers share."""
 
     spec: Any
     history_class = LayerHistory
 
     def __init__(self, cfg: Config, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
-        # To iterate over self.layers would leave out those that layerdrop happens to drop.
+        # Iterating over self.layers would skip layers that LayerDrop happens to drop.
         self.share([module for module in self.modules() if isinstance(module, RungeKuttaLayer)])
         if HistorySpec.from_options(cfg, "encoder").dense_history:
             join_layers(self, self.history_class)
 
     def share(self, layers: list[RungeKuttaLayer]) -> None:
-        """Make what the layers share, and hand it over."""
+        """Build the modules that the layers share, and hand them over."""
         raise NotImplementedError
 
 
 class HistoryDecoder(DecoderOfDepths, Decoder):
-    """fairseq's decoder over its own layers, which may have a history, after such an encoder."""
+    """fairseq's decoder over fairseq's layers, with a history of layers if the encoder has one."""
 
     layer_class = DecoderLayer
 
@@ -115,10 +125,10 @@ class HistoryDecoder(DecoderOfDepths, Decoder):
 
 
 def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module]) -> None:
-    """Pass children of *owner* to layers, as arguments of their names, whenever they are called.
+    """Pass children of *owner* to layers in each call, as arguments named after the children.
 
     So the layers of a stack share a module that is a child of the stack, and its parameters have
-    one name. fairseq's loop over the layers hands nothing of the stack to them.
+    one name. fairseq's loop over the layers passes them nothing from the stack.
     """
     for layer in layers:
         layer.register_forward_pre_hook(partial(with_children, owner, names), with_kwargs=True)
@@ -127,7 +137,7 @@ def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module
 def with_children(
     owner: nn.Module, names: Sequence[str], layer: nn.Module, args: tuple, kwargs: dict
 ) -> tuple[tuple, dict]:
-    """The arguments of a call of a layer, with children of *owner*."""
+    """The arguments of a call of a layer, plus children of *owner*."""
     return args, {**kwargs, **{name: getattr(owner, name) for name in names}}
 
 
@@ -136,7 +146,7 @@ def with_children(
 
 @dataclass
 class FieldConfig(FairseqDataclass):
-    """The option of all models over Runge-Kutta layers."""
+    """The option that all models over Runge-Kutta layers have."""
 
     rk_field: str = option(
         "textbook",
@@ -173,15 +183,15 @@ class RungeKuttaClassifierConfig(TransformerClassifierConfig):
 
 
 class RungeKuttaModel(BaseModel):
-    """The base of the models, a mixin: it checks what a history of layers rules out."""
+    """Mixin for the models: checks for options that a history of layers rules out."""
 
     @classmethod
     def check_config(cls, cfg):
-        """As the base class's; also for options that layers with a history do not have."""
+        """Also refuse options that layers with a history do not support."""
         super().check_config(cfg)
         if HistorySpec.from_options(cfg, "decoder").dense_history:
             check_joined(
                 cfg,
                 each_layer="a history has a weight for each layer",
-                pre_norm="a history normalises what its layers return",
+                pre_norm="a history normalises the outputs of its layers",
             )

@@ -5,6 +5,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any, Optional
 
+import torch
 import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderModel
@@ -25,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class SequenceClassifierConfig(FairseqDataclass):
-    """Options of what comes after the encoder."""
+    """Options of the pooling and the classification heads."""
 
     pooling: str = option(
-        "mean", "pooling of a text: mean, max or first token", choices=tuple(POOLING)
+        "mean", "pooling over tokens: mean, max or first token", choices=tuple(POOLING)
     )
     pooled_layer_norm: bool = option(True, "apply layernorm to the pooled states")
     classifier_hidden_layers: int = option(
@@ -36,29 +37,36 @@ class SequenceClassifierConfig(FairseqDataclass):
     )
     classifier_hidden_dim: Optional[int] = option(
         None,
-        "width of the ReLU layers before the last layer (default: the encoder's)",
+        "width of the ReLU layers before the last layer (default: encoder width)",
         at_least=1,
         at_most=65_536,
     )
-    max_positions: Optional[int] = option(None, "longest input (default: the task's)")
+    pair_encoding: str = option(
+        "separate",
+        "how the two texts of --lra-task retrieval are read: separate, each by the encoder and "
+        "together by the head, or joined, as one text",
+        choices=("separate", "joined"),
+    )
+    max_positions: Optional[int] = option(None, "maximum input length (default: from the task)")
 
 
 class SequenceClassifier(BaseModel, FairseqEncoderModel):
     """An encoder, a pooling and classification heads, with the interface of fairseq's RoBERTa.
 
-    A model is a subclass that names its ``encoder_class``, registered with a config that derives
-    from :class:`SequenceClassifierConfig` and has the width, ``encoder_embed_dim``. Two tasks train
-    it, and register a head for their classes: ``sentence_prediction`` joins the texts of a pair by
-    a separator, ``long_range_arena`` has them encoded separately.
+    A subclass sets ``encoder_class`` and is registered with a config that derives from
+    :class:`SequenceClassifierConfig` and has the width ``encoder_embed_dim``. Two tasks train it
+    and register a head for their classes: ``sentence_prediction`` joins the texts of a pair with a
+    separator, and ``long_range_arena`` passes them one by one (see ``pair_encoding``).
 
-    The encoder is a fairseq encoder, made from the config (with ``max_source_positions``), a
-    dictionary and an embedding. The embedding is an ``embedding_class``, made from the number of
-    symbols, the width and the index of padding. If the task has ``pixel_values``, it embeds the
-    intensities of pixels instead.
+    The encoder is a fairseq encoder, constructed from the config (with ``max_source_positions``), a
+    dictionary and an embedding. The embedding is an ``embedding_class``, constructed from the
+    number of symbols, the width and the index of padding. If the task has ``pixel_values``, the
+    embedding maps the intensities of pixels instead.
 
     The encoder returns a dictionary with ``encoder_out`` and ``encoder_padding_mask``, as fairseq's
-    Transformer does. It may have the dictionaries ``regularizers`` and ``statistics`` of tensors
-    (B), one value per sequence: criterions weight the former, and only log the latter.
+    Transformer does. The dictionary may also have the entries ``regularizers`` and ``statistics``,
+    dictionaries of tensors (B) with one value per sequence. Criterions add the former to the loss
+    with weights, and only log the latter.
     """
 
     kinds = (Kind.CLASSIFICATION,)
@@ -67,25 +75,27 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
     def __init__(self, cfg: DictConfig, encoder: FairseqEncoder, towers: int = 1):
         super().__init__(encoder)
-        # fairseq's sentence_prediction criterion asks whether it has options of RoBERTa.
+        # fairseq's sentence_prediction criterion reads options of RoBERTa from it.
         self.args = Namespace(**cfg)  # pyright: ignore[reportCallIssue]
         self.towers = towers
+        self.joins = cfg.pair_encoding == "joined"
         self.pool = POOLING[cfg.pooling]
         self.classification_heads = nn.ModuleDict()
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "SequenceClassifier":
-        """A classifier of the texts of a task; heads are registered by the task, as fairseq's are.
+        """Build a classifier for the texts of a task; the task registers heads, as in fairseq.
 
-        ``encoder_class`` is made of the options, the dictionary, and an embedding of tokens (or
-        pixels) of width :meth:`embedding_dim`.
+        ``encoder_class`` is constructed from the options, the dictionary, and an embedding of
+        tokens (or pixels) with the width :meth:`embedding_dim`.
 
         Raises:
-            ValueError: see :meth:`check_options`.
+            ValueError: as in :meth:`check_options`.
         """
         cls.check_options(cfg, task)
         positions = task.max_positions() if cfg.max_positions is None else cfg.max_positions
-        cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
+        joined = getattr(task, "towers", 1) if cfg.pair_encoding == "joined" else 1
+        cfg = OmegaConf.create({**cfg, "max_source_positions": joined * positions})
         dictionary, width = task.source_dictionary, cls.embedding_dim(cfg)
         if getattr(task, "pixel_values", False):
             embed_tokens = IntensityEmbedding(dictionary, width)
@@ -96,7 +106,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
     @classmethod
     def embedding_dim(cls, cfg: DictConfig) -> int:
-        """Width of the embedding."""
+        """The width of the embedding."""
         return cfg.encoder_embed_dim
 
     def forward(
@@ -110,15 +120,18 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     ) -> tuple[Tensor, dict[str, dict[str, Tensor]]]:
         """
         Args:
-            src_tokens, src_lengths: texts (B, T), and their lengths (B).
-            src_tokens1, src_lengths1: in pairs, the second text of each.
-            features_only: as in RoBERTa; there is no language model head.
-            classification_head_name: of a registered head.
+            src_tokens, src_lengths: texts (B, T) and their lengths (B).
+            src_tokens1, src_lengths1: second texts of pairs and their lengths.
+            features_only: ignored; RoBERTa uses it to omit its language model head.
+            classification_head_name: name of a registered head.
 
         Returns:
-            Scores (B, K), or without a head the states (B, T, C); and the dictionaries
+            Scores (B, K), or the states (B, T, C) if no head is named; and the dictionaries
             ``regularizers`` and ``statistics`` of tensors (B), one value per sequence or pair.
         """
+        if self.joins and src_tokens1 is not None:
+            src_tokens, src_lengths = self.join(src_tokens, src_tokens1)
+            src_tokens1 = None
         states, padding_mask, extra = self.encode(src_tokens, src_lengths)
         if classification_head_name is None:
             return states, extra
@@ -132,43 +145,55 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
             }
         return self.classification_heads[classification_head_name](*towers), extra
 
+    def join(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """The tokens (B, T + S) of pairs (B, T) and (B, S), padded at the end, and lengths (B)."""
+        tokens = torch.cat([first, second], 1)
+        padding = tokens.eq(self.encoder.dictionary.pad()).int()
+        order = padding.argsort(dim=1, stable=True)
+        return tokens.gather(1, order), (1 - padding).sum(1)
+
+    def max_positions(self) -> int:
+        """The longest text, also of a pair that is read as one."""
+        positions = super().max_positions()
+        return positions // 2 if self.joins and self.towers == 2 else positions
+
     def encode(
         self, src_tokens: Tensor, src_lengths: Tensor | None
     ) -> tuple[Tensor, Tensor, dict[str, dict[str, Tensor]]]:
-        """States (B, T, C) of texts, where padding is (B, T), and regularisers and statistics."""
+        """States (B, T, C) of texts, a padding mask (B, T), and regularisers and statistics."""
         out = self.encoder(src_tokens, src_lengths)
         states, padding_mask = (out[name][0] for name in ("encoder_out", "encoder_padding_mask"))
         extra = {kind: out.get(kind, {}) for kind in ("regularizers", "statistics")}
         return states.transpose(0, 1), padding_mask, extra
 
     def register_classification_head(self, name: str, num_classes: int, **unused: Any) -> None:
-        """Add a head of so many classes, or replace the one of this name.
+        """Add a head for *num_classes* classes, or replace the head of this name.
 
         Raises:
-            ValueError: a module of torch cannot have the name.
+            ValueError: a torch module cannot have this name.
         """
         if "." in name or not name:
-            raise ValueError(f"--classification-head-name {name}: give a name without a point")
+            raise ValueError(f"--classification-head-name {name}: give a name without a dot")
         self.classification_heads[name] = ClassificationHead(
             self.args.encoder_embed_dim,
             num_classes,
             self.args.pooled_layer_norm,
             self.args.classifier_hidden_layers,
-            self.towers,
+            1 if self.joins else self.towers,
             self.args.classifier_hidden_dim,
         )
 
     def get_normalized_probs(
         self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None
     ) -> Tensor:
-        """Probabilities of the classes (B, K), or their logarithms."""
+        """The probabilities of the classes (B, K), or their logarithms."""
         normalize = F.log_softmax if log_probs else F.softmax
         return normalize(net_output[0].float(), dim=-1)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Leave out the checkpoint's heads that do not fit the model's, and keep those as they are.
+        """Drop heads of a checkpoint that do not fit; the model's heads keep their initial values.
 
-        So an encoder that was trained on one task starts another (``--finetune-from-model``).
+        So an encoder trained on one task can initialise another (``--finetune-from-model``).
         """
         super().upgrade_state_dict_named(state_dict, name)
         prefix = f"{name}.classification_heads." if name else "classification_heads."
@@ -179,10 +204,10 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
             fitting = {key: saved.pop(key) for key in [*saved] if key.startswith(start)}
             if {k: v.shape for k, v in fitting.items()} != {k: v.shape for k, v in initial.items()}:
                 logger.warning(
-                    f"{start[:-1]} is not in the checkpoint, or has other shapes there, and keeps "
+                    f"{start[:-1]} is not in the checkpoint or has other shapes there; it keeps "
                     "its initial values"
                 )
                 fitting = initial
             state_dict.update(fitting)
         for key in saved:
-            logger.warning(f"leaving out {key} of the checkpoint: the model has no such head")
+            logger.warning(f"ignoring {key} in the checkpoint: the model has no such head")

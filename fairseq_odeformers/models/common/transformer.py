@@ -1,4 +1,4 @@
-"""fairseq's Transformer encoder and decoder over other layers, and how options reach a layer."""
+"""fairseq's Transformer encoder and decoder over other layers, and the options of these layers."""
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping
@@ -23,14 +23,15 @@ from fairseq_odeformers.registry import side_options
 
 from .depths import DecoderOfDepths, EncoderOfDepths
 
-Config = DictConfig | TransformerConfig  # the options of a model, as its own or as fairseq's config
+Config = DictConfig | TransformerConfig  # the options of a model, in its own or in fairseq's form
 AnySpec = TypeVar("AnySpec", bound="Spec")
 
 
 class Encoder(TransformerEncoderBase):
     """fairseq's encoder over layers of ``layer_class``.
 
-    That takes the :func:`stack_config` and, where the stack has a ``spec_class``, its spec.
+    A layer is constructed from the :func:`stack_config` and, if the stack has a ``spec_class``, its
+    spec.
     """
 
     layer_class: Callable[..., nn.Module] = EncoderLayer
@@ -42,7 +43,7 @@ class Encoder(TransformerEncoderBase):
 
     @staticmethod
     def changes(cfg: Any) -> dict[str, Any]:
-        """Options whose name or value differs between fairseq and the model."""
+        """Options with another name or value in fairseq than in the model."""
         return {}
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
@@ -51,7 +52,7 @@ class Encoder(TransformerEncoderBase):
 
 
 class Decoder(TransformerDecoderBase):
-    """fairseq's decoder over layers of ``layer_class``, as :class:`Encoder`."""
+    """fairseq's decoder over layers of ``layer_class``; see :class:`Encoder`."""
 
     layer_class: Callable[..., nn.Module] = TransformerDecoderLayerBase
     spec_class: "type[Spec] | None" = None
@@ -69,7 +70,7 @@ class Decoder(TransformerDecoderBase):
 
     @staticmethod
     def changes(cfg: Any) -> dict[str, Any]:
-        """As the encoder's."""
+        """As :meth:`Encoder.changes`."""
         return {}
 
     def build_decoder_layer(
@@ -80,7 +81,7 @@ class Decoder(TransformerDecoderBase):
 
 
 class BlockEncoder(EncoderOfDepths, Encoder):
-    """fairseq's encoder over blocks of ``block_class``, each made of the spec alone."""
+    """fairseq's encoder over blocks of ``block_class``, each constructed from the spec."""
 
     block_class: Callable[[Any], nn.Module]
 
@@ -89,7 +90,7 @@ class BlockEncoder(EncoderOfDepths, Encoder):
 
 
 class BlockDecoder(DecoderOfDepths, Decoder):
-    """fairseq's decoder over blocks of ``block_class``, each made of the spec alone."""
+    """fairseq's decoder over blocks of ``block_class``, each constructed from the spec."""
 
     block_class: Callable[[Any], nn.Module]
 
@@ -100,7 +101,7 @@ class BlockDecoder(DecoderOfDepths, Decoder):
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
-    """Activation checkpointing and FSDP, as ``cfg`` asks for them."""
+    """Wrap a layer for activation checkpointing and FSDP if ``cfg`` asks for them."""
     checkpoint = cfg.checkpoint_activations or cfg.offload_activations
     if checkpoint:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
@@ -108,53 +109,52 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
 
 
 def drop_embeddings(cfg: Config, *stacks: Any) -> None:
-    """Give stacks that are fairseq's, or derive from it, ``--embedding-dropout``.
+    """Apply ``--embedding-dropout`` to stacks of fairseq's classes or subclasses.
 
-    fairseq drops embeddings with the probability of ``--dropout``, which its layers read as well.
+    fairseq itself uses ``--dropout`` both for embeddings and in its layers.
     """
     for stack in stacks:
         stack.dropout_module.p = cfg.embedding_dropout
 
 
 def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
-    """fairseq's config of an encoder or a decoder, with all options of a model.
+    """fairseq's config for an encoder or a decoder, with all options of a model.
 
-    fairseq's layers are built from it, others from a :class:`Spec`, which the stack sets before
-    fairseq's constructor builds them. An option that fairseq does not have becomes an attribute of
-    its name.
+    fairseq's layers are built from this config; other layers are built from a :class:`Spec` that
+    the stack sets before it calls fairseq's constructor. An option that fairseq does not have
+    becomes an attribute with its name.
 
     Args:
-        cfg: the options of any model; fairseq's own config is returned as it is, and takes no
-            changes.
-        changes: options whose name or value differs between fairseq and the model.
+        cfg: options of any model. fairseq's own config is returned unchanged, without *changes*.
+        changes: options with another name or value in fairseq than in the model.
     """
     if isinstance(cfg, TransformerConfig) and not changes:
         return cfg
-    values = dict(cfg)  # in omegaconf 2.0 cfg.get refuses unknown names
+    values = dict(cfg)  # in omegaconf 2.0, cfg.get refuses unknown names
     options = {"decoder_output_dim": values.get("decoder_embed_dim"), **values}
     if values.get("share_all_embeddings"):
         options["share_decoder_input_output_embed"] = True
     for side in SIDES:
-        if kept := values.get(f"{side}_layers_to_keep"):
-            options[f"{side}_layers"] = len(kept.split(","))
+        if layers := values.get(f"{side}_layers_to_keep"):
+            options[f"{side}_layers"] = len(layers.split(","))
     return TransformerConfig.from_namespace(Namespace(**{**options, **changes}))
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Base of the dataclasses from which layers are built: options of a model, for one side.
+    """Base class of the dataclasses from which layers are built: a model's options for one side.
 
-    The field ``embed_dim`` of an encoder is the option ``encoder_embed_dim``; a field whose option
-    has no side, such as ``time_dim``, is the same for both sides. An option that a derived model
-    adds reaches the layers if a derived spec has a field of its name.
+    In an encoder, the field ``embed_dim`` is the option ``encoder_embed_dim``. A field with an
+    option without a side, such as ``time_dim``, is the same for both sides. An option that a
+    derived model adds reaches the layers if a derived spec has a field with its name.
     """
 
     @classmethod
     def from_options(cls: type[AnySpec], cfg: Mapping[str, Any] | Config, side: str) -> AnySpec:
-        """The spec of the ``encoder`` or the ``decoder``, from the options of a model.
+        """Make the spec of the ``encoder`` or the ``decoder`` from the options of a model.
 
-        An option of the side replaces one of the same name without a side. A field without an
-        option keeps its default.
+        An option for this side takes precedence over one of the same name without a side. A field
+        without an option keeps its default.
         """
         options = flat_options(cfg) if isinstance(cfg, TransformerConfig) else dict(cfg)
         values = {**options, **side_options(options, side)}
@@ -162,12 +162,12 @@ class Spec:
 
 
 def make_spec(spec_class: type[Spec] | None, cfg: Config, side: str) -> Any:
-    """The spec that the layers of a stack take beside fairseq's config; None if they take none."""
+    """The spec that layers of a stack need in addition to fairseq's config, or None."""
     return None if spec_class is None else spec_class.from_options(cfg, side)
 
 
 def flat_options(cfg: TransformerConfig) -> dict[str, Any]:
-    """The options of fairseq's config, those of its sides by names such as ``encoder_layers``."""
+    """The options in fairseq's config; options of a side have names such as ``encoder_layers``."""
     sides = {side: vars(getattr(cfg, side)) for side in SIDES}
     nested = {f"{side}_{name}": value for side in SIDES for name, value in sides[side].items()}
     return {**vars(cfg), **nested}

@@ -26,10 +26,10 @@ class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
 
 
 class TransformerClassifier(SequenceClassifier):
-    """A classifier over fairseq's Transformer encoder, or over one that derives from it."""
+    """A classifier over fairseq's Transformer encoder or a subclass."""
 
     encoder_class = Encoder
-    unsupported = {"quant_noise_scalar": "fairseq's tasks of classification do not quantize"}
+    unsupported = {"quant_noise_scalar": "fairseq's classification tasks do not quantize"}
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "TransformerClassifier":

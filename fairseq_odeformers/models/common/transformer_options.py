@@ -9,12 +9,12 @@ from fairseq.models.transformer import TransformerConfig
 
 
 def flat_fields(config: type, prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """The fields of a config, and of those nested in it with their place as prefix of the name.
+    """The fields of a config and of configs nested in it, with their place as a prefix of the name.
 
-    fairseq's command line knows nested options by such names, but does not fill nested configs.
+    fairseq's command line uses such names for nested options, but does not fill nested configs.
 
     Returns:
-        Name, type and field of each, as ``make_dataclass`` takes them.
+        The name, type and field of each, in the form that ``make_dataclass`` accepts.
     """
     flat = []
     for item in fields(config):
@@ -25,7 +25,7 @@ def flat_fields(config: type, prefix: str = "") -> list[tuple[str, Any, Any]]:
             if isinstance(default, str):  # an interpolation may name a nested field
                 default = default.replace("model.decoder.", "model.decoder_")
             copy = field(default=default, metadata=item.metadata)
-            pruned = item.name == "layers_to_keep"  # fairseq splits 0,2,4 where it makes the layers
+            pruned = item.name == "layers_to_keep"  # fairseq splits 0,2,4 when it builds the layers
             flat.append((prefix + item.name, Optional[str] if pruned else item.type, copy))
     return flat
 

@@ -1,4 +1,4 @@
-"""Encoder-decoder models that do not take fairseq's Transformer config."""
+"""Encoder-decoder models without fairseq's Transformer config."""
 
 from dataclasses import dataclass
 
@@ -27,14 +27,14 @@ class TranslationConfig(FairseqDataclass):
     """Options of any decoder and its embeddings."""
 
     decoder_embed_dim: int = option(
-        II("model.encoder_embed_dim"), "decoder width; must be the encoder's"
+        II("model.encoder_embed_dim"), "decoder width; must equal the encoder width"
     )
     decoder_ffn_embed_dim: int = option(II("model.encoder_ffn_embed_dim"), "decoder inner width")
     decoder_attention_heads: int = option(
         II("model.encoder_attention_heads"), "decoder attention heads"
     )
-    max_source_positions: int = option(DEFAULT_MAX_SOURCE_POSITIONS, "longest source")
-    max_target_positions: int = option(DEFAULT_MAX_TARGET_POSITIONS, "longest target")
+    max_source_positions: int = option(DEFAULT_MAX_SOURCE_POSITIONS, "maximum source length")
+    max_target_positions: int = option(DEFAULT_MAX_TARGET_POSITIONS, "maximum target length")
     share_all_embeddings: bool = option(
         False, "share encoder, decoder and output embeddings (joined dictionary)"
     )
@@ -44,10 +44,11 @@ class TranslationConfig(FairseqDataclass):
 
 
 class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
-    """A model is a subclass that names its ``encoder_class`` and ``decoder_class``.
+    """Base class of translators: a subclass sets ``encoder_class`` and ``decoder_class``.
 
-    Each is made of the config, which derives from :class:`TranslationConfig`, a dictionary and an
-    embedding. ``forward`` is fairseq's: ``decoder(prev_output_tokens, encoder(src_tokens, ...))``.
+    Each class is constructed from the config, which derives from :class:`TranslationConfig`, a
+    dictionary and an embedding. ``forward`` is inherited from fairseq:
+    ``decoder(prev_output_tokens, encoder(src_tokens, ...))``.
     """
 
     encoder_class: type[FairseqEncoder]
@@ -55,11 +56,11 @@ class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "TranslationModel":
-        """A model of the languages of a task.
+        """Build a model for the languages of a task.
 
         Raises:
-            ValueError: widths differ, or one embedding is to serve two dictionaries; or as
-                :meth:`check_options`.
+            ValueError: the widths of encoder and decoder differ, or two dictionaries should share
+                one embedding; or as in :meth:`check_options`.
         """
         cls.check_options(cfg, task)
         if cfg.encoder_embed_dim != cfg.decoder_embed_dim:
@@ -76,7 +77,7 @@ class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
             decoder_embed = encoder_embed
         else:
             raise ValueError(
-                f"--share-all-embeddings needs one dictionary, but source and target have two, of "
+                "--share-all-embeddings needs one dictionary, but source and target have two, with "
                 f"{len(source)} and {len(target)} symbols; prepare the data with "
                 "fairseq-preprocess --joined-dictionary, or choose an --arch and options without it"
             )
@@ -84,16 +85,16 @@ class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
         return cls(encoder, cls.decoder_class(cfg, target, decoder_embed))
 
     def prepare_for_inference_(self, cfg: FairseqConfig) -> None:
-        """fairseq's method, called before a model generates.
+        """Check the options of generation; fairseq calls this method before a model generates.
 
         Raises:
-            ValueError: an option of generation asks for attention weights.
+            ValueError: an option asks for attention weights.
         """
         for name in ("print_alignment", "replace_unk"):
             value = getattr(cfg.generation, name, None)
             if value not in (None, False):
                 raise ValueError(
-                    f"{flag(name)} {value}: this model has no attention weights that would align "
-                    "target and source; leave the option out"
+                    f"{flag(name)} {value}: this model has no attention weights to align target "
+                    "and source; leave the option out"
                 )
         super().prepare_for_inference_(cfg)

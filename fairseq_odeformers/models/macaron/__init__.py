@@ -1,9 +1,9 @@
-r"""Macaron Net: the Transformer as splitting of an ODE of interacting particles (Lu et al. 2019).
+r"""Macaron Net: a splitting scheme for an ODE of interacting particles (Lu et al. 2019).
 
-Attention lets tokens interact (diffusion), an FFN moves each alone (convection). A Transformer
-layer takes a step of one, then of the other (Lie-Trotter splitting). A Macaron layer has half a
-step of an FFN on either side of the attention (Strang-Marchuk splitting, Eqs. 17 to 19), and an
-error of higher order:
+Attention lets tokens interact (diffusion); an FFN moves each token by itself (convection). A
+Transformer layer takes a step of attention, then a step of the FFN (Lie-Trotter splitting). A
+Macaron layer has half a step of an FFN on either side of the attention (Strang-Marchuk splitting,
+Eqs. 17 to 19). Its error is of higher order:
 
 .. math::
     \tilde x = x + \tfrac12 \mathrm{FFN}_\mathrm{down}(x), \quad
@@ -11,7 +11,7 @@ error of higher order:
     x' = \hat x + \tfrac12 \mathrm{FFN}_\mathrm{up}(\hat x)
 
 Read ``naive``, the paper's equations; ``layer``, the same over fairseq's layers; ``stacks``, the
-encoders and the decoder; then ``models``, which registers translation, language model, BERT and
+encoders and the decoder; then ``models``, which registers the translator, language model, BERT and
 classifier.
 """
 

@@ -21,21 +21,22 @@ class HalfStepLinear(nn.Linear):
 
 
 class MacaronLayer(nn.Module):
-    r"""Mixin that makes a Macaron layer of fairseq's Transformer layer (paper, Eqs. 17 to 19).
+    r"""Mixin that turns fairseq's Transformer layer into a Macaron layer (paper, Eqs. 17 to 19).
 
     .. math::
         \tilde x = x + \tfrac12 \mathrm{FFN}_\mathrm{down}(x), \quad
         \hat x = \tilde x + \mathrm{Attention}(\tilde x), \quad
         x' = \hat x + \tfrac12 \mathrm{FFN}_\mathrm{up}(\hat x)
 
-    The attention and FFN_up are fairseq's, with all their options. The mixin adds FFN_down, of the
-    same width and with the same options, and halves both. Two FFNs with an inner width of 2d have
-    3d more parameters than one of 4d: a LayerNorm and d biases.
+    The attention and FFN_up are fairseq's, with all their options. The mixin adds FFN_down with the
+    same width and options, and halves both FFNs. Two FFNs with an inner width of 2d have 3d more
+    parameters than one FFN with 4d: a LayerNorm and d biases.
 
-    The authors' code has the names ``macaron_fc1``, ``macaron_fc2`` and ``macaron_layer_norm``.
+    The names ``macaron_fc1``, ``macaron_fc2`` and ``macaron_layer_norm`` come from the authors'
+    code.
     """
 
-    # Of fairseq's layer.
+    # Set by fairseq's layer.
     normalize_before: bool
     quant_noise: float
     quant_noise_block_size: int
@@ -52,7 +53,7 @@ class MacaronLayer(nn.Module):
         self.macaron_fc1 = self.build_fc1(width, inner, *quantization)
         self.macaron_fc2 = self.build_fc2(inner, width, *quantization)
         self.macaron_layer_norm = LayerNorm(width, export=cfg.export)
-        # The project's dropout differs in its speed on a CPU alone.
+        # Our dropout only differs from fairseq's in being faster on a CPU.
         for name in ("dropout_module", "activation_dropout_module"):
             module = getattr(self, name)
             setattr(self, name, Dropout(module.p, module_name=module.module_name))
@@ -60,7 +61,7 @@ class MacaronLayer(nn.Module):
     def build_fc2(
         self, input_dim: int, output_dim: int, q_noise: float, qn_block_size: int
     ) -> nn.Linear:
-        """The output layer of FFN_down, and of FFN_up, which fairseq's layer builds with it."""
+        """Build the output layer of an FFN; fairseq's layer builds FFN_up with this method."""
         return quant_noise(HalfStepLinear(input_dim, output_dim), q_noise, qn_block_size)
 
     def first_half_step(self, x: Tensor) -> Tensor:
@@ -84,7 +85,7 @@ class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
         return super().forward(self.first_half_step(x), *args, **kwargs)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Rename the LayerNorms of the authors' checkpoints, as fairseq does the first two."""
+        """Rename the LayerNorms in the authors' checkpoints, as fairseq does for the first two."""
         super().upgrade_state_dict_named(state_dict, name)
         for parameter in ("weight", "bias"):
             old = f"{name}.layer_norms.2.{parameter}"

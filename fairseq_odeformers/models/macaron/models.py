@@ -64,8 +64,8 @@ class MacaronTransformerModel(PreNormTransformer):
     unsupported = NOT_QUANTIZED
 
 
-# The models of section 4.1, with the inner width of the authors' code. The second name of each is
-# the one in the authors' checkpoints.
+# The models of section 4.1, with the inner width of the authors' code. The second name is the name
+# in the authors' checkpoints.
 register_preset(
     "macaron_transformer",
     "macaron_transformer_iwslt_de_en",
@@ -97,7 +97,7 @@ register_preset(
 
 @dataclass
 class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
-    """Options of fairseq's Transformer LM, but for two of NormFormer's."""
+    """Options of fairseq's Transformer LM, except two of NormFormer's."""
 
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_dropout: float = option(0.1, "dropout probability after activation in both FFNs")
@@ -107,9 +107,9 @@ class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
 
 @register_model("macaron_transformer_lm", dataclass=MacaronTransformerLanguageModelConfig)
 class MacaronTransformerLanguageModel(LanguageModel):
-    """Causal language model of Macaron layers, for fairseq's ``language_modeling`` task.
+    """Causal language model over Macaron layers, for fairseq's ``language_modeling`` task.
 
-    The paper has no language model. The defaults are the decoder's in its base translation model.
+    The paper has no language model. The defaults match the decoder of its base translation model.
     """
 
     decoder_class = MacaronDecoder
@@ -142,13 +142,13 @@ class MacaronBertConfig(EncoderConfig):
         "tanh", "activation function of the classification heads", choices=ACTIVATION_FNS
     )
     pooler_dropout: float = option(0.0, "dropout probability in the classification heads")
-    max_positions: Optional[int] = option(None, "longest input (default: the task's)")
+    max_positions: Optional[int] = option(None, "maximum input length (default: from the task)")
     load_checkpoint_heads: bool = option(
         False, "(re-)register and load heads when loading checkpoints"
     )
     untie_weights_roberta: bool = option(False, "untie embeddings and language model head")
     segment_embeddings: bool = option(
-        False, "add an embedding of the segment, first or second text, to each token"
+        False, "add a learned embedding to each token: one for the first text, one for the second"
     )
     spectral_norm_classification_head: bool = option(
         False, "apply spectral normalization on the classification head"
@@ -159,16 +159,16 @@ class MacaronBertConfig(EncoderConfig):
 class MacaronBertModel(BaseModel, RobertaModel):
     """Masked language model with classification heads.
 
-    fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it as they do
-    RoBERTa; ``bert_pretraining`` adds next-sentence prediction, and turns the segment embeddings
-    on. Its twin is ``roberta_prenorm``. Unlike the paper's model it has learned positions.
+    fairseq's tasks ``masked_lm`` and ``sentence_prediction`` pretrain and fine-tune it like
+    RoBERTa; ``bert_pretraining`` adds next-sentence prediction and turns on segment embeddings. The
+    baseline is ``roberta_prenorm``. Unlike the paper's model, it has learned positions.
     """
 
     ffns_per_layer = 2
     unsupported = {
         **NOT_QUANTIZED,
         "spectral_norm_classification_head": (
-            "fairseq's RoBERTa loads no checkpoint whose head has spectral normalization"
+            "fairseq's RoBERTa cannot load checkpoints with spectral normalization of the head"
         ),
     }
 

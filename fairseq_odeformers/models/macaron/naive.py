@@ -1,12 +1,12 @@
 """The Macaron Net as its paper writes it, for reading.
 
 The equations of Lu et al. (2019) as functions of tensors, in the paper's order, over the sub-layers
-of ``common.naive``: attention (Eqs. 3 and 4, where the paper divides by sqrt(d), and its code, as
-every Transformer, by the square root of the width of a head) and FFN (section 2.2). Tests hold the
-layers against them.
+in ``common.naive``: attention (Eqs. 3 and 4) and FFN (section 2.2). The paper divides attention
+scores by sqrt(d); its code, like every Transformer, divides by the square root of the width of a
+head. Tests compare the layers with these functions.
 
 The paper's equations have no LayerNorm; its code has one in each sub-layer. A sub-layer here is a
-pair (F, LN). LN precedes F, or with ``pre_norm=False`` follows the residual connection.
+pair (F, LN). LN precedes F or, with ``pre_norm=False``, follows the residual connection.
 """
 
 from torch import Tensor
@@ -15,7 +15,7 @@ from fairseq_odeformers.models.common.naive import Function, SubLayer
 
 
 def residual_step(x: Tensor, size: float, f: Function, norm: Function, pre_norm: bool) -> Tensor:
-    """x + size F(LN(x)); with LayerNorm after it, LN(x + size F(x))."""
+    """x + size F(LN(x)) or, post-norm, LN(x + size F(x))."""
     return x + size * f(norm(x)) if pre_norm else norm(x + size * f(x))
 
 
@@ -36,7 +36,7 @@ def decoder_layer(
     ffn_up: SubLayer,
     pre_norm: bool = True,
 ) -> Tensor:
-    """The same with attention to the target so far, then to the source (section 4.1): (T, d)."""
+    """As an encoder layer, but with causal attention, then attention to the source (sec. 4.1)."""
     x = residual_step(x, 1 / 2, *ffn_down, pre_norm)
     x = residual_step(x, 1, *self_attention, pre_norm)
     x = residual_step(x, 1, *source_attention, pre_norm)

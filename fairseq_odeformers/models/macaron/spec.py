@@ -1,4 +1,4 @@
-"""What a Macaron layer adds to fairseq's, whose config has all its options."""
+"""The spec of a Macaron layer: sizes that it needs in addition to fairseq's config."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from fairseq_odeformers.models.common.transformer import Spec
 
 @dataclass(frozen=True)
 class LayerSpec(Spec):
-    """Sizes of FFN_down: the options of these names, which FFN_up has from fairseq's config."""
+    """The sizes of FFN_down, named after their options; FFN_up reads them from fairseq's config."""
 
     embed_dim: int  # C
     ffn_embed_dim: int

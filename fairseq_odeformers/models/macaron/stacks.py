@@ -31,7 +31,7 @@ class MacaronDecoder(Decoder):
     def upgrade_state_dict_named(
         self, state_dict: dict[str, Tensor], name: str
     ) -> dict[str, Tensor]:
-        # fairseq takes version 2 for a decoder without final LayerNorm; the authors' code has one.
+        # fairseq assumes no final LayerNorm up to version 2; the authors' decoder has one.
         if f"{name}.layer_norm.weight" in state_dict:
             state_dict[f"{name}.version"] = torch.Tensor([3])
         return super().upgrade_state_dict_named(state_dict, name)

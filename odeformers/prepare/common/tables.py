@@ -34,15 +34,9 @@ SIDES: Names = {
     "source": ("source", "src", "original", "input"),
     "target": ("target", "tgt", "trg", "translation", "output"),
 }
-LANGUAGES = {  # their names in headers, by their codes
-    "de": ("german", "deutsch"),
-    "en": ("english", "englisch"),
-    "es": ("spanish", "español"),
-    "fr": ("french", "français"),
-    "it": ("italian", "italiano"),
-    "nl": ("dutch", "nederlands"),
-    "pt": ("portuguese", "português"),
-    "ru": ("russian", "русский"),
+LANGUAGES = {  # their English names, by their codes
+    **{"de": "german", "en": "english", "es": "spanish", "fr": "french"},
+    **{"it": "italian", "nl": "dutch", "pt": "portuguese", "ru": "russian"},
 }
 BESIDE = {"text", "sentence", "language"}  # in the name of a column, such as "source text"
 KEYS = {"id", "idx", "index"}  # what a test set without classes may have besides
@@ -198,7 +192,7 @@ def read_pairs(
 
 def name_sides(langs: Sequence[str]) -> Names:
     """The words that headers may call the two sides of pairs by, also for their languages."""
-    own = [{*find_words(lang), *LANGUAGES.get(lang.casefold()[:2], ())} for lang in langs]
+    own = [{*find_words(lang), LANGUAGES.get(lang.casefold()[:2], lang)} for lang in langs]
     return {side: {*SIDES[side], *(own[n] - own[1 - n])} for n, side in enumerate(SIDES)}
 
 

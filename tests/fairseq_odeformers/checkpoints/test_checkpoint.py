@@ -71,7 +71,7 @@ def test_no_other_model_or_task_of_fairseq_is_built(disguise, use, change, tmp_p
     if OLD and disguise == "task":
         pytest.skip("the task has no such option there, so that it is left out")
     path = change("macaron_transformer", DISGUISES[disguise])
-    with pytest.raises(ValueError, match="checkpoint.pt is of the (arch|task)"):
+    with pytest.raises(ValueError, match="checkpoint.pt has (the|fairseq's) (arch|task)"):
         USES[use](path)
     assert not {"trace", "out", "out.pt2"}.intersection(entry.name for entry in tmp_path.iterdir())
 
@@ -97,7 +97,7 @@ def test_a_task_state_of_no_sense_is_named(task_state, change):
 @pytest.mark.parametrize("use", ["load_translator", "from_pretrained", "program"])
 def test_no_larger_model_is_built_than_the_weights_are_of(use, change):
     path = change("macaron_transformer", lambda s: s["cfg"]["model"].update(encoder_layers=999))
-    with pytest.raises(ValueError, match="checkpoint.pt: its options are of a larger model"):
+    with pytest.raises(ValueError, match="checkpoint.pt: its options describe a larger model"):
         USES[use](path)
 
 
@@ -127,7 +127,7 @@ def test_an_export_is_read_as_carefully(change, tmp_path):
     config[weights.OWN_SUM] = weights.checksum(config)
     (tmp_path / "out/config.json").write_text(json.dumps(config))
     for use in (USES["load_translator"], USES["program"]):
-        with pytest.raises(ValueError, match="out is of the architecture fconv"):
+        with pytest.raises(ValueError, match="out has fairseq's architecture fconv"):
             use("out")
     assert not (tmp_path / "trace").exists()
 
@@ -155,7 +155,9 @@ def test_a_translator_is_not_loaded_on_data_without_pairs(change, tmp_path):
     no_languages = {"source_lang": None, "target_lang": None}
     path = change("macaron_transformer", lambda state: state["cfg"]["task"].update(no_languages))
     (tmp_path / "texts").mkdir()
-    with pytest.raises(FileNotFoundError, match="^texts has no sentence pairs, .*; give data"):
+    with pytest.raises(
+        FileNotFoundError, match="^texts has no sentence pairs, .*; give translation data"
+    ):
         Checkpoint.read(path).build("texts")
 
 

@@ -67,5 +67,5 @@ def test_damaged_files_are_named(exported):
     for damaged in ("{}", flipped, *without):
         assert damaged != config
         (folder / "config.json").write_text(damaged)
-        with pytest.raises(ValueError, match="config.json is not of an export, or damaged"):
+        with pytest.raises(ValueError, match="config.json is damaged, or not part of an export"):
             Checkpoint.read(str(folder))

@@ -149,7 +149,7 @@ def test_codes_of_another_program_are_named(codes, named, checkpoint, data, tmp_
     """fastBPE counts its pairs in a third column."""
     words = shutil.copytree(data / "words", tmp_path / "words")
     (words / "code").write_text(f"{codes}\n")
-    with pytest.raises(ValueError, match=f"{words}/code has no byte-pair codes .*{named}"):
+    with pytest.raises(ValueError, match=f"{words}/code has no BPE codes .*{named}"):
         load_translator(checkpoint("macaron_transformer"), words)
 
 

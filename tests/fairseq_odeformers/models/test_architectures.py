@@ -28,7 +28,7 @@ MASKING = [  # language models that take texts of padding alone
 LANGUAGE_MODELS = [
     *("transformer_lm_rezero", "transformer_lm_orthogonal", "transject_lm_random"),
     *("ode_transformer_lm --dense-history", "ode_transformer_lm --rk-order 4 --rk-field released"),
-    *("ode_transformer_lm --rk-coefficients learned", "pcformer_lm", *MASKING),
+    *("ode_transformer_lm --rk-coefficients learned", "pcformer_lm --rk-norm-slopes", *MASKING),
     *("yuriiformer_lm", "tmmformer_lm --velocity embedding --decoder-learned-pos"),
 ]
 TRANSLATING = [
@@ -95,6 +95,20 @@ def test_padding_on_either_side_and_beyond_the_longest_text(line):
     for found in padded:
         for ours, theirs in zip(found, expected):
             assert (ours - theirs).abs().max() < 1e-5
+
+
+@classifying
+def test_a_joined_pair_is_read_as_one_text(line):
+    """No padding stays between the two texts."""
+    task = Task()
+    task.towers = 2
+    model = build(line, "--pair-encoding", "joined", task=task).eval()
+    longest = model.max_positions()
+    first, second = torch.randint(4, 50, (2, 2, longest))
+    first[1, longest // 2 :] = second[0, 4:] = PAD
+    for n, found in enumerate(scores(model, first, second)):
+        text = torch.cat([first[n], second[n]])
+        assert (found - scores(model, text[text != PAD].unsqueeze(0))[0]).abs().max() < 1e-5
 
 
 @classifying

@@ -100,7 +100,7 @@ TRAIN = (
     f"{COMMON} --task parity --arch vanilla_transformer --criterion sequence_classification "
     "--optimizer adam --batch-size 8"
 )
-REFUSED = "foreign.pt is refused: it holds posix.mkdir, which could run code"
+REFUSED = "foreign.pt is refused: it contains posix.mkdir, which could run code"
 
 
 @pytest.fixture(scope="module")

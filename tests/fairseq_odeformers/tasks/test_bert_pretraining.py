@@ -126,7 +126,7 @@ def test_folders_are_read_in_turn_from_the_first(tmp_path):
 
 def test_a_corpus_without_blank_lines(tmp_path):
     folder = write_documents(tmp_path, blank=False, train=draw(4, 4), valid=draw(4, 4))
-    message = f"^{folder}/train.bin has no blank lines, .* put one between the documents"
+    message = f"^{folder}/train.bin has no blank lines .* put one between the documents"
     with pytest.raises(ValueError, match=message):
         set_up(folder)
 

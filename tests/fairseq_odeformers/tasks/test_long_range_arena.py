@@ -252,7 +252,7 @@ def test_number_of_classes(data):
 def test_sentence_pairs_are_told(tmp_path):
     for name in ("dict.de.txt", "dict.en.txt", "test.de-en.de.idx"):
         (tmp_path / name).touch()
-    with pytest.raises(FileNotFoundError, match="for sentence pairs there are odeformers"):
+    with pytest.raises(FileNotFoundError, match="for sentence pairs, use odeformers"):
         find_layout(tmp_path)
 
 
@@ -263,7 +263,7 @@ def test_sentence_pairs_are_told(tmp_path):
         ("train", "label/train.*", r"label/train\.\S+"),
         ("test", "label/test.bin", r"label/test\.\S+"),
         ("test", "label/test.idx", r"label/test\.\S+"),
-        ("train", "input0", "has no folder of inputs, none of input0, .*; give data of labelled"),
+        ("train", "input0", "has none of the input folders input0, .*; give data with labelled"),
     ],
 )
 def test_missing_files(data, split, removed, message):

@@ -343,7 +343,7 @@ def test_unknown_words_make_a_perplexity_look_better(share, told, tmp_path):
 
 @pytest.mark.parametrize("share, told", [(0.009, False), (0.031, True)])
 def test_test_texts_that_were_trained_on_are_told(share, told, tmp_path):
-    """Also where an earlier version has written the first rows, without the column."""
+    """Also where it is not known of the first run."""
     runs = [
         write_run(tmp_path, name, score=20.0, leaked=of_run, **TRANSLATION)
         for name, of_run in (("a", None), ("b", share))

@@ -156,12 +156,6 @@ def test_fields_of_an_earlier_version_are_left_out(experiment, tmp_path):
     assert continued(experiment, out) == joined
 
 
-def test_a_folder_of_an_earlier_version_is_refused(experiment, tmp_path):
-    (tmp_path / "plan.yaml").touch()
-    with pytest.raises(ValueError, match=f"{tmp_path} was begun by an earlier version"):
-        continued(experiment, tmp_path)
-
-
 @pytest.mark.parametrize("name", ["comparison.yaml", "part/comparison.yaml"])
 def test_a_folder_with_other_files_is_refused(name, experiment, tmp_path):
     """But for one with a comparison, whatever else is there."""

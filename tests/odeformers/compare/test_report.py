@@ -19,7 +19,6 @@ from tests.odeformers.compare.comparisons import (
     write_comparison,
     write_run,
 )
-from tests.odeformers.compare.pages import cell, numbers, table
 
 CLASSES = ["x", "y", "x"] * 40
 
@@ -87,11 +86,13 @@ def test_costs_are_of_one_clock(tmp_path):
 
 
 def test_scores_are_beside_their_differences(tmp_path):
-    """And beside the paper's; always the most frequent class is the last row."""
+    """And beside the paper's or cited figures; always the most frequent class is the last row."""
     wrong = ["y", *CLASSES[1:]]
     runs = [
         write_run(tmp_path, "a", outputs=CLASSES, references=CLASSES, paper='{"accuracy": 88.8}'),
-        write_run(tmp_path, "b", outputs=wrong, references=CLASSES),
+        write_run(
+            tmp_path, "b", outputs=wrong, references=CLASSES, cited='{"accuracy": "81.3 (Tay)"}'
+        ),
     ]
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
     a, b, always = (cells(lines, name) for name in ("a", "b", "always x"))
@@ -99,6 +100,7 @@ def test_scores_are_beside_their_differences(tmp_path):
     assert (b["accuracy against a"], b["p over texts"]) == ("-0.8", "1.000")
     assert (a["± over texts"], b["± over texts"]) == ("1.6", "2.2"), "each has its own"
     assert a["paper: accuracy"] == "88.8" and a["accuracy against a"] == ""
+    assert b["cited: accuracy"] == "81.3 (Tay)" and b["paper: accuracy"] == ""
 
 
 def test_a_seed_that_the_baseline_lacks_has_no_p_value(tmp_path):
@@ -325,8 +327,7 @@ def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
         ("{} --csv tables", "--csv: {}/results.csv has all figures"),
         ("{} --latex tables", "--latex: {}/results.csv has all figures"),
         ("{} --redo", "unrecognized arguments: --redo"),
-        ("topic={}", "topic={}: for a scoreboard give --out DIR"),
-        ("{} {}", "{} {}: for a scoreboard give --out DIR"),
+        ("{} {}", "unrecognized arguments: {}"),
         ("{}", "{}: no results.csv with a row; give a folder that was --out"),
     ],
 )
@@ -374,21 +375,6 @@ def test_a_report_does_not_wait_for_rows_nor_rows_for_it(tmp_path):
         collect_rows(tmp_path)
 
 
-def test_of_two_boards_in_a_folder_one_waits_for_the_other(tmp_path):
-    """So their files are no mixture, and no temporary file is taken away."""
-    source, out = tmp_path / "runs", tmp_path / "board"
-    write_comparison(source, write_run(source, "a", score=70.0))
-    out.mkdir()
-    with lock(out / "scoreboard.md"):
-        line = ["report", str(source), "--out", str(out)]
-        waiting = Thread(target=main, args=[line])
-        waiting.start()
-        waiting.join(0.3)
-        assert waiting.is_alive() and not [*out.glob("*.csv")]
-    waiting.join()
-    assert (out / "scoreboard.md").exists()
-
-
 def test_a_folder_that_was_copied_is_reported(board, tmp_path, monkeypatch):
     """Without logs and checkpoints, by a relative path: pages and pictures are the same."""
     copy = tmp_path / "copy"
@@ -398,17 +384,3 @@ def test_a_folder_that_was_copied_is_reported(board, tmp_path, monkeypatch):
     main(["report", "copy"])
     for name in ("report.md", "report.html", "curves.png", "quality-test.png"):
         assert (copy / name).read_bytes() == (board / name).read_bytes(), name
-
-
-def test_a_board_has_the_differences_of_its_reports(board, tmp_path):
-    """And its files are all that another board needs."""
-    rows = table((board / "report.md").read_text("utf-8"), " against ")
-    main(["report", f"three={board}", "--out", str(tmp_path / "1")])
-    shown = table((tmp_path / "1/scoreboard.md").read_text("utf-8"), "three")
-    for name in ("good", "poor"):
-        told = numbers(rows[name]["accuracy against base"])
-        assert numbers(cell(shown[name], "three")) == told
-    assert numbers(cell(shown["base"], "three"))[0] == numbers(rows["base"]["accuracy"])[0]
-    main(["report", str(tmp_path / "1/trainings.csv"), "--out", str(tmp_path / "2")])
-    for name in ("scoreboard.md", "scoreboard.csv", "trainings.csv"):
-        assert (tmp_path / "2" / name).read_bytes() == (tmp_path / "1" / name).read_bytes(), name

@@ -32,20 +32,6 @@ def test_rows_are_read_as_they_were_written(tmp_path):
     assert read_rows(tmp_path) == read_rows(tmp_path / "results.csv") == rows
 
 
-def test_rows_of_an_earlier_version_are_read(tmp_path):
-    """Which did not know the tokens, nor whether test texts are in the training set."""
-    write_rows(tmp_path / "new.csv", [ROW])
-    with open(tmp_path / "new.csv", newline="") as file:
-        (cells,) = csv.DictReader(file)
-    del cells["tokens"], cells["leaked"]
-    cells["tokens_per_second"] = "9"
-    with open(tmp_path / "old.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, cells)
-        writer.writeheader()
-        writer.writerow(cells)
-    assert read_rows(tmp_path / "old.csv") == [ROW]
-
-
 def test_curves_and_predictions_are_read_as_they_were_written(tmp_path):
     """With whatever a text may have."""
     curve = Curve([1, 2], [0.1, 0.2], [3.0, math.inf], [1 / 3, 2.0], [2.0, 1.0], best=1)
@@ -56,12 +42,6 @@ def test_curves_and_predictions_are_read_as_they_were_written(tmp_path):
         predictions = Predictions(texts, texts[::-1], texts, shares)
         write_predictions(tmp_path / "predictions.csv", predictions)
         assert read_predictions(tmp_path / "predictions.csv") == predictions
-
-
-def test_a_curve_of_an_earlier_version_has_the_cost_of_its_run(tmp_path):
-    """It was written with seconds on the clock: here 6, where the CPU took 3."""
-    row, *_ = write_run(tmp_path, "a", seconds=6.0, cpu_seconds=3.0, tokens=None)
-    assert replace(row, folder=tmp_path).learning.seconds == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize(

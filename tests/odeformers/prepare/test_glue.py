@@ -259,7 +259,7 @@ def test_a_given_vocabulary_is_used(prepare, published, out):
 def test_a_bad_vocabulary_is_refused_before_work_starts(prepare, published, tmp_path):
     vocabulary = tmp_path / "code", tmp_path / "dict.txt"
     for texts, named in (
-        (("#version: 0.2\n", "a 1\n"), f"{vocabulary[0]} has no byte-pair codes"),
+        (("#version: 0.2\n", "a 1\n"), f"{vocabulary[0]} has no BPE codes"),
         (
             ("#version: 0.2\na b\n", "a\n"),
             f"{vocabulary[1]} is no dictionary of fairseq's .Incorrect",

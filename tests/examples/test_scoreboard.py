@@ -1,20 +1,32 @@
 """Scoreboards: differences with intervals whose values are known, and the page that is kept."""
 
 import csv
+import importlib
 import json
 import re
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from scipy.stats import dunnett
 
 from fairseq_odeformers.registry import family_of
 from odeformers.__main__ import main
-from odeformers.compare import scoreboard
-from tests.odeformers.compare.comparisons import LANGUAGE_MODEL, write_comparison, write_run
+from odeformers.compare.results import lock
+from tests.odeformers.compare import pages
+from tests.odeformers.compare.comparisons import (
+    LANGUAGE_MODEL,
+    write_comparison,
+    write_run,
+    write_scripted,
+)
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples/scoreboard"))
+scoreboard = importlib.import_module("scoreboard")
 CLASSES = ["x", "y"] * 60
 
 
@@ -32,6 +44,13 @@ def board(*sources):
     """The page of a scoreboard, and its cells by family, without files."""
     columns = [column for source in sources for column in read(source)]
     return scoreboard.describe(columns), {cell.family: cell for cell in cells_of(columns)}
+
+
+def write(*words):
+    """Write a board by the command line of the script."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["scoreboard.py", *map(str, words)])
+        scoreboard.main()
 
 
 def read(source):
@@ -108,7 +127,7 @@ def test_a_baseline_is_no_other_model(tmp_path):
     assert "| ours | +5.0 (one seed) | not compared † |" in page
     assert "- failed: † " in page and "the baseline, a, has no score." in page
     out = tmp_path / "board"
-    main(["report", str(kept), str(failed), "--out", str(out)])
+    write(kept, failed, "--out", out)
     assert board(out / "trainings.csv")[0] == page == (out / "scoreboard.md").read_text("utf-8")
 
 
@@ -132,7 +151,7 @@ def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
     write_comparison(late, *runs)
     news = write_column(tmp_path / "news", a=[80.0], ours=[81.0])
     out = tmp_path / "board"
-    main(["report", str(news), str(late), "--out", str(out)])
+    write(news, late, "--out", out)
     page = (out / "scoreboard.md").read_text("utf-8")
     with open(out / "scoreboard.csv", encoding="utf-8", newline="") as file:
         obstacles = {row["family"]: row["obstacles"] for row in csv.DictReader(file)}
@@ -278,7 +297,7 @@ def test_a_model_that_diverges_does_not_hide_the_others(tmp_path):
 def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
     """By the command; the figures are those of the file of runs, and nobody's memory."""
     folder = ROOT / "examples" / "scoreboard"
-    main(["report", str(folder / "trainings.csv"), "--out", str(tmp_path)])
+    write(folder / "trainings.csv", "--out", tmp_path)
     for name in (scoreboard.PAGE, scoreboard.CELLS, scoreboard.RUNS):
         assert (tmp_path / name).read_text("utf-8") == (folder / name).read_text("utf-8"), name
     assert (tmp_path / scoreboard.PICTURE).stat().st_size < 300_000
@@ -290,3 +309,37 @@ def test_the_page_quotes_the_board():
     text = " ".join((ROOT / "docs/results.md").read_text("utf-8").split())
     for cell in re.findall(r"[+-]\d+\.\d \([^)]*?(?:to|seeds?)[^)]*\)", text):
         assert cell in board, cell
+
+
+def test_of_two_boards_in_a_folder_one_waits_for_the_other(tmp_path):
+    """So their files are no mixture, and no temporary file is taken away."""
+    source, out = write_column(tmp_path / "runs", a=[70.0]), tmp_path / "board"
+    out.mkdir()
+    with lock(out / "scoreboard.md"):
+        waiting = Thread(target=scoreboard.write_scoreboard, args=[[str(source)], out])
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive() and not [*out.glob("*.csv")]
+    waiting.join()
+    assert (out / "scoreboard.md").exists()
+
+
+def test_a_board_has_the_differences_of_its_reports(tmp_path):
+    """And its files are all that another board needs."""
+    runs, first, second = (tmp_path / name for name in ("runs", "1", "2"))
+    for architecture in ("base", "good", "poor"):
+        for seed in (1, 2, 3):
+            write_scripted(runs, architecture, seed)
+    main(["report", str(runs)])
+    rows = pages.table((runs / "report.md").read_text("utf-8"), " against ")
+    write(f"three={runs}", "--out", first)
+    shutil.rmtree(runs)
+    shown = pages.table((first / "scoreboard.md").read_text("utf-8"), "three")
+    for name in ("good", "poor"):
+        told = pages.numbers(rows[name]["accuracy against base"])
+        assert pages.numbers(pages.cell(shown[name], "three")) == told
+    told = pages.numbers(rows["base"]["accuracy"])[0]
+    assert pages.numbers(pages.cell(shown["base"], "three"))[0] == told
+    write(first / "trainings.csv", "--out", second)
+    for name in ("scoreboard.md", "scoreboard.csv", "trainings.csv"):
+        assert (second / name).read_bytes() == (first / name).read_bytes(), name

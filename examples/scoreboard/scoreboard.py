@@ -1,8 +1,13 @@
-"""Scoreboards: several comparisons on one page, each family's difference from a baseline.
+"""Several comparisons on one page: each family's difference from a baseline.
 
-A comparison is a column, and a family of architectures a row.
+    python examples/scoreboard/scoreboard.py [NAME=]RUNS [[NAME=]RUNS ...] --out DIR
+
+A comparison is a column, and a family of architectures a row. RUNS are folders of ``odeformers
+compare`` or a file such as ``trainings.csv``, which has the rows of several comparisons. DIR gets
+the page, its figures and rows as CSV, and the forest plot.
 """
 
+import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, replace
@@ -17,11 +22,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from odeformers.plots import legend, panels, save, shades
-
-from .notes import RULES_OUT, Note, give_verdicts, judge, margin_of
-from .restore import restore_files
-from .results import (
+from odeformers.arguments import add_margin
+from odeformers.compare.notes import RULES_OUT, Note, give_verdicts, judge, margin_of
+from odeformers.compare.restore import restore_files
+from odeformers.compare.results import (
     BEST_CHECKPOINT,
     Comparison,
     Row,
@@ -32,8 +36,9 @@ from .results import (
     read_rows,
     write_rows,
 )
-from .statistics import add_decimals, compare_seeds
-from .verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds
+from odeformers.compare.statistics import add_decimals, compare_seeds
+from odeformers.compare.verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds
+from odeformers.plots import legend, panels, save, shades
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
 
@@ -385,3 +390,18 @@ def reach(cells: Sequence[Cell]) -> float:
     ends = [max(-c.low, c.high) for c in cells if c.low is not None and c.high is not None]
     points = (abs(c.difference) for c in cells if c.low is None and c.difference is not None)
     return 1.1 * max(2 * median(ends or [0]), *points, 0) or 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", metavar="[NAME=]RUNS", nargs="+")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+    add_margin(parser)
+    args = parser.parse_args()
+    print(write_scoreboard(args.runs, args.out, args.margin))
+
+
+if __name__ == "__main__":
+    main()

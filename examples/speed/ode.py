@@ -1,4 +1,6 @@
-"""A training step of the N-ODE Transformer on parity, beside plainer solvers.
+"""Time a training step of the N-ODE Transformer on parity, beside plainer solvers.
+
+    python examples/speed/ode.py --rounds 9
 
     plain              torchdiffeq around the paper's formula as it stands (naive.py)
     torchdiffeq        torchdiffeq around the vector field of this package
@@ -6,7 +8,12 @@
     vanilla_transformer
 
 All strings up to a length are one batch; a step is forward pass, cross-entropy and backward pass.
+Ratios are to the first model, within rounds in which all models take turns.
 """
+
+import argparse
+import logging
+from typing import Any
 
 import torch
 from fairseq import options, utils
@@ -18,9 +25,8 @@ from fairseq_odeformers.models.node_transformer.layout import features_first, to
 from fairseq_odeformers.models.node_transformer.problem import Solution
 from fairseq_odeformers.modules.transformer_layer import Block
 from odeformers import dataless
-
-from .models import Subject
-from .timing import Step
+from odeformers.arguments import integer, positive_int
+from odeformers.benchmark import timing
 
 
 class TorchdiffeqBlock(Block):
@@ -64,38 +70,55 @@ BLOCKS = {"plain": PlainBlock, "torchdiffeq": TorchdiffeqBlock}
 MODELS = (*BLOCKS, "node_transformer", "vanilla_transformer")
 
 
-def build(name: str, args) -> Subject:
-    """A model of strings up to the largest of ``--lengths``."""
-    if min(args.lengths) < 2:
-        raise ValueError(f"--lengths {min(args.lengths)}: give 2 or more, or there is no padding")
+def build(name: str, args: argparse.Namespace) -> tuple[torch.nn.Module, timing.Step]:
+    """A model, and a training step of it on all strings up to ``--length``."""
     line = f"--task parity --arch {'node_transformer' if name in BLOCKS else name}"
     line += f" --criterion sequence_classification --encoder-embed-dim {args.embed_dim}"
-    line += f" --encoder-layers {args.layers} --parity-max-length {max(args.lengths)}"
+    line += f" --encoder-layers {args.layers} --parity-max-length {args.length}"
     parsed = options.parse_args_and_arch(options.get_training_parser(), line.split())
     cfg = dataless.make_config(parsed)
     task = setup_task(cfg.task)
     torch.manual_seed(1)
-    model = task.build_model(cfg.model)
+    model: Any = task.build_model(cfg.model).to(args.device)
     if name in BLOCKS:
         layers = model.encoder.layers
         for index, block in enumerate(layers):
             layers[index] = BLOCKS[name](block)
-    return Subject(name, model.to(args.device), cfg, task)
-
-
-def make_step(subject: Subject, args, length: int) -> Step:
-    model, task = subject.model, subject.task
-    criterion = task.build_criterion(subject.cfg.criterion)
-    task.cfg.parity_max_length = length
+    criterion = task.build_criterion(cfg.criterion)
     task.load_dataset("train")
     strings = task.dataset("train")
     sample = strings.collater(range(len(strings)))
     sample = utils.apply_to_sample(lambda tensor: tensor.to(args.device), sample)
 
-    def run():
+    def step():
         loss, _, _ = criterion(model, sample)
         loss.backward()
         model.zero_grad()
         return loss.detach()
 
-    return run
+    return model, step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--models", nargs="+", choices=MODELS, default=MODELS, metavar="MODEL")
+    add("--embed-dim", type=positive_int, default=8)
+    add("--layers", type=positive_int, default=2)
+    add("--length", type=lambda text: integer(text, least=2), default=6, help="of the strings")
+    add("--rounds", type=positive_int, default=15)
+    add("--threads", type=positive_int, default=torch.get_num_threads())
+    add("--device", choices=("cpu", "cuda"), default="cpu")
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)  # hydra's
+    torch.set_num_threads(args.threads)
+    models, steps = {}, {}
+    for name in args.models:
+        models[name], steps[name] = build(name, args)
+    timing.print_times(models, steps, args.rounds, args.device, length=args.length)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,17 @@
 """The figure of growth relates tables to their first model."""
 
+import importlib
 import json
+import sys
 
 import numpy as np
 import pytest
+from script_helpers import ROOT
 
-from odeformers.benchmark import command, growth
 from odeformers.plots import columns
+
+sys.path.insert(0, str(ROOT / "examples/speed"))
+growth = importlib.import_module("growth")
 
 
 def row(model, length, value, **other):
@@ -59,6 +64,22 @@ def test_a_panel_per_measurement_and_number_of_layers(recwarn):
     assert not recwarn.list
 
 
+def draw(*words):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["growth.py", *map(str, words)])
+        growth.main()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"rows": [{"what": "infer"}]}'])
+@pytest.mark.parametrize("ending", ["json", "csv"])
+def test_a_damaged_table_is_named_and_nothing_drawn(content, ending, tmp_path):
+    path = tmp_path / f"table.{ending}"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=path.name):
+        draw(tmp_path / "out.png", path)
+    assert not (tmp_path / "out.png").exists()
+
+
 def test_tables_in_one_file_are_the_tables_that_it_was_made_from(tmp_path):
     """Also where two have the same sizes; the figure of the file is theirs."""
     paths = [tmp_path / f"{name}.json" for name in ("first", "second")]
@@ -66,12 +87,12 @@ def test_tables_in_one_file_are_the_tables_that_it_was_made_from(tmp_path):
         rows = [row("a", n, n * number) | {"table": path.stem} for n in (8, 16)]
         path.write_text(json.dumps({"rows": rows}))
     out, table, again = (tmp_path / name for name in ("growth.png", "all.csv", "again.png"))
-    command.main(["growth", str(out), *map(str, paths), "--csv", str(table)])
+    draw(out, *paths, "--csv", table)
     assert out.read_bytes().startswith(b"\x89PNG")
     tables = growth.read_tables([table])
     assert {name: columns(rows, "length", "value") for name, rows in tables.items()} == {
         "first": [[8, 16], [8, 16]],
         "second": [[8, 16], [16, 32]],
     }
-    command.main(["growth", str(again), str(table)])
+    draw(again, table)
     assert again.read_bytes() == out.read_bytes()

@@ -1,5 +1,12 @@
-"""Speed and memory against the length of a sequence, relative to the first model: a figure."""
+"""Draw speed and memory against the length of a sequence, relative to the first model.
 
+    python examples/speed/growth.py OUT.png TABLE [TABLE ...] --csv ALL.csv
+
+A TABLE is what ``odeformers benchmark --json`` wrote, or ALL.csv, which has several.
+"""
+
+import argparse
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -7,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from odeformers.plots import columns, group_by, legend_beside, panels, styles
-
-from . import timing
-from .timing import Row
+from fairseq_odeformers.files import write_csv
+from odeformers.benchmark import timing
+from odeformers.benchmark.timing import Row
+from odeformers.plots import columns, group_by, legend_beside, panels, save, styles
 
 TITLES = {
     "encoder": "Speed of training the encoder",
@@ -85,3 +92,21 @@ def label_powers(axes: Axes, lengths: list[int]) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", metavar="OUT.png", type=Path)
+    parser.add_argument("tables", metavar="TABLE", type=Path, nargs="+")
+    parser.add_argument("--csv", metavar="ALL.csv", type=Path, help="write all tables to one file")
+    args = parser.parse_args()
+    tables = read_tables(args.tables)
+    if args.csv:
+        write_csv(args.csv, [*itertools.chain.from_iterable(tables.values())])
+    save(draw, tables.values(), args.out)
+
+
+if __name__ == "__main__":
+    main()
