@@ -257,7 +257,7 @@ def ot_transformer(d: Drawing) -> float:
 
 def yuriiformer(d: Drawing) -> float:
     """g = O(Norm(x + mu v)), v' = Norm(beta v + gamma g), x' = x + nu v', where O is attention and
-    then, in a second step, the FFN. The velocity v passes through all layers, nu is 1 in YuriiFormer.
+    then, in a second step, the FFN. The velocity v passes through all layers. YuriiFormer: nu = 1.
     """
     x, v = EDGES
     d.text(v, 96, "v")
