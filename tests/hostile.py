@@ -36,8 +36,8 @@ from odeformers.__main__ import main
 from odeformers.commands import parse_words
 from odeformers.compare.command import make_parser
 from odeformers.compare.experiment import read_experiments
-from odeformers.compare.report import make_sections
-from odeformers.compare.results import read_comparison
+from odeformers.compare.report.sections import make_sections
+from odeformers.compare.results.comparison import read_comparison
 from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 CPU_SECONDS, SECONDS = 60, 300  # after which a reader hangs; the machine may be busy
