@@ -17,7 +17,7 @@ from hydra._internal.utils import get_args_parser
 
 from fairseq_odeformers.registry import import_plugins
 from odeformers.__main__ import main
-from odeformers.compare import notes
+from odeformers.compare.report import notes
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
