@@ -199,7 +199,7 @@ REFUSED = {
         "--inputs classifier.pt translator.pt": "classifier.pt and translator.pt different models",
         "--inputs classifier.pt --output full": "full",
     },
-    COMPARE: {f"--out {name}": name for name in ("a:b", "*")},
+    COMPARE: {"--out a:b": "a:b"},
 }
 LINES = [
     (f"{line} {more}", words) for line, ends in REFUSED.items() for more, words in ends.items()
@@ -586,7 +586,7 @@ def test_a_name_of_any_kind(name, copy):
     assert Path("made").read_text()
 
 
-@pytest.mark.parametrize("size", [1, 5, 9])
+@pytest.mark.parametrize("size", [1, 9])
 def test_any_number_of_texts_to_validate_with(size, copy):
     """fairseq would take eights."""
     for part in ("valid.de-en.de", "valid.de-en.en"):
