@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from odeformers.arguments import add_margin
-from odeformers.compare.report import write_report
-from odeformers.compare.results import RESULTS
+from odeformers.compare.report.sections import write_report
+from odeformers.compare.results.rows import RESULTS
 from odeformers.parser import Parser, check_exists
 
 FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} has all figures")  # of old reports

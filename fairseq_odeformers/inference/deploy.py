@@ -116,7 +116,7 @@ def make_functions(model: Any, task, kind: Kind) -> dict[str, Function]:
 
 
 def write_function(function: Function, path: Path) -> dict[str, Any]:
-    """Write a function to a file; returns how it is called.
+    """Write a function to a file; returns its entry in ``model.json``.
 
     Raises:
         ValueError: torch cannot export it.
@@ -131,11 +131,7 @@ def write_function(function: Function, path: Path) -> dict[str, Any]:
         raise ValueError(f"{fault} ({reason(cause)})") from error
     with writing(path):
         path.write_bytes(content)
-    inputs = {
-        name: sizes.index(BATCHES) if BATCHES in sizes else None
-        for name, sizes in function.sizes.items()
-    }
-    return {"file": path.name, "inputs": inputs, "outputs": function.outputs}
+    return {"file": path.name, **function.describe()}
 
 
 def export(function: Function) -> torch.export.ExportedProgram:

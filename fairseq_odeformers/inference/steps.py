@@ -49,6 +49,11 @@ class Function(NamedTuple):
             for name, tensor in self.arguments.items()
         }
 
+    def describe(self) -> dict[str, Any]:
+        """The dimension of each argument that counts texts, if there is one, and the results."""
+        dims = {n: s.index(BATCHES) if BATCHES in s else None for n, s in self.sizes.items()}
+        return {"inputs": dims, "outputs": self.outputs}
+
 
 class Part(nn.Module):
     """The decoder of a model, with what its kind of model gives it beside tokens.

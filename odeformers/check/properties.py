@@ -389,7 +389,7 @@ def half(subject: Subject) -> float:
     "keep only tensors from one token to the next, take no branch that depends on data, and give "
     "what cannot be exported a for_export()",
     (*DECODERS, Kind.CLASSIFICATION),
-    premises=(CAUSAL, PADDING, INCREMENTAL),
+    premises=(CAUSAL, BATCH, PADDING, INCREMENTAL),
     slow=True,
 )
 def exports(subject: Subject) -> float:

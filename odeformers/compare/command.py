@@ -24,12 +24,13 @@ from odeformers.parsers import find_owners, training_parser
 from .experiment import Experiment, read_experiments
 from .launch import choose_launcher, launch
 from .plan import make_plan
-from .report import DOCUMENT, PAGE, write_report
-from .results import RESULTS, clock, collect_rows, read_comparison
-from .runs import Run
-from .statistics import compare_seeds, count_decimals
+from .report.sections import DOCUMENT, PAGE, write_report
+from .results.comparison import read_comparison
+from .results.rows import RESULTS, clock, collect_rows
+from .results.statistics import compare_seeds, count_decimals
+from .results.verdict import minimal_detectable
+from .run import Run
 from .variant import Variant
-from .verdict import minimal_detectable
 
 MOST_SEED = 2**32 - 1  # of NumPy
 GONE = {  # options of earlier versions, and of other programs: what to do instead

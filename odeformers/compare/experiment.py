@@ -55,7 +55,7 @@ from odeformers.parser import DATA, check_exists
 from odeformers.parsers import explain_unknown_architecture, find_owners
 
 from .defaults import describe_data
-from .results import find_kind
+from .results.rows import find_kind
 
 REFUSED = {  # options of fairseq-train, and what to do instead
     "seed": "give --seeds; each run has its own",

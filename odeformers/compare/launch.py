@@ -30,8 +30,8 @@ from submitit.core.utils import FailedJobError
 from fairseq_odeformers.files import reason
 from odeformers.commands import FORK, THREADS, end_with_parent
 
-from .results import clock
-from .runs import Run
+from .results.rows import clock
+from .run import Run
 
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
 

@@ -24,17 +24,9 @@ from odeformers.prepare.common.checks import find_flaws
 
 from .experiment import Experiment
 from .fairness import make_fair
-from .results import (
-    RUN,
-    TUNING_SEED,
-    choose_settings,
-    clock,
-    find_runs,
-    find_tuning_seed,
-    group,
-    read_runs,
-)
-from .runs import Run, make_runs, read_yaml, write_yaml
+from .results.comparison import TUNING_SEED, choose_settings, find_tuning_seed
+from .results.rows import RUN, clock, find_runs, group, read_runs
+from .run import Run, make_runs, read_yaml, write_yaml
 from .variant import BEST_BY, COST_FREE, Variant
 
 COMPARISON = "comparison.yaml"

@@ -46,7 +46,7 @@ from odeformers.parsers import raise_errors, training_parser
 from odeformers.predict import make_parser
 
 from .experiment import CHOICES, Experiment, name_options
-from .results import find_kind
+from .results.rows import find_kind
 
 PACKAGES = {"fairseq", PLUGIN}  # a plugin is another one
 BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from script_helpers import ROOT, lines
 
-from odeformers.compare.results import Curve
+from odeformers.compare.results.curves import Curve
 from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 

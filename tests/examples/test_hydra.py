@@ -10,7 +10,7 @@ from make_checkpoints import parsed
 from omegaconf import OmegaConf
 from script_helpers import ROOT
 
-from odeformers.compare.runs import make_steps
+from odeformers.compare.run import make_steps
 from odeformers.compare.variant import Variant
 
 RECIPES = {  # recipe and part, and the architecture

@@ -15,7 +15,7 @@ from scipy.stats import dunnett
 
 from fairseq_odeformers.registry import family_of
 from odeformers.__main__ import main
-from odeformers.compare.results import lock
+from odeformers.compare.results.rows import lock
 from tests.odeformers.compare import pages
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,

@@ -119,7 +119,7 @@ class ModernModel(BaseModel):
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
-        """See :meth:`.BaseModel.side_sizes`. A SwiGLU's three matrices equal an FFN's two."""
+        """See :meth:`.BaseModel.side_sizes`; SwiGLU has three matrices where an FFN has two."""
         values = super().side_sizes(sizes, options)
         if "ffn_embed_dim" in values:
             values["ffn_embed_dim"] = gated_width(values["ffn_embed_dim"])

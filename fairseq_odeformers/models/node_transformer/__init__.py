@@ -2,7 +2,7 @@ r"""N-ODE Transformer: Baier-Reinio and De Sterck (2020), "N-ODE Transformer: A 
 Variant of the Transformer Using Neural Ordinary Differential Equations"
 (https://arxiv.org/abs/2010.11358).
 
-A block takes its state from X(0) to X(T_F) along
+A block moves its state from X(0) to X(T_F) along
 
 .. math:: X'(t) = \mathrm{FFN}_t(\alpha X(t) + \mathrm{MHSA}_t(X(t))),
 
@@ -10,12 +10,12 @@ where each affine map of the FFN is A x + b + c t, and an adaptive solver takes 
 sequences need. Read ``naive`` first, the paper's equations, and ``spec``, the choices of a block.
 Then read
 
-- X' for batches: ``problem``, the problem to solve, with the arclength, the regulariser that
-  ``criterions/regularizers.py`` adds to the loss; ``layout``, states in memory, and affine maps of
-  them; ``attention``; ``field``, X';
-- its solution: ``step``, a step of a method of ``modules.tableaus``, and its size; ``solver`` and
-  ``adjoint``, a solve and its gradients;
-- the Transformer: ``block``, a layer; ``stacks`` of blocks, and ``models``.
+- X' for batches: ``problem`` has the problem to solve and the arclength, a regulariser that
+  ``criterions/regularizers.py`` adds to the loss; ``layout`` has states in memory and their affine
+  maps; then ``attention``; and ``field``, X' itself;
+- its solution: ``step`` has a step of a method from ``modules.tableaus`` and chooses its size;
+  ``solver`` and ``adjoint`` compute a solve and its gradients;
+- the Transformer: ``block`` (a layer), ``stacks`` of blocks, and ``models``.
 """
 
 from fairseq_odeformers.registry import Family

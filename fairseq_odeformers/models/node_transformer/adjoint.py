@@ -15,29 +15,32 @@ from .solver import Adaptive, FixedGrid
 
 @dataclass(frozen=True)
 class Adjoint:
-    """Gradients by a second solve, backwards in time, rather than through the steps.
+    """Gradients from a second solve, backwards in time, instead of through the steps.
 
     The memory does not grow with the number of adaptive steps.
 
     Args:
-        solver: computes the steps in both directions.
+        solver: solver that computes the steps in both directions.
 
     Raises:
-        ValueError: each sequence has its own steps; the backward solve is of the whole batch.
+        ValueError: the solver gives each sequence its own steps; the backward solve needs common
+            steps for the whole batch.
     """
 
     solver: FixedGrid | Adaptive
 
     def __post_init__(self) -> None:
         if isinstance(self.solver, Adaptive) and self.solver.per_sequence:
-            raise ValueError("the adjoint method solves the whole batch, not per sequence")
+            raise ValueError(
+                "the adjoint method needs common steps for the batch, not per sequence"
+            )
 
     def __call__(self, problem: Problem) -> Solution:
-        """The solution. Messages are the solver's; in the backward solve they say so.
+        """Solve the problem.
 
         Raises:
-            RuntimeError: the solver raises it.
-            TypeError: f hides tensors that it depends on.
+            RuntimeError: as in the solver; in the backward solve, the message says so.
+            TypeError: f hides tensors on which it depends.
         """
         solver, x = self.solver, problem.x
         entries = problem.entries.sum().clamp(min=1)
@@ -61,12 +64,12 @@ class Adjoint:
 
 
 class AugmentedField:
-    """X' and the integrand: the slope of the augmented state that torchdiffeq solves for.
+    """X' and the integrand: the slope of the augmented state, as torchdiffeq's vector field.
 
-    torchdiffeq calls its ``callback_*`` at each adaptive step.
+    torchdiffeq calls the methods ``callback_*`` at each adaptive step.
 
     Attributes:
-        counts: the statistics of a :class:`Solution`.
+        counts: statistics of a :class:`Solution`.
     """
 
     def __init__(self, problem: Problem, solver: FixedGrid | Adaptive):
@@ -92,7 +95,7 @@ class AugmentedField:
 
 
 def limit(solver: Adaptive, problem: Problem) -> Callable:
-    """The function, called before each step of a solve, that stops one that would not end."""
+    """A callback that is called before each step and stops a solve that would not end."""
     steps = count()
 
     def callback(t: Tensor, state: tuple[Tensor, ...], h: Tensor) -> None:
@@ -104,15 +107,15 @@ def limit(solver: Adaptive, problem: Problem) -> Callable:
 
 
 def differentiable_tensors(f: VectorField) -> list[Tensor]:
-    """The tensors of *f*, a module or a NamedTuple of tensors and modules, that have gradients."""
+    """The tensors with gradients in *f*, a module or a NamedTuple of tensors and modules."""
     tensors = []
     for leaf in tree_leaves(f):
         if isinstance(leaf, nn.Module):
             tensors += leaf.parameters()
         elif callable(leaf):
             raise TypeError(
-                f"the adjoint method: gradients do not reach the tensors inside of {leaf!r}; let "
-                "the vector field be a NamedTuple of all tensors that X' depends on"
+                f"the adjoint method: gradients do not reach the tensors inside of {leaf!r}; make "
+                "the vector field a NamedTuple of all tensors that X' depends on"
             )
         elif isinstance(leaf, Tensor):
             tensors.append(leaf)

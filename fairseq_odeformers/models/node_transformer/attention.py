@@ -1,7 +1,7 @@
-"""Multi-head attention whose maps may depend on time, to the states themselves or to a source.
+"""Multi-head self-attention and attention to a source, with maps that may depend on time.
 
-:class:`SelfAttention` and :class:`SourceAttention` have the parameters. Their ``bind`` returns the
-function of t and X of one batch.
+:class:`SelfAttention` and :class:`SourceAttention` have the parameters. Their ``bind`` returns a
+function of t and X for one batch.
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ from .problem import Time
 
 
 class KeyValueCache:
-    """Keys and values of the tokens before the newest, for each evaluation of a field in turn.
+    """Keys and values of earlier tokens, for each evaluation of a field in turn.
 
-    A method on a fixed grid evaluates the field at the same times whenever a token is added.
+    On a fixed grid, a method evaluates the field at the same times for each new token.
 
     Args:
-        saved: tensors (..., B) from the steps before, to which this step adds its own.
+        saved: tensors (..., B) from earlier decoding steps; this step appends to them.
     """
 
     def __init__(self, saved: dict[str, Tensor]):
@@ -39,7 +39,7 @@ class KeyValueCache:
         self.evaluation = 0
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Save the newest token's key and value (C, 1, B), and return all tokens' (C, T, B)."""
+        """Save the newest token's key and value (C, 1, B); return all keys and values (C, T, B)."""
         index = self.evaluation
         self.evaluation += 1
         return (
@@ -49,11 +49,11 @@ class KeyValueCache:
 
 
 class MultiheadAttention(nn.Module):
-    """The maps of multi-head attention, initialised as fairseq's.
+    """The affine maps of multi-head attention, initialised as in fairseq.
 
     Args:
         embed_dim: width C.
-        num_heads: number H of heads, which divides C.
+        num_heads: number H of heads, a divisor of C.
         time_dependent: whether the maps have a term c t.
     """
 
@@ -74,7 +74,7 @@ class SelfAttention(MultiheadAttention):
     """MHSA_t(X)."""
 
     def projections(self) -> Iterator[Projections]:
-        """The matrices, which do not depend on time."""
+        """The matrices of the maps; only their biases depend on time."""
         maps = (self.q, self.k, self.v, self.out)
         yield Projections.of(self.num_heads, *(linear.weight for linear in maps))
 
@@ -83,7 +83,7 @@ class SelfAttention(MultiheadAttention):
     ) -> "BoundSelfAttention":
         """For the arguments see :meth:`.TransformerField.bind`."""
         bias = padding_bias(padding_mask, x)
-        if cache is not None:  # of the newest token as a key (1, 1, B); then of all (T, 1, B)
+        if cache is not None:  # the newest token's bias (1, 1, B) becomes all tokens' (T, 1, B)
             newest = x.new_zeros(1, 1, x.size(-1)) if bias is None else bias
             bias = append(cache.saved, "bias", newest, dim=0)
         if causal:
@@ -93,11 +93,11 @@ class SelfAttention(MultiheadAttention):
 
 
 class BoundSelfAttention(NamedTuple):
-    """MHSA_t(X) of one batch.
+    """MHSA_t(X) for one batch.
 
     Attributes:
-        bias: added to scores, in the form that :func:`attend` takes.
-        cache: in incremental decoding.
+        bias: bias of the scores, in the form that :func:`attend` accepts.
+        cache: keys and values of earlier tokens, in incremental decoding.
     """
 
     num_heads: int
@@ -143,12 +143,12 @@ class SourceAttention(MultiheadAttention):
 
 
 class BoundSourceAttention(NamedTuple):
-    """MHA_t(X, E) of one batch; E does not change over time.
+    """MHA_t(X, E) for one batch; E does not change over time.
 
     Attributes:
         kv: keys and values at t = 0 (2C, S, B).
-        kv_time: their change over time (2C, 1), or None.
-        bias: added to scores, in the form that :func:`attend` takes.
+        kv_time: change of keys and values per unit of time (2C, 1), or None.
+        bias: bias of the scores, in the form that :func:`attend` accepts.
     """
 
     num_heads: int

@@ -1,4 +1,4 @@
-"""Blocks of the N-ODE Transformer, which stand where fairseq's Transformer layers stand."""
+"""Blocks of the N-ODE Transformer. They replace fairseq's Transformer layers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,15 +23,15 @@ class NodeBlock(Block):
     """Encoder block: X(T_F) from X(0), where X' is a function of t and X (paper, section 3).
 
     Args:
-        field: X'. Its ``bind`` takes what :meth:`.TransformerField.bind` takes, and returns a
-            function of t and X. For the adjoint method that function is a module, or a NamedTuple
-            or another pytree of all tensors that X' depends on.
-        solver: solves the ODE.
+        field: X'. Its ``bind`` has the arguments of :meth:`.TransformerField.bind` and returns a
+            function of t and X. For the adjoint method, this function must be a module, or a
+            NamedTuple or another pytree of all tensors that X' depends on.
+        solver: solver of the ODE.
         final_time: T_F.
         arclength_order: K of :func:`arclength`.
 
     Attributes:
-        name: names the block in messages.
+        name: name of the block in messages.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class NodeBlock(Block):
             encoder_padding_mask: true where a token is padding (B, T).
 
         Returns:
-            X(T_F) (T, B, C), and the solution. In training its integral is the arclength.
+            X(T_F) (T, B, C), and the solution. In training, its integral is the arclength.
         """
         solution = self.solve(features_first(x), encoder_padding_mask)
         return tokens_first(solution.state).to(x), solution
 
     def solve(self, x: Tensor, padding_mask: Tensor | None, **batch: Any) -> Solution:
-        """The solution from X(0) = x (C, T, B), in single precision or better.
+        """Solve from X(0) = x (C, T, B), in single precision or better.
 
         Args:
             batch: further arguments of the field's ``bind``.
@@ -88,16 +88,16 @@ class NodeBlock(Block):
     def attention_maps(
         self, x: Tensor, encoder_padding_mask: Tensor | None = None
     ) -> Iterator[AttentionMaps]:
-        """At t = 0 and at T_F, of the states that the block starts from and ends in.
+        """The maps at t = 0 and at T_F, for the initial and the final state of the block.
 
-        There is a map at each time; the block is solved once more.
+        Maps exist at every time. The block solves its ODE once more.
         """
         return self._maps(x, self(x, encoder_padding_mask)[0], encoder_padding_mask)
 
     def _maps(
         self, x: Tensor, end: Tensor, padding_mask: Tensor | None, **batch: Any
     ) -> Iterator[AttentionMaps]:
-        """The maps for X(0) and X(T_F) (T, B, C); the others are arguments of the field's bind."""
+        """The maps for X(0) and X(T_F) (T, B, C); *batch* has arguments of the field's ``bind``."""
         states = features_first(x), features_first(end)
         f = self.field.bind(states[0], padding_mask, **batch)
         times = 0.0, float(self.final_time)
@@ -109,12 +109,12 @@ class NodeBlock(Block):
         """The block itself.
 
         Raises:
-            ValueError: it takes adaptive steps, which depend on the data.
+            ValueError: the solver is adaptive, so its steps depend on the data.
         """
         if not isinstance(self.solver, FixedGrid):
             raise ValueError(
-                "adaptive steps depend on the data, as no program can; give the solver a fixed "
-                "grid, such as --model-overrides \"{'ode_method': 'rk4', 'ode_steps': 8}\" "
+                "adaptive steps depend on the data, but a program must not; give the solver a "
+                "fixed grid, such as --model-overrides \"{'ode_method': 'rk4', 'ode_steps': 8}\" "
                 f"(or {', '.join(FIXED_GRID)})"
             )
         return self
@@ -124,8 +124,8 @@ class NodeDecoderBlock(Incremental, NodeBlock):
     """Decoder block, with or without an encoder's output to attend to.
 
     Its solver has a fixed grid, so that the trajectory of a token does not depend on later tokens.
-    Incremental decoding is exact: at each time a new token attends to the keys and values that the
-    tokens before it had at that time. They are saved for each evaluation of the field.
+    Incremental decoding is exact: at each time, a new token attends to the keys and values that
+    earlier tokens had at that time. They are saved for each evaluation of the field.
     """
 
     batch_dim = -1
@@ -143,13 +143,12 @@ class NodeDecoderBlock(Incremental, NodeBlock):
     ) -> tuple[Tensor, None, Solution]:
         """
         Args:
-            x: X(0) (T, B, C); in incremental decoding, of the newest token alone (1, B, C).
+            x: X(0) (T, B, C); in incremental decoding, only the newest token (1, B, C).
             encoder_out: the encoder's output (S, B, C); None in a language model.
             encoder_padding_mask: true where a source token is padding (B, S).
-            self_attn_mask: given if the self-attention is causal; its values are not read.
+            self_attn_mask: any tensor if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
-            need_attn, need_head_weights: have no effect. A solve has other weights at each
-                evaluation, and returns none.
+            need_attn, need_head_weights: ignored, since each evaluation has other weights.
 
         Returns:
             X(T_F) (T, B, C); None in place of attention weights; and the solution.
@@ -176,7 +175,7 @@ class NodeDecoderBlock(Incremental, NodeBlock):
         self_attn_padding_mask: Tensor | None = None,
         **unused: bool,
     ) -> Iterator[AttentionMaps]:
-        """As the encoder block, and the maps of the source, of a whole text."""
+        """As the encoder block, for a whole text, and the maps of the attention to the source."""
         source = encoder_out, encoder_padding_mask
         masks = {
             "self_attn_mask": self_attn_mask,
@@ -193,12 +192,12 @@ class NodeDecoderBlock(Incremental, NodeBlock):
 
 
 def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
-    """The regularisers, in training, and the statistics of the ``encoder`` or ``decoder``.
+    """The regularisers (in training) and the statistics of the ``encoder`` or ``decoder``.
 
     Each is a dictionary of values (B), one per sequence. The arclength is the sum over the blocks.
 
     Args:
-        calls: of the blocks; fairseq's stack drops the solutions that they return.
+        calls: recorded calls of the blocks, because fairseq's stack drops their solutions.
     """
     solutions = [call.output[-1] for call in calls]
     regularizers = {}

@@ -1,6 +1,6 @@
 """The vector field of the N-ODE Transformer: X' as a function of t and X.
 
-:class:`TransformerField` has the parameters. A solve takes the function that its ``bind`` returns
+:class:`TransformerField` has the parameters. Its ``bind`` returns the function that a solve uses
 for one batch.
 """
 
@@ -21,23 +21,23 @@ from .spec import BlockSpec
 class TransformerField(nn.Module):
     r"""X' in a block of the encoder or the decoder.
 
-    In the encoder, where alpha is 1 with ``skip_connection`` and else 0 (paper, Eqs. 2 and 3), or
-    where the vector field is ``residual`` (Eq. 9):
+    The encoder's field is composed (paper, Eqs. 2 and 3), with alpha = 1 if ``skip_connection`` is
+    set and 0 otherwise, or ``residual`` (Eq. 9):
 
     .. math::
         \mathrm{FFN}_t(Y), \quad Y = \alpha X + \mathrm{MHSA}_t(X) \\
         \mathrm{MHSA}_t(X) + \mathrm{FFN}_t(Y), \quad Y = X + \mathrm{MHSA}_t(X)
 
-    The paper has no decoder. Here its tokens attend to the encoder's output E between the two:
+    The paper has no decoder. Here, its tokens attend to the encoder's output E before the FFN:
 
     .. math::
         \mathrm{FFN}_t(\alpha Y + \mathrm{MHA}_t(Y, E)) \\
         \mathrm{MHSA}_t(X) + \mathrm{MHA}_t(Y, E) + \mathrm{FFN}_t(Y + \mathrm{MHA}_t(Y, E))
 
-    With ``normalize_before`` the inputs of attention and FFN are normalised.
+    With ``normalize_before``, the inputs of attention and FFN are normalised.
 
     Args:
-        decoder: whether to attend to an encoder's output, too.
+        decoder: whether to attend to an encoder's output as well.
     """
 
     def __init__(self, spec: BlockSpec, decoder: bool = False):
@@ -64,20 +64,20 @@ class TransformerField(nn.Module):
     ) -> "BoundField":
         """X' for a batch, as a function of t and X.
 
-        A solve evaluates it many times. So all that depends on neither t nor X is computed here,
-        once.
+        Since a solve evaluates X' many times, everything that depends on neither t nor X is
+        computed here once.
 
-        In training, or with fairseq's ``--retain-dropout``, each sub-layer has a dropout mask of
-        its own for the whole solve. With a new mask at each evaluation X' would not be a function
-        of t and X.
+        In training, or with fairseq's ``--retain-dropout``, each sub-layer has its own dropout mask
+        for the whole solve. With a new mask at each evaluation, X' would not be a function of t and
+        X.
 
         Args:
-            x: X(0) (C, T, B); in incremental decoding, of the newest token alone.
+            x: X(0) (C, T, B); in incremental decoding, only the newest token.
             padding_mask: true where a token is padding (B, T).
             source: the encoder's output (S, B, C), for a decoder.
             source_padding_mask: true where a token of the source is padding (B, S).
             causal: whether self-attention hides later tokens.
-            cache: given in incremental decoding.
+            cache: keys and values of earlier tokens, in incremental decoding.
         """
         functions: list[VectorField] = [self.self_attn.bind(x, padding_mask, causal, cache)]
         if self.encoder_attn is not None:
@@ -100,13 +100,13 @@ class TransformerField(nn.Module):
 
 
 class BoundField(NamedTuple):
-    """X' of one batch; X' is 0 where padding is.
+    """X' for one batch; X' is 0 where padding is.
 
     Attributes:
         attentions: MHSA and, in a decoder, the attention to the source.
-        skip_connection: whether alpha is 1 rather than 0.
-        residual: whether the attentions are added to X', too.
-        token_mask: 1 where a token is and 0 where padding is (T, B); None without padding.
+        skip_connection: whether alpha is 1 instead of 0.
+        residual: whether X' includes the attentions themselves.
+        token_mask: 1 for tokens and 0 for padding (T, B); None without padding.
     """
 
     attentions: list["Sublayer"]
@@ -139,9 +139,9 @@ class Sublayer(NamedTuple):
     """Attention or FFN, perhaps with LayerNorm before it and dropout after it.
 
     Attributes:
-        function: the attention or FFN, of t and X.
+        function: the attention or FFN, a function of t and X.
         norm: weight and bias (C) of the LayerNorm.
-        dropout: a mask (C, T, B).
+        dropout: dropout mask (C, T, B).
     """
 
     function: VectorField

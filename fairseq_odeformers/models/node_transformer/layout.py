@@ -1,9 +1,8 @@
-"""States laid out features first, (C, T, B), and what works on them: affine maps A x + b + c t,
-LayerNorm and attention.
+"""States with features first, (C, T, B), and their affine maps A x + b + c t, LayerNorm, attention.
 
-Each operation then works on few long rows rather than many short ones. For the small models of the
-paper this is several times faster. States are in single precision or better, since the errors of a
-solve are smaller than half precision can tell.
+In this layout, each operation works on a few long rows instead of many short ones. For the small
+models of the paper, this is several times faster. States are in single precision or better, since
+the errors of a solve are too small for half precision.
 """
 
 from typing import NamedTuple
@@ -16,9 +15,9 @@ from fairseq_odeformers.modules.basics import at_least_float32
 
 from .problem import Time
 
-# Attention is computed by sums of products where the keys of a head, of one sequence, have fewer
-# elements than this: products of many small matrices are slower. Compiled code, which holds for any
-# length, always computes products of matrices.
+# If the keys of one head and sequence have fewer elements than this, attention is computed by sums
+# of products, because products of many small matrices are slower. Compiled code holds for any
+# length and always computes products of matrices.
 FEW_KEY_ELEMENTS = 64
 
 
@@ -38,13 +37,13 @@ def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def padding_bias(padding_mask: Tensor | None, x: Tensor) -> Tensor | None:
-    """A bias (S, 1, B) of scores that hides the keys which are padding; None without padding.
+    """A bias (S, 1, B) of the scores that hides keys which are padding; None without padding.
 
-    It is finite because the scores of a sequence of padding alone may not become nan.
+    The bias is finite so that the scores of a sequence of only padding do not become nan.
 
     Args:
         padding_mask: true where a key is padding (B, S).
-        x: any tensor of the precision and device of the scores.
+        x: any tensor with the precision and device of the scores.
     """
     if padding_mask is None:
         return None
@@ -52,14 +51,14 @@ def padding_bias(padding_mask: Tensor | None, x: Tensor) -> Tensor | None:
 
 
 def causal_bias(x: Tensor) -> Tensor:
-    """A bias (T, T, 1) of scores that hides later keys, for states x (C, T, B)."""
+    """A bias (T, T, 1) of the scores that hides later keys, for states x (C, T, B)."""
     bias = x.new_full((x.size(1), x.size(1)), torch.finfo(x.dtype).min)
     return bias.tril(-1).unsqueeze(-1)
 
 
 def attention_map(q: Tensor, k: Tensor, num_heads: int, bias: Tensor | None) -> Tensor:
-    """The weights (B, H, T, S) by which :func:`attend` sums the values."""
-    q, k = (x.unflatten(0, (num_heads, -1)).permute(3, 0, 2, 1) for x in (q, k))  # B, H, T, C/H
+    """The weights (B, H, T, S) with which :func:`attend` sums the values."""
+    q, k = (x.unflatten(0, (num_heads, -1)).permute(3, 0, 2, 1) for x in (q, k))  # (B, H, T, C/H)
     scores = q @ k.mT * q.size(-1) ** -0.5
     if bias is not None:
         scores = scores + bias.permute(2, 1, 0).unsqueeze(1)
@@ -72,18 +71,18 @@ def attend(q: Tensor, k: Tensor, v: Tensor, num_heads: int, bias: Tensor | None)
     Args:
         q: queries (C, T, B).
         k, v: keys and values (C, S, B).
-        bias: added to the scores (S, T or 1, B or 1); or None.
+        bias: bias of the scores (S, T or 1, B or 1), or None.
     """
-    q, k, v = (x.unflatten(0, (num_heads, -1)) for x in (q, k, v))  # H, C/H, T or S, B
+    q, k, v = (x.unflatten(0, (num_heads, -1)) for x in (q, k, v))  # (H, C/H, T or S, B)
     if torch.compiler.is_compiling() or k.size(2) * k.size(1) >= FEW_KEY_ELEMENTS:
-        # B, H, T, C/H; torch's fused kernels take only contiguous tensors.
+        # (B, H, T, C/H); torch's fused kernels only accept contiguous tensors.
         q, k, v = (x.permute(3, 0, 2, 1).contiguous() for x in (q, k, v))
         if bias is not None:
-            bias = bias.permute(2, 1, 0).unsqueeze(1)  # B, 1, T, S
+            bias = bias.permute(2, 1, 0).unsqueeze(1)  # (B, 1, T, S)
         x = F.scaled_dot_product_attention(q, k, v, bias)
         return x.permute(1, 3, 2, 0).flatten(0, 1)
     q = q * q.size(1) ** -0.5
-    scores = (q.unsqueeze(2) * k.unsqueeze(3)).sum(1)  # H, S, T, B
+    scores = (q.unsqueeze(2) * k.unsqueeze(3)).sum(1)  # (H, S, T, B)
     weights = (scores if bias is None else scores + bias).softmax(1)
     return (weights.unsqueeze(1) * v.unsqueeze(3)).sum(2).flatten(0, 1)
 
@@ -93,7 +92,7 @@ class TimeDependentLinear(nn.Linear):
 
     Args:
         in_features, out_features: widths.
-        time_dependent: whether there is c. Without c the map is A x + b (Eq. 4).
+        time_dependent: whether the map has c; without it, the map is A x + b (Eq. 4).
     """
 
     def __init__(self, in_features: int, out_features: int, time_dependent: bool = True):
@@ -111,8 +110,8 @@ class TimeDependentLinear(nn.Linear):
 class Affine(NamedTuple):
     """A x + b + c t with the parameters of one map, or of several maps of the same states.
 
-    A solve evaluates the maps of its field many times. It joins them once: queries, keys and values
-    then are one product, and half precision is cast to single precision once.
+    A solve evaluates the maps of its field many times, so it joins them once. Then one product
+    gives queries, keys and values, and half precision is cast to single precision only once.
 
     Attributes:
         weight: A (O, I).
@@ -125,7 +124,7 @@ class Affine(NamedTuple):
 
     @classmethod
     def join(cls, *maps: TimeDependentLinear) -> "Affine":
-        """The map whose output is the outputs of *maps*, one below the other."""
+        """Join maps into one that stacks their outputs."""
         return cls(
             at_least_float32(torch.cat([linear.weight for linear in maps])),
             column(*(linear.bias for linear in maps)),
@@ -136,7 +135,7 @@ class Affine(NamedTuple):
         """From states (I, T, B) at a time, of the batch or of each sequence, to (O, T, B)."""
         if self.time is None:
             bias = self.bias
-        elif isinstance(t, Tensor):  # one time of the batch (), or of each sequence (B)
+        elif isinstance(t, Tensor):  # one time for the batch (), or per sequence (B)
             bias = self.bias + self.time * (t.repeat(x.size(1)) if t.dim() else t)
         else:
             bias = torch.add(self.bias, self.time, alpha=t)
@@ -144,11 +143,11 @@ class Affine(NamedTuple):
 
 
 def time_column(*maps: TimeDependentLinear) -> Tensor | None:
-    """c (O, 1) of maps, one below the other; None if they have no c."""
+    """The stacked c (O, 1) of maps; None if they have no c."""
     times = [linear.time for linear in maps if linear.time is not None]
     return column(*times) if times else None
 
 
 def column(*vectors: Tensor) -> Tensor:
-    """Vectors as a column (O, 1), one below the other."""
+    """Stack vectors into a column (O, 1)."""
     return at_least_float32(torch.cat(vectors)).unsqueeze(1)

@@ -1,4 +1,4 @@
-"""The N-ODE Transformer as models of fairseq: classifier, translator, LM, and their options."""
+"""The registered N-ODE Transformers and their options: classifier, translator, language model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,16 +33,16 @@ class FieldConfig(FairseqDataclass):
     vector_field: str = option("composed", FORMULAS, choices=FORMS)
     skip_connection: bool = option(False, "set alpha = 1 in the composed vector field")
     time_dependent_attention: bool = option(
-        False, "add a term c t to the affine maps of the attention, too"
+        False, "also add a term c t to the affine maps of the attention"
     )
     ode_final_time: float = option(1.0, "final time T_F", above=0)
     checkpoint_activations: bool = option(
-        False, "recompute the activations of a solve in the backward pass, to save memory"
+        False, "recompute the activations of a solve in the backward pass to save memory"
     )
     arclength_order: int = option(
         1,
-        "order of the time derivative that the arclength integrates; 2 and 3 take several times as "
-        "long as 1, with or without a weight",
+        "order of the time derivative in the arclength; 2 and 3 take several times as long as 1, "
+        "even without --arclength-weight",
         at_least=1,
         at_most=3,
     )
@@ -63,15 +63,15 @@ class NodeEncoderConfig(FieldConfig):
     ode_max_steps: int = option(1000, "maximum number of steps of an adaptive solve", at_least=1)
     ode_on_max_steps: str = option(
         "raise",
-        "after --ode-max-steps, raise an error, or stop at the state reached and log the share of "
+        "after --ode-max-steps, raise an error, or stop at the current state and log the share of "
         "such sequences as encoder_unfinished_*",
         choices=ON_MAX_STEPS,
     )
     adaptivity: str = option("batch", STEPS, choices=ADAPTIVITY)
     adjoint: bool = option(
         False,
-        "compute encoder gradients by the adjoint method: slower, in memory that does not grow "
-        "with the number of adaptive steps",
+        "compute encoder gradients by the adjoint method: slower, but memory does not grow with "
+        "the number of adaptive steps",
     )
     encoder_normalize_before: bool = option(False, NORMALIZE.format("encoder"))
     tpu: bool = II("common.tpu")
@@ -88,7 +88,7 @@ class DecoderSolverConfig(FairseqDataclass):
 
 
 class CheckedOptions(BaseModel):
-    """Mixin of the models, which refuses options that exclude each other."""
+    """Mixin for the models: refuses options that exclude each other."""
 
     training_options = ("checkpoint_activations", "adjoint")
 
@@ -100,7 +100,7 @@ class CheckedOptions(BaseModel):
 
     @classmethod
     def depth_dials(cls, cfg) -> Sequence[Dial]:
-        """The steps, or the tolerances, of the encoder, and the steps of the decoder."""
+        """The steps or the tolerances of the encoder, and the steps of the decoder."""
         dials = []
         for side in ("", "decoder_"):
             method = cfg[f"{side}ode_method"] if f"{side}ode_method" in cfg else None
@@ -113,7 +113,7 @@ class CheckedOptions(BaseModel):
 
     @classmethod
     def conflicts(cls, cfg: FieldConfig) -> Iterator[str]:
-        """Messages about options that exclude each other: the option, why, and what to do."""
+        """Messages about options that exclude each other: the option, the reason, the remedy."""
         if cfg.skip_connection and cfg.vector_field == "residual":
             yield (
                 "--skip-connection: --vector-field residual has all skip connections; leave it out"
@@ -121,14 +121,14 @@ class CheckedOptions(BaseModel):
 
 
 class CheckedSolver(CheckedOptions):
-    """Mixin of the models with an encoder; its solver may be adaptive."""
+    """Mixin for the models with an encoder, whether its solver is adaptive or not."""
 
     @classmethod
     def conflicts(cls, cfg: NodeEncoderConfig) -> Iterator[str]:
         method, grid = f"--ode-method {cfg.ode_method}", f"choose one of {', '.join(FIXED_GRID)}"
         if cfg.ode_method in FIXED_GRID:
             if cfg.ode_steps is None:
-                yield f"{method}: give --ode-steps, too"
+                yield f"{method}: give --ode-steps as well"
         else:
             if cfg.ode_steps is not None:
                 yield f"--ode-steps {cfg.ode_steps}: {method} is adaptive; leave it out, or {grid}"
@@ -167,7 +167,7 @@ class NodeTransformer(CheckedSolver, ParityModel):
 
 @dataclass
 class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, TranslationConfig):
-    """A Transformer's sizes; vector field and normalisation are near to its own."""
+    """Options with a Transformer's sizes as defaults; vector field and norms resemble its own."""
 
     encoder_embed_dim: int = option(512, "encoder width d")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
@@ -188,11 +188,11 @@ class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, Translatio
 
 @register_model("node_transformer_mt", dataclass=NodeTransformerMTConfig)
 class NodeTransformerMT(CheckedSolver, TranslationModel):
-    """Encoder-decoder over N-ODE blocks: the encoder adaptive, the decoder on a fixed grid.
+    """Encoder-decoder over N-ODE blocks: the encoder is adaptive, the decoder has a fixed grid.
 
     Each sentence has its own adaptive steps (``--adaptivity sequence``), so that its states do not
-    depend on the batch. With steps of the batch they do, at a tolerance of 1e-3 by some
-    thousandths.
+    depend on the batch. With common steps for a batch, they would depend on it, by some thousandths
+    at a tolerance of 1e-3.
     """
 
     encoder_class = NodeTransformerEncoder
@@ -201,7 +201,7 @@ class NodeTransformerMT(CheckedSolver, TranslationModel):
 
 @dataclass
 class NodeTransformerLMConfig(DecoderSolverConfig, DecoderOnlyConfig, FieldConfig):
-    """The defaults equal the decoder's in ``node_transformer_mt``."""
+    """The defaults match the decoder of ``node_transformer_mt``."""
 
     decoder_layers: int = option(3, "number of blocks")
     decoder_normalize_before: bool = option(True, NORMALIZE.format("decoder"))
@@ -212,6 +212,6 @@ class NodeTransformerLMConfig(DecoderSolverConfig, DecoderOnlyConfig, FieldConfi
 
 @register_model("node_transformer_lm", dataclass=NodeTransformerLMConfig)
 class NodeTransformerLM(CheckedOptions, DecoderOnlyModel):
-    """Causal language model of N-ODE blocks on a fixed grid, which is not in the paper."""
+    """Causal language model over N-ODE blocks with a fixed grid; it is not in the paper."""
 
     decoder_class = NodeTransformerCausalDecoder

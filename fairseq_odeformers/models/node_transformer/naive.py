@@ -1,7 +1,7 @@
-"""The N-ODE Transformer as its paper writes it, for reading: formulas on tensors.
+"""The N-ODE Transformer as its paper writes it, for reading: equations as functions of tensors.
 
 The equations of Baier-Reinio and De Sterck (2020) in the paper's order, for states X (..., T, C).
-As in the paper there is no LayerNorm and no dropout. Tests hold the blocks against them.
+As in the paper, there is no LayerNorm and no dropout. Tests compare the blocks with them.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchdiffeq import odeint
 
-POINTS = 1001  # of the trapezoidal rule
+POINTS = 1001  # number of points for the trapezoidal rule
 
 Time = float | Tensor
 Map = Callable[[Time, Tensor], Tensor]  # a function of t and X, such as MHSA_t, FFN_t or X'
@@ -29,7 +29,7 @@ def composed_with_skip(ffn: Map, mhsa: Map, t: Time, x: Tensor) -> Tensor:
 
 
 class Affine(NamedTuple):
-    """A x + b (Eq. 4), or with c the map A x + b + c t (Eq. 5)."""
+    """A x + b (Eq. 4) or, with c, A x + b + c t (Eq. 5)."""
 
     A: Tensor
     b: Tensor
@@ -48,16 +48,16 @@ def attention(
     source: Tensor,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Multi-head attention of X to the tokens of a source; MHSA_t(X) if that is X itself.
+    """Multi-head attention of X to the tokens of a source; MHSA_t(X) if the source is X itself.
 
     Args:
-        maps: of queries, keys, values and the output.
-        source: (..., S, C).
-        mask: true where a key is hidden, broadcasts to the scores (..., H, T, S).
+        maps: affine maps for queries, keys, values and the output.
+        source: states (..., S, C).
+        mask: true where a key is hidden; broadcasts to the scores (..., H, T, S).
     """
 
     def heads(x: Tensor) -> Tensor:
-        return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)  # ..., H, T, C/H
+        return x.unflatten(-1, (num_heads, -1)).transpose(-3, -2)  # (..., H, T, C/H)
 
     query, key, value, out = maps
     q, k, v = heads(query(t, x)), heads(key(t, source)), heads(value(t, source))
@@ -74,14 +74,14 @@ def feed_forward(maps: Sequence[Affine], t: Time, x: Tensor) -> Tensor:
 
 
 def solve(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
-    """X(T_F) of X' = slope(t, X) from X(0) = x; for the options see ``torchdiffeq.odeint``."""
+    """X(T_F) for X' = slope(t, X) and X(0) = x; for the options, see ``torchdiffeq.odeint``."""
     return odeint(slope, x, x.new_tensor([0.0, final_time]), **options)[-1]
 
 
 def arclength(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
-    """1/2n of the integral of ||X'||_F^2 from 0 to T_F, for one sequence of n tokens (Eq. 6): ().
+    """1/2n times the integral of ||X'||_F^2 from 0 to T_F, for a sequence of n tokens (Eq. 6): ().
 
-    lambda is left out. The integral is computed by the trapezoidal rule.
+    The factor lambda is left out. The trapezoidal rule computes the integral.
     """
     times = torch.linspace(0, final_time, POINTS).to(x)
     states = odeint(slope, x, times, **options)

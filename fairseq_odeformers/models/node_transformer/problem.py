@@ -1,7 +1,7 @@
-"""Initial value problems for batches of sequences, their solutions, and what is integrated beside.
+"""Initial value problems for batches of sequences, their solutions, and the arclength.
 
-The integrand is the regulariser of the trajectories: their arclength, and derivatives of higher
-order.
+A solve may also integrate a function of the trajectory. This integrand is a regulariser: the
+arclength, or the same with a derivative of higher order.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-Time = float | Tensor  # of the whole batch, or of each sequence (B)
-VectorField = Callable[[Time, Tensor], Tensor]  # X' (C, T, B) of t and X (C, T, B)
-Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # values (B) of t, X and X'
+Time = float | Tensor  # one for the whole batch, or one per sequence (B)
+VectorField = Callable[[Time, Tensor], Tensor]  # arguments t and X (C, T, B), result X' (C, T, B)
+Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # arguments t, X and X', result (B)
 
 SMALLER_RATE = "give a smaller learning rate"
 MORE_STEPS = (
@@ -29,10 +29,10 @@ class Problem(NamedTuple):
     Attributes:
         f: X' as a function of t and X; it is 0 where padding is.
         x: X(0) (C, T, B).
-        entries: the number of entries of X that are not padding, of each sequence (B).
+        entries: number of entries of X that are not padding, for each sequence (B).
         final_time: T_F.
-        integrand: a function of t, X and X' to integrate as well.
-        name: names the problem in messages.
+        integrand: function of t, X and X' that is integrated as well.
+        name: name of the problem in messages.
     """
 
     f: VectorField
@@ -47,11 +47,11 @@ class Solution(NamedTuple):
     """The end of a solve.
 
     Attributes:
-        state: X(T_F) (C, T, B); of an unfinished sequence, X(t) at the time t that it reached.
-        integral: the integral of the integrand from 0 to T_F or t (B); 0 without an integrand.
-        statistics: for each sequence (B) the number of evaluations of f for the state, ``nfe``, and
-            the numbers of ``accepted`` and ``rejected`` adaptive steps; of a solver that stops
-            after a number of steps also ``unfinished``, 1 where T_F is not reached and else 0.
+        state: X(T_F) (C, T, B); for an unfinished sequence, X(t) at the time t that it reached.
+        integral: integral of the integrand from 0 to T_F or t (B); 0 without an integrand.
+        statistics: for each sequence (B), the number ``nfe`` of evaluations of f for the state, and
+            the numbers of ``accepted`` and ``rejected`` adaptive steps. If the solver may stop
+            after a number of steps, also ``unfinished``: 1 if T_F was not reached, 0 otherwise.
     """
 
     state: Tensor
@@ -63,7 +63,11 @@ Solver = Callable[[Problem], Solution]
 
 
 def check_finite(problem: Problem, end: Tensor) -> None:
-    """Raise a RuntimeError if X(T_F) is not finite; compiled code has no such branch."""
+    """Check that X(T_F) is finite; compiled code skips this check.
+
+    Raises:
+        RuntimeError: X(T_F) is not finite.
+    """
     compiled = end.device.type == "xla" or torch.compiler.is_compiling()
     if not compiled and not end.isfinite().all():
         raise RuntimeError(
@@ -73,16 +77,16 @@ def check_finite(problem: Problem, end: Tensor) -> None:
 
 
 def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
-    r"""The integrand of the regulariser, for a sequence of n tokens whose X solves X' = f(t, X).
+    r"""The integrand of the regulariser, for a sequence of n tokens and X' = f(t, X).
 
     .. math:: \frac{1}{2n} \left\| \frac{d^K X}{dt^K} \right\|_F^2
 
-    K = 1 is the paper's Eq. 6. For larger K see Kelly et al. 2020, Learning Differential Equations
+    K = 1 is the paper's Eq. 6. For larger K, see Kelly et al. 2020, Learning Differential Equations
     that are Easy to Solve.
 
     Args:
         order: K.
-        lengths: n of each sequence (B).
+        lengths: n for each sequence (B).
 
     Returns:
         A function of t, X and X'.
@@ -97,7 +101,7 @@ def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
 
 
 def derivative(f: VectorField, order: int, t: Tensor, x: Tensor, slope: Tensor) -> Tensor:
-    """The derivative by time of this order, at t and X, of the solution of X' = f(t, X).
+    """The time derivative of order *order* of the solution of X' = f(t, X), at t and X.
 
     Args:
         slope: f(t, x).
@@ -108,5 +112,5 @@ def derivative(f: VectorField, order: int, t: Tensor, x: Tensor, slope: Tensor) 
     def lower(t: Tensor, x: Tensor) -> Tensor:
         return derivative(f, order - 1, t, x, f(t, x))
 
-    with sdpa_kernel(SDPBackend.MATH):  # the other backends have no forward-mode derivative
+    with sdpa_kernel(SDPBackend.MATH):  # the only backend with a forward-mode derivative
         return jvp(lower, (t, x), (torch.ones_like(t), slope))[1]

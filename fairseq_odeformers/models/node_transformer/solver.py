@@ -1,9 +1,9 @@
 """Solves X'(t) = f(t, X) for batches of sequences, on a fixed grid or with adaptive steps.
 
-The norm of the error and the choice of steps are torchdiffeq's. The loops are written anew because
-sequences need more: errors leave padding out, the batch or each sequence has its own steps, and
-integrals are computed beside the state. They also have a fraction of torchdiffeq's overhead, in
-which a small model would spend most of its time.
+The norm of the error and the choice of steps follow torchdiffeq. The loops are written here because
+sequences need more: errors exclude padding, steps are common to the batch or specific to each
+sequence, and integrals are computed together with the state. These loops also have a fraction of
+torchdiffeq's overhead, which would dominate the time of a small model.
 """
 
 from collections.abc import Callable
@@ -26,15 +26,15 @@ class FixedGrid:
     """Equal steps. Their number does not depend on the data, so that XLA can compile them.
 
     Args:
-        method: one of ``FIXED_GRID``.
-        steps: the number of steps, at least 1.
+        method: name of a method from ``FIXED_GRID``.
+        steps: number of steps, at least 1.
     """
 
     method: str = "rk4"
     steps: int = 1
 
     def __call__(self, problem: Problem) -> Solution:
-        """The solution.
+        """Solve a problem.
 
         Raises:
             RuntimeError: the state is not finite at T_F. Compiled code does not check this.
@@ -54,16 +54,16 @@ class FixedGrid:
 
 
 class Progress(NamedTuple):
-    """How far an adaptive solve has come.
+    """The progress of an adaptive solve.
 
     The variables that control the steps have one value for the batch (1), or one per sequence (B),
     on the CPU.
 
     Attributes:
-        t, h: the time, and the size of the next step.
+        t, h: time, and size of the next step.
         x, slope: X(t) and X'(t) (C, T, B).
-        integral: the integral of the integrand from 0 to t (B).
-        steps, accepted: the number of steps until now, and how many of them were accepted.
+        integral: integral of the integrand from 0 to t (B).
+        steps, accepted: number of steps so far, and number of accepted ones.
     """
 
     t: Tensor
@@ -80,17 +80,18 @@ class Adaptive:
     """Steps as large as the tolerances allow.
 
     Args:
-        method: one of ``ADAPTIVE``.
+        method: name of a method from ``ADAPTIVE``.
         rtol, atol: relative and absolute tolerance. The errors of a step, divided by
             ``atol + rtol |X|``, have a root mean square of at most 1 over the entries that are not
             padding.
-        max_steps: the most steps that a solve may take, accepted and rejected.
-        per_sequence: whether each sequence has its own steps, as if it were alone. Otherwise all
-            sequences have the same steps, and within the tolerance a solution depends on the rest
-            of the batch.
-        stops: whether a solve stops after ``max_steps`` at the state reached, instead of an error.
-        kept_steps: the number of first steps that keep their activations for the backward pass.
-            It recomputes later steps, this many at a time, so that a solve which does not end
+        max_steps: maximum number of accepted and rejected steps of a solve.
+        per_sequence: whether each sequence has its own steps, as if it were the only one.
+            Otherwise, all sequences have the same steps, and a solution depends on the rest of the
+            batch, within the tolerance.
+        stops: whether a solve stops after ``max_steps`` at the current state instead of raising an
+            error.
+        kept_steps: number of first steps that keep their activations for the backward pass. It
+            recomputes later steps in groups of this number, so that a solve that does not end
             reaches ``max_steps`` before it fills the memory.
     """
 
@@ -103,11 +104,11 @@ class Adaptive:
     kept_steps: int = 16
 
     def __call__(self, problem: Problem) -> Solution:
-        """The solution.
+        """Solve a problem.
 
         Raises:
             RuntimeError: the solve needs more than ``max_steps`` and may not stop there, or needs
-                steps too small for a float, since the state or its slope grows without bound.
+                steps too small for a float because the state or its slope grows without bound.
         """
         controller = self.control(problem)
         progress = self.advance(problem, controller, self.begin(problem, controller))
@@ -116,7 +117,7 @@ class Adaptive:
         return Solution(progress.x, progress.integral, self.statistics(problem, progress))
 
     def control(self, problem: Problem) -> Controller:
-        """The controller of the steps of a problem."""
+        """The controller that chooses the steps for a problem."""
         entries = problem.entries if self.per_sequence else problem.entries.sum(0, keepdim=True)
         entries = entries.cpu().double().clamp(min=1)
         return Controller(ADAPTIVE[self.method], self.rtol, self.atol, entries, self.per_sequence)
@@ -130,14 +131,14 @@ class Adaptive:
         return Progress(zero, h, x, slope, x.new_zeros(x.size(-1)), steps=zero, accepted=zero)
 
     def running(self, problem: Problem, progress: Progress) -> Tensor:
-        """Where steps are to be taken still, of the batch (1) or of each sequence (B)."""
+        """Whether further steps are needed, for the batch (1) or for each sequence (B)."""
         running = progress.t < problem.final_time
         if self.stops:
             running = running & (progress.steps < self.max_steps)
         return running
 
     def advance(self, problem: Problem, controller: Controller, progress: Progress) -> Progress:
-        """The progress after ``kept_steps`` more steps, or fewer where these reach the end."""
+        """The progress after ``kept_steps`` more steps, or fewer if they reach the end."""
         for _ in range(self.kept_steps):
             if not (running := self.running(problem, progress)).any():
                 break
@@ -150,20 +151,20 @@ class Adaptive:
         """The progress after one more step, whether it is accepted or not.
 
         Args:
-            running: the result of :meth:`running`.
+            running: result of :meth:`running`.
 
         Raises:
-            RuntimeError: as :meth:`check_step`.
+            RuntimeError: as in :meth:`check_step`.
         """
         f, final, tableau = problem.f, problem.final_time, controller.tableau
         t, next_h, x, slope, integral, steps, accepted = progress
-        h = next_h.minimum(final - t) * running  # 0 where nothing is left to do
+        h = next_h.minimum(final - t) * running  # 0 where no further step is needed
         self.check_step(problem, t, h, steps, running)
         size = controller.time(h, x)
         step = take_step(tableau, f, controller.time(t, x), size, x, slope)
         ratio = controller.error_ratio(size, step)
         finite = ratio.isfinite()
-        if not finite.all():  # no gradient may go through a step that is not finite
+        if not finite.all():  # no gradient may pass through a step that is not finite
             smaller = torch.where(finite, h, h * SMALLEST_FACTOR)
             return progress._replace(h=smaller, steps=steps + ~finite)
         accept = running & (ratio <= 1)
@@ -186,12 +187,12 @@ class Adaptive:
         """Check a step from t to t + h before it is taken.
 
         Args:
-            t, h: its time and size, of the batch (1) or of each sequence (B), on the CPU.
-            steps: the numbers of steps before it.
-            running: where a step is to be taken.
+            t, h: time and size of the step, for the batch (1) or for each sequence (B), on the CPU.
+            steps: number of steps before it.
+            running: whether a step is needed.
 
         Raises:
-            RuntimeError: ``max_steps`` are taken already, or h is too small for a float.
+            RuntimeError: ``max_steps`` have already been taken, or h is too small for a float.
         """
         stuck = running & ~(t + h > t)
         excessive = running & (steps >= self.max_steps)
@@ -213,8 +214,9 @@ class Adaptive:
         """The statistics of a :class:`Solution`.
 
         f is evaluated at t = 0, for the size of the first step, and in each step for all stages
-        but the first. Its slope is the last stage of the step before or, if the method has no such
-        stage, takes one evaluation after each accepted step but the one that reaches the end.
+        except the first. The slope of the first stage is the last stage of the previous step. If
+        the method has no such stage, it takes one evaluation after each accepted step, except the
+        step that reaches the end.
         """
         tableau, steps, accepted = ADAPTIVE[self.method], progress.steps, progress.accepted
         unfinished = progress.t < problem.final_time
@@ -229,10 +231,10 @@ class Adaptive:
 
 
 def checkpointed(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """The same solver, or part of one, but the backward pass recomputes its steps."""
+    """Wrap a solver, or a part of one, so that the backward pass recomputes its steps."""
     return partial(checkpoint, solve, use_reentrant=False)
 
 
 def merge(choose: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """The states *x* where *choose* is true, for all (1) or each sequence (B), and else *y*."""
+    """The states *x* where *choose* (1, or B for each sequence) is true, and *y* elsewhere."""
     return x if choose.all() else torch.where(choose.to(x.device), x, y)

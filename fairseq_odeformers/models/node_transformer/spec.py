@@ -1,4 +1,4 @@
-"""What a block of the N-ODE Transformer is built from."""
+"""The spec of a block of the N-ODE Transformer."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from fairseq_odeformers.models.common.transformer import Spec
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):
-    """The vector field of a block and how it is solved: the options of these names."""
+    """The vector field of a block and its solver; fields are named after their options."""
 
     embed_dim: int  # C
     attention_heads: int  # H
-    ffn_embed_dim: int  # of the hidden layer of the FFN
+    ffn_embed_dim: int  # the width of the hidden layer of the FFN
     vector_field: str = "composed"
     skip_connection: bool = False
     time_dependent_attention: bool = False

@@ -21,8 +21,8 @@ from .spec import BlockSpec
 class NodeTransformerEncoder(Encoder):
     """fairseq's Transformer encoder over N-ODE blocks.
 
-    Beside the output of fairseq's encoder it returns the dictionaries ``regularizers``, which has
-    the arclength in training, and ``statistics``, both of values (B), one per sequence.
+    In addition to the output of fairseq's encoder, it returns the dictionaries ``regularizers``
+    (the arclength, in training) and ``statistics`` with values (B), one per sequence.
     """
 
     spec_class = BlockSpec
@@ -44,7 +44,7 @@ class NodeTransformerEncoder(Encoder):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, Any]:
-        """The states (T, B, C) at the end of the last block, of tokens (B, T), in fairseq's form.
+        """The states (T, B, C) after the last block for tokens (B, T), in fairseq's form.
 
         Raises:
             RuntimeError: a solve needs more than ``--ode-max-steps`` and may not stop there, or a
@@ -58,10 +58,10 @@ class NodeTransformerEncoder(Encoder):
 class NodeTransformerDecoder(Decoder):
     """fairseq's Transformer decoder over N-ODE blocks.
 
-    The paper leaves a decoder open, since its adaptive steps would differ from one token to the
-    next. Here the decoder's solver has a fixed grid.
+    The paper has no decoder, since its adaptive steps would differ from one token to the next.
+    Here, the decoder's solver has a fixed grid.
 
-    Beside the output of fairseq's decoder it returns the dictionaries ``regularizers`` and
+    In addition to the output of fairseq's decoder, it returns the dictionaries ``regularizers`` and
     ``statistics`` of encoder and decoder together.
     """
 
@@ -77,7 +77,7 @@ class NodeTransformerDecoder(Decoder):
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> NodeDecoderBlock:
-        spec = replace(self.spec, adjoint=False)  # which is the encoder's option
+        spec = replace(self.spec, adjoint=False)  # an option only for the encoder
         field = self.field_class(spec, decoder=self.attends_to_source)
         return NodeDecoderBlock(field, make_solver(spec), spec.ode_final_time, spec.arclength_order)
 
@@ -88,7 +88,7 @@ class NodeTransformerDecoder(Decoder):
         *args: Any,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The states (B, T, C) at the end of the last block, of tokens (B, T), and fairseq's extra.
+        """The states (B, T, C) after the last block for tokens (B, T), and fairseq's extra outputs.
 
         Raises:
             RuntimeError: a state is not finite.
@@ -109,7 +109,7 @@ class NodeTransformerCausalDecoder(NodeTransformerDecoder):
 
 
 def make_solver(spec: BlockSpec) -> Solver:
-    """The solver of a block, on a fixed grid or adaptive; its gradients may be the adjoint's."""
+    """The solver of a block: on a fixed grid or adaptive, perhaps with adjoint gradients."""
     method = spec.ode_method
     if method in FIXED_GRID:
         assert spec.ode_steps is not None

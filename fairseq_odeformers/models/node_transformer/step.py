@@ -1,4 +1,4 @@
-"""A step of an explicit Runge-Kutta method, its error, and the size of the next one."""
+"""A step of an explicit Runge-Kutta method, its error, and the size of the next step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from fairseq_odeformers.modules.tableaus import EULER, Tableau
 
 from .problem import Integrand, Time, VectorField
 
-SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # from one step to the next
+SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # limits on changes of the step size
 
 
 class Step(NamedTuple):
-    """The state after a step, and the step's stages: their times, states and slopes."""
+    """The state after a step, and the times, states and slopes of the step's stages."""
 
     end: Tensor
     times: list[Time]
@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 def take_step(tableau: Tableau, f: VectorField, t: Time, h: Time, x: Tensor, slope: Tensor) -> Step:
-    """A step of X' = f(t, X) from t to t + h, where *slope* is f(t, x)."""
+    """Take a step of X' = f(t, X) from t to t + h, where *slope* is f(t, x)."""
     times, states, slopes = [t], [x], [slope]
     for node, row in zip(tableau.nodes, tableau.matrix):
         times.append(t + node * h)
@@ -53,7 +53,7 @@ def integral_over(tableau: Tableau, h: Time, step: Step, integrand: Integrand) -
 
 
 def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tensor]) -> Tensor:
-    """x + h (a_1 k_1 + a_2 k_2 + ...) of slopes k."""
+    """x + h (a_1 k_1 + a_2 k_2 + ...) with slopes k."""
     for a, slope in zip(coefficients, slopes):
         if a:
             x = add_product(x, h * a, slope)
@@ -61,7 +61,7 @@ def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tens
 
 
 def add_product(x: Tensor, factor: Time, slope: Tensor) -> Tensor:
-    """x plus the product of a factor, of the batch or of each sequence, and a slope."""
+    """x plus a slope times a factor (one for the batch, or one per sequence)."""
     if isinstance(factor, Tensor):
         return torch.addcmul(x, slope, factor)
     return torch.add(x, slope, alpha=factor)
@@ -75,9 +75,9 @@ class Controller:
     one per sequence (B).
 
     Args:
-        tableau: an adaptive method.
+        tableau: tableau of an adaptive method.
         rtol, atol: relative and absolute tolerance.
-        entries: the number of entries that are not padding, of the batch (1) or per sequence (B).
+        entries: number of entries that are not padding, in the batch (1) or per sequence (B).
         per_sequence: whether each sequence has its own steps.
     """
 
@@ -91,8 +91,8 @@ class Controller:
     def first_step(self, f: VectorField, x: Tensor, slope: Tensor) -> Tensor:
         """The size of the first step, from x and f(0, x).
 
-        The source is Hairer, Norsett and Wanner 1993, Solving Ordinary Differential Equations I,
-        section II.4.
+        Source: Hairer, Norsett and Wanner 1993, Solving Ordinary Differential Equations I, section
+        II.4.
         """
         scale = self.atol + x.abs() * self.rtol
         d0, d1 = self.rms(x / scale), self.rms(slope / scale)
@@ -106,9 +106,9 @@ class Controller:
         return h1.minimum(100 * h0)
 
     def next_step(self, h: Tensor, ratio: Tensor) -> Tensor:
-        """The size of the step after a step of size h with this :meth:`error_ratio`.
+        """The size of the next step after a step of size h with this :meth:`error_ratio`.
 
-        A step that was accepted, with a ratio below 1, is not followed by a smaller one.
+        After an accepted step with a ratio below 1, the next step is not smaller.
         """
         smallest = torch.where(ratio < 1, 1.0, SMALLEST_FACTOR)
         factor = SAFETY * ratio ** (-1 / self.tableau.order)
@@ -116,17 +116,17 @@ class Controller:
 
     @torch.no_grad()
     def error_ratio(self, h: Time, step: Step) -> Tensor:
-        """The root mean square of error over tolerance; a step is accepted if it is at most 1."""
+        """The root mean square of error / tolerance; a step with at most 1 is accepted."""
         error = error_of(self.tableau, h, step)
         largest = step.states[0].abs().maximum(step.end.abs())
         return self.rms(error / (self.atol + self.rtol * largest))
 
     def rms(self, x: Tensor) -> Tensor:
-        """The root mean square over the entries of the batch (1) or of each sequence (B)."""
+        """The root mean square over the entries in the batch (1) or in each sequence (B)."""
         squares = x.square()
         squares = squares.sum((0, 1)) if self.per_sequence else squares.sum().view(1)
         return (squares.double().to(self.entries.device) / self.entries).sqrt()
 
     def time(self, values: Tensor, x: Tensor) -> Time:
-        """Times or sizes in the form that a field takes: a float, or a tensor like *x* (B)."""
+        """Times or sizes in the form that a field accepts: a float, or a tensor like *x* (B)."""
         return values.to(x) if self.per_sequence else values.item()

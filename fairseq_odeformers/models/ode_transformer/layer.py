@@ -1,4 +1,4 @@
-"""Runge-Kutta blocks over fairseq's layers, of an encoder and of a decoder."""
+"""Runge-Kutta blocks over fairseq's encoder and decoder layers."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from fairseq_odeformers.modules.transformer_layer import EncoderLayer, Output, R
 
 
 class RungeKuttaBlock(RungeKuttaLayer):
-    r"""Mixin of fairseq's layer: :math:`y' = y + \sum_i b_i F_i`."""
+    r"""Mixin for fairseq's layer: :math:`y' = y + \sum_i b_i F_i`."""
 
     def step(
         self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, coefficients: nn.Module
@@ -17,8 +17,8 @@ class RungeKuttaBlock(RungeKuttaLayer):
         """y' for a state y (T, B, C).
 
         Args:
-            evaluate: fairseq's layer, of the number of the evaluation and a state.
-            coefficients: sums the slopes.
+            evaluate: fairseq's layer, as a function of the number of the evaluation and a state.
+            coefficients: module that sums the slopes.
         """
         return y + coefficients(self.slopes(evaluate, y, y))
 
@@ -36,7 +36,7 @@ class RungeKuttaDecoderLayer(RungeKuttaBlock, RepeatedDecoderLayer):
     """Runge-Kutta block of a decoder without an encoder: causal self-attention and FFN."""
 
     def forward(self, x: Tensor, *args, coefficients: nn.Module, **kwargs) -> Output:
-        """As fairseq's layer, from and to (T, B, C); without attention weights."""
+        """As fairseq's layer, from and to (T, B, C), but without attention weights."""
 
         def evaluate(index: int, y: Tensor) -> Tensor:
             return self.evaluate(index, y, *args, **kwargs)[0]

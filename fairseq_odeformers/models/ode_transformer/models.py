@@ -30,34 +30,34 @@ class BlockConfig(FieldConfig):
 
     rk_order: int = option(
         2,
-        "order of a block's Runge-Kutta method, 1 to 4, and evaluations of its layer",
+        "order of a block's Runge-Kutta method, 1 to 4, and number of evaluations of its layer",
         at_least=min(TABLEAUS),
         at_most=max(TABLEAUS),
     )
     rk_coefficients: Optional[str] = option(
         None,
-        "coefficients of the slopes: fixed (the method's); with --rk-order 2 also learned or gated "
+        "coefficients of the slopes: fixed by the method or, with --rk-order 2, learned or gated "
         "(default: gated with --rk-order 2, else fixed)",
         choices=COEFFICIENTS,
     )
     dense_history: bool = option(
         False,
-        "let each layer, of the decoder, too, read a learned combination of what all layers before "
-        "it returned, normalised",
+        "let each layer of encoder and decoder read a learned combination of the normalised "
+        "outputs of all earlier layers",
     )
 
 
 class ODEModel(RungeKuttaModel):
-    """The base of the models, a mixin: it checks that options of the method go together."""
+    """Mixin for the models: checks that the options of the method fit together."""
 
     @classmethod
     def check_config(cls, cfg):
-        """As the base class's; also for coefficients that a method does not have."""
+        """Also refuse coefficients that a method does not have."""
         super().check_config(cfg)
         if cfg.rk_coefficients in ("learned", "gated") and cfg.rk_order != 2:
             raise ValueError(
                 f"--rk-coefficients {cfg.rk_coefficients}: a block of --rk-order {cfg.rk_order} "
-                "has fixed ones alone; give --rk-order 2, or --rk-coefficients fixed"
+                "only has fixed ones; give --rk-order 2, or --rk-coefficients fixed"
             )
 
 
@@ -68,13 +68,13 @@ class ODETransformerConfig(BlockConfig, RungeKuttaConfig):
 
 @register_model("ode_transformer", dataclass=ODETransformerConfig)
 class ODETransformerModel(ODEModel, PreNormTransformer):
-    """Encoder of Runge-Kutta blocks with an ordinary pre-norm decoder."""
+    """An encoder of Runge-Kutta blocks with an ordinary pre-norm decoder."""
 
     encoder_class = ODETransformerEncoder
     decoder_class = HistoryDecoder
 
 
-# The models of the released code: F(y) is the output of a layer. Those named dense also have its
+# The models in the released code: F(y) is the output of a layer. Models named dense also have its
 # history of layers.
 RK2 = {"rk_order": 2, "rk_field": "released"}
 RK4 = {"rk_order": 4, "rk_field": "released"}
@@ -103,7 +103,7 @@ class ODETransformerLanguageModelConfig(BlockConfig, RungeKuttaLanguageModelConf
 
 @register_model("ode_transformer_lm", dataclass=ODETransformerLanguageModelConfig)
 class ODETransformerLanguageModel(ODEModel, LanguageModel):
-    """Causal language model of Runge-Kutta blocks, for fairseq's ``language_modeling`` task."""
+    """Causal language model over Runge-Kutta blocks, for fairseq's ``language_modeling`` task."""
 
     decoder_class = ODELanguageModelDecoder
 

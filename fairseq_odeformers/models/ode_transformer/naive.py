@@ -1,10 +1,10 @@
 """The ODE Transformer as its paper writes it, for reading.
 
-The equations of Li et al. (2022) as functions of tensors, over the sub-layers of ``common.naive``.
-Tests hold the layers against them.
+The equations of Li et al. (2022) as functions of tensors, over the sub-layers in ``common.naive``.
+Tests compare the layers with these functions.
 
-A vector field is a function F from states to slopes. The paper's F is what a Transformer layer adds
-to its input; in its released code F is what the layer returns.
+A vector field is a function F from states to slopes. In the paper, F is the change that a
+Transformer layer adds to its input; in its released code, F is the output of the layer.
 """
 
 import torch
@@ -21,14 +21,14 @@ def rk1_block(y: Tensor, f: Function) -> Tensor:
 
 
 def rk2_block(y: Tensor, f: Function) -> Tensor:
-    """y + (F_1 + F_2) / 2: the improved Euler method, of Heun."""
+    """y + (F_1 + F_2) / 2: Heun's method, called the improved Euler method."""
     f1 = f(y)
     f2 = f(y + f1)
     return y + (f1 + f2) / 2
 
 
 def rk2_block_learned(y: Tensor, f: Function, gamma: Tensor) -> Tensor:
-    """y + gamma_1 F_1 + gamma_2 F_2, with gamma of two numbers that start at 1."""
+    """y + gamma_1 F_1 + gamma_2 F_2 with two numbers gamma that start at 1."""
     f1 = f(y)
     f2 = f(y + f1)
     return y + gamma[0] * f1 + gamma[1] * f2
@@ -63,17 +63,17 @@ def rk4_block(y: Tensor, f: Function) -> Tensor:
 
 
 def layer(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
-    """A Transformer layer: x + F(LN(x)) for attention and FFN, both pairs (F, LN)."""
+    """A Transformer layer: x + F(LN(x)) for attention and then FFN, both given as pairs (F, LN)."""
     for f, norm in (attention, ffn):
         y = y + f(norm(y))
     return y
 
 
 def vector_field(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
-    """What a layer adds to its input: the paper's F."""
+    """F in the paper: the change that a layer adds to its input."""
     return layer(y, attention, ffn) - y
 
 
 def released_vector_field(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
-    """What a layer returns, its input included: F in the released code."""
+    """F in the released code: the output of a layer, including its input."""
     return layer(y, attention, ffn)

@@ -1,4 +1,4 @@
-"""What the blocks of the ODE Transformer are built from, beside fairseq's config."""
+"""The spec of a block of the ODE Transformer, in addition to fairseq's config."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from fairseq_odeformers.models.common.runge_kutta import RungeKuttaSpec
 
 @dataclass(frozen=True)
 class BlockSpec(RungeKuttaSpec):
-    """The method of a block and the coefficients of its slopes: the options of these names."""
+    """The method of a block and its coefficients; fields are named after their options."""
 
     rk_coefficients: str | None = None
 
     @property
     def coefficients(self) -> str:
-        """The form of the coefficients; where no option says, the paper's best."""
+        """The form of the coefficients; by default, the paper's best."""
         return self.rk_coefficients or ("gated" if self.rk_order == 2 else "fixed")

@@ -10,7 +10,7 @@ from .spec import BlockSpec
 
 
 class ODEStack(RungeKuttaStack):
-    """Mixin of an encoder or decoder whose blocks share one module of coefficients."""
+    """Mixin for an encoder or decoder: all blocks share one module of coefficients."""
 
     spec_class = BlockSpec
     spec: BlockSpec

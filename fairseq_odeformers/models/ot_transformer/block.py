@@ -1,4 +1,4 @@
-"""The flow of OT-Transformer: all layers of an encoder or decoder as one block."""
+"""The flow of OT-Transformer: one block with all layers of an encoder or decoder."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -20,7 +20,7 @@ Evaluation = Callable[[nn.Module, int, Tensor], Tensor]
 
 
 class Step(nn.Module):
-    """x + h f(x), or a step of size h = 1/M of another Runge-Kutta method, where f has no t."""
+    """x + h f(x) with h = 1/M, or a step of another Runge-Kutta method; f does not depend on t."""
 
     def __init__(self, method: str, steps: int):
         super().__init__()
@@ -30,7 +30,7 @@ class Step(nn.Module):
         """From and to (T, B, C).
 
         Args:
-            f: the vector field, of the number of the stage, from 0, and a state.
+            f: vector field, as a function of the number of the stage, from 0, and a state.
         """
         slopes = [f(0, x)]
         for stage, row in enumerate(self.tableau.matrix, start=1):
@@ -39,10 +39,10 @@ class Step(nn.Module):
 
 
 class FlowBlock(Block):
-    """x_M from x_0: the flow of an encoder, and the base of a decoder's.
+    """The flow of an encoder, x_M from x_0; also the base class for the flow of a decoder.
 
     Args:
-        layers: the layers of the vector field f.
+        layers: layers of the vector field f.
     """
 
     def __init__(self, layers: nn.ModuleList, spec: FlowSpec):
@@ -57,32 +57,32 @@ class FlowBlock(Block):
         )
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """x_M (T, B, C) from x_0 (T, B, C); fairseq's layer names the other arguments."""
+        """x_M (T, B, C) from x_0 (T, B, C); the other arguments are as in fairseq's layer."""
         return self.solve(x, lambda layer, _, y: layer(y, *args, **kwargs))
 
     def solve(self, x: Tensor, evaluate: Evaluation) -> Tensor:
         """x_M (T, B, C).
 
         Args:
-            evaluate: a layer, in the evaluation of f of a number from 0, at a state.
+            evaluate: function of a layer, the number of the evaluation of f, from 0, and a state.
         """
         for index, step in enumerate(self.depths):
             x = step(x, partial(self.slope, evaluate, index * self.stages))
         return x
 
     def slope(self, evaluate: Evaluation, first: int, stage: int, x: Tensor) -> Tensor:
-        """f(x) (T, B, C), in a stage of the step whose first evaluation has the number *first*."""
+        """f(x) (T, B, C) at a stage of a step; *first* is the number of its first evaluation."""
         y = x
         for layer in self.layers:
             y = evaluate(layer, first + stage, y)
         return self.field_layer_norm(y - x if self.textbook else y)
 
     def state_modules(self) -> Sequence[nn.Module]:
-        """The modules whose outputs are the states x_1, ..., x_M (T, B, C)."""
+        """The modules with the states x_1, ..., x_M (T, B, C) as outputs."""
         return [*self.depths]
 
     def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
-        """The maps of each layer in each evaluation of f; the block takes its steps again."""
+        """The maps of each layer in each evaluation of f; the block takes its steps once more."""
         answers = ask(self.layers, "attention_maps")
         with record_calls(answers) as calls:
             self(*args, **kwargs)
@@ -92,21 +92,21 @@ class FlowBlock(Block):
             yield AttentionMaps(torch.cat(weights), cross)
 
     def layer_parts(self, *args: Any, **kwargs: Any) -> Iterator[LayerParts]:
-        """No parts: a step has several layers, so there is not one part per state."""
+        """Nothing: a step has several layers, so parts would not match the states."""
         return iter(())
 
 
 class FlowDecoderBlock(FlowBlock):
     """The flow of a decoder, with or without an encoder.
 
-    In incremental decoding, a token sees the keys and values that the tokens before it had in the
-    same layer and the same evaluation of f. So it equals full decoding.
+    In incremental decoding, a token sees the keys and values that earlier tokens had in the same
+    layer and the same evaluation of f. So the result equals full decoding.
     """
 
     def forward(self, x: Tensor, *args: Any, need_attn: bool = False, **kwargs: Any) -> Output:
         """As fairseq's layer, from x_0 to x_M (T, B, C).
 
-        It returns the attention weights of the last layer in the last evaluation.
+        The attention weights come from the last layer in the last evaluation.
         """
         attention, last = None, self.stages * len(self.depths) - 1
 

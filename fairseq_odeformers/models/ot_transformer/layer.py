@@ -14,7 +14,7 @@ from .spec import FlowSpec
 
 
 class FieldLayer(nn.Module):
-    """Mixin of fairseq's layer, which has no LayerNorm with ``--no-layer-norm``."""
+    """Mixin for fairseq's layer: drops the LayerNorms with ``--no-layer-norm``."""
 
     def __init__(self, cfg: TransformerConfig, spec: FlowSpec, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
@@ -33,6 +33,6 @@ class FieldDecoderLayer(FieldLayer, RepeatedDecoderLayer):
         """As fairseq's layer, from and to (T, B, C).
 
         Args:
-            evaluation: its number in a pass, from 0.
+            evaluation: number of the evaluation in a pass, from 0.
         """
         return self.evaluate(evaluation, x, *args, **kwargs)

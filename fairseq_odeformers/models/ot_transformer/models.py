@@ -25,47 +25,47 @@ from fairseq_odeformers.registry import register_preset
 from .stacks import OTDecoder, OTEncoder
 
 FINAL_NORMS = ("field", "state", "none")
-ONE_FIELD = "the layers that are kept would be another vector field"
+ONE_FIELD = "the remaining layers would be another vector field"
 
 
 @dataclass
 class FlowConfig(FairseqDataclass):
-    """Options of the flow, with the defaults of the released code for a GPT-2."""
+    """Options of the flow; the defaults match the released code for GPT-2."""
 
     ode_steps: int = option(
         5,
-        "number M of steps from t = 0 to 1, each over all layers of a side; a trained model can "
-        "take another number",
+        "number M of steps from t = 0 to 1, each through all layers of a side; it can be changed "
+        "after training",
         at_least=1,
     )
     ode_method: str = option("euler", "method of a step", choices=tuple(FIXED_GRID))
     ode_field: str = option(
         "released",
-        "slope f(x) of a stack of layers: released, what it returns, as in the authors' code, or "
-        "textbook, what it adds to x",
+        "slope f(x) of a stack of layers: its output, as in the authors' code (released), or the "
+        "change that it adds to x (textbook)",
         choices=FIELDS,
     )
     final_norm: str = option(
         "field",
-        "where the last layernorm is: in the vector field, after the last state, as in a "
-        "Transformer, or nowhere",
+        "place of the last layernorm: in the vector field, after the last state (as in a "
+        "Transformer), or nowhere",
         choices=FINAL_NORMS,
     )
     layer_norm: bool = option(True, "apply layernorm in the layers")
 
 
 class FlowModel(BaseModel):
-    """The base of the models, a mixin: options of a Transformer that a flow does not have."""
+    """Mixin for the models: refuses options of a Transformer that a flow does not support."""
 
     unsupported = {
-        "no_decoder_final_norm": "--final-norm decides on it; give --final-norm none",
+        "no_decoder_final_norm": "--final-norm replaces it; give --final-norm none",
         "encoder_layers_to_keep": ONE_FIELD,
         "decoder_layers_to_keep": ONE_FIELD,
     }
 
     @classmethod
     def depth_dials(cls, cfg) -> Sequence[Dial]:
-        """The number of steps, of both sides."""
+        """The number of steps, for both sides."""
         return [Dial({"ode_steps": cfg.ode_steps}, FIXED_GRID[cfg.ode_method].order)]
 
 
@@ -76,7 +76,7 @@ class OTTransformerConfig(FlowConfig, PreNormTransformerConfig):
 
 @register_model("ot_transformer", dataclass=OTTransformerConfig)
 class OTTransformer(FlowModel, PreNormTransformer):
-    """Encoder and decoder as flows, which are not in the paper."""
+    """A translator with flows as encoder and decoder; it is not in the paper."""
 
     encoder_class = OTEncoder
     decoder_class = OTDecoder
@@ -91,7 +91,7 @@ class OTClassifierConfig(FlowConfig, TransformerClassifierConfig):
 
 @register_model("ot_transformer_classifier", dataclass=OTClassifierConfig)
 class OTClassifier(FlowModel, TransformerClassifier):
-    """An encoder that is a flow, as a classifier."""
+    """A classifier with a flow as encoder."""
 
     encoder_class = OTEncoder
     unsupported = {**TransformerClassifier.unsupported, **FlowModel.unsupported}
@@ -106,7 +106,7 @@ class OTLanguageModelConfig(FlowConfig, LanguageModelConfig):
 
 @register_model("ot_transformer_lm", dataclass=OTLanguageModelConfig)
 class OTLanguageModel(FlowModel, LanguageModel):
-    """Causal language model, the paper's."""
+    """The causal language model of the paper."""
 
     decoder_class = OTDecoder
 

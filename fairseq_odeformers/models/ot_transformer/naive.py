@@ -1,7 +1,7 @@
 """OT-Transformer as its paper writes it, for reading.
 
-The equations of Kan et al. (2025) as functions of tensors, over the layers of the ODE Transformer's
-``naive`` file or any others. Tests hold the block against them. A state is one sequence (T, C),
+The equations of Kan et al. (2025) as functions of tensors, over the layers in the ODE Transformer's
+``naive`` file or any others. Tests compare the block with them. A state is one sequence (T, C),
 without padding.
 """
 
@@ -13,7 +13,7 @@ from fairseq_odeformers.models.common.naive import Function
 
 
 def stack(x: Tensor, layers: Sequence[Function]) -> Tensor:
-    """layer_L(... layer_1(x)): what a Transformer computes before its last LayerNorm."""
+    """layer_L(... layer_1(x)): a Transformer without its last LayerNorm."""
     for layer in layers:
         x = layer(x)
     return x
@@ -33,7 +33,7 @@ def textbook_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Ten
 
 
 def flow(x: Tensor, f: Function, steps: int) -> list[Tensor]:
-    """x_0, ..., x_M of Euler's method from t = 0 to 1."""
+    """x_0, ..., x_M by Euler's method from t = 0 to 1."""
     states = [x]
     for _ in range(steps):
         states.append(states[-1] + f(states[-1]) / steps)
@@ -41,5 +41,5 @@ def flow(x: Tensor, f: Function, steps: int) -> list[Tensor]:
 
 
 def regulariser(x: Tensor, f: Function, steps: int) -> Tensor:
-    """The sum over m of dt times the mean of the entries of f(x_m)^2, as in the released code."""
+    """The sum over m of dt times the mean over the entries of f(x_m)^2, as in the released code."""
     return sum((f(state).square().mean() for state in flow(x, f, steps)[:-1]), 0 * x.sum()) / steps

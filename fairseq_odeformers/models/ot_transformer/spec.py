@@ -1,4 +1,4 @@
-"""The options of a flow, from which OT-Transformer builds it beside fairseq's config."""
+"""The spec of a flow of OT-Transformer, in addition to fairseq's config."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from fairseq_odeformers.models.common.transformer import Spec
 
 @dataclass(frozen=True)
 class FlowSpec(Spec):
-    """The vector field and its solver: the options of these names."""
+    """The vector field and its solver; fields are named after their options."""
 
     embed_dim: int  # C
     layer_norm: bool = True

@@ -1,4 +1,4 @@
-"""fairseq's encoder and decoder whose layers are a vector field."""
+"""fairseq's encoder and decoder with their layers as a vector field."""
 
 from torch import nn
 
@@ -11,9 +11,9 @@ from .spec import FlowSpec
 
 
 class FlowStack(nn.Module):
-    """Mixin of an encoder or decoder: its one block has the layers that fairseq has built.
+    """Mixin for an encoder or decoder: joins the layers that fairseq has built into one block.
 
-    ``--final-norm`` decides whether the last LayerNorm is the block's, the stack's, or left out.
+    ``--final-norm`` puts the last LayerNorm into the block, into the stack, or nowhere.
     """
 
     spec_class = FlowSpec

@@ -1,7 +1,7 @@
 r"""TransEvolve: attention computed once per block, evolving over depth (Dutta et al. 2021).
 
-A Transformer computes new scores in every layer. Here a block of depth L computes them once from
-its input, :math:`A_0`, and with them how they evolve: at depth l = 1..L
+A Transformer computes new scores in every layer. Here, a block of depth L computes them once from
+its input (:math:`A_0`), together with the terms by which they evolve: at depth l = 1..L
 
 .. math::
     A^l = \mathrm{softmax}(A_0 + A_1 T^l + T^l A_2 + A_3 (T^l \odot T^l)), \quad
@@ -9,11 +9,11 @@ its input, :math:`A_0`, and with them how they evolve: at depth l = 1..L
     X^l = \mathrm{FF}^l(\mathrm{LN}(H^l)) + H^l
 
 where :math:`T^l` is a learned Fourier map of the depth. Read ``naive``, the paper's equations;
-``spec``, the choices of a block; ``attention``, which a block computes once, and ``factored``, its
-fast form on a CPU; ``feed_forward``, the layers of fullFF and randomFF; ``block``, which puts them
-together; then ``stacks``, the encoder and the decoders, and ``models``, which registers them with
-their options. An option goes from ``models`` to ``stacks``, where ``Spec.from_options`` of
-``common.transformer`` puts it into the spec of a block and its attention.
+``spec``, the choices of a block; ``attention``, computed once per block, and ``factored``, its fast
+form on a CPU; ``feed_forward``, the layers of fullFF and randomFF; ``block``, which combines them;
+then ``stacks``, the encoder and the decoders, and ``models``, which registers them with their
+options. Options go from ``models`` to ``stacks``, where ``Spec.from_options`` of
+``common.transformer`` puts them into the spec of a block and its attention.
 """
 
 from fairseq_odeformers.registry import Family

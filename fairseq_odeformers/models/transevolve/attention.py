@@ -1,4 +1,4 @@
-"""Attention computed once and evolving over depth (Dutta et al. 2021, section 4)."""
+"""Attention that is computed once and evolves over depth (Dutta et al. 2021, section 4)."""
 
 import math
 from typing import Protocol
@@ -12,15 +12,16 @@ from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias, dropou
 from .factored import FactoredAttention, mean_and_deviation
 from .spec import MASKED_BIAS, BlockSpec
 
-# The backend "auto" takes the direct form up to so many queries or keys, and the factored form up
-# to so many bytes of its matrix: eight heads of eight sequences of 4,096 tokens, or two of 8,192.
+# The backend "auto" takes the direct form up to this number of queries or keys, and the factored
+# form up to this number of bytes of its matrix (eight heads with eight sequences of 4,096 tokens,
+# or with two of 8,192).
 DIRECT_TOKENS, FACTORED_BYTES = 32, 2**32
 
 
 class TimeEvolvingAttention(nn.Module):
-    r"""Multi-head attention of a block of depth L, from the block's input alone.
+    r"""Multi-head attention for a block of depth L, computed only from the block's input.
 
-    From the inputs X of queries and Y of keys (equal in self-attention) it computes once per block
+    From the inputs X of queries and Y of keys (equal in self-attention), it computes once per block
     (paper, Eq. 6):
 
     .. math::
@@ -32,19 +33,20 @@ class TimeEvolvingAttention(nn.Module):
     .. math::
         A^l = \mathrm{softmax}(A_0 + b^l), \quad b^l_j = T^l \cdot A_{2,j}
 
-    per head: Q and K are split over d + d', A_2 and T over d'. The paper's terms :math:`A_1 T^l`
-    (of the query alone) and :math:`A_3 (T^l \odot T^l)` (a constant) shift whole rows of the
-    scores, and softmax is shift-invariant; neither they nor their projection :math:`\tilde W_k` are
-    built. A_0 has the released code's scale; the paper names d or d' over the number of heads.
+    for each head: the heads divide the d + d' features of Q and K, and the d' features of A_2 and
+    T. The paper's terms :math:`A_1 T^l` (which only depends on the query) and :math:`A_3 (T^l \odot
+    T^l)` (a constant) shift whole rows of the scores. Since softmax is shift-invariant, neither
+    they nor their projection :math:`\tilde W_k` are built. A_0 has the scale of the released code;
+    the paper divides by the root of d or d' over the number of heads.
 
-    A block calls :meth:`project`, or its parts :meth:`queries` and :meth:`keys` where it caches
-    keys, and hands the results to :meth:`evolve`, which returns the attention of all depths.
+    A block calls :meth:`project`, or :meth:`queries` and :meth:`keys` separately if it caches keys,
+    and passes the results to :meth:`evolve`, which returns the attention at all depths.
 
     ``attention_dropout`` acts on Q and K, as in the released code; ``attention_weights_dropout``
     acts on A^l.
     """
 
-    time_basis: Tensor  # L, d'
+    time_basis: Tensor  # (L, d')
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
@@ -63,11 +65,11 @@ class TimeEvolvingAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start as the released code: w^l uniform in +-sqrt(6/d'), the projections by Glorot.
+        """Initialise as in the released code: w^l uniform in +-sqrt(6/d'), projections by Glorot.
 
-        The released code draws W_q with W~q, and W_k with W~k, as one Glorot-uniform matrix of
-        d + d' rows and columns, with variance 1/(d + d'). fairseq's queries and keys have the
-        same.
+        The released code draws W_q together with W~q, and W_k with W~k, as one Glorot-uniform
+        matrix of d + d' rows and columns, with variance 1/(d + d'). fairseq's queries and keys have
+        the same variance.
         """
         bound = math.sqrt(3 / self.time_query.size(1))
         for weight in (self.q_proj.weight, self.k_proj.weight, self.time_query):
@@ -76,13 +78,13 @@ class TimeEvolvingAttention(nn.Module):
         nn.init.uniform_(self.time_weight, -bound, bound)
 
     def time_map(self) -> Tensor:
-        """T^l for every depth (Eq. 7), of shape (L, d')."""
+        """T^l at every depth (Eq. 7): (L, d')."""
         return self.time_weight * self.time_basis
 
     def project(
         self, x: Tensor, y: Tensor, padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Q of X (B, T, C), K and b of Y (B, S, C): the arguments of :meth:`evolve`.
+        """Q from X (B, T, C), and K and b from Y (B, S, C): the arguments of :meth:`evolve`.
 
         Args:
             padding_mask: true where a key is padding (B, S).
@@ -90,7 +92,7 @@ class TimeEvolvingAttention(nn.Module):
         return self.queries(x), *self.keys(y, padding_mask)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Scaled Q of an input (B, T, C), of shape (B, H, T, (d + d')/H)."""
+        """Scaled Q (B, H, T, (d + d')/H) from an input (B, T, C)."""
         q = F.linear(x, self.q_proj.weight * self.scaling)
         return split_heads(self.dropout_module(q), self.num_heads)
 
@@ -98,17 +100,17 @@ class TimeEvolvingAttention(nn.Module):
         """K and the bias b^l of every key at every depth.
 
         Args:
-            x: key input (B, S, C).
-            padding_mask: true where a key is padding (B, S), which gets no weight.
+            x: input of the keys (B, S, C).
+            padding_mask: true where a key is padding (B, S); such keys get no weight.
 
         Returns:
-            K of shape (B, H, S, (d + d')/H) and b of shape (B, H, S, L).
+            K (B, H, S, (d + d')/H) and b (B, H, S, L).
         """
         k = self.dropout_module(self.k_proj(x))
-        # b^l = T^l . (K W~q^T) = K . (T^l W~q), head by head: A2 itself is never needed.
-        time_map = self.time_map().unflatten(1, (self.num_heads, -1))  # L, H, d'/H
-        time_query = self.time_query.unflatten(0, (self.num_heads, -1))  # H, d'/H, d+d'
-        k_to_bias = torch.einsum("lht,htc->chl", time_map, time_query)  # d+d', H, L
+        # b^l = T^l . (K W~q^T) = K . (T^l W~q) for each head: A2 itself is never needed.
+        time_map = self.time_map().unflatten(1, (self.num_heads, -1))  # (L, H, d'/H)
+        time_query = self.time_query.unflatten(0, (self.num_heads, -1))  # (H, d'/H, d+d')
+        k_to_bias = torch.einsum("lht,htc->chl", time_map, time_query)  # (d+d', H, L)
         bias = (k @ k_to_bias.flatten(1)).unflatten(2, k_to_bias.shape[1:]).transpose(1, 2)
         if padding_mask is not None:
             lowest = max(MASKED_BIAS, torch.finfo(bias.dtype).min / 2)
@@ -121,12 +123,12 @@ class TimeEvolvingAttention(nn.Module):
 
         The first three arguments are the result of :meth:`project`.
 
-        All forms compute the same numbers. ``direct`` takes the softmax of all depths at once;
+        All forms compute the same numbers. ``direct`` takes the softmax for all depths at once;
         ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor; ``fused``
-        hands each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` is ``direct``
-        for short sequences and in generation, else ``factored`` up to 4 GiB, else ``fused``.
-        ``fused`` also replaces ``factored`` where :func:`.mean_and_deviation` returns None, and
-        where attention weights are dropped: ``factored`` never has them.
+        passes each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` chooses
+        ``direct`` for short sequences and in generation, otherwise ``factored`` up to 4 GiB, and
+        ``fused`` above. ``fused`` also replaces ``factored`` if :func:`.mean_and_deviation` returns
+        None, and if attention weights are dropped, because ``factored`` never computes them.
         """
         dropout_p = self.weights_dropout_module.active_p
         backend = self.fastest_backend(q, k) if self.backend == "auto" else self.backend
@@ -137,13 +139,13 @@ class TimeEvolvingAttention(nn.Module):
         return FusedAttention(q, k, bias, causal, dropout_p)
 
     def for_export(self) -> "TimeEvolvingAttention":
-        """The same by the fused form; ``auto`` chooses by the length."""
+        """The attention in its fused form, because ``auto`` chooses by the length."""
         self.backend = "fused"
         return self
 
     @staticmethod
     def fastest_backend(q: Tensor, k: Tensor) -> str:
-        """The backend that ``auto`` chooses by the sizes of queries and keys."""
+        """The backend that ``auto`` chooses for the sizes of queries and keys."""
         if min(q.size(2), k.size(2)) <= DIRECT_TOKENS:
             return "direct"
         scores = q.size(0) * q.size(1) * q.size(2) * k.size(2)
@@ -151,10 +153,7 @@ class TimeEvolvingAttention(nn.Module):
 
 
 class Evolved(Protocol):
-    """The attention of a block at every depth, to be applied to values.
-
-    Here D is the width of a head's values.
-    """
+    """The attention of a block at every depth, ready for values of width D per head."""
 
     def __call__(self, index: int, value: Tensor) -> Tensor:
         """A^l V for index l - 1: from (B, H, S, D) to (B, H, T, D)."""
@@ -166,19 +165,19 @@ class Evolved(Protocol):
 
 
 class DirectAttention:
-    """softmax(A0 + b^l) V as written, with the softmax of all depths taken at once.
+    """softmax(A0 + b^l) V as written, with one softmax for all depths.
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
-        bias: b of every depth (B, H, S, L).
-        causal: whether a query sees no key after its own position.
+        bias: b at every depth (B, H, S, L).
+        causal: whether a query only sees keys up to its own position.
         dropout_p: dropout probability of the attention weights.
     """
 
     def __init__(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool, dropout_p: float = 0.0):
         scores = masked_scores(q, k, causal).unsqueeze(2) + bias.transpose(-2, -1).unsqueeze(3)
-        self.weights = dropout(scores.softmax(-1), dropout_p)  # B, H, L, T, S
-        # Indexing depth by depth would fill a tensor of zeros for each in the backward pass.
+        self.weights = dropout(scores.softmax(-1), dropout_p)  # (B, H, L, T, S)
+        # Indexing each depth would fill a tensor with zeros for each in the backward pass.
         self.weights_by_depth = self.weights.unbind(2)
 
     def __call__(self, index: int, value: Tensor) -> Tensor:
@@ -192,8 +191,8 @@ class DirectAttention:
 class FusedAttention:
     """softmax(A0 + b^l) V with b^l as one more key feature, (q, 1) . (k, b): memory O(T + S).
 
-    The arguments are as in :class:`DirectAttention`. Features are padded with zeros to a
-    common multiple of 8, which the fused kernels ask for.
+    The arguments are as in :class:`DirectAttention`. Features are padded with zeros to a common
+    multiple of 8, as the fused kernels require.
     """
 
     def __init__(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool, dropout_p: float = 0.0):
@@ -226,7 +225,7 @@ def fourier_basis(depth: int, time_dim: int) -> Tensor:
 
 
 def masked_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:
-    """A0 (B, H, T, S), minus infinity where *causal* hides a key that lies after its query."""
+    """A0 (B, H, T, S), with minus infinity where *causal* hides a key after its query."""
     scores = q @ k.transpose(-2, -1)
     if causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
@@ -235,10 +234,10 @@ def masked_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """(B, T, C) -> (B, H, T, C/H)."""
+    """From (B, T, C) to (B, H, T, C/H)."""
     return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """(..., H, T, C/H) -> (..., T, C)."""
+    """From (..., H, T, C/H) to (..., T, C)."""
     return x.transpose(-3, -2).flatten(-2)

@@ -19,12 +19,12 @@ from .spec import BlockSpec
 class TransEvolveLayer(nn.Module):
     """Layer l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
 
-    In fairseq's stacks a whole block takes the place of a layer, and the block computes the scores.
+    In fairseq's stacks, a whole block replaces a layer; the block computes the scores.
 
     Args:
         number: l, from 1 to L.
-        cross_attention: whether there is a W_o^l for the encoder-decoder attention as well, and
-            what maps its values, if options ask for that.
+        cross_attention: whether the layer also has a W_o^l for the encoder-decoder attention and,
+            if options ask for them, maps of its values.
     """
 
     def __init__(self, spec: BlockSpec, number: int, cross_attention: bool):
@@ -50,25 +50,25 @@ class TransEvolveLayer(nn.Module):
         self.dropout_module = Dropout(spec.dropout, type(self).__name__)
 
     def values(self, x: Tensor) -> Tensor:
-        """LN(X), projected if there is a projection, in heads: (B, T, C) to (B, H, T, C/H)."""
+        """The heads of LN(X), projected if there is a projection: (B, T, C) to (B, H, T, C/H)."""
         return split_heads(self.self_attn_value_proj(self.self_attn_layer_norm(x)), self.num_heads)
 
     def layer_parts(self, x: Tensor, attended: Tensor, *unused: Tensor) -> Iterator[LayerParts]:
-        """The outputs of the heads; for the arguments see :meth:`forward`."""
+        """The outputs of the heads; for the arguments, see :meth:`forward`."""
         yield LayerParts(attended[0])
 
     def forward(self, x: Tensor, attended: Tensor, attended_source: Tensor | None = None) -> Tensor:
         """X^l = FF^l(LN(H^l)) + H^l (paper, Eq. 11), with H^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).
 
-        In the encoder that is Eq. 9. In the decoder, A_ed^l X_enc W_o^l is added to H^l (Eq. 13).
+        In the encoder, H^l is Eq. 9. In the decoder, A_ed^l X_enc W_o^l is added to it (Eq. 13).
 
         Args:
-            x: state X^(l-1) of the layer before (B, T, C).
+            x: state X^(l-1) of the previous layer (B, T, C).
             attended: A^l LN(X^(l-1)) (B, H, T, C/H).
             attended_source: A_ed^l X_enc (B, H, T, C/H), in the decoder.
 
         Returns:
-            state X^l (B, T, C).
+            State X^l (B, T, C).
         """
         x = x + self.dropout_module(self.self_attn_out_proj(merge_heads(attended)))
         if attended_source is not None:
@@ -77,13 +77,13 @@ class TransEvolveLayer(nn.Module):
 
 
 class TransEvolveEncoderBlock(Block):
-    """Encoder block of depth L; takes the place of a layer in fairseq's Transformer encoder.
+    """Encoder block of depth L; it replaces a layer in fairseq's Transformer encoder.
 
-    The released code normalises the output of a block; the paper's equations do not. That
-    interrupts the residual stream once per block. With ``normalize_before`` the same LayerNorm is
-    applied before the queries and keys instead, and the stream passes all blocks.
+    The released code normalises the output of a block; the paper's equations do not. This
+    interrupts the residual stream once per block. With ``normalize_before``, the same LayerNorm is
+    applied before the queries and keys instead, and the stream passes through all blocks.
 
-    It is the base of the decoder blocks as well.
+    The class is also the base of the decoder blocks.
     """
 
     cross_attention = False
@@ -104,14 +104,14 @@ class TransEvolveEncoderBlock(Block):
         self.layer_norm = LayerNorm(spec.embed_dim)
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
-        """From X^0 to X^L: the scores once, then each layer.
+        """From X^0 to X^L: computes the scores once, then each layer.
 
         Args:
             x: input (T, B, C).
             encoder_padding_mask: true where a token is padding (B, T).
 
         Returns:
-            output (T, B, C).
+            Output (T, B, C).
         """
         x = x.transpose(0, 1)
         x0 = self._scored(x)
@@ -124,7 +124,7 @@ class TransEvolveEncoderBlock(Block):
     def attention_maps(
         self, x: Tensor, encoder_padding_mask: Tensor | None = None
     ) -> Iterator[AttentionMaps]:
-        """A^l of all depths, by the direct form, whichever form the block takes."""
+        """A^l at all depths, in the direct form, whichever form the block uses."""
         yield self._maps(x, encoder_padding_mask)
 
     def _maps(self, x: Tensor, padding_mask: Tensor | None, causal: bool = False) -> AttentionMaps:
@@ -135,7 +135,7 @@ class TransEvolveEncoderBlock(Block):
         return AttentionMaps(weights, bias=bias)
 
     def projections(self) -> Iterator[Projections]:
-        """Of each depth; queries and keys are the block's, and come with the first."""
+        """The projections at each depth; the first also has the queries and keys of the block."""
         pairs = {"QK": (self.self_attn.q_proj.weight, self.self_attn.k_proj.weight)}
         for layer in self.depths:
             out = layer.self_attn_out_proj.weight
@@ -144,21 +144,21 @@ class TransEvolveEncoderBlock(Block):
             pairs = {}
 
     def _scored(self, x: Tensor) -> Tensor:
-        """What queries and keys are made of, from the block's input (B, T, C)."""
+        """The input of queries and keys, from the block's input (B, T, C)."""
         return self.layer_norm(x) if self.normalize_before else x
 
     def state_modules(self) -> list[nn.Module]:
-        """The modules whose outputs are the states (B, T, C) after each layer of the block.
+        """The modules with the states (B, T, C) after each layer of the block as outputs.
 
-        The last state is the block's output, which is normalised unless LayerNorm comes before.
+        The last state is the output of the block, normalised unless LayerNorm comes first.
         """
         return [*self.depths] if self.normalize_before else [*self.depths[:-1], self.layer_norm]
 
 
 class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
-    """Decoder block of depth L without an encoder: causal self-attention, which evolves (Eq. 12).
+    """Decoder block of depth L without an encoder: causal self-attention that evolves (Eq. 12).
 
-    In incremental decoding, a new token adds its key, the key's bias, and in each layer its value
+    In incremental decoding, a new token adds its key, the key's bias and, in each layer, its value
     to the saved state of the block. The block of a translator derives from this one and attends to
     the source in ``_attend_source``.
     """
@@ -177,15 +177,15 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         """As the encoder block, with the keys and values of earlier tokens, and a source.
 
         Args:
-            x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
+            x: input (T, B, C); in incremental decoding, only the newest token (1, B, C).
             encoder_out, encoder_padding_mask: see :class:`TransEvolveDecoderBlock`.
-            self_attn_mask: given if the self-attention is causal; its values are not read.
+            self_attn_mask: any tensor if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
-            need_attn, need_head_weights: fairseq asks for attention weights, which a block may
-                never have as a tensor; it returns none.
+            need_attn, need_head_weights: ignored, because a block may never have its attention
+                weights as a tensor.
 
         Returns:
-            output (T, B, C), and None twice, in place of attention weights and saved state.
+            Output (T, B, C), and None twice, in place of attention weights and saved state.
         """
         x = x.transpose(0, 1)
         saved = self.saved(incremental_state)
@@ -215,7 +215,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         self_attn_padding_mask: Tensor | None = None,
         **unused: bool,
     ) -> Iterator[AttentionMaps]:
-        """As the encoder block, and the maps of the source, of a whole text."""
+        """As the encoder block, for a whole text, and the maps of the attention to the source."""
         yield self._maps(x, self_attn_padding_mask, causal=self_attn_mask is not None)
         if self.encoder_attn is not None and encoder_out is not None:
             x0, source = self._scored(x.transpose(0, 1)), encoder_out.transpose(0, 1)
@@ -224,7 +224,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
             yield AttentionMaps(weights, cross=True, bias=bias)
 
     def for_export(self) -> "TransEvolveCausalBlock":
-        """The block by the direct form, which suits generation: there is one query."""
+        """The block in its direct form, which suits generation with its single query."""
         for attention in filter(None, (self.self_attn, self.encoder_attn)):
             attention.backend = "direct"
         return self
@@ -236,19 +236,20 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         padding_mask: Tensor | None,
         saved: Saved,
     ) -> Sequence[Tensor | None]:
-        """What each of the L layers adds from an encoder: nothing."""
+        """The terms that the L layers add from an encoder: none."""
         return [None] * len(self.depths)
 
 
 class TransEvolveDecoderBlock(TransEvolveCausalBlock):
     """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
 
-    In the encoder-decoder attention, queries come from the block's input and keys from the encoder
+    In the encoder-decoder attention, queries come from the block's input, keys from the encoder
     output, and the values are the encoder output in every layer. So one product computes the
-    attention of all layers, unless options map the values in each layer.
+    attention in all layers, unless options map the values in each layer.
 
-    Its ``forward`` takes the encoder output (S, B, C), in beam search of B / beams sentences (see
-    :func:`shared_rows`), and a mask that is true where a source token is padding (B, S).
+    Its ``forward`` takes the encoder output (S, B, C) and a mask (B, S), true where a source token
+    is padding. In beam search, both only have rows for B / beams sentences (see
+    :func:`shared_rows`).
     """
 
     cross_attention = True
@@ -265,14 +266,14 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         padding_mask: Tensor | None,
         saved: Saved,
     ) -> Sequence[Tensor]:
-        """A_ed^l X_enc of every layer: L tensors (B, H, T, C/H), from (B, T, C) and (S, B, C)."""
+        """A_ed^l X_enc in every layer: L tensors (B, H, T, C/H), from (B, T, C) and (S, B, C)."""
         source = encoder_out.transpose(0, 1)
         beams = x.size(0) // source.size(0)
         if "source_key" not in saved:
             key, bias = self.encoder_attn.keys(source, padding_mask)
             saved["source_key"], saved["source_bias"] = key.contiguous(), bias
             saved["source_value"] = self._source_values(source).contiguous()
-        # The beams of a sentence are more queries to its encoder output: B, H, beams * T, D.
+        # The beams of a sentence are further queries to its encoder output: (B, H, beams * T, D).
         query = self.encoder_attn.queries(x).unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
         attend = self.encoder_attn.evolve(query, saved["source_key"], saved["source_bias"])
         value = saved["source_value"]
@@ -285,14 +286,14 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         return out.unflatten(3, (beams, -1)).transpose(2, 3).flatten(1, 2).unbind(0)
 
     def _source_values(self, encoder_out: Tensor) -> Tensor:
-        """X_enc (B, H, S, C/H), or what each layer makes of it (B, L, H, S, C/H)."""
+        """X_enc (B, H, S, C/H), or its maps in each layer (B, L, H, S, C/H)."""
         if not self.map_values:
             return split_heads(encoder_out, self.num_heads)
         values = (layer.encoder_attn_value(encoder_out) for layer in self.depths)
         return torch.stack([split_heads(value, self.num_heads) for value in values], 1)
 
     def reorder(self, saved: Saved, new_order: Tensor) -> Saved:
-        """The beams of a sentence share the rows of its source."""
+        """Reorder hypotheses; the beams of a sentence share the rows of its source."""
         rows, _ = shared_rows(new_order, saved["key"].size(0) // saved["source_key"].size(0))
         return {
             name: tensor.index_select(0, rows if name.startswith("source") else new_order)
@@ -305,10 +306,10 @@ def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
 
     Args:
         new_order: index of hypotheses; the first ``beams`` of the old ones share row 0, and so on.
-        beams: how many hypotheses share a row.
+        beams: number of hypotheses that share a row.
 
     Returns:
-        Index of rows, and how many of the reordered hypotheses share each of them.
+        Index of rows, and number of reordered hypotheses that share each of them.
     """
     rows = new_order // beams
     distinct, counts = rows.unique_consecutive(return_counts=True)
@@ -317,7 +318,7 @@ def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
 
 
 def projection(embed_dim: int, gain: float = 1.0) -> nn.Linear:
-    """A square matrix without a bias, such as W_o, Glorot-uniform with a gain."""
+    """A square map without a bias, such as W_o, with a Glorot-uniform matrix times a gain."""
     linear = LinearWithoutBias(embed_dim, embed_dim)
     nn.init.xavier_uniform_(linear.weight, gain)
     return linear

@@ -4,13 +4,13 @@ With the mean of b over the depths in the scores, and c^l the deviation of a dep
 
     softmax(A_0 + b^l) V = E (e^{c^l} V) / (E e^{c^l}),    E = exp(A_0 + mean of b).
 
-Only E has a row for each query and a column for each key. It is written once, tile by tile. Its
-gradient would be a second matrix of this size. But each depth adds only the product of two narrow
-matrices to it, so the backward pass of E computes it for all depths at once, tile by tile:
+Only E has a row for each query and a column for each key. It is written once, in tiles. Its
+gradient would be a second matrix of this size. But each depth only adds the product of two narrow
+matrices to it, so the backward pass of E computes it for all depths at once, also in tiles:
 
     dE = N^1 W^1^T + ... + N^L W^L^T = [N^1 ... N^L] [W^1 ... W^L]^T
 
-Autograd itself collects N^l and W^l. E returns two slots, tensors of zeros that nothing reads:
+Autograd itself collects N^l and W^l. E returns two slots: tensors of zeros that nothing reads.
 
     forward     E, left_slot, right_slot = Matrix(q, k)
                 out_l = Attend(E, V, left_slot[l], right_slot[l])       for each depth l
@@ -31,29 +31,29 @@ from torch.autograd.function import once_differentiable
 from .spec import MASKED_BIAS
 from .workspace import Workspace
 
-# Both exponentials have e^20 as their maximum, along a row of E and over the keys of a depth.
-# float32 holds the products that matter as long as c^l spans no more than this over the keys.
+# Both exponentials have the maximum e^20, in each row of E and over the keys at each depth. float32
+# holds the products that matter as long as c^l spans no more than this over the keys.
 LOG_MAXIMUM, LARGEST_SPAN = 20, 80
 
-# Elements of E that are computed at a time.
+# The number of elements of E that are computed at a time.
 TILE_ELEMENTS = 2**20
 
-# A product of a matrix and fewer columns than this takes a CPU several times as long.
+# Products with fewer columns than this take several times as long on a CPU.
 COLUMNS = 16
 
 MATRICES = Workspace()
 
 
 def mean_and_deviation(bias: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The mean of b over the depths, and c^l: its deviation, less the largest over the keys.
+    """The mean of b over the depths, and c^l: its deviation minus the largest over the keys.
 
     Args:
-        bias: b of every depth (B, H, S, L).
+        bias: b at every depth (B, H, S, L).
 
     Returns:
-        Mean (B, H, S) and c (B, H, S, L), or None where the exponential of c loses its digits: in
-        half precision, and where c spans too much. Off a CPU it is always None, because to look at
-        the numbers would stall the device.
+        Mean (B, H, S) and c (B, H, S, L), or None if the exponential of c would lose digits: in
+        half precision, and if the range of c is too large. On other devices than a CPU, always
+        None, because reading the numbers would stall the device.
     """
     if bias.device.type != "cpu" or bias.dtype in (torch.float16, torch.bfloat16):
         return None
@@ -68,14 +68,14 @@ def mean_and_deviation(bias: Tensor) -> tuple[Tensor, Tensor] | None:
 class FactoredAttention:
     """softmax(A_0 + b^l) V with one exponential matrix: an :class:`.Evolved` attention.
 
-    All depths with the same values are one product. A depth attends once: its part of the matrix's
-    gradient waits for the other depths.
+    If all depths have the same values, one product serves them all. Each depth attends only once,
+    because its part of the matrix's gradient waits for the other depths.
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
-        mean, deviation: see :func:`mean_and_deviation`.
+        mean, deviation: result of :func:`mean_and_deviation`.
         value_dim: width of the values.
-        causal: whether a query sees no key after its own position.
+        causal: whether a query only sees keys up to its own position.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class FactoredAttention:
     ):
         key_factors = (deviation + LOG_MAXIMUM).exp()
         self.matrix, rowsum, *slots = _Matrix.apply(q, k, mean, key_factors, value_dim, causal)
-        self.operands = key_factors, rowsum, *slots  # of all depths, which are their dimension 3
+        self.operands = key_factors, rowsum, *slots  # all depths, in dimension 3
         self.operands_by_depth: list[tuple[Tensor, ...] | None] = list(
             zip(*(tensor.split(1, 3) for tensor in self.operands))
         )
@@ -97,7 +97,9 @@ class FactoredAttention:
     def __call__(self, index: int, value: Tensor) -> Tensor:
         operands, self.operands_by_depth[index] = self.operands_by_depth[index], None
         if operands is None:
-            raise RuntimeError(f"depth {index + 1} has attended: the factored form does so once")
+            raise RuntimeError(
+                f"depth {index + 1} has already attended; the factored form does so once"
+            )
         return _Attend.apply(self.matrix, value, *operands).squeeze(3)
 
     def all_depths(self, value: Tensor) -> Tensor:
@@ -105,14 +107,14 @@ class FactoredAttention:
 
 
 class _Matrix(torch.autograd.Function):
-    """E (BH, T, S), its row sums r = E e^c (B, H, T, L), and the slots whose gradients are N and W.
+    """E (BH, T, S), its row sums r = E e^c (B, H, T, L), and the slots for the gradients N and W.
 
-    The arguments are as in :class:`FactoredAttention`, with the factors e^c of keys (B, H, S, L).
-    The slots are (B, H, T, L, D) and (B, H, S, L, D); expanded zeros, they take no memory.
+    The arguments are as in :class:`FactoredAttention`, with the key factors e^c (B, H, S, L).
+    The slots are (B, H, T, L, D) and (B, H, S, L, D); as expanded zeros, they take no memory.
 
-    With dE from N and W, as above, and from the row sums, dr (e^c)^T: the factors have
-    d(e^c) = E^T dr; the scores S, with E = e^S up to a constant for each row, have dS = dE * E, and
-    so dq = dS k, dk = dS^T q, and dmean is the sum of the rows of dS.
+    dE comes from N and W, as above, and from the row sums, as dr (e^c)^T. The key factors have
+    d(e^c) = E^T dr. The scores S, with E = e^S up to a constant for each row, have dS = dE * E. So
+    dq = dS k, dk = dS^T q, and dmean is the sum of the rows of dS.
     """
 
     @staticmethod
@@ -133,7 +135,7 @@ class _Matrix(torch.autograd.Function):
             torch.bmm(tile, columns[heads], out=rowsum[heads, rows])
         ctx.save_for_backward(q, k, key_factors, matrix)
         ctx.mark_non_differentiable(matrix)
-        ctx.set_materialize_grads(False)  # zeros for the matrix would be as large as it
+        ctx.set_materialize_grads(False)  # zeros for the matrix would be as large as the matrix
         slots = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
         return matrix, rowsum[..., :depth].unflatten(0, (b, h)), *slots
 
@@ -161,16 +163,16 @@ class _Matrix(torch.autograd.Function):
 
 
 class _Attend(torch.autograd.Function):
-    r"""O = E W / r of some depths (B, H, T, L, D), with W = e^c V and r = E e^c.
+    r"""O = E W / r at some depths (B, H, T, L, D), with W = e^c V and r = E e^c.
 
-    The arguments are E, V (B, H, S, D), and for these depths e^c, r and the slots for N and W.
+    The arguments are E, V (B, H, S, D) and, for these depths, e^c, r and the slots for N and W.
 
-    With N = dO / r the gradients are dE = N W^T, dW = E^T N, and dr = -(N \cdot O) for each row.
+    With N = dO / r, the gradients are dE = N W^T, dW = E^T N, and dr = -(N \cdot O) for each row.
     """
 
     @staticmethod
     def forward(ctx, matrix, value, key_factors, rowsum, left_slot, right_slot):
-        weighted = key_factors.unsqueeze(-1) * value.unsqueeze(3)  # B, H, S, L, D
+        weighted = key_factors.unsqueeze(-1) * value.unsqueeze(3)  # (B, H, S, L, D)
         out = torch.bmm(matrix, weighted.flatten(3).flatten(0, 1)).view(left_slot.shape)
         out.div_(rowsum.unsqueeze(-1))
         ctx.save_for_backward(matrix, value, key_factors, rowsum, weighted, out)
@@ -196,7 +198,7 @@ def full_columns(x: Tensor) -> Tensor:
 
 
 def tiles(heads: int, rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of heads and rows, so that a tile of E has about :data:`TILE_ELEMENTS` elements."""
+    """Slices of heads and rows: tiles of E with about :data:`TILE_ELEMENTS` elements each."""
     tall = max(1, min(rows, TILE_ELEMENTS // columns))
     deep = max(1, TILE_ELEMENTS // (tall * columns))
     for head in range(0, heads, deep):

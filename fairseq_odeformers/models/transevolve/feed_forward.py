@@ -13,7 +13,7 @@ from .spec import BlockSpec
 
 
 class Activation(nn.Module):
-    """The activation function of a feed-forward layer, ReLU in the paper, and its dropout."""
+    """The activation function of a feed-forward layer (ReLU in the paper) and its dropout."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
@@ -25,7 +25,7 @@ class Activation(nn.Module):
 
 
 class FullFeedForward(nn.Sequential):
-    """fullFF: relu(x W_1 + B_1) W_2 + B_2, the Transformer's layer (paper, Eq. 3).
+    """fullFF: relu(x W_1 + B_1) W_2 + B_2, as in the Transformer (paper, Eq. 3).
 
     From and to (..., C).
     """
@@ -46,19 +46,19 @@ class RandomRotationFeedForward(nn.Module):
     .. math::
         y = \mathrm{relu}(x U_1 S_1 V_1 + B_1) U_2 S_2 V_2 + B_2
 
-    Only the diagonals S and the biases B are learned. S has k = min(d, d_ff) entries, so just the
-    first k columns of each U and the first k rows of each V matter, and no more are made. They are
-    buffers: drawn at construction and saved with the model.
+    Only the diagonals S and the biases B are learned. S has k = min(d, d_ff) entries, so only the
+    first k columns of each U and the first k rows of each V are needed and made. They are buffers,
+    drawn at construction and saved with the model.
 
     Args:
-        spec: the sizes d and d_ff, the depth L of the block, and the activation.
-        number: l = 1..L of this layer.
+        spec: sizes d and d_ff, depth L of the block, and activation.
+        number: number l = 1..L of this layer.
     """
 
-    u1: Tensor  # d, k
-    v1_rows: Tensor  # k, d_ff
-    u2: Tensor  # d_ff, k
-    v2_rows: Tensor  # k, d
+    u1: Tensor  # (d, k)
+    v1_rows: Tensor  # (k, d_ff)
+    u2: Tensor  # (d_ff, k)
+    v2_rows: Tensor  # (k, d)
 
     def __init__(self, spec: BlockSpec, number: int):
         super().__init__()
@@ -70,7 +70,7 @@ class RandomRotationFeedForward(nn.Module):
             v = random_rotation(out_size, rank, out_size, number, spec.depth)
             self.register_buffer(f"u{index}", u)
             self.register_buffer(f"v{index}_rows", v)
-        bound = math.sqrt(6 / rank)  # of the released code
+        bound = math.sqrt(6 / rank)  # the released code's bound
         self.s1 = nn.Parameter(torch.empty(rank).uniform_(-bound, bound))
         self.b1 = nn.Parameter(torch.zeros(d_ff))
         self.s2 = nn.Parameter(torch.empty(rank).uniform_(-bound, bound))
@@ -83,22 +83,22 @@ class RandomRotationFeedForward(nn.Module):
 
 
 def random_rotation(size: int, rows: int, columns: int, number: int, depth: int) -> Tensor:
-    r"""Upper left part of a random sine-cosine matrix, which approximates a rotation (Eq. 10).
+    r"""The upper left part of a random sine-cosine matrix, an approximate rotation (Eq. 10).
 
     .. math::
         U_{ij} = \frac{1}{\sqrt{s}} \sin(w_{ij} j l / P), \quad
         U_{i, s/2 + j} = \frac{1}{\sqrt{s}} \cos(w_{ij} j l / P), \quad
         j = 1 \dots s/2, \; P = \frac{s L}{2 \pi}, \; w_{ij} \sim N(0, s^2)
 
-    The released code counts j and l from 0, and divides by the root of the output's width.
+    The released code counts j and l from 0, and divides by the root of the output width.
 
     Args:
-        size: number s of rows and columns of the whole matrix; an odd one has a sine more.
-        rows, columns: how many rows and columns to make.
+        size: number s of rows and columns of the whole matrix; if odd, there is one more sine.
+        rows, columns: number of rows and columns to make.
         number, depth: l and L.
 
     Returns:
-        Tensor of shape (rows, columns).
+        Tensor (rows, columns).
     """
     j = torch.arange(1.0, min(columns, (size + 1) // 2) + 1)
     phase = torch.randn(rows, len(j)) * j * (2 * math.pi * number / depth)  # s cancels in w/P

@@ -1,4 +1,4 @@
-"""The registered models: TransEvolve (Dutta et al. 2021) for translation, classes and language."""
+"""The registered models: TransEvolve (Dutta et al. 2021) translator, classifier, language model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ from .stacks import TransEvolveCausalDecoder, TransEvolveDecoder, TransEvolveEnc
 
 NORMALIZE = (
     "apply layernorm before the queries and keys of each {} block and after the last block, "
-    "instead of after each"
+    "instead of after each block"
 )
 
 
 def time_dim_option(side: str) -> Any:
-    """``--time-dim``, the one d' of a model; by default the width of *side*.
+    """``--time-dim``, the width d' of both sides; by default, the width of *side*.
 
-    It is a multiple of the heads of each side that the model has.
+    It must be a multiple of the number of heads on each side that the model has.
     """
     return option(
         II(f"model.{side}_embed_dim"),
-        "width d' of the time map; even",
+        "width d' of the time map, an even number",
         at_least=2,
         multiple_of=(2, "encoder_attention_heads", "decoder_attention_heads"),
     )
@@ -44,23 +44,23 @@ def time_dim_option(side: str) -> Any:
 
 @dataclass
 class TransEvolveBlockConfig(FairseqDataclass):
-    """Options of the blocks of any side; :class:`.BlockSpec` names the ones that layers get."""
+    """Options of the blocks on both sides; layers get those in :class:`.BlockSpec`."""
 
     ffn_type: str = option(
         "full",
-        "feed-forward layers: the Transformer's (full), or random rotations (random)",
+        "feed-forward layers: as in the Transformer (full), or random rotations (random)",
         choices=("full", "random"),
     )
     attention_backend: str = option(
         "auto",
-        "form of the attention, with the same result (auto: on a CPU direct for short texts, "
-        "else factored; fused on other devices)",
+        "form of computing attention, without effect on the result (auto: on a CPU, direct for "
+        "short texts and factored for long ones; fused on other devices)",
         choices=BACKENDS,
     )
     initialization: str = option(
         "auto",
-        "initial values of output projections and feed-forward layers: the released code's, or "
-        "fairseq's Transformer's (auto: the latter with normalize-before)",
+        "initialise output projections and feed-forward layers as in the released code or as in "
+        "fairseq's Transformer (auto: the latter with normalize-before)",
         choices=INITIALIZATIONS,
     )
     dropout: float = option(0.1, "dropout probability of residual branches")
@@ -81,7 +81,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
         False, "apply a linear map to the values of the self-attention at each depth"
     )
     checkpoint_activations: bool = option(
-        False, "recompute the activations of a block in the backward pass, to save memory"
+        False, "recompute the activations of a block in the backward pass to save memory"
     )
 
 
@@ -100,7 +100,7 @@ class TransEvolveEncoderConfig(TransEvolveBlockConfig):
 
 @dataclass
 class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
-    """Options of encoder and decoder, which are of equal width and share ``--time-dim``."""
+    """Options of encoder and decoder; both have the same width and share ``--time-dim``."""
 
     decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks")
     decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block")
@@ -114,7 +114,7 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
 
 
 class BlockSizes(BaseModel):
-    """Mixin of the models, for ``--layers``: a block of depth L counts as L layers."""
+    """Mixin for the models: in ``--layers``, a block of depth L counts as L layers."""
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
@@ -125,8 +125,8 @@ class BlockSizes(BaseModel):
         """
         values = super().side_sizes(sizes, options)
         blocks = str(options.get("blocks"))
-        blocks = int(blocks) if blocks.isdigit() else 0  # a decoder's may follow the encoder's
-        if "layers" in sizes and blocks:  # anything else is refused when the model is built
+        blocks = int(blocks) if blocks.isdigit() else 0  # the decoder may follow the encoder
+        if "layers" in sizes and blocks:  # other values are refused when the model is built
             if sizes["layers"] % blocks:
                 raise ValueError(
                     f"--layers {sizes['layers']}: the architecture has {blocks} blocks; give a "
@@ -142,8 +142,8 @@ class TransEvolveModel(BlockSizes, TranslationModel):
 
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
     of training and generation) is fairseq's. ``--arch transevolve`` is the base model with free
-    choices; the four ``transevolve_*`` architectures are the paper's variants, with all embeddings
-    tied, and with ``_prenorm`` the same variants with LayerNorm before, not after the blocks.
+    choices. The four ``transevolve_*`` architectures are the paper's variants, with all embeddings
+    tied; with ``_prenorm``, LayerNorm comes before the blocks instead of after them.
     """
 
     encoder_class = TransEvolveEncoder
@@ -179,7 +179,7 @@ class TransEvolveLanguageModelConfig(DecoderOnlyConfig, TransEvolveBlockConfig):
 class TransEvolveLanguageModel(BlockSizes, DecoderOnlyModel):
     """TransEvolve's decoder without an encoder, as a causal language model.
 
-    It is not in the paper. The architectures have the sizes of the paper's four variants.
+    The model is not in the paper. Its architectures have the sizes of the paper's four variants.
     """
 
     decoder_class = TransEvolveCausalDecoder
@@ -188,7 +188,7 @@ class TransEvolveLanguageModel(BlockSizes, DecoderOnlyModel):
 # --- the paper's variants (section 7.1) ------------------------------------
 
 for _model, _side, _prenorm in (
-    ("transevolve", "encoder", ("encoder", "decoder")),  # the decoder has the encoder's blocks
+    ("transevolve", "encoder", ("encoder", "decoder")),  # the decoder has as many blocks
     ("transevolve_classifier", "encoder", ("encoder",)),
     ("transevolve_lm", "decoder", ("decoder",)),
 ):
@@ -198,6 +198,6 @@ for _model, _side, _prenorm in (
         if _model == "transevolve":
             _options["share_all_embeddings"] = True
         register_preset(_model, _name, **_options)
-        # LayerNorm before the blocks, rather than after them as in the released code.
+        # LayerNorm before the blocks; the released code has it after them.
         _options |= {f"{side}_normalize_before": True for side in _prenorm}
         register_preset(_model, f"{_name}_prenorm", **_options)

@@ -1,8 +1,8 @@
-"""TransEvolve as its paper writes it, for reading: every term, and no fast path.
+"""TransEvolve as its paper writes it, for reading: with every term and without fast paths.
 
 The equations of Dutta et al. (2021) as functions of tensors, in the paper's order. A block of depth
-L computes its :func:`initial_scores` once. Each depth l = 1..L evolves them by its
-:func:`time_map` to its :func:`attention`, and has a :func:`residual_attention` and one of the two
+L computes its :func:`initial_scores` once. Each depth l = 1..L evolves them with its
+:func:`time_map` into its :func:`attention`, and has a :func:`residual_attention` and one of the two
 feed-forward layers:
 
     X^l = FF^l(H^l) + H^l,    H^l = A^l X^(l-1) W_o^l + X^(l-1).
@@ -26,12 +26,12 @@ def full_feed_forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor)
 
 
 class Scores(NamedTuple):
-    """The initial scores of a block, and how they evolve."""
+    """The initial scores of a block, and the terms by which they evolve."""
 
-    a0: Tensor  # B, H, T, S
-    a1: Tensor  # B, H, T, d'/H
-    a2: Tensor  # B, H, S, d'/H
-    a3: Tensor  # H, d'/H
+    a0: Tensor  # (B, H, T, S)
+    a1: Tensor  # (B, H, T, d'/H)
+    a2: Tensor  # (B, H, S, d'/H)
+    a3: Tensor  # (H, d'/H)
 
 
 def initial_scores(
@@ -43,15 +43,15 @@ def initial_scores(
     w_k_tilde: Tensor,
     num_heads: int,
 ) -> Scores:
-    """A_0, A_1, A_2 and A_3 of queries of X and keys of Y (Eqs. 6 and 12).
+    """A_0, A_1, A_2 and A_3 for queries from X and keys from Y (Eqs. 6 and 12).
 
-    A_0 is divided by the root of (d + d') / H, the width of a head, and the others are not scaled,
-    as in the released code. The paper names d or d' over the number of heads.
+    As in the released code, A_0 is divided by the root of (d + d') / H, the width of a head, and
+    the others are not scaled. The paper divides by the root of d or d' over the number of heads.
 
     Args:
-        x, y: (B, T, d) and (B, S, d); the same in self-attention.
-        w_q, w_k: (d, d + d').
-        w_q_tilde, w_k_tilde: (d', d + d').
+        x, y: states (B, T, d) and (B, S, d), the same in self-attention.
+        w_q, w_k: matrices (d, d + d').
+        w_q_tilde, w_k_tilde: matrices (d', d + d').
     """
 
     def heads(z: Tensor) -> Tensor:
@@ -74,9 +74,9 @@ def time_map(w: Tensor, number: int, depth: int) -> Tensor:
 
 
 def attention(scores: Scores, time: Tensor, mask: Tensor | None = None) -> Tensor:
-    """A^l = softmax(A_0 + A_1 T^l + T^l A_2 + A_3 (T^l * T^l)) of Eq. 9: (B, H, T, S)."""
+    """A^l = softmax(A_0 + A_1 T^l + T^l A_2 + A_3 (T^l * T^l)) from Eq. 9: (B, H, T, S)."""
     a0, a1, a2, a3 = scores
-    t = time.view(len(a3), -1, 1)  # H, d'/H, 1
+    t = time.view(len(a3), -1, 1)  # (H, d'/H, 1)
     evolved = a0 + a1 @ t + (a2 @ t).transpose(-2, -1) + a3.unsqueeze(1) @ t.square()
     if mask is not None:
         evolved = evolved.masked_fill(mask, -math.inf)
@@ -84,7 +84,7 @@ def attention(scores: Scores, time: Tensor, mask: Tensor | None = None) -> Tenso
 
 
 def attend(weights: Tensor, values: Tensor) -> Tensor:
-    """A^l X, head by head: from values (B, S, d) to (B, T, d)."""
+    """A^l X for each head: from values (B, S, d) to (B, T, d)."""
     values = values.unflatten(-1, (weights.size(1), -1)).transpose(1, 2)
     return (weights @ values).transpose(1, 2).flatten(2)
 
@@ -92,7 +92,7 @@ def attend(weights: Tensor, values: Tensor) -> Tensor:
 def residual_attention(x: Tensor, weights: Tensor, values: Tensor, w_o: Tensor) -> Tensor:
     """H^l = A^l X W_o^l + X (Eq. 9): (B, T, d).
 
-    In the second line of Eq. 13 the values (B, S, d) are the encoder output.
+    In the second line of Eq. 13, the values (B, S, d) are the encoder output.
     """
     return attend(weights, values) @ w_o + x
 
@@ -100,11 +100,11 @@ def residual_attention(x: Tensor, weights: Tensor, values: Tensor, w_o: Tensor) 
 def rotation(w: Tensor, number: int, depth: int) -> Tensor:
     """U = [sin(w_ij j l / P) | cos(w_ij j l / P)] / sqrt(s), j = 1..s/2, P = s L / 2 pi (Eq. 10).
 
-    Each U and V is divided by the root of its own size s. In the released code both are divided by
-    the root of the output's width, and l and j count from 0.
+    Each U and V is divided by the root of its own size s. In the released code, both are divided by
+    the root of the output width, and l and j count from 0.
 
     Args:
-        w: (s, s/2), drawn from N(0, s^2) once.
+        w: matrix (s, s/2), drawn once from N(0, s^2).
     """
     size = len(w)
     phase = w * torch.arange(1, w.size(1) + 1) * number / (size * depth / (2 * math.pi))
@@ -115,8 +115,8 @@ def random_feed_forward(x: Tensor, first: tuple, second: tuple) -> Tensor:
     """relu(x U_1 S_1 V_1 + B_1) U_2 S_2 V_2 + B_2 (Eq. 11, appendix B).
 
     Args:
-        first, second: U, the diagonal of S, V and B. In the first U is (d, d) and V (d_ff, d_ff),
-            in the second the other way round; S is rectangular.
+        first, second: U, the diagonal of S, V and B. In the first, U is (d, d) and V is
+            (d_ff, d_ff); in the second, it is the other way round. S is rectangular.
     """
     (u1, s1, v1, b1), (u2, s2, v2, b2) = first, second
     sigma1, sigma2 = x.new_zeros(len(u1), len(v1)), x.new_zeros(len(u2), len(v2))

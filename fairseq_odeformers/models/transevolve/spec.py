@@ -1,4 +1,4 @@
-"""What a block of TransEvolve is built from."""
+"""The spec of a block of TransEvolve."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,17 @@ from fairseq_odeformers.models.common.transformer import Spec
 BACKENDS = ("auto", "direct", "factored", "fused")
 INITIALIZATIONS = ("auto", "glorot", "transformer")
 
-# The bias of a padded key; in float16 half of the lowest number. Real keys have biases above half
-# of it, so that padding never gets a weight. It is no lower because fused kernels, which compute
-# the softmax again in the backward pass, lose the fractions of scores that are much larger.
+# The bias of a padded key, in float16 half of the lowest number. Real keys have biases above half
+# of it, so that padding never gets any weight. The bias is no lower because fused kernels recompute
+# the softmax in the backward pass, where scores of much larger size would lose their fractions.
 MASKED_BIAS = -1e6
 
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):
-    """Sizes and choices of a block; :meth:`.Spec.from_options` fills a field by the option's name.
+    """Sizes and choices of a block; :meth:`.Spec.from_options` fills fields by name of the options.
 
-    ``depth`` of the encoder is the option ``encoder_depth``.
+    For the encoder, ``depth`` is the option ``encoder_depth``.
     """
 
     embed_dim: int  # d
@@ -31,21 +31,21 @@ class BlockSpec(Spec):
     attention_weights_dropout: float = 0.0
     activation_fn: str = "relu"
     activation_dropout: float = 0.0
-    attention_backend: str = "auto"  # one of BACKENDS, see TimeEvolvingAttention.evolve
+    attention_backend: str = "auto"  # from BACKENDS, see TimeEvolvingAttention.evolve
     normalize_before: bool = False
-    initialization: str = "auto"  # one of INITIALIZATIONS
+    initialization: str = "auto"  # from INITIALIZATIONS
     self_attention_value_projection: bool = False
     cross_attention_value_norm: bool = False
     cross_attention_value_projection: bool = False
 
     @property
     def glorot(self) -> bool:
-        """Whether W_o and fullFF start as in the released code, rather than as fairseq's.
+        """Whether W_o and fullFF are initialised as in the released code instead of fairseq.
 
-        The released code has uniform matrices by Glorot and zero biases. fairseq gives values and
-        W_o a gain of 1/sqrt(2) (values have no projection here unless an option asks for it), and
-        its feed-forward layers start as torch's linear layers do. ``auto`` takes fairseq's start
-        with ``normalize_before``.
+        The released code has Glorot-uniform matrices and zero biases. fairseq initialises values
+        and W_o with a gain of 1/sqrt(2) (here, values only have a projection if an option asks for
+        it), and feed-forward layers like torch's linear layers. With ``normalize_before``, ``auto``
+        follows fairseq.
         """
         if self.initialization == "auto":
             return not self.normalize_before

@@ -1,6 +1,6 @@
 """The stacks: fairseq's Transformer encoder and decoder over blocks of TransEvolve.
 
-fairseq's ``dropout`` acts on the embeddings alone; the blocks read ``spec.dropout``.
+fairseq's ``dropout`` only acts on the embeddings; the blocks use ``spec.dropout``.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from .spec import BlockSpec
 
 
 class TransEvolveEncoder(BlockEncoder):
-    """fairseq's Transformer encoder over ``--encoder-blocks`` blocks, made of the same spec."""
+    """fairseq's Transformer encoder over ``--encoder-blocks`` blocks, built from one spec."""
 
     spec_class = BlockSpec
     block_class = TransEvolveEncoderBlock
@@ -31,14 +31,14 @@ class TransEvolveEncoder(BlockEncoder):
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
         """Reorder for beam search; the beams of a sentence share one row.
 
-        How many share each is the entry ``beams`` of the result.
+        The entry ``beams`` of the result is the number of hypotheses that share a row.
         """
         rows, beams = shared_rows(new_order, encoder_out.get("beams", 1))
         return {**super().reorder_encoder_out(encoder_out, rows), "beams": beams}
 
 
 class TransEvolveDecoder(BlockDecoder):
-    """fairseq's Transformer decoder over ``--decoder-blocks`` blocks, made of the same spec."""
+    """fairseq's Transformer decoder over ``--decoder-blocks`` blocks, built from one spec."""
 
     spec_class = BlockSpec
     block_class: type[TransEvolveCausalBlock] = TransEvolveDecoderBlock

@@ -1,4 +1,4 @@
-"""Memory of large tensors on a CPU that is used again."""
+"""Reusable memory for large tensors on a CPU."""
 
 import mmap
 import weakref
@@ -8,20 +8,20 @@ from threading import Lock
 import torch
 from torch import Tensor
 
-# Bytes of a tensor that the C library returns to the kernel when it is freed.
+# The size in bytes from which the C library returns a freed tensor's memory to the kernel.
 LARGE_BYTES = 2**25
 
 
 class Workspace:
-    """Buffers for large tensors on a CPU, which serve one tensor after the other.
+    """Buffers for large tensors on a CPU; each serves one tensor after the other.
 
-    The C library returns the memory of a large tensor to the kernel when the tensor is freed, and
-    the kernel clears the next one page by page, which takes as long as reading it several times.
-    Here the buffer of a tensor that is freed waits for the next tensor that fits in. If a tensor
-    fits in none, a new buffer is made for it, and those that wait are freed.
+    When a large tensor is freed, the C library returns its memory to the kernel. The kernel then
+    clears the memory of the next tensor page by page, and this takes as long as reading it several
+    times. Here, the buffer of a freed tensor waits for the next tensor that fits into it. If a
+    tensor fits into none, it gets a new buffer, and all waiting buffers are freed.
 
     Attributes:
-        waiting: the buffers that no tensor uses.
+        waiting: buffers that no tensor uses.
     """
 
     def __init__(self):
@@ -29,18 +29,18 @@ class Workspace:
         self.lock = Lock()
 
     def empty(self, like: Tensor, *shape: int) -> Tensor:
-        """A tensor with any contents, of the type and on the device of another one."""
+        """An uninitialised tensor with the type and the device of another one."""
         size = prod(shape) * like.element_size()
         if like.device.type != "cpu" or size < LARGE_BYTES or torch.compiler.is_compiling():
             return like.new_empty(shape)
         with self.lock:
             buffer = self.take(size)
-        view = memoryview(buffer)  # lives as long as the memory of the tensor, and of its views
+        view = memoryview(buffer)  # lives as long as the tensor and its views
         weakref.finalize(view, self.waiting.append, buffer)
         return torch.frombuffer(view, dtype=like.dtype, count=prod(shape)).view(shape)
 
     def take(self, size: int) -> mmap.mmap:
-        """The smallest buffer of *size* bytes or more that waits, or a new one."""
+        """The smallest waiting buffer with at least *size* bytes, or a new one."""
         fitting = [buffer for buffer in self.waiting if len(buffer) >= size]
         if not fitting:
             self.waiting.clear()

@@ -1,4 +1,4 @@
-"""TransJect's causal decoder, which is not in the paper."""
+"""TransJect's causal decoder (not in the paper)."""
 
 from typing import Any
 
@@ -19,9 +19,9 @@ from .spec import LayerSpec
 
 
 class TransJectDecoder(FairseqIncrementalDecoder):
-    """A causal decoder: each token sees sums and maxima over the tokens up to it.
+    """A causal decoder: each token sees sums and maxima over the tokens up to itself.
 
-    So the cache of generation has a constant size: one sum, and one maximum per layer and expert,
+    So the cache for generation has a constant size: one sum, and one maximum per layer and expert,
     each of width d.
     """
 
@@ -56,9 +56,9 @@ class TransJectDecoder(FairseqIncrementalDecoder):
     ) -> tuple[Tensor, dict[str, Any]]:
         """
         Args:
-            prev_output_tokens: tokens (B, T); with an incremental state only the last is read.
-            features_only: return the states (B, T, C) of the last layer in place of scores.
-            return_all_hiddens: return X_0 and the output of each layer, too.
+            prev_output_tokens: tokens (B, T); with an incremental state, only the last is read.
+            features_only: whether to return the states (B, T, C) of the last layer, not scores.
+            return_all_hiddens: whether to return X_0 and the output of each layer as well.
 
         Returns:
             Scores (B, T, V), or (B, 1, V) with an incremental state; and a dictionary with
@@ -72,7 +72,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         for layer in self.layers:
             x = layer(x, sigma, padding_mask, incremental_state)
             states = [*states, x] if return_all_hiddens else []
-        inner_states = [x.transpose(0, 1) for x in states]  # T, B, C
+        inner_states = [x.transpose(0, 1) for x in states]  # (T, B, C)
         extra = {
             "attn": [None],
             "inner_states": inner_states,
@@ -87,7 +87,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         return self(prev_output_tokens, features_only=True, **kwargs)
 
     def output_layer(self, features: Tensor, **unused: Any) -> Tensor:
-        """Scores (B, T, V), or the states (B, T, C) where adaptive softmax is to compute them."""
+        """Scores (B, T, V), or the states (B, T, C) if adaptive softmax computes the scores."""
         return features if self.adaptive_softmax else self.output_projection(features)
 
     def layer_states(self, output: tuple[Tensor, dict[str, Any]]) -> list[Tensor]:

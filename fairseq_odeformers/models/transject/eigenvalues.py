@@ -1,4 +1,4 @@
-"""Sigma, the eigenvalues that all layers of TransJect share (paper, section 3.2)."""
+"""Sigma: the eigenvalues that all layers of TransJect share (paper, section 3.2)."""
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +18,11 @@ class Eigenvalues(nn.Module):
         \mathrm{reconstruction} = \left\| X_0^T X_0 - U_0 \mathrm{diag}(g) U_0^T \right\|_F^2
         / (\max g)^2
 
-    X_0 has the tokens of a sequence without its padding; if causal, those up to the token itself.
+    X_0 has the tokens of a sequence without padding; if causal, the tokens up to the token itself.
 
     Args:
         embed_dim: width C.
-        causal: whether a token sees only the tokens up to it.
+        causal: whether a token only sees the tokens up to itself.
     """
 
     def __init__(self, embed_dim: int, causal: bool = False):
@@ -36,13 +36,13 @@ class Eigenvalues(nn.Module):
         """
         Args:
             x: X_0 (B, T, C), zero where padding is.
-            incremental_state: the state of the tokens before these, in generation.
+            incremental_state: state of earlier tokens, in generation.
 
         Returns:
-            sigma (B, 1, C), or (B, T, C) if causal; and in training the regulariser
-            ``reconstruction`` (B) of all tokens.
+            sigma (B, 1, C), or (B, T, C) if causal; and, in training, the regulariser
+            ``reconstruction`` (B) for all tokens.
         """
-        squares = at_least_float32(x @ self.rotation()[0]).square()  # B, T, C
+        squares = at_least_float32(x @ self.rotation()[0]).square()  # (B, T, C)
         eigenvalues = self.statistics.sum(squares, incremental_state)  # g
         sigma = standardize(eigenvalues).to(x)
         if not self.training:
@@ -51,10 +51,10 @@ class Eigenvalues(nn.Module):
 
 
 class RandomEigenvalues(nn.Module):
-    """Random-TransJect: a learned vector takes the place of the eigenvalues, random at the start.
+    """Random-TransJect: a learned vector, initially random, replaces the eigenvalues.
 
-    It is divided by its largest entry, so that the bounds of the paper hold. It depends on no
-    token, so it is causal anyway. The released code draws other numbers in each pass.
+    The vector is divided by its largest entry, so that the bounds of the paper hold. It depends on
+    no token, so it is always causal. The released code draws new numbers in each pass.
     """
 
     def __init__(self, embed_dim: int, causal: bool = False):
@@ -64,17 +64,17 @@ class RandomEigenvalues(nn.Module):
     def forward(
         self, x: Tensor, incremental_state: IncrementalState = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """sigma (1, 1, C), and no regulariser."""
+        """sigma (1, 1, C), and no regularisers."""
         return standardize(self.weight).view(1, 1, -1), {}
 
 
 def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
-    """The reconstruction (B) of X_0^T X_0, from X_0 (B, T, C) and g (B, C).
+    """The reconstruction error (B) of X_0^T X_0, from X_0 (B, T, C) and g (B, C).
 
-    U_0 keeps the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0. So the squared norm of the
+    U_0 preserves the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0. So the squared norm of the
     difference is the difference of the squared norms.
     """
-    # X_0 is divided by sqrt(max g) first, because its fourth power may overflow or underflow.
+    # First divide X_0 by sqrt(max g), because its fourth power may overflow or underflow.
     largest = positive(eigenvalues.amax(1, keepdim=True))
     x = at_least_float32(x) / largest.sqrt().unsqueeze(2)
     gram = x.mT @ x if x.size(1) > x.size(2) else x @ x.mT
@@ -83,10 +83,10 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
 
 
 def standardize(x: Tensor) -> Tensor:
-    """x (*, C) over its largest absolute value."""
+    """x (*, C) divided by its largest absolute value."""
     return x / positive(x.abs().amax(-1, keepdim=True))
 
 
 def positive(x: Tensor) -> Tensor:
-    """At least the smallest normal number, so that sequences of padding alone divide by it."""
+    """x, but at least the smallest normal number, so that all-padding sequences divide by it."""
     return x.clamp(min=torch.finfo(x.dtype).tiny)

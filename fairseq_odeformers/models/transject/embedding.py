@@ -1,4 +1,4 @@
-"""X_0: the embedding of a token beside the sinusoids of its position (paper, section 3.5)."""
+"""X_0: the embedding of a token next to the sinusoids of its position (paper, section 3.5)."""
 
 import math
 
@@ -14,16 +14,16 @@ TokenEmbedding = OrthonormalEmbedding | IntensityEmbedding
 
 
 class ConcatenatedPositions(nn.Module):
-    """X_0 = Concat(Emb(x), PE), with each half of the width C.
+    """X_0 = Concat(Emb(x), PE); each half has the width C / 2.
 
     The embedding is scaled so that the entries of a random orthonormal matrix have variance 1. The
-    paper has no scale. But with 30,000 symbols the entries of Emb are about 0.006, PE's
-    about 0.7, and a classifier learns many times more slowly.
+    paper has no scale. But with 30,000 symbols, the entries of Emb would be about 0.006 and those
+    in PE about 0.7, and a classifier would learn many times more slowly.
 
     Args:
         embed_tokens: embedding of width C / 2.
-        symbols: number of symbols that it embeds.
-        init_size: positions whose sinusoids are made at the start.
+        symbols: number of symbols in the embedding.
+        init_size: number of positions with sinusoids computed in advance.
     """
 
     def __init__(self, embed_tokens: TokenEmbedding, symbols: int, init_size: int):
@@ -37,7 +37,7 @@ class ConcatenatedPositions(nn.Module):
     def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
         """From tokens (B, T) to X_0 (B, T, C), zero where padding is.
 
-        With an incremental state it is X_0 (B, 1, C) of the last token.
+        With an incremental state, only X_0 (B, 1, C) of the last token.
         """
         positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:

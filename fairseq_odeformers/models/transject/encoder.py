@@ -15,7 +15,7 @@ from .spec import LayerSpec
 
 
 class TransJectEncoder(FairseqEncoder):
-    """Embeddings beside positions, each of width d/2; then L layers, which share eigenvalues."""
+    """Embeddings next to positions, each of width d/2, then L layers that share eigenvalues."""
 
     spec_class = LayerSpec
     layer_class = TransJectLayer
@@ -41,12 +41,12 @@ class TransJectEncoder(FairseqEncoder):
         """
         Args:
             src_tokens: tokens (B, T).
-            return_all_hiddens: return X_0 and the output of each layer, too.
+            return_all_hiddens: whether to return X_0 and the output of each layer as well.
 
         Returns:
-            A dictionary as fairseq's Transformer encoder returns it, ``regularizers``, and
-            ``statistics``: alpha of each layer, and the mean of sigma, which is 1 if all
-            eigenvalues are equal and 1/C if only one is not 0.
+            The dictionary of fairseq's Transformer encoder with two more entries: ``regularizers``,
+            and ``statistics`` with alpha of each layer and the mean of sigma. The mean is 1 if all
+            eigenvalues are equal, and 1/C if only one is not 0.
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         x = self.embedding(src_tokens)
@@ -57,7 +57,7 @@ class TransJectEncoder(FairseqEncoder):
         for layer in self.layers:
             x = layer(x, sigma, mask)
             states = [*states, x] if return_all_hiddens else [x]
-        states = [x.transpose(0, 1) for x in states]  # T, B, C
+        states = [x.transpose(0, 1) for x in states]  # (T, B, C)
         statistics = alpha_statistics("encoder", self.layers, x.size(0))
         statistics["encoder_sigma"] = sigma.mean((1, 2)).expand(x.size(0))
         return {

@@ -20,22 +20,22 @@ RESIDUAL_GATES = {"tanh": torch.tanh, "sigmoid": torch.sigmoid}
 
 
 class MixtureOfExperts(nn.Module):
-    r"""Orthogonal attention of E experts with injective residuals (paper, Eqs. 2 and 3).
+    r"""Orthogonal attention with E experts and injective residuals (paper, Eqs. 2 and 3).
 
     .. math::
         F_e(X) = \mathrm{ELU}(X U_e \mathrm{diag}(\sigma) V_e), \quad X_e = X + s F_e(X), \quad
         \lambda = \mathrm{softmax}_e(w \cdot \max_t X_e), \quad X' = \sum_e \lambda_e X_e
 
-    The paper has no formula for lambda; the gate w is the released code's. One expert alone has no
-    gate.
+    The paper has no formula for lambda; the gate w comes from the released code. A single expert
+    has no gate.
 
     Args:
-        causal: whether a token sees only the tokens up to it.
+        causal: whether a token only sees the tokens up to itself.
     """
 
     def __init__(self, spec: LayerSpec, causal: bool = False):
         super().__init__()
-        # All U_e, then all V_e.
+        # First all U_e, then all V_e.
         self.orthogonal = OrthogonalMatrices(2 * spec.experts, spec.embed_dim)
         self.gate = LinearWithoutBias(spec.embed_dim, 1) if spec.experts > 1 else None
         self.statistics = TokenStatistics(causal)
@@ -54,7 +54,7 @@ class MixtureOfExperts(nn.Module):
             sigma: eigenvalues (B or 1, T or 1, C).
             step: s (1).
             padding_mask: true where a token is padding (B, T).
-            incremental_state: the state of the tokens before these, in generation.
+            incremental_state: state of earlier tokens, in generation.
 
         Returns:
             X' (B, T, C).
@@ -63,22 +63,22 @@ class MixtureOfExperts(nn.Module):
         if self.gate is None:
             return torch.addcmul(x, changes[0], step)
         weights = self.weights(x, changes, step, padding_mask, incremental_state)
-        # sum_e lambda_e (X + s F_e) = X + sum_e s lambda_e F_e, as the lambda_e sum to 1.
+        # sum_e lambda_e (X + s F_e) = X + sum_e s lambda_e F_e, since the lambda_e sum to 1.
         for weight, change in zip(weights.unbind(1), changes):
             x = torch.addcmul(x, change, step * weight)
         return x
 
     def changes(self, x: Tensor, sigma: Tensor) -> list[Tensor]:
         """F_e(X) (B, T, C) of each expert."""
-        u, v = self.orthogonal().chunk(2)  # E, C, C
-        if self.matrices_first(x, sigma):  # products of matrices (B or 1, C, C)
+        u, v = self.orthogonal().chunk(2)  # (E, C, C)
+        if self.matrices_first(x, sigma):  # products (B or 1, C, C)
             return [F.elu_(x @ (u_e * sigma @ v_e)) for u_e, v_e in zip(u, v)]
         return [F.elu_((x @ u_e * sigma) @ v_e) for u_e, v_e in zip(u, v)]
 
     def layer_parts(
         self, x: Tensor, sigma: Tensor, step: Tensor, *unused: Any
     ) -> Iterator[LayerParts]:
-        """X_e and lambda of one text; for the arguments see :meth:`forward`."""
+        """X_e and lambda for one text; for the arguments, see :meth:`forward`."""
         changes = self.changes(x, sigma)
         states = torch.stack([x + step * change for change in changes])[:, 0]
         if self.gate is None:
@@ -88,9 +88,9 @@ class MixtureOfExperts(nn.Module):
 
     @staticmethod
     def matrices_first(x: Tensor, sigma: Tensor) -> bool:
-        """Whether to compute U_e diag(sigma) V_e first, because X has more rows than they have.
+        """Whether to compute U_e diag(sigma) V_e first, because X has more rows than the matrices.
 
-        Compiled code never does, so that it holds for any size.
+        Compiled code never does this, so that it holds for any size.
         """
         return not torch.compiler.is_compiling() and sigma.numel() < x.size(0) * x.size(1)
 
@@ -102,13 +102,13 @@ class MixtureOfExperts(nn.Module):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """lambda (B, E, 1, 1), or (B, E, T, 1) if causal, from X and F_e(X), of several experts."""
+        """lambda (B, E, 1, 1), or (B, E, T, 1) if causal, from X and F_e(X) of several experts."""
         assert self.gate is not None
         if padding_mask is not None:
             x = x.masked_fill(padding_mask.unsqueeze(-1), -math.inf)
         states = (torch.addcmul(x, change, step) for change in changes)  # X_e
         maxima = self.statistics.max(states, incremental_state)
-        if padding_mask is not None:  # a sequence may be padding alone
+        if padding_mask is not None:  # a sequence may consist of only padding
             maxima = maxima.masked_fill(maxima.isneginf(), 0.0)
         return self.gate(maxima).softmax(1)
 
@@ -138,7 +138,7 @@ class TransJectLayer(nn.Module):
     r"""The experts, then the FFN (paper, Eq. 4), both with the step s = alpha / L.
 
     Args:
-        causal: whether a token sees only the tokens up to it.
+        causal: whether a token only sees the tokens up to itself.
     """
 
     def __init__(self, spec: LayerSpec, causal: bool = False):
@@ -149,11 +149,11 @@ class TransJectLayer(nn.Module):
         self.ffn = OrthogonalFFN(spec)
 
     def alpha(self) -> Tensor:
-        """The weight alpha (1) of the residual connections, below 1."""
+        """The weight alpha (1) of the residual connections, less than 1."""
         return RESIDUAL_GATES[self.spec.residual_gate](self.residual_weight)
 
     def residual_weights(self) -> dict[str, Tensor]:
-        """alpha, for analysis."""
+        """The weight alpha by name, for analysis."""
         return {"alpha": self.alpha()}
 
     def step(self) -> Tensor:
@@ -167,7 +167,7 @@ class TransJectLayer(nn.Module):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """From X (B, T, C) to (B, T, C); for the arguments see :meth:`MixtureOfExperts.forward`."""
+        """From and to (B, T, C); for the arguments, see :meth:`MixtureOfExperts.forward`."""
         step = self.step()
         return self.ffn(self.experts(x, sigma, step, padding_mask, incremental_state), step)
 

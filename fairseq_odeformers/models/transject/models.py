@@ -25,8 +25,8 @@ from .layer import RESIDUAL_GATES
 
 GATES = tuple(RESIDUAL_GATES)
 
-# The paper's loss has the reconstruction of the eigenvalues, with a weight that it does not give.
-# Only this project's criterions add it.
+# The paper's loss includes the reconstruction error of the eigenvalues, with a weight that the
+# paper does not give. Only the criterions of this project add it.
 REGULARIZER_WEIGHTS = {"reconstruction": 1e-4}
 
 
@@ -36,7 +36,7 @@ class TransJectConfig(SequenceClassifierConfig):
 
     encoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
     encoder_layers: int = option(6, "number L of layers; Lemma 1 proves injectivity for 3 or more")
-    encoder_experts: int = option(4, "number E of experts of a layer")
+    encoder_experts: int = option(4, "number E of experts per layer")
     residual_gate: str = option(
         "tanh", "function that keeps residual weights below 1", choices=GATES
     )
@@ -49,7 +49,7 @@ class TransJectLanguageModelConfig(AdaptiveSoftmaxConfig):
 
     decoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
     decoder_layers: int = option(6, "number L of layers")
-    decoder_experts: int = option(4, "number E of experts of a layer")
+    decoder_experts: int = option(4, "number E of experts per layer")
     residual_gate: str = option(
         "tanh", "function that keeps residual weights below 1", choices=GATES
     )
@@ -103,6 +103,6 @@ class RandomTransJectLanguageModel(TransJectLanguageModel):
     regularizer_weights = {}
 
 
-# The paper's model for the Long Range Arena; for its text task give --pooling mean.
+# The paper's model for the Long Range Arena; its text task needs --pooling mean.
 register_preset("transject", "transject_lra", encoder_layers=2, pooling="max")
 register_preset("transject_random", "transject_lra_random", encoder_layers=2, pooling="max")

@@ -1,9 +1,9 @@
-"""TransJect as its paper writes it, for reading: every term, and no fast path.
+"""TransJect as its paper writes it, for reading: with every term and without fast paths.
 
 The equations of Sengupta et al. (2023) as functions of one sequence without padding, in the paper's
-order. X_0 is :func:`embed`, and a layer is :func:`mixture`, then :func:`feed_forward` (Eq. 4).
-Tests hold the layers against them. Tokens are rows. sigma is the diagonal of Sigma: (C), or (T, C)
-in the causal form, where each token has its own.
+order. :func:`embed` gives X_0, and a layer is :func:`mixture`, then :func:`feed_forward` (Eq. 4).
+Tests compare the layers with these functions. Tokens are rows. sigma is the diagonal of Sigma: (C)
+or, in the causal form, (T, C) with one diagonal per token.
 """
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def linear_attention(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
-    """Q K^T V without softmax, from which Theorem 1 starts (Eq. 9): (T, C)."""
+    """Q K^T V without softmax, the starting point of Theorem 1 (Eq. 9): (T, C)."""
     return (x @ w_q) @ (x @ w_k).T @ (x @ w_v)
 
 
@@ -27,7 +27,7 @@ def eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
 
 
 def standardize(g: Tensor) -> Tensor:
-    """sigma, the eigenvalues over the largest of them, which becomes 1 (section 3.2): (C).
+    """sigma: the eigenvalues divided by the largest one (section 3.2): (C).
 
     The paper says "standardization"; the released code takes tanh and divides by the maximum.
     """
@@ -35,20 +35,20 @@ def standardize(g: Tensor) -> Tensor:
 
 
 def reconstruction(x0: Tensor, u0: Tensor) -> Tensor:
-    """||X_0^T X_0 - U_0 diag(g) U_0^T||_F^2 over max(g)^2, the regulariser (section 3.2): ().
+    """The regulariser ||X_0^T X_0 - U_0 diag(g) U_0^T||_F^2 / max(g)^2 (section 3.2): ().
 
-    The paper neither squares nor divides the norm. Divided, it has no scale, and it also falls
-    where one eigenvalue is much larger than the others.
+    The paper neither squares nor divides the norm. After division, it does not depend on the scale
+    of X_0, and it also falls if one eigenvalue is much larger than the others.
     """
     g = eigenvalues(x0, u0)
-    difference = x0.T @ x0 - u0 @ torch.diag(g) @ u0.T  # C, C
+    difference = x0.T @ x0 - u0 @ torch.diag(g) @ u0.T  # (C, C)
     return difference.square().sum() / g.max() ** 2
 
 
 def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
     """X + alpha / L F(X) (Eq. 2): (T, C).
 
-    In the paper alpha lies between 0 and 1. In the released code it is a tanh, between -1 and 1.
+    In the paper, alpha lies between 0 and 1. In the released code, it is a tanh, between -1 and 1.
     """
     return x + alpha / depth * change
 
@@ -56,7 +56,7 @@ def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
 def expert_weights(states: Tensor, w: Tensor) -> Tensor:
     """lambda = softmax over e of w . max_t X^(e), from X^(e) (E, T, C): (E).
 
-    The paper has no formula for lambda; this is the released code's.
+    The paper has no formula for lambda; this one comes from the released code.
     """
     return (states.amax(1) @ w).softmax(0)
 
@@ -67,19 +67,19 @@ def mixture(
     """sum_e lambda_e (X + alpha / L ELU(X U_e Sigma V_e)) (Eqs. 2 and 3): (T, C).
 
     Args:
-        x: (T, C).
+        x: states (T, C).
         us, vs: orthogonal matrices of the experts (E, C, C).
         w: weight of the gate (C).
     """
     changes = (F.elu(attention(x, u, sigma, v)) for u, v in zip(us, vs))
-    states = torch.stack([residual(x, change, alpha, depth) for change in changes])  # E, T, C
+    states = torch.stack([residual(x, change, alpha, depth) for change in changes])  # (E, T, C)
     return (expert_weights(states, w).view(-1, 1, 1) * states).sum(0)
 
 
 def feed_forward(
     x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, alpha: Tensor, depth: int
 ) -> Tensor:
-    """X + alpha / L ELU(ELU(X W_1 + b_1) W_2 + b_2), orthogonal W_1, W_2 (section 3.4): (T, C)."""
+    """X + alpha / L ELU(ELU(X W_1 + b_1) W_2 + b_2), W_1 and W_2 orthogonal (sec. 3.4): (T, C)."""
     return residual(x, F.elu(F.elu(x @ w1 + b1) @ w2 + b2), alpha, depth)
 
 
@@ -88,13 +88,13 @@ def embed(tokens: Tensor, embedding: Tensor, positions: Tensor) -> Tensor:
 
     Args:
         tokens: symbols (T).
-        embedding: a row for each symbol (V, C/2).
-        positions: a row for each position (at least T, C/2).
+        embedding: one row per symbol (V, C/2).
+        positions: one row per position (at least T, C/2).
     """
     return torch.cat([embedding[tokens], positions[: len(tokens)]], dim=1)
 
 
 def causal_eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
-    """sigma of each prefix of X_0, for its last token; the paper has no causal form: (T, C)."""
+    """sigma for each prefix of X_0, at its last token: (T, C). The paper has no causal form."""
     prefixes = (x0[: t + 1] for t in range(len(x0)))
     return torch.stack([standardize(eigenvalues(prefix, u0)) for prefix in prefixes])

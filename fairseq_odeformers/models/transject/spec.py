@@ -1,4 +1,4 @@
-"""What the layers of TransJect are built from."""
+"""The spec of the layers of TransJect."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from fairseq_odeformers.models.common.transformer import Spec
 
 @dataclass(frozen=True)
 class LayerSpec(Spec):
-    """Sizes and choices of the layers: the options of these names, with their meaning.
+    """The sizes and choices of the layers; fields are named after their options.
 
-    The residual gate ``tanh`` is the released code's, ``sigmoid`` is in the paper's text. Both keep
-    alpha below 1. With ``tanh`` it starts at 0 and may become negative, with ``sigmoid`` it starts
-    at 1/2.
+    The residual gate ``tanh`` comes from the released code, and ``sigmoid`` from the paper's text.
+    Both keep alpha below 1. With ``tanh``, alpha starts at 0 and may become negative; with
+    ``sigmoid``, it starts at 1/2.
     """
 
     embed_dim: int  # C

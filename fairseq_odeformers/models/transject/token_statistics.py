@@ -1,7 +1,7 @@
-"""Sums and maxima over the tokens of a sequence: all of them, or those up to each token.
+"""Sums and maxima over the tokens of a sequence: over all tokens, or up to each token.
 
 The paper's eigenvalues are a sum over all tokens, and the weights of its experts depend on a
-maximum over them, which would leak future tokens. In a causal model both run up to the
+maximum over them. In a causal model, this would leak future tokens, so both only run up to the
 token itself.
 """
 
@@ -15,13 +15,13 @@ from fairseq_odeformers.modules.incremental import Incremental, IncrementalState
 
 
 class TokenStatistics(Incremental, nn.Module):
-    """A sum or a maximum over tokens. A module has one instance for each that it computes.
+    """A sum or a maximum over tokens. A module has one instance for each statistic.
 
-    In the causal form an incremental state keeps the value of the last token, and the tokens of the
-    next call continue from it.
+    In the causal form, an incremental state keeps the value at the last token, and the next call
+    continues from it.
 
     Args:
-        causal: whether the statistic of a token runs up to that token.
+        causal: whether the statistic at a token only includes the tokens up to it.
     """
 
     def __init__(self, causal: bool):
@@ -36,14 +36,14 @@ class TokenStatistics(Incremental, nn.Module):
         return self._continued(x.cumsum(1), torch.add, incremental_state)
 
     def max(self, experts: Iterable[Tensor], incremental_state: IncrementalState = None) -> Tensor:
-        """From (B, T, C) of each of E experts to (B, E, 1, C), or (B, E, T, C) if causal."""
+        """From (B, T, C) for each of E experts to (B, E, 1, C), or (B, E, T, C) if causal."""
         if not self.causal:
             return torch.stack([x.amax(1, keepdim=True) for x in experts], dim=1)
         maxima = torch.stack([*map(self.prefix_maxima, experts)], dim=1)
         return self._continued(maxima, torch.maximum, incremental_state)
 
     def for_export(self) -> "TokenStatistics":
-        """The same by operations that ONNX has."""
+        """The same statistic, computed by operations that ONNX supports."""
         self.prefix_maxima = doubled_maxima
         return self
 
@@ -53,7 +53,7 @@ class TokenStatistics(Incremental, nn.Module):
         combine: Callable[[Tensor, Tensor], Tensor],
         incremental_state: IncrementalState,
     ) -> Tensor:
-        """The statistic of each prefix, from the prefixes of this call and the tokens before it."""
+        """The statistic for each prefix, from the prefixes in this call and earlier tokens."""
         if incremental_state is None:
             return prefixes
         if saved := self.saved(incremental_state):
@@ -63,12 +63,12 @@ class TokenStatistics(Incremental, nn.Module):
 
 
 def cummax(x: Tensor) -> Tensor:
-    """The maximum (B, T, C) of each prefix of x (B, T, C)."""
+    """The maximum (B, T, C) over each prefix of x (B, T, C)."""
     return x.cummax(1).values
 
 
 def doubled_maxima(x: Tensor, longest: int = 2**16) -> Tensor:
-    """The same for up to *longest* tokens: of the last 2 at each place, then 4, 8, and so on."""
+    """As :func:`cummax`, for up to *longest* tokens: over the last 2, then 4, 8, and so on."""
     length, shift = x.size(1), 1
     while length != 1 and shift < longest:
         earlier = F.pad(x, (0, 0, shift, 0), value=-torch.inf)[:, :length]

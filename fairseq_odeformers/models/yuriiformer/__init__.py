@@ -4,23 +4,24 @@ Zimin, Polyanskiy and Rigollet (2026), "YuriiFormer: A Suite of Nesterov-Acceler
 (https://arxiv.org/abs/2601.23236); Gai, Huang and Wu (2026), "Momentum Streams for
 Optimizer-Inspired Transformers" (https://arxiv.org/abs/2605.24425).
 
-As in Macaron Net, a layer splits an ODE: a step of attention, then one of the FFN (Lie-Trotter).
-Beside the state x a velocity v passes through all of them. For O = attention, then O = FFN:
+As in Macaron Net, a layer splits an ODE into a step of attention, then a step of the FFN
+(Lie-Trotter). A velocity v passes through all steps together with the state x. For O = attention,
+then O = FFN:
 
 .. math::
     g = O(\mathrm{LN}(x + \mu v)), \quad v' = \mathrm{LN}_v(\beta v + \gamma g), \quad
     x' = x + \nu v'
 
-The scalars are learned, a set for each step of each layer: mu and beta in (0, 1), gamma > 0.
-YuriiFormer has nu = 1, as Nesterov's method, where O is the negative gradient of an energy.
-TMMFormer learns nu > 0.
+Each step of each layer learns its own scalars: mu and beta in (0, 1), gamma > 0. YuriiFormer has
+nu = 1, like Nesterov's method, in which O is the negative gradient of an energy. TMMFormer learns
+nu > 0.
 
-This is a reading of the second paper's code, which has both models; the first paper's code was not
-found.
+This implementation follows the second paper's code, which has both models; the first paper's code
+was not found.
 
-Read ``naive``, the equations; ``layer``, the step, the layers, and the block that hands the
-velocity from layer to layer; ``stacks``, the encoder, the decoder, and the embedding that the
-velocity may start from; then ``models``, which registers them.
+Read ``naive``, the equations; ``layer``, the step, the layers, and the block that passes the
+velocity from layer to layer; ``stacks``, the encoder, the decoder, and the embedding from which the
+velocity may start; then ``models``, which registers them.
 """
 
 from fairseq_odeformers.registry import Family

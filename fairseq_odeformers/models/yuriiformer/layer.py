@@ -1,4 +1,4 @@
-"""The step of an accelerated method, fairseq's layers made of such steps, and a block of these."""
+"""The step of an accelerated method, layers that consist of such steps, and a block of layers."""
 
 import math
 from collections.abc import Sequence
@@ -24,9 +24,10 @@ Moved = tuple[Tensor, Tensor]  # x and v (T, B, C)
 
 
 class LayerNormWithoutBias(nn.LayerNorm):
-    """torch's, without a bias.
+    """LayerNorm without a bias.
 
-    torch's own still lists one that is None, which fairseq's trainer takes for a shared parameter.
+    ``nn.LayerNorm(..., bias=False)`` still lists a bias, with the value None, and fairseq's trainer
+    would treat it as a shared parameter.
     """
 
     def __init__(self, embed_dim: int):
@@ -36,19 +37,20 @@ class LayerNormWithoutBias(nn.LayerNorm):
 
 
 class Step(nn.Module):
-    r"""The step of one sub-layer O, but for O itself.
+    r"""The step of one sub-layer O, without O itself.
 
     .. math::
         g = O(\mathrm{LN}(x + \mu v)), \quad v' = \mathrm{LN}_v(\beta v + \gamma g), \quad
         x' = x + \nu v'
 
-    At the start mu = beta = 1/2, gamma = ln 2 and nu = 1. A step from rest has v = 0, so mu and
-    beta are no parameters of it; nor is gamma, which LN_v cancels: v' = LN_v(g).
+    Initially, mu = beta = 1/2, gamma = ln 2 and nu = 1. A step from rest has v = 0, so it does not
+    have the parameters mu and beta. It does not have gamma either, because LN_v cancels it:
+    v' = LN_v(g).
 
     Args:
         embed_dim: width C.
         from_rest: whether v = 0.
-        learns_nu: whether nu is learned (TMMFormer), or is 1 (YuriiFormer).
+        learns_nu: whether nu is learned (TMMFormer) instead of 1 (YuriiFormer).
     """
 
     def __init__(self, embed_dim: int, from_rest: bool = False, learns_nu: bool = False):
@@ -64,47 +66,47 @@ class Step(nn.Module):
             self.raw_nu = nn.Parameter(torch.full((1,), math.log(math.e - 1)))
 
     def mu(self) -> Tensor:
-        """How far ahead O looks (1), between 0 and 1."""
+        """The factor of the velocity in the point at which O looks (1), between 0 and 1."""
         return self.raw_mu.sigmoid()
 
     def beta(self) -> Tensor:
-        """The factor of the velocity (1), between 0 and 1."""
+        """The factor of the velocity in the new velocity (1), between 0 and 1."""
         return self.raw_beta.sigmoid()
 
     def gamma(self) -> Tensor:
-        """The factor of O (1), positive. With LN_v only beta / gamma counts."""
+        """The factor of O (1), positive. Because of LN_v, only beta / gamma counts."""
         return F.softplus(self.raw_gamma)
 
     def nu(self) -> Tensor:
-        """The size of the step (1), positive; of TMMFormer."""
+        """The size of the step (1), positive; only in TMMFormer."""
         return F.softplus(self.raw_nu)
 
     def look(self, x: Tensor, v: Tensor | None) -> Tensor:
-        """LN(x + mu v), what O reads, from and to (T, B, C); from rest v is None."""
+        """The input LN(x + mu v) of O, from and to (T, B, C); from rest, v is None."""
         return self.layer_norm(x if v is None else torch.addcmul(x, v, self.mu()))
 
     def move(self, x: Tensor, v: Tensor | None, g: Tensor) -> Moved:
-        """x' and v' (T, B, C), from the result g of O; from rest v is None."""
+        """x' and v' (T, B, C), from the result g of O; from rest, v is None."""
         if v is not None:
             g = torch.addcmul(self.gamma() * g, v, self.beta())
         moved: Tensor = self.velocity_layer_norm(g)
         return torch.addcmul(x, moved, self.nu()) if self.learns_nu else x + moved, moved
 
     def scalars(self) -> dict[str, Tensor]:
-        """The learned scalars that count, each (1): mu, beta / gamma and nu."""
-        found: dict[str, Tensor] = {}
+        """The learned scalars that have an effect, each (1): mu, beta / gamma and nu."""
+        scalars: dict[str, Tensor] = {}
         if not self.from_rest:
-            found = {"mu": self.mu(), "beta_over_gamma": self.beta() / self.gamma()}
-        return {**found, "nu": self.nu()} if self.learns_nu else found
+            scalars = {"mu": self.mu(), "beta_over_gamma": self.beta() / self.gamma()}
+        return {**scalars, "nu": self.nu()} if self.learns_nu else scalars
 
 
 class MomentumLayer(nn.Module):
-    """Mixin that makes steps of the sub-layers of fairseq's Transformer layer.
+    """Mixin that turns the sub-layers of fairseq's Transformer layer into steps.
 
-    Attention and FFN are fairseq's, with their options. The steps have the LayerNorms.
+    Attention and FFN are fairseq's, with their options. The LayerNorms belong to the steps.
     """
 
-    # fairseq's layer has these.
+    # Set by fairseq's layer.
     fc1: nn.Module
     fc2: nn.Module
     activation_fn: Any
@@ -142,7 +144,7 @@ class MomentumEncoderLayer(MomentumLayer, EncoderLayer):
     def forward(
         self, x: Tensor, velocity: Tensor | None, encoder_padding_mask: Tensor | None
     ) -> Moved:
-        """x' and v' (T, B, C); a velocity that is None is zero."""
+        """x' and v' (T, B, C); a velocity of None means zero."""
         query = self.self_attn_step.look(x, velocity)
         g, _ = self.self_attn(
             query=query,
@@ -158,8 +160,8 @@ class MomentumEncoderLayer(MomentumLayer, EncoderLayer):
 class MomentumDecoderLayer(MomentumLayer, DecoderLayer):
     """Layer of a decoder: self-attention, attention to the source if there is one, then FFN.
 
-    The keys and values of incremental decoding are a Transformer's. The velocity of a token starts
-    and ends in one pass, so none is kept.
+    In incremental decoding, keys and values are kept as in a Transformer. The velocity of a token
+    starts and ends in one pass, so it is not kept.
     """
 
     def forward(
@@ -174,9 +176,9 @@ class MomentumDecoderLayer(MomentumLayer, DecoderLayer):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """x' and v' (T, B, C), and the weights of the attention to the source, if they are needed.
+        """x' and v' (T, B, C), and the weights of the attention to the source if they are needed.
 
-        The arguments are fairseq's, and the velocity; None is zero.
+        The arguments are as in fairseq's layer, plus the velocity; None means zero.
         """
         need_attn = need_attn or need_head_weights or (not self.training and self.need_attn)
         attn, query = None, self.self_attn_step.look(x, velocity)
@@ -209,7 +211,7 @@ class MomentumBlock(Block):
     """The layers of an encoder or decoder as one block, with a velocity that passes through them.
 
     Args:
-        layers: an encoder's or a decoder's; each returns x', v' and perhaps attention weights.
+        layers: layers of an encoder or decoder; each returns x', v' and perhaps attention weights.
         embed_dim: width C.
     """
 
@@ -221,10 +223,10 @@ class MomentumBlock(Block):
     def forward(
         self, x: Tensor, *args: Any, velocity: Tensor | None = None, **kwargs: Any
     ) -> Tensor | Output:
-        """As fairseq's layers, from and to (T, B, C); attention weights are the last layer's.
+        """As fairseq's layers, from and to (T, B, C); attention weights come from the last layer.
 
         Args:
-            velocity: at the start; None is zero.
+            velocity: initial velocity; None means zero.
         """
         wanted = {name: value for name, value in kwargs.items() if name.startswith("need_")}
         kwargs = {**kwargs, **dict.fromkeys(wanted, False)}
@@ -237,5 +239,5 @@ class MomentumBlock(Block):
         return (x, out[0], None) if out else x
 
     def state_modules(self) -> nn.ModuleList:
-        """The modules whose outputs are the states (T, B, C) after each layer."""
+        """The modules with the states (T, B, C) after each layer as outputs."""
         return self.states

@@ -29,7 +29,7 @@ def nu_option(default: str):
     """The option ``--nu``."""
     return option(
         default,
-        "factor of the velocity in a step: fixed at 1 (YuriiFormer), or learned (TMMFormer)",
+        "factor of the velocity in a step: fixed at 1 (YuriiFormer) or learned (TMMFormer)",
         choices=("fixed", "learned"),
     )
 
@@ -40,7 +40,7 @@ class MomentumConfig(FairseqDataclass):
 
     velocity: str = option(
         "zero",
-        "where the velocity starts: at zero, or from its own embedding of tokens and positions",
+        "initial velocity: zero, or an embedding of tokens and positions of its own",
         choices=("zero", "embedding"),
     )
     nu: str = nu_option("fixed")
@@ -48,22 +48,22 @@ class MomentumConfig(FairseqDataclass):
 
 @dataclass
 class LearnedConfig(MomentumConfig):
-    """The same, of TMMFormer."""
+    """Options of all TMMFormer models."""
 
     nu: str = nu_option("learned")
 
 
 class MomentumModel(BaseModel):
-    """The base of the models, a mixin: it checks what a velocity through the layers rules out."""
+    """Mixin for the models: checks for options that a velocity through the layers rules out."""
 
     @classmethod
     def check_config(cls, cfg):
-        """As the base class's; also for options that layers with a velocity do not have."""
+        """Also refuse options that layers with a velocity do not support."""
         super().check_config(cfg)
         check_joined(
             cfg,
-            each_layer="each layer takes the velocity of the one before",
-            pre_norm="a step normalises what its sub-layer reads",
+            each_layer="each layer needs the velocity from the previous layer",
+            pre_norm="a step normalises the input of its sub-layer",
         )
 
 
@@ -77,7 +77,7 @@ class YuriiFormerConfig(MomentumConfig, PreNormTransformerConfig):
 
 @register_model("yuriiformer", dataclass=YuriiFormerConfig)
 class YuriiFormer(MomentumModel, PreNormTransformer):
-    """Encoder and decoder with a velocity each; the papers have language models alone."""
+    """Encoder and decoder, each with a velocity; the papers only have language models."""
 
     encoder_class = MomentumEncoder
     decoder_class = MomentumDecoder
@@ -91,7 +91,7 @@ class TMMFormerConfig(LearnedConfig, PreNormTransformerConfig):
 
 @register_model("tmmformer", dataclass=TMMFormerConfig)
 class TMMFormer(YuriiFormer):
-    """YuriiFormer with a learned size of each step."""
+    """YuriiFormer with a learned size for each step."""
 
     family = TMMFORMER
 
@@ -108,11 +108,11 @@ class YuriiFormerLanguageModelConfig(MomentumConfig, LanguageModelConfig):
 
 @register_model("yuriiformer_lm", dataclass=YuriiFormerLanguageModelConfig)
 class YuriiFormerLanguageModel(MomentumModel, LanguageModel):
-    """Causal language model, the papers' kind of model."""
+    """Causal language model, as in the papers."""
 
     decoder_class = MomentumDecoder
     unsupported = {
-        "base_layers": "BASE layers take no velocity",
+        "base_layers": "BASE layers do not pass on a velocity",
         **dict.fromkeys(("scale_attn", "scale_fc", "scale_heads", "scale_resids"), ONE_STEP),
     }
 
@@ -126,12 +126,12 @@ class TMMFormerLanguageModelConfig(LearnedConfig, LanguageModelConfig):
 
 @register_model("tmmformer_lm", dataclass=TMMFormerLanguageModelConfig)
 class TMMFormerLanguageModel(YuriiFormerLanguageModel):
-    """The same with a learned size of each step."""
+    """Language model with a learned size for each step."""
 
     family = TMMFORMER
 
 
-# The models of the second paper, but for the biases of linear maps; its text has 1,024 tokens.
+# The models of the second paper, except for the biases of linear maps; its texts have 1,024 tokens.
 for name in ("yuriiformer_lm", "tmmformer_lm"):
     register_preset(
         name,
@@ -161,7 +161,7 @@ class YuriiFormerClassifierConfig(MomentumConfig, TransformerClassifierConfig):
 
 @register_model("yuriiformer_classifier", dataclass=YuriiFormerClassifierConfig)
 class YuriiFormerClassifier(MomentumModel, TransformerClassifier):
-    """The encoder as a classifier."""
+    """YuriiFormer's encoder as a classifier."""
 
     encoder_class = MomentumEncoder
 
@@ -175,6 +175,6 @@ class TMMFormerClassifierConfig(LearnedConfig, TransformerClassifierConfig):
 
 @register_model("tmmformer_classifier", dataclass=TMMFormerClassifierConfig)
 class TMMFormerClassifier(YuriiFormerClassifier):
-    """The same with a learned size of each step."""
+    """Classifier with a learned size for each step."""
 
     family = TMMFORMER

@@ -1,8 +1,8 @@
 """YuriiFormer and TMMFormer as equations, for reading.
 
-The step of Zimin et al. (2026) and Gai et al. (2026), as the second paper's code has it, as a
-function of tensors, over the sub-layers of ``common.naive``. Tests hold the layers against it. A
-state is one sequence (T, d), without padding.
+The step of Zimin et al. (2026) and Gai et al. (2026) as a function of tensors, over the sub-layers
+in ``common.naive``, following the second paper's code. Tests compare the layers with it. A state is
+one sequence (T, d), without padding.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ class Step(NamedTuple):
     """The parts of a step.
 
     Attributes:
-        oracle: O, attention or an FFN; the negative gradient, if the step is an optimiser's.
-        norm: LN, of what the oracle reads.
+        oracle: O, attention or an FFN; in an optimiser, the negative gradient.
+        norm: LN for the input of the oracle.
         velocity_norm: LN_v.
-        mu, beta, gamma, nu: the scalars.
+        mu, beta, gamma, nu: scalars.
     """
 
     oracle: Function
@@ -43,12 +43,12 @@ def take(step: Step, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 def stack(steps: Sequence[Step], x: Tensor, v: Tensor, norm: Function) -> Tensor:
     """All layers of a model, then the final LayerNorm: (T, d).
 
-    A layer of an encoder or of a language model is two steps, attention and FFN. One of a
-    translator's decoder is three: attention to the target so far, to the source, and FFN. The
-    velocity passes through all, and ends with the stack.
+    A layer of an encoder or a language model has two steps: attention and FFN. A layer of a
+    translator's decoder has three: attention to the target so far, attention to the source, and
+    FFN. The velocity passes through all steps and ends with the stack.
 
     Args:
-        v: zero, or its own embedding of tokens and positions.
+        v: initial velocity: zero, or an embedding of tokens and positions of its own.
     """
     for step in steps:
         x, v = take(step, x, v)
@@ -56,7 +56,7 @@ def stack(steps: Sequence[Step], x: Tensor, v: Tensor, norm: Function) -> Tensor
 
 
 def nesterov(gradient: Function, y: Tensor, momentum: float, size: float, steps: int) -> Tensor:
-    """The iterates of Nesterov's method in its textbook form, from y at rest: (steps + 1, ...).
+    """The iterates of Nesterov's method in textbook form, from y at rest: (steps + 1, ...).
 
     x_k = y_k + momentum (y_k - y_(k-1)); y_(k+1) = x_k - size grad f(x_k).
     """

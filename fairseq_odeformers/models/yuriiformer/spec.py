@@ -7,10 +7,10 @@ from fairseq_odeformers.models.common.transformer import Spec
 
 @dataclass(frozen=True)
 class LayerSpec(Spec):
-    """The steps of a layer: the options of these names.
+    """The steps of a layer; fields are named after their options.
 
-    ``velocity`` is where the stack's velocity starts, ``zero`` or ``embedding``, and for layers
-    after its first ``layer``.
+    ``velocity`` is the start of the velocity: ``zero`` or ``embedding`` in the first layer of a
+    stack, and ``layer`` in later ones.
     """
 
     embed_dim: int  # C

@@ -20,14 +20,14 @@ from .spec import LayerSpec
 
 
 class VelocityEmbedding(nn.Module):
-    """The embedding of tokens and positions that a velocity starts from, made as the state's.
+    """The embedding of tokens and positions for the initial velocity, built like the state's.
 
     It has no dropout and no LayerNorm.
 
     Args:
-        stack: an encoder or decoder of fairseq.
+        stack: encoder or decoder of fairseq.
         cfg: fairseq's config.
-        side: which of both it is.
+        side: ``encoder`` or ``decoder``.
     """
 
     def __init__(self, stack: Any, cfg: TransformerConfig, side: str):
@@ -43,7 +43,7 @@ class VelocityEmbedding(nn.Module):
             )
 
     def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
-        """The velocity (T, B, C) of tokens (B, T), or of the last with an incremental state."""
+        """The velocity (T, B, C) for tokens (B, T); with an incremental state, for the last one."""
         positions = None
         if self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)
@@ -57,7 +57,7 @@ class VelocityEmbedding(nn.Module):
 
 
 class MomentumStack(nn.Module):
-    """Mixin of an encoder or decoder: one block of all layers, and LayerNorms without bias."""
+    """Mixin for an encoder or decoder: one block of all layers, and LayerNorms without bias."""
 
     spec_class = LayerSpec
     side: str
@@ -76,7 +76,7 @@ class MomentumStack(nn.Module):
             self.layer_norm = LayerNormWithoutBias(width)
 
     def built(self, layer: nn.Module) -> nn.Module:
-        """The layer; the next ones will get their velocity from the layer before them."""
+        """The layer itself; layers built later get their velocity from the previous one."""
         self.spec = replace(self.spec, velocity="layer")
         return layer
 
@@ -84,9 +84,9 @@ class MomentumStack(nn.Module):
     def starting(
         self, tokens: Tensor, incremental_state: IncrementalState = None
     ) -> Iterator[None]:
-        """Give the block the velocity of tokens (B, T) in the calls of this thread.
+        """Pass the velocity for tokens (B, T) to the block in calls from this thread.
 
-        fairseq's loop over the layers hands them nothing but states and masks.
+        fairseq's loop over the layers only passes them states and masks.
         """
         if self.velocity is None:
             yield
@@ -103,7 +103,7 @@ class MomentumStack(nn.Module):
             hook.remove()
 
     def statistics(self, sequences: int) -> dict[str, Tensor]:
-        """The scalars of each layer, as values (B) for the log."""
+        """The scalars of each layer as values (B) for the log."""
         return {
             f"{self.side}_{name}_{number}": weight.expand(sequences)
             for number, layer in enumerate(self.layers[0].depths, start=1)
@@ -112,9 +112,9 @@ class MomentumStack(nn.Module):
 
 
 class MomentumEncoder(MomentumStack, EncoderOfDepths, Encoder):
-    """fairseq's Transformer encoder over such a block.
+    """fairseq's Transformer encoder over a :class:`.MomentumBlock`.
 
-    Beside the output of fairseq's encoder it returns the dictionary ``statistics``.
+    In addition to the output of fairseq's encoder, it returns the dictionary ``statistics``.
     """
 
     side = "encoder"
@@ -124,18 +124,18 @@ class MomentumEncoder(MomentumStack, EncoderOfDepths, Encoder):
         return self.built(super().build_encoder_layer(cfg))
 
     def forward(self, src_tokens: Tensor, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """As fairseq's, of tokens (B, T)."""
+        """As fairseq's encoder, for tokens (B, T)."""
         with self.starting(src_tokens):
             out = super().forward(src_tokens, *args, **kwargs)
         return {**out, "statistics": self.statistics(len(src_tokens))}
 
     def for_export(self) -> PaddedEncoder:
-        """The encoder that gets the mask of any padding."""
+        """The encoder in a form that always gets a padding mask."""
         return PaddedMomentumEncoder(self)
 
 
 class PaddedMomentumEncoder(PaddedEncoder):
-    """The same, with the velocity that the encoder starts from."""
+    """A :class:`.PaddedEncoder` with the initial velocity of the encoder."""
 
     encoder: MomentumEncoder
 
@@ -145,10 +145,10 @@ class PaddedMomentumEncoder(PaddedEncoder):
 
 
 class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
-    """fairseq's Transformer decoder over such a block, of a translator or of a language model.
+    """fairseq's Transformer decoder over a :class:`.MomentumBlock`, also for language models.
 
-    Beside the output of fairseq's decoder it returns the dictionary ``statistics``, with the
-    encoder's.
+    In addition to the output of fairseq's decoder, it returns the dictionary ``statistics``. It
+    includes the statistics of the encoder.
     """
 
     side = "decoder"
@@ -167,7 +167,7 @@ class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
         *args: Any,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """As fairseq's, of tokens (B, T)."""
+        """As fairseq's decoder, for tokens (B, T)."""
         inputs = prev_output_tokens, encoder_out, incremental_state
         with self.starting(prev_output_tokens, incremental_state):
             x, extra = super().extract_features(*inputs, *args, **kwargs)

@@ -3,17 +3,15 @@
 import json
 from dataclasses import replace
 
-from odeformers.compare.results import (
+from odeformers.compare.results.curves import (
     Curve,
     Predictions,
-    Row,
-    collect_rows,
     write_curve,
     write_likelihoods,
     write_predictions,
-    write_rows,
 )
-from odeformers.compare.scores import make_rows
+from odeformers.compare.results.rows import Row, collect_rows, write_rows
+from odeformers.compare.results.scores import make_rows
 from odeformers.compare.variant import Variant
 
 CLASSIFICATION = {"task": "sentence_prediction", "metric": "accuracy"}

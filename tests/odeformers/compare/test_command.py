@@ -13,9 +13,9 @@ from odeformers.commands import FORK
 from odeformers.compare.command import foresee
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.plan import Shared
-from odeformers.compare.runs import write_yaml
+from odeformers.compare.results.verdict import minimal_detectable
+from odeformers.compare.run import write_yaml
 from odeformers.compare.variant import Variant
-from odeformers.compare.verdict import minimal_detectable
 from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]

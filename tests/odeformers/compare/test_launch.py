@@ -13,9 +13,9 @@ from submitit import AutoExecutor
 
 from odeformers.commands import FORK, call_in_child
 from odeformers.compare.launch import LocalJob, Machine, Slurm, launch, progress
-from odeformers.compare.runs import Run, Step
-from odeformers.compare.scores import TRAIN_LOG
-from tests.odeformers.compare.test_runs import VARIANT
+from odeformers.compare.results.scores import TRAIN_LOG
+from odeformers.compare.run import Run, Step
+from tests.odeformers.compare.test_run import VARIANT
 
 # Holds a lock as long as it lives.
 HOLD = """

@@ -8,12 +8,13 @@ import pytest
 from fairseq_odeformers.files import sha256
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.plan import Plan, check_settings, find_runs, flaws_of, join
-from odeformers.compare.results import Comparison, read_rows
-from odeformers.compare.runs import read_yaml
-from odeformers.compare.scores import TRAIN_LOG
+from odeformers.compare.results.comparison import Comparison
+from odeformers.compare.results.rows import read_rows
+from odeformers.compare.results.scores import TRAIN_LOG
+from odeformers.compare.run import read_yaml
 from odeformers.compare.variant import Variant
-from tests.odeformers.compare.test_runs import OPTIONS, VARIANT, begun
-from tests.odeformers.compare.test_scores import write_log
+from tests.odeformers.compare.results.test_scores import write_log
+from tests.odeformers.compare.test_run import OPTIONS, VARIANT, begun
 
 # --- settings of a variant ---------------------------------------------------------------
 

@@ -98,7 +98,7 @@ def test_adjoint_method_needs_the_tensors_of_a_field():
 
     x, _ = batch()
     NodeBlock(Closure(D, D), Adaptive())(x)
-    with pytest.raises(TypeError, match="adjoint method: .*let the vector field be a NamedTuple"):
+    with pytest.raises(TypeError, match="adjoint method: .*make the vector field a NamedTuple"):
         NodeBlock(Closure(D, D), Adjoint(Adaptive()))(x)
 
 

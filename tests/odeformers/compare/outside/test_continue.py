@@ -11,7 +11,7 @@ import torch
 from filelock import FileLock
 from script_helpers import contents
 
-from odeformers.compare.results import read_rows
+from odeformers.compare.results.rows import read_rows
 from tests.odeformers.compare.outside.commands import (
     BOTH,
     SHORT,

@@ -14,9 +14,11 @@ from matplotlib.ticker import MaxNLocator
 
 from odeformers.plots import STYLE, legend, panels, styles
 
-from .results import LOSSES, Curve, Row, Runs, group, name_time
-from .statistics import half_interval
-from .verdict import ENOUGH
+from ..results.comparison import Runs
+from ..results.curves import Curve
+from ..results.rows import LOSSES, Row, group, name_time
+from ..results.statistics import half_interval
+from ..results.verdict import ENOUGH
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
 SAME = 0.01  # values whose span is a smaller share of them are nearly equal

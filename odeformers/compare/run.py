@@ -30,8 +30,9 @@ from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options, end_with_parent, python_command, to_words
 
 from .experiment import BOARD
-from .results import NOT_EVALUATED, RESULTS, RUN, collect_rows, read_rows, write_rows
-from .scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows, read_progress
+from .results.curves import read_progress
+from .results.rows import NOT_EVALUATED, RESULTS, RUN, collect_rows, read_rows, write_rows
+from .results.scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .variant import Variant, evaluation_words, training_words
 
 LOCK, FAILURE = ".lock", "failed.txt"

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
 
-from jinja2 import Environment
-from markupsafe import Markup, escape
-from matplotlib.figure import Figure
-
 from fairseq_odeformers.data.classification import f1_score
-from fairseq_odeformers.files import markdown_table, replacing
+from fairseq_odeformers.files import replacing
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
-from odeformers.plots import write
 
+from ..results.comparison import Comparison, Table, read_comparison
+from ..results.restore import restore_files
+from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, clock, lock, name_time
+from ..results.scores import CLASSES
+from ..results.statistics import Statistics, count_decimals, describe_difference, over_seeds
+from ..results.verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds, Verdict
 from .figures import draw_learning_curves, draw_quality
 from .notes import (
     REMARK,
@@ -36,21 +33,7 @@ from .notes import (
     judge,
     parse_tuned,
 )
-from .restore import restore_files
-from .results import (
-    BEST_CHECKPOINT,
-    LOSSES,
-    RESULTS,
-    Comparison,
-    Table,
-    clock,
-    lock,
-    name_time,
-    read_comparison,
-)
-from .scores import CLASSES
-from .statistics import Statistics, count_decimals, describe_difference, over_seeds
-from .verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds, Verdict
+from .pages import Section, to_html, to_page, to_png
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
@@ -66,18 +49,6 @@ def unit_of(comparison: Comparison) -> str:
     rows = [row for runs in comparison.trained.values() for row in runs]
     smoothed = comparison.kind is Kind.TRANSLATION and any(r.validated == "loss" for r in rows)
     return f"{'label-smoothed, ' * smoothed}{UNITS[comparison.kind]}"
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the report: warnings, a table, lines of Markdown, and a picture in a file."""
-
-    title: str = ""
-    warnings: Sequence[str] = ()
-    table: Sequence[Sequence[str]] = ()  # the header first
-    lines: Sequence[str] = ()
-    figure: Figure | None = None
-    picture: str = ""  # its file
 
 
 def write_report(out: Path, baseline: str = "", margin: float | None = None) -> str:
@@ -101,58 +72,6 @@ def write_report(out: Path, baseline: str = "", margin: float | None = None) -> 
             with replacing(out / name) as path:
                 path.write_bytes(content)
     return page
-
-
-# --- pages -----------------------------------------------------------------------------
-
-
-def to_png(figure: Figure) -> bytes:
-    file = io.BytesIO()
-    write(figure, file, format="png", dpi=110)
-    return file.getvalue()
-
-
-def to_page(sections: Sequence[Section]) -> str:
-    """The report as Markdown; its pictures are files beside it."""
-    return "\n".join(["# Comparison\n", *map(to_markdown, sections)])
-
-
-def to_markdown(section: Section) -> str:
-    parts = [f"## {section.title}\n"] if section.title else []
-    if section.warnings:
-        parts.append(f"**{' '.join(section.warnings)}**\n")
-    if section.table:
-        cells = [[cell.replace("|", "\\|") for cell in row] for row in section.table]
-        parts.append(markdown_table(cells))
-    if section.lines:
-        parts.append("  \n".join(section.lines))
-    if section.figure:
-        parts.append(f"![{section.title}]({section.picture})")
-    return "\n".join(parts) + "\n"
-
-
-def to_html(sections: Sequence[Section], pictures: Mapping[str, bytes]) -> str:
-    """The report as one HTML file with all pictures, by their names, in it."""
-    environment = Environment(autoescape=True)
-    environment.tests["figure"] = re.compile(r"[+-]?\d").match
-    environment.filters |= {
-        "inline": mark_code,
-        "breakable": let_break,
-        "embedded": lambda name: base64.b64encode(pictures[name]).decode(),
-    }
-    text = files("odeformers.compare").joinpath(TEMPLATE).read_text(encoding="utf-8")
-    return environment.from_string(text).render(sections=sections)
-
-
-def mark_code(line: str) -> Markup:
-    """A line of Markdown, which has no other marks than backticks."""
-    parts = str(escape(line)).split("`")
-    return Markup("".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts)))
-
-
-def let_break(text: str) -> Markup:
-    """A name that may break after its parts."""
-    return Markup(re.sub("([_-])", r"\1<wbr>", str(escape(text))))
 
 
 # --- sections --------------------------------------------------------------------------

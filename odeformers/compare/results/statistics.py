@@ -16,15 +16,10 @@ from scipy.stats import t as student
 
 from fairseq_odeformers.registry import Kind
 
-from .results import Likelihoods, Predictions, Row, Table, group
-from .verdict import (
-    ENOUGH,
-    RANDOM_STATE,
-    Difference,
-    OverSeeds,
-    compare_with_baseline,
-    in_percent,
-)
+from .comparison import Table
+from .curves import Likelihoods, Predictions
+from .rows import Row, group
+from .verdict import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline, in_percent
 
 SAMPLES = 1000  # of a bootstrap
 LEAST_BLOCK = 500  # tokens of a block of texts

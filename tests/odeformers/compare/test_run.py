@@ -9,12 +9,11 @@ import yaml
 from filelock import FileLock
 
 from fairseq_odeformers.files import sha256
-from odeformers.compare import runs
-from odeformers.compare.results import read_rows
-from odeformers.compare.runs import Step, explain_failure, make_runs, make_steps, read_yaml
-from odeformers.compare.scores import TRAIN_LOG, TRAINED
+from odeformers.compare.results.rows import read_rows
+from odeformers.compare.results.scores import TRAIN_LOG, TRAINED
+from odeformers.compare.run import LOCK, Step, explain_failure, make_runs, make_steps, read_yaml
 from odeformers.compare.variant import Variant
-from tests.odeformers.compare.test_scores import write_log
+from tests.odeformers.compare.results.test_scores import write_log
 
 OPTIONS = {"arch": "transformer", "source-lang": "de", "target-lang": "en", "lr": "1e-3"}
 VARIANT = Variant("a", 1, "translation", "/data", OPTIONS, updates=78, baseline="a")
@@ -187,7 +186,7 @@ def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):
 
 def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
     run = begun(tmp_path)
-    with FileLock(run.folder / runs.LOCK):
+    with FileLock(run.folder / LOCK):
         assert run.busy
         run.fail("of the other")
         run.begin()
@@ -208,7 +207,7 @@ def test_the_checkpoints_of_the_training_go_when_all_is_done(tmp_path):
     run.discard()
     (run.folder / TRAINED).touch()
     run.write_results("not evaluated")
-    with FileLock(run.folder / runs.LOCK):
+    with FileLock(run.folder / LOCK):
         run.discard()
     assert len([*run.folder.glob("*.pt")]) == 4
     run.discard()

@@ -7,20 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from odeformers.compare.results import (
+from odeformers.compare.results.comparison import choose_settings, read_comparison
+from odeformers.compare.results.curves import (
     Curve,
     Predictions,
-    Row,
-    choose_settings,
-    collect_rows,
-    read_comparison,
     read_curve,
     read_predictions,
-    read_rows,
     write_curve,
     write_predictions,
-    write_rows,
 )
+from odeformers.compare.results.rows import Row, collect_rows, read_rows, write_rows
 from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 ROW = Row(run="a-seed1", architecture="a", score=1 / 3, budget=0.5, texts=7, maximized=True, seed=2)

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -28,117 +27,17 @@ from fairseq_odeformers.data.classification import macro_f1
 from fairseq_odeformers.files import naming_faults, read_lines
 from fairseq_odeformers.registry import Kind, family_of
 from fairseq_odeformers.text.detokenize import RESTORED, choose_references, make_detokenizer
-from odeformers.commands import log_stats
 
-from .results import (
-    BEST_CHECKPOINT,
-    CLOCK,
-    CPU,
-    Curve,
+from ..variant import Variant
+from .curves import (
     Likelihoods,
     Predictions,
-    Row,
+    read_log,
     write_curve,
     write_likelihoods,
     write_predictions,
 )
-from .variant import Variant
-
-# --- logs of fairseq-train with --log-format json ------------------------------------------------
-
-TAIL = 20_000  # bytes at the end of a log that tell its progress
-SAVED = re.compile(r"Preparing to save checkpoint for epoch \d+ @ (\d+) updates")
-SAVED_BEST = re.compile(r"Best checkpoint @ (\d+) updates")  # the plugin's; earlier logs have none
-
-
-def read_log(
-    path: Path, metric: str = "loss", maximize: bool = False, subset: str = "valid"
-) -> tuple[Curve, dict[str, Any]]:
-    """The learning curve of a log, and columns of its row, as far as it has been validated.
-
-    Where an interrupted training repeats an epoch, the last counts.
-
-    Args:
-        path: it may still grow, or not be there yet.
-        metric: of a validation, which chooses the best checkpoint; the loss does where a validation
-            lacks it.
-        subset: the name of the validation set.
-    """
-    valid, ends, saved, best_at = {}, {}, set(), None
-    for line in read_lines(path) if path.exists() else ():
-        if match := SAVED.search(line):
-            saved.add(int(match[1]))
-        if match := SAVED_BEST.search(line):
-            best_at = int(match[1])
-        if stats := log_stats(line, subset):
-            valid[int(stats[f"{subset}_num_updates"])] = stats
-        if stats := log_stats(line, "train"):
-            ends[int(stats["train_num_updates"])] = stats
-    if not ends or not valid:
-        return Curve(), {}
-    updates, epochs = sorted(valid), sorted(ends)
-
-    def of_train(name: str) -> np.ndarray:
-        return np.array([float(ends[end].get(f"train_{name}", math.nan)) for end in epochs])
-
-    def of_valid(name: str) -> list[float]:
-        return [float(valid[update].get(f"{subset}_{name}", math.nan)) for update in updates]
-
-    def until_validations(of_epochs: np.ndarray) -> np.ndarray:
-        return np.interp(updates, [0, *epochs], [0, *np.cumsum(of_epochs)])
-
-    def in_all(name: str) -> bool:
-        return all(f"{subset}_{name}" in stats for stats in valid.values())
-
-    if not in_all(metric):
-        metric, maximize = "loss", False
-    loss = "nll_loss" if metric != "loss" and in_all("nll_loss") else "loss"
-    cpu, tokens = map(until_validations, (of_train(CPU), of_train("wpb") * np.diff([0, *epochs])))
-    known = bool(np.isfinite(cpu[-1]))  # of a GPU it is not
-    clock = of_train(CLOCK)  # which fairseq-train's own log lacks
-    clock = until_validations(np.where(np.isfinite(clock), clock, of_train("train_wall")))
-    train_loss = of_train(loss)
-    if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
-        train_loss[-1] = train_loss[-2]
-    train_losses = np.interp(updates, epochs, train_loss).tolist()
-    values, sign = of_valid(metric), 1 if maximize else -1
-    ranks = [sign * v if math.isfinite(v) else -math.inf for v in values]
-    if saved.intersection(updates):  # a validation without a checkpoint cannot be the best
-        ranks = [rank if at in saved else -math.inf for at, rank in zip(updates, ranks)]
-    best = len(ranks) - 1 - int(np.argmax(ranks[::-1]))  # fairseq keeps the last of equal ones
-    if best_at in updates:
-        best = updates.index(best_at)
-    seconds = (cpu if known else clock).tolist()
-    return Curve(updates, seconds, of_valid(loss), values, train_losses, best), {
-        "updates": updates[-1],
-        "seconds": float(clock[-1]),
-        "cpu_seconds": float(cpu[-1]) if known else None,
-        "tokens": float(tokens[-1]) if np.isfinite(tokens[-1]) else None,
-        "validated": metric,
-        "maximized": maximize,
-        "validation": values[best],
-    }
-
-
-def read_progress(path: Path, subset: str = "valid") -> dict[str, Any]:
-    """The newest epoch, updates, validation loss and updates per second at the end of a log.
-
-    Args:
-        subset: the name of the validation set.
-    """
-    progress: dict[str, Any] = {"updates": 0}
-    if path.exists():
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL))
-            lines = file.read().decode(errors="replace").split("\n")
-        for line in lines:
-            for kind, prefix in (("train_inner", ""), (subset, f"{subset}_")):
-                if stats := log_stats(line, kind):
-                    shown = {"epoch": "epoch", "loss": f"{subset}_loss", "ups": "ups"}
-                    progress |= {key: str(stats[n]) for key, n in shown.items() if n in stats}
-                    progress["updates"] = int(stats[f"{prefix}num_updates"])
-    return progress
-
+from .rows import BEST_CHECKPOINT, Row
 
 # --- outputs -----------------------------------------------------------------------------------
 

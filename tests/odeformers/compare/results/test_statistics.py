@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, dunnett, false_discovery_control
 
-from odeformers.compare.results import Likelihoods, Row, read_comparison
-from odeformers.compare.statistics import (
+from odeformers.compare.results.comparison import read_comparison
+from odeformers.compare.results.curves import Likelihoods
+from odeformers.compare.results.rows import Row
+from odeformers.compare.results.statistics import (
     compare_perplexities,
     compare_seeds,
     compute_statistics,
@@ -14,7 +16,7 @@ from odeformers.compare.statistics import (
     join_blocks,
     over_seeds,
 )
-from odeformers.compare.verdict import Difference
+from odeformers.compare.results.verdict import Difference
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,
     TRANSLATION,

@@ -5,8 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from odeformers.compare.notes import LEAVES_OPEN, REMARK, RULES_OUT, different_defaults, judge
-from odeformers.compare.results import Curve, read_comparison
+from odeformers.compare.report.notes import (
+    LEAVES_OPEN,
+    REMARK,
+    RULES_OUT,
+    different_defaults,
+    judge,
+)
+from odeformers.compare.results.comparison import read_comparison
+from odeformers.compare.results.curves import Curve
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,
     SIGNATURE,

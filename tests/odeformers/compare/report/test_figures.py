@@ -5,9 +5,10 @@ from statistics import fmean
 
 import pytest
 
-from odeformers.compare.figures import choose_time_unit, draw_learning_curves, draw_quality
-from odeformers.compare.results import Curve, Row, write_curve
-from odeformers.compare.statistics import interval_of_share
+from odeformers.compare.report.figures import choose_time_unit, draw_learning_curves, draw_quality
+from odeformers.compare.results.curves import Curve, write_curve
+from odeformers.compare.results.rows import Row
+from odeformers.compare.results.statistics import interval_of_share
 
 
 def curve(losses, metric, best):

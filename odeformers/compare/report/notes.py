@@ -18,8 +18,10 @@ from fairseq_odeformers.registry import Kind
 from fairseq_odeformers.text.detokenize import RESTORED
 from odeformers.prepare.common.checks import LEAK
 
-from .results import Comparison, Predictions, Row, Table, clock
-from .statistics import (
+from ..results.comparison import Comparison, Table
+from ..results.curves import Predictions
+from ..results.rows import Row, clock
+from ..results.statistics import (
     FEW_BLOCKS,
     LEAST_BLOCK,
     Statistics,
@@ -28,7 +30,7 @@ from .statistics import (
     join_blocks,
     metric_of,
 )
-from .verdict import (
+from ..results.verdict import (
     BETTER,
     FEW_SEEDS,
     INCONCLUSIVE,

@@ -9,11 +9,14 @@ from fairseq.data import indexed_dataset
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.data.classification import make_dictionary
-from odeformers.compare.results import read_likelihoods, write_likelihoods
-from odeformers.compare.scores import (
-    make_rows,
+from odeformers.compare.results.curves import (
+    read_likelihoods,
     read_log,
     read_progress,
+    write_likelihoods,
+)
+from odeformers.compare.results.scores import (
+    make_rows,
     read_texts,
     score_classes,
     score_language_model,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import dunnett, ttest_ind
 
-from odeformers.compare.verdict import (
+from odeformers.compare.results.verdict import (
     DUNNETT,
     EQUIVALENT,
     INCONCLUSIVE,

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from .results import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
-from .runs import read_yaml
+from ..run import read_yaml
+from ..variant import Variant
+from .rows import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
 from .scores import TRAIN_LOG, make_rows
-from .variant import Variant
 
 
 def restore_files(out: Path) -> None:
