@@ -9,7 +9,7 @@ from odeformers.compare.results import RESULTS
 from odeformers.compare.scoreboard import write_scoreboard
 from odeformers.parser import Parser, check_exists
 
-FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} has all figures")  # of old reports
+FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} has all figures")  # former options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "runs",
         nargs="+",
         metavar="RUNS",
-        help=f"--out of odeformers compare; for a scoreboard NAME=RUNS, or a {RESULTS} of several",
+        help=f"--out of odeformers compare; for a scoreboard, NAME=RUNS or a {RESULTS} of several",
     )
     parser.add_argument(
         "--out",
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="write a scoreboard of all RUNS: page, CSV, picture",
     )
     parser.add_argument(
-        "--baseline", metavar="ARCH", help="compare the others with this (default: as compare did)"
+        "--baseline", metavar="ARCH", help="architecture to compare with (default: as in compare)"
     )
     add_margin(parser)
     args, others = parser.parse_known_args(arguments)
@@ -46,6 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     out = Path(args.runs[0])
     if len(args.runs) > 1 or "=" in args.runs[0] and not out.exists():
-        raise ValueError(f"{' '.join(args.runs)}: for a scoreboard give --out DIR as well")
+        raise ValueError(f"{' '.join(args.runs)}: for a scoreboard, give --out DIR as well")
     check_exists(out, "--out of odeformers compare")
     print(write_report(out, args.baseline or "", args.margin))

@@ -39,7 +39,7 @@ def test_whole_files_are_read(whole):
     """Else a case of a spoilt file says nothing."""
     found = [whole(use) for use in {case.use for case in CASES if ", mutation " in case.name}]
     refused = [said for what, said in found if what != "accepted"]
-    assert len(refused) == 1 and "are of different models" in refused[0]  # the average of two
+    assert len(refused) == 1 and "have different models" in refused[0]  # the average of two
 
 
 def test_a_sample_of_hostile_inputs(failures):

@@ -325,8 +325,8 @@ def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
         ("{} --csv tables", "--csv: {}/results.csv has all figures"),
         ("{} --latex tables", "--latex: {}/results.csv has all figures"),
         ("{} --redo", "unrecognized arguments: --redo"),
-        ("topic={}", "topic={}: for a scoreboard give --out DIR"),
-        ("{} {}", "{} {}: for a scoreboard give --out DIR"),
+        ("topic={}", "topic={}: for a scoreboard, give --out DIR"),
+        ("{} {}", "{} {}: for a scoreboard, give --out DIR"),
         ("{}", "{}: no results.csv with a row; give a folder that was --out"),
     ],
 )
