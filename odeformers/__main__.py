@@ -1,4 +1,4 @@
-"""The command line of ``odeformers``, which imports a command's module when the command is chosen.
+"""The command line of ``odeformers``. It imports a command's module when the command is chosen.
 
 Importing the plugin takes seconds because of fairseq and torch; the help does not need it. Bad
 input and wrong options end the program here, with one line.

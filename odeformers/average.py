@@ -69,7 +69,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
         if tensor.is_floating_point():
             tensor.copy_(sums[name] / len(paths))
     others = {name: value for name, value in state.items() if name != "last_optimizer_state"}
-    cfg = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # as fairseq saves it
+    cfg = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # fairseq saves a dictionary
     return {**others, "model": means, "cfg": cfg}
 
 

@@ -19,8 +19,8 @@ from fairseq_odeformers.registry import color_of
 
 from .fonts import fit_fonts, without_warnings
 
-# Okabe and Ito's colours, two of Tol's, and grey, all of which the colour-blind can tell apart;
-# then three of matplotlib's. A family names its colour (``registry.Family``).
+# Okabe and Ito's colours, two of Tol's, and grey, which the colour-blind can tell apart; then three
+# of matplotlib's. A family names its colour (``registry.Family``).
 BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY, *_ = COLORS = (
     *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     *("#882255", "#999933", "#7f7f7f", "#a0522d", "#008080", "#ff1493"),

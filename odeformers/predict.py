@@ -61,9 +61,8 @@ def make_parser() -> argparse.ArgumentParser:
     source.add_argument(
         "--glue-submission",
         action="store_true",
-        help="write predictions for the test sets of a GLUE task, whose data are in TASK-bin, to "
-        "the folder --output (default: the current one) as TASK.tsv (MNLI: MNLI-m.tsv, "
-        "MNLI-mm.tsv)",
+        help="write predictions for the test sets of a GLUE task (data set TASK-bin) to the folder "
+        "--output (default: the current one) as TASK.tsv (MNLI: MNLI-m.tsv, MNLI-mm.tsv)",
     )
     parser.add_argument(
         "--output",
@@ -164,8 +163,8 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
     for checkpoint in read_each(args.path):
         if not checkpoint.regression:
             raise ValueError(
-                f"{checkpoint.path} was not trained with --regression-target, which {SCORED} "
-                "needs; see its part in examples/macaron/glue.yaml"
+                f"{checkpoint.path} was not trained with --regression-target, but {SCORED} needs "
+                "it; see its part in examples/macaron/glue.yaml"
             )
         model, task, _ = checkpoint.build(args.data, task, **cuts)
         models.append(model.eval().to(device))

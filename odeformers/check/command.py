@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
     """The result of testing a property."""
 
     name: str
-    shown: str = ""  # the difference, or the reason why there is none
+    shown: str = ""  # the difference, or the reason why it was not measured
     fault: str | None = ""  # "" if the model has the property, None if this is left open
 
     def __str__(self) -> str:
@@ -105,9 +105,9 @@ def main(arguments: Sequence[str]) -> None:
         prog="odeformers check",
         usage="%(prog)s [--user-dir DIR] [--task TASK] [ARCH ...] [options of fairseq-train]",
         description="Check that an architecture decodes causally and handles caches, padding, "
-        "gradients, half precision and checkpoints correctly. It is built in a small size, which "
-        "options of fairseq-train may change. Without an ARCH, all architectures from --user-dir "
-        "are checked. The exit status is 1 if a check fails.",
+        "gradients, half precision and checkpoints correctly. It is built in a small size; options "
+        "of fairseq-train may change this. Without an ARCH, all architectures from --user-dir are "
+        "checked. The exit status is 1 if a check fails.",
     )
     parser.add_argument("--task", help="fairseq task (default: the first one that trains ARCH)")
     add_user_dir(parser)

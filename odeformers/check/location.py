@@ -1,4 +1,4 @@
-"""The module in which an error, a number that is not finite, or a difference arises.
+"""Locates the module where an error, a number that is not finite, or a difference arises.
 
 Hooks record each call of a module. The culprit is the first module to return a wrong output from
 correct inputs.
@@ -30,8 +30,8 @@ class Pair:
     first: Callable[[], Iterable[torch.Tensor]]
     second: Callable[[], Iterable[torch.Tensor]]
     copy: nn.Module | None = None
-    # The slices that must be equal inside the model: for a dimension with these two sizes, a slice
-    # of the longer one.
+    # The slices that must be equal inside the model, by the two sizes of a dimension. A slice
+    # selects from the longer one.
     parts: Mapping[tuple[int, int], slice] = field(default_factory=dict)
 
 
@@ -75,7 +75,7 @@ def find_difference(pairs: Iterable[Pair], bound: float) -> str:
 
 
 def record(model: nn.Module, evaluate: Callable[[], object]) -> list[Call]:
-    """The calls of all modules in an evaluation, in the order in which they end.
+    """The calls of all modules in an evaluation, in the order of their ends.
 
     Dictionaries do not count as inputs: they are caches or outputs of other modules.
     """

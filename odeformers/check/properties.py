@@ -64,7 +64,7 @@ class Property:
             largest = max(largest, difference(pair.first(), pair.second()))
             if largest > self.bound:
                 pairs = self.function(subject)
-                assert isinstance(pairs, Iterator)  # as before
+                assert isinstance(pairs, Iterator)  # the first call returned one as well
                 locate = partial(find_difference, pairs, self.bound)
                 raise Broken(f"they differ by {largest:.1e}", locate)
         return largest

@@ -1,4 +1,4 @@
-"""Small models of any architecture, and random texts, some of which are padded."""
+"""Small models of any architecture, and random texts with and without padding."""
 
 import copy
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ that ``fairseq-train --task long_range_arena`` loads.
   set, unless ``--valid-fraction`` holds out training reviews.
 - ``retrieval``: pairs of papers as bytes; does one cite the other?
 - ``pathfinder``: grey images of 32x32 pixels; does a dashed path join two dots?
-- ``pathx``: Path-X, which is Pathfinder with images of 128x128 pixels.
+- ``pathx``: Path-X, the same question for images of 128x128 pixels.
 - ``image``: CIFAR-10 as grey images of 32x32 pixels.
 
 An image is a row-major sequence of 1,024 or 16,384 intensities, symbols of the dictionary (``0`` to
@@ -106,7 +106,7 @@ def read_aan(path: Path) -> Iterator[Example]:
     r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
 
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
-    is written as 0.0 or 1.0. Nothing is quoted. A text has the form in which Python prints bytes
+    is written as 0.0 or 1.0. Nothing is quoted. A text looks like bytes printed by Python
     (``b'...\\n...'``). Like the Long Range Arena's own code, this function uses it literally.
     """
     with open_binary(path) as lines:

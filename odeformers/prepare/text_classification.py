@@ -139,7 +139,7 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
     symbols = np.array([dictionary.index(piece) for piece in pieces])  # <unk> for other pieces
 
     def encode(split: str) -> Iterator[Encoded]:
-        classes = defaultdict(set)  # from the pieces of a text to its classes
+        classes = defaultdict(set)  # the classes of texts with the same pieces
         for start in range(0, len(splits[split]), BATCH_SIZE):
             batch = splits[split][start : start + BATCH_SIZE]
             encodings = tokenizer.encode_batch_fast([text for _, text in batch])

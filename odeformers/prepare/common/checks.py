@@ -88,7 +88,7 @@ def find_longest(data_bin: Path) -> int:
 def find_flaws(
     data_bin: Path, pair: Collection[str], names: Collection[str]
 ) -> dict[str, dict[str, float]]:
-    """The shares of unknown words and leaked texts in splits, which make scores misleading.
+    """The shares of unknown words and leaked texts in splits; large ones make scores misleading.
 
     The result is empty, with a warning, if data have another format than fairseq's default, or
     damaged files.
@@ -176,7 +176,7 @@ def warn_of_training_texts(
 
 
 def warn_of_column(where: str, column: Column, train: Column) -> None:
-    """Warn of many tokens ``<unk>``, which language models easily predict, and of empty texts.
+    """Warn of many tokens ``<unk>``, since language models easily predict them, and of empty texts.
 
     In running text, lines may be blank.
     """

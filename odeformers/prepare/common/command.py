@@ -63,7 +63,7 @@ def make_parser(
         tasks: the tasks to choose from, if the corpus has several.
         out: default of ``--out`` if it is not ``data/{name}``; it may refer to other options.
         required: whether ``--from`` must be given.
-        several: whether ``--from`` accepts several paths, and so is a list.
+        several: whether ``--from`` accepts several paths, given as a list.
     """
     out = out or f"data/{name}"
     parser = Parser(prog=f"odeformers prepare {name}", description=description, allow_abbrev=False)
@@ -214,10 +214,10 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
         for name, value in vars(args).items()
         if isinstance(value, (str, int, float, type(None))) and name not in NO_SETTINGS
     }
-    kept = args.out / SETTINGS
-    if kept.exists():
-        with reading(kept, f"is damaged; remove {args.out}"):
-            earlier = dict(json.loads(kept.read_bytes()))
+    path = args.out / SETTINGS
+    if path.exists():
+        with reading(path, f"is damaged; remove {args.out}"):
+            earlier = dict(json.loads(path.read_bytes()))
         values = {name: (earlier.get(name), value) for name, value in settings.items()}
         if changes := name_differences(values):
             raise ValueError(

@@ -2,7 +2,7 @@
 
 The dictionary has fairseq's ``<s> <pad> </s> <unk>``, then the other words of the training text by
 decreasing frequency, then ``madeupword0000``, ... up to a multiple of 8. Words that the training
-text does not have become ``<unk>``, which is also the symbol for ``<unk>`` in the text.
+text does not have become ``<unk>``, as does ``<unk>`` in the text.
 
 A line ends with ``</s>``. Like ``<unk>``, it is predicted and counted as a word. Lines are
 concatenated into blocks of ``--tokens-per-sample`` (fairseq's default ``--sample-break-mode
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 TABLES = (".csv", ".tsv", ".jsonl")
 SPLITS = ("train", "valid", "test")
 RESERVED = {"<s>", "<pad>", "</s>"}  # not <unk>, which is a word in published texts
-SPACE = "\u2581"  # stands for a space, as fairseq's --post-process sentencepiece expects
+SPACE = "\u2581"  # a space, in the form that fairseq's --post-process sentencepiece expects
 
 
 @dataclass(frozen=True)

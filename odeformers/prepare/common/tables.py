@@ -25,7 +25,7 @@ from .corpus import Files, ending_of, read_text, strip_compression
 
 logger = logging.getLogger(__name__)
 
-Names = Mapping[str, Collection[str]]  # from each column to the words for it in headers
+Names = Mapping[str, Collection[str]]  # the words for each column in headers
 Numbered = tuple[int, list[str]]  # the number of a row's first line, and its cells
 Text = tuple[str | None, str]  # class (None in unlabelled test sets) and text
 
@@ -50,7 +50,9 @@ KEYS = {"id", "idx", "index"}  # names of a further column in test sets without 
 
 JSON = ".jsonl"
 SEPARATORS = {"commas": ",", "semicolons": ";", "tabs": "\t"}
-QUOTED = re.compile(r'"(?:[^"\\]|""|\\.)*"')  # a cell whose own quotation marks are marked
+QUOTED = re.compile(
+    r'"(?:[^"\\]|""|\\.)*"'
+)  # a cell with its own quotation marks escaped or doubled
 
 
 def read_plain(path: Path) -> Iterator[Numbered]:

@@ -34,7 +34,7 @@ from odeformers.prepare.common.command import preparing
         ("glue raw", "TASK: raw: a path goes after --from; name CoLA, "),
         (
             "file",
-            "file: name the kind of data: parallel --from file -s .*, text-classification tsv --from",
+            "file: name the kind of data: parallel --from file -s .*, text-classification tsv",
         ),
         ("parallel -s de -t en --from . --out file", "--out: file: is a file; give a folder"),
         ("text-classification imdb --vocab absent", "--vocab: absent"),
