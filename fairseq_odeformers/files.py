@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 MADE_FROM = "recipe.json"  # the inputs that a folder was made from; older data use this name
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
 MARK = "\ufeff"  # byte order mark
-# Byte order marks of other encodings. UTF-32 comes first: its mark begins with that of UTF-16.
+# Byte order marks of other encodings. UTF-32 comes first: its mark begins with UTF-16's.
 ENCODINGS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -33,7 +33,7 @@ ENCODINGS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 BROKEN = "is damaged, cut off, or in another format"
-COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # by file name extension
+COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # keys: file name extensions
 # The first bytes of compressed files, and the extension that these should have.
 COMPRESSIONS = {
     b"\x1f\x8b": ".gz",

@@ -382,7 +382,7 @@ def register_config(name: str, model: str, options: Mapping[str, Any]) -> None:
 # --- plugins ---
 
 
-PLUGINS: dict[str, str] = {}  # from a plugin's architecture to the package that registered it
+PLUGINS: dict[str, str] = {}  # the package that registered each architecture of a plugin
 
 
 def registered_by(arch: str) -> str:

@@ -1,8 +1,8 @@
 """The command ``odeformers``: each of its subcommands is a module or a folder of this package.
 
 ``prepare`` prepares data; ``compare`` trains architectures side by side and reports; ``analyse``
-measures what trained models do inside; ``check`` tests what every architecture must do;
-``benchmark`` measures speed. Importing this package imports neither torch nor fairseq.
+measures the internals of trained models; ``check`` tests the properties that every architecture
+must have; ``benchmark`` measures speed. Importing this package imports neither torch nor fairseq.
 """
 
 from importlib.util import find_spec

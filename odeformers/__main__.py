@@ -1,7 +1,7 @@
-"""The command line of ``odeformers``: it imports a command's module once the command is chosen.
+"""The command line of ``odeformers``. It imports a command's module when the command is chosen.
 
-Importing the plugin takes seconds, for fairseq and torch; the help does without it. Bad input and
-wrong options end the program here, with one line.
+Importing the plugin takes seconds because of fairseq and torch; the help does not need it. Bad
+input and wrong options end the program here, with one line.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from odeformers import PLUGIN, user_dir
 from odeformers.parser import Parser
 from odeformers.prepare import CORPORA
 
-# The module of each command, in this package, and what it does.
+# The module of each command in this package, and its description.
 COMMANDS = {
     "list": ("list", "print the architectures, tasks and criterions"),
     "options": ("options", "print the options of an architecture"),
     "prepare": ("prepare", "prepare a corpus for fairseq-train"),
-    "hydra-train": ("hydra_train", "fairseq-hydra-train, with the options of this package"),
+    "hydra-train": ("hydra_train", "run fairseq-hydra-train with the options of this package"),
     "translate": ("translate", "translate lines of raw text"),
     "predict": ("predict", "classify a data set or lines of text"),
     "compare": ("compare.command", "train architectures side by side and report"),
-    "report": ("report", "report on what a comparison has so far"),
+    "report": ("report", "report on the finished runs of a comparison"),
     "export": ("export", "write a model as safetensors or as a torch program"),
     "benchmark": ("benchmark.command", "measure the speed of architectures side by side"),
-    "analyse": ("analyse.command", "measure what trained models do inside"),
-    "check": ("check.command", "check what an architecture must do before training"),
+    "analyse": ("analyse.command", "measure the internals of trained models"),
+    "check": ("check.command", "test an architecture before training"),
     "average": ("average", "average the parameters of several checkpoints"),
-    "score-wmt14": ("score_wmt14", "BLEU of WMT14 as the papers compute it"),
+    "score-wmt14": ("score_wmt14", "compute BLEU on WMT14 as the papers do"),
 }
-# By the module that a command could not import: its library, and the extra that installs it.
+# Optional modules, with the library of each and the extra that installs it.
 EXTRAS = {
     "PIL": ("pillow", "corpora"),
     "matplotlib": ("matplotlib", "plots"),
@@ -52,20 +52,21 @@ EXTRAS = {
 
 
 def share_cores() -> None:
-    """Let threads of GNU's OpenMP sleep sooner while they wait, unless the user has set how long.
+    """Let waiting threads of GNU's OpenMP sleep sooner, unless the user has chosen how they wait.
 
-    With the default, 300,000 turns, a waiting thread keeps the core from the one that it waits for
-    when a third process is busy: a training step then takes about twice as long. On a quiet machine
-    both are as fast. It holds for this process, if torch is not imported yet, and for its children.
+    With the default of 300,000 turns, a waiting thread occupies the core that the other thread
+    needs when a third process is busy: a training step then takes about twice as long. On a quiet
+    machine, both settings are equally fast. The setting applies to this process, unless torch has
+    been imported, and to its children.
     """
-    if "OMP_WAIT_POLICY" not in os.environ:  # which a number overrides
+    if "OMP_WAIT_POLICY" not in os.environ:  # a number of turns would override the policy
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 
 def set_encodings() -> None:
-    """Escape what the standard streams cannot print, as in ASCII, instead of ending in an error.
+    """Escape characters that the standard streams cannot print, for example in ASCII.
 
-    Children print in UTF-8: what trainings and evaluations print is read in UTF-8.
+    Child processes print in UTF-8, since the output of trainings and evaluations is read as UTF-8.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -74,7 +75,7 @@ def set_encodings() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command that the first of the arguments names; without arguments, print the help."""
+    """Run the command named by the first argument; without arguments, print the help."""
     share_cores()
     set_encodings()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
-    """The command that the first arguments name, its module, and the other arguments."""
+    """The command named by the first arguments, its module, and the other arguments."""
     parser = Parser(
         prog="odeformers",
         description="Train and compare ODE-derived Transformers. The folder for fairseq's "
@@ -111,7 +112,7 @@ def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
 
 
 def choose_corpus(arguments: Sequence[str]) -> str:
-    """The corpus that the first argument of ``odeformers prepare`` names."""
+    """The corpus named by the first argument of ``odeformers prepare``."""
     parser = Parser(
         prog="odeformers prepare",
         description="Prepare a corpus or your own text for fairseq-train. --help after a corpus "
@@ -123,9 +124,9 @@ def choose_corpus(arguments: Sequence[str]) -> str:
     path = next(iter(arguments), "")
     if path not in CORPORA and os.path.exists(path):
         parser.error(
-            f"{path}: say what it is: parallel --from {path} -s SOURCE -t TARGET for pairs of "
-            f"sentences, text-classification tsv --from {path} for labelled text, or lm --from "
-            f"{path} for text alone"
+            f"{path}: name the kind of data: parallel --from {path} -s SOURCE -t TARGET for "
+            f"sentence pairs, text-classification tsv --from {path} for labelled text, or lm "
+            f"--from {path} for plain text"
         )
     return parser.parse_args(arguments[:1]).corpus
 
@@ -134,15 +135,15 @@ def run(name: str, module: str, arguments: Sequence[str]) -> None:
     """Call a command; bad input ends the program with a message of one line.
 
     Args:
-        name: how the command is typed.
-        module: the module that has it as its function ``main``.
+        name: the command as typed.
+        module: module with the command as its function ``main``.
     """
     try:
         import_module(PLUGIN)
         import_module(f"odeformers.{module}").main(arguments)
         sys.stdout.flush()
         return
-    except BrokenPipeError:  # the reader has enough, as in odeformers list | head
+    except BrokenPipeError:  # the reader has stopped, as in odeformers list | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Types of the commands' arguments, and options that several commands share."""
+"""Types of command-line arguments, and options that several commands share."""
 
 import os
 import tempfile
@@ -12,7 +12,7 @@ from typing import Any
 from fairseq_odeformers.options import LARGEST
 from fairseq_odeformers.registry import import_plugins
 
-MOST_WORKERS = 1024  # processes that one command starts
+MOST_WORKERS = 1024  # maximum number of processes that a command starts
 
 
 def integer(text: str, least: int = 0, most: int = LARGEST) -> int:
@@ -53,7 +53,7 @@ def output_file(text: str) -> Path:
 
 
 def output_folder(text: str) -> Path:
-    """The ``type`` of an argument that names a folder to write to, which need not be there."""
+    """The ``type`` of an argument that names a folder to write to; it need not exist."""
     for path in (Path(text), *Path(text).parents):
         if path.exists() and not path.is_dir():
             above = "" if path == Path(text) else f"{path} "
@@ -64,9 +64,9 @@ def output_folder(text: str) -> Path:
 
 
 def check_writable(text: str, folder: Path) -> None:
-    """Check before long work that its result can be written: that a folder takes new ones.
+    """Check before long work that its result can be written, by creating a folder in *folder*.
 
-    Permissions do not tell, as of /proc. The folder looks as before.
+    Permissions would not tell, for example in /proc. The new folder is removed again.
     """
     if Path(text).exists() and not (Path(text).is_file() or Path(text).is_dir()):
         return  # a device or a pipe
@@ -75,7 +75,7 @@ def check_writable(text: str, folder: Path) -> None:
         os.rmdir(tempfile.mkdtemp(dir=folder))
     except OSError as error:
         raise ArgumentTypeError(f"{text}: cannot be written ({error.strerror})") from error
-    with suppress(OSError):  # another user's folder, such as /tmp
+    with suppress(OSError):  # a folder of another user, such as /tmp
         os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
@@ -84,29 +84,29 @@ workers = partial(integer, least=1, most=MOST_WORKERS)
 
 
 def add_user_dir(parser: ArgumentParser) -> None:
-    """Add the option of fairseq's name; a folder is imported when the option is read."""
+    """Add ``--user-dir``, named as in fairseq; a folder is imported when the option is read."""
     parser.add_argument(
         "--user-dir",
         metavar="DIR",
         action=ImportPlugin,
         default=[],
-        help="folder of a plugin of your own that has the model or task",
+        help="folder of your own plugin with the model or task",
     )
 
 
 def add_margin(parser: ArgumentParser) -> None:
-    """Add the option for the difference between models that counts as none."""
+    """Add the option for the difference below which models count as equivalent."""
     parser.add_argument(
         "--margin",
         type=non_negative,
         metavar="N",
-        help="call models equivalent if they differ by less: points of accuracy, F1, BLEU or chrF, "
-        "or percent of perplexity and others (default: 1 point, 2 percent)",
+        help="call models equivalent if they differ by less than this: in points of accuracy, F1, "
+        "BLEU or chrF, or in percent of perplexity and others (default: 1 point, 2 percent)",
     )
 
 
 class ImportPlugin(Action):
-    """The action of an option that imports a folder, and collects the folders that it is given."""
+    """The action of an option that imports the given folders and collects them."""
 
     def __call__(self, parser, namespace, values, option_string=None) -> None:
         import_plugins([str(values)])
@@ -114,7 +114,7 @@ class ImportPlugin(Action):
 
 
 def name_differences(values: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
-    """What has changed, of values before and now; an option that is not given is unset."""
+    """Describe the values that changed, given as (before, now); a missing option is unset."""
     return tuple(
         f"{name} {then or 'unset'} → {now or 'unset'}"
         for name, (then, now) in values.items()

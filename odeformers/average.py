@@ -1,6 +1,7 @@
 """Average the parameters of several checkpoints of one training run.
 
-The last ten by update, of a run with --save-interval-updates 2000 --keep-interval-updates 10:
+For example, the last ten by update of a run with --save-interval-updates 2000
+--keep-interval-updates 10:
 
     odeformers average --checkpoint-dir checkpoints --by update --last 10 \\
         --output checkpoints/averaged.pt
@@ -29,8 +30,9 @@ FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\
 def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
     """The newest *last* checkpoints in *folder*, oldest first.
 
-    ``epoch`` are called ``checkpoint7.pt`` (``--save-interval``), and ``update``
-    ``checkpoint_7_14000.pt`` (``--save-interval-updates``).
+    Args:
+        by: ``epoch``, for checkpoints such as ``checkpoint7.pt`` (``--save-interval``), or
+            ``update``, for ones such as ``checkpoint_7_14000.pt`` (``--save-interval-updates``).
     """
     newest_first = checkpoint_utils.checkpoint_paths(str(folder), FILE_NAMES[by])
     if len(newest_first) < last:
@@ -39,15 +41,15 @@ def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
 
 
 def average(paths: Sequence[Path]) -> dict[str, Any]:
-    """The last checkpoint, its parameters replaced by their mean over all checkpoints.
+    """The last checkpoint, with its parameters replaced by their mean over all checkpoints.
 
-    Means are in float64, so that a tensor that is the same in all checkpoints stays the same bit
-    for bit. Tensors that share memory still do. The optimizer's state is left out.
+    Means are computed in float64, so that a tensor that is the same in all checkpoints stays
+    bitwise the same. Tensors that share memory still do. The optimizer's state is left out.
 
     Raises:
-        OSError: a file is not there.
+        OSError: a file does not exist.
         ValueError: a file is not a checkpoint, or a value is not finite; or the checkpoints differ
-            in the names or shapes of their tensors, or in the values of one that has no mean.
+            in the names or shapes of their tensors, or in the values of a tensor without a mean.
     """
     sums: dict[str, torch.Tensor] = {}
     for path in paths:
@@ -57,7 +59,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
             check_finite(str(path), model)
         for name in sorted(sums.keys() | model.keys()) if sums else ():
             if name not in sums or name not in model or sums[name].shape != model[name].shape:
-                raise ValueError(f"{paths[0]} and {path} are of different models: see {name}")
+                raise ValueError(f"{paths[0]} and {path} have different models: see {name}")
             if not model[name].is_floating_point() and not torch.equal(sums[name], model[name]):
                 raise ValueError(f"{paths[0]} and {path} differ in {name}, which has no mean")
         for name, tensor in model.items():
@@ -67,9 +69,9 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
     for name, tensor in means.items():
         if tensor.is_floating_point():
             tensor.copy_(sums[name] / len(paths))
-    kept = {name: value for name, value in state.items() if name != "last_optimizer_state"}
-    cfg = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # as fairseq saves it
-    return {**kept, "model": means, "cfg": cfg}
+    others = {name: value for name, value in state.items() if name != "last_optimizer_state"}
+    cfg = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # fairseq saves a dictionary
+    return {**others, "model": means, "cfg": cfg}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -83,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--inputs", metavar="FILE", type=Path, nargs="+", help="checkpoints to average"
     )
     which.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="folder of a training")
-    parser.add_argument("--last", metavar="N", type=positive_int, help="take the last N of DIR")
+    parser.add_argument("--last", metavar="N", type=positive_int, help="average the last N in DIR")
     parser.add_argument(
         "--by",
         choices=FILE_NAMES,

@@ -1,4 +1,4 @@
-"""Commands of fairseq and of this package that Python starts, what they log, and forks."""
+"""Commands of fairseq and this package: starting them, reading their logs, and forks."""
 
 import ctypes
 import json
@@ -22,15 +22,15 @@ import torch
 from odeformers import user_dir
 
 FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
-THREADS = "OMP_NUM_THREADS"  # of torch
+THREADS = "OMP_NUM_THREADS"  # the number of torch's threads
 MODULES = {
     "fairseq-train": "odeformers.compare.training",
     "fairseq-generate": "fairseq_cli.generate",
     "fairseq-eval-lm": "fairseq_cli.eval_lm",
     "odeformers": "odeformers",
 }
-# Runs a module but imports none from the current folder, which may be a clone beside the installed
-# package; from Python 3.11 on, the option -P does so.
+# Runs a module without importing any from the current folder, which may be a clone next to the
+# installed package. From Python 3.11 on, the option -P does the same.
 RUN_MODULE = (
     "import runpy, sys; del sys.path[0], sys.argv[0]; "
     "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
@@ -38,7 +38,7 @@ RUN_MODULE = (
 START = ["-P", "-m"] if sys.version_info >= (3, 11) else ["-c", RUN_MODULE]
 
 
-Options = dict[str, Any]  # of a command, by their names without "--"; True is a switch
+Options = dict[str, Any]  # a command's options by name without "--"; True is a switch
 
 
 def to_words(options: Options) -> list[str]:
@@ -80,9 +80,10 @@ def parse_architecture(text: str) -> tuple[str, Options]:
 
 
 def python_command(words: Sequence[str]) -> list[str]:
-    """The words that start a command, by this Python if it is one of :data:`MODULES`.
+    """The words that start a command, with this Python if it is one of :data:`MODULES`.
 
-    The command does not buffer its output, or warnings would appear in the middle of a line.
+    The command does not buffer its output; otherwise, warnings would appear in the middle of a
+    line.
     """
     name, *arguments = words
     if name not in MODULES:
@@ -91,25 +92,25 @@ def python_command(words: Sequence[str]) -> list[str]:
 
 
 def check_program(line: str, key: str) -> None:
-    """Check that the program of a command line, under a key of a recipe, is there."""
+    """Check that the program of a command line, given under a key of a recipe, exists."""
     name = next(iter(shlex.split(line)), "")
     if name not in MODULES and not shutil.which(name):
         raise ValueError(f"{key} {line}: there is no program {name!r}")
 
 
 def end_with_parent() -> None:
-    """Have Linux kill this process as soon as the one that started it ends, even if by SIGKILL.
+    """Make Linux kill this process as soon as its parent ends, even by SIGKILL.
 
-    The parent of a command holds the lock of its run. Only the kernel can end the command when that
-    process is killed, and Python has no function for it.
+    The parent of a command holds the lock of its run. Only the kernel can end the command when the
+    parent is killed, and Python has no function for this.
     """
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
 
 def call_in_child(function: Callable[[], Any]) -> Any:
-    """Call a function in a fork of this process, and return or raise what it does.
+    """Call a function in a fork of this process; return its result or raise its error.
 
-    So models that are tried leave no memory and no threads in the process that forks runs.
+    So models that are tried out leave no memory and no threads in the process that forks runs.
     """
     receiver, sender = FORK.Pipe(duplex=False)
     child = FORK.Process(target=_answer, args=(sender, function))
@@ -133,7 +134,7 @@ def _answer(sender: Connection, function: Callable[[], Any]) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    warnings.simplefilter("ignore")  # the trainings' logs have them
+    warnings.simplefilter("ignore")  # the logs of the trainings have them
     if threads := os.environ.get(THREADS):
         torch.set_num_threads(int(threads))
     try:
@@ -144,32 +145,33 @@ def _answer(sender: Connection, function: Callable[[], Any]) -> None:
 
 
 def log_stats(line: str, kind: str) -> dict[str, str] | None:
-    """The statistics in a line that fairseq-train logs as JSON, if they are of this kind.
+    """The statistics that fairseq-train logs as JSON in a line, if they are of this kind.
 
-    A kind is ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation set.
+    The kind is ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation
+    set.
     """
     match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
     return json.loads(match.group(1)) if match else None
 
 
 class CommandFailed(RuntimeError):
-    """A command has ended with a status other than 0; the message has the end of its output."""
+    """A command ended with a status other than 0; the message includes the end of its output."""
 
 
 def fairseq_command(name: str, *options: object) -> list[str]:
-    """The words of a command such as ``fairseq-train`` with the plugin, as one would type them."""
+    """The words of a command such as ``fairseq-train`` with the plugin, as typed."""
     program = os.path.relpath(Path(sys.executable).with_name(name))
     plugin = os.path.relpath(user_dir())
     return [program, *map(str, options), "--user-dir", plugin]
 
 
 def stream(command: list[str], log: TextIO) -> Iterator[str]:
-    """Run a command and yield its output line by line, which also goes to a log.
+    """Run a command, write its output to a log, and yield it line by line.
 
     Closing the generator ends the command.
 
     Raises:
-        CommandFailed: its status is not 0.
+        CommandFailed: the status of the command is not 0.
     """
     tail: deque[str] = deque(maxlen=20)
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Tasks without data, for the models that ``check`` and ``benchmark`` build."""
+"""Tasks without data for the models that ``check`` and ``benchmark`` build."""
 
 import copy
 import re
@@ -24,24 +24,24 @@ from fairseq_odeformers.registry import Kind
 
 from .parsers import training_parser
 
-COMPOSED: dict[str, DictConfig] = {}  # by the options of all parts but the model
-FOLLOWED = re.compile(r"\$\{(\w+)\.(\w+)\}")  # the option whose value another one has by default
+COMPOSED: dict[str, DictConfig] = {}  # keys are the options of all parts except the model
+FOLLOWED = re.compile(r"\$\{(\w+)\.(\w+)\}")  # an option that another one follows by default
 
 
 def parse(kind: Kind, *words: str) -> Namespace:
-    """What ``fairseq-train`` reads from a line for the default task of a kind."""
+    """Parse a command line as ``fairseq-train`` does, for the default task of a kind."""
     line = ["unused", "--task", kind.tasks[0], *words]
     return options.parse_args_and_arch(training_parser(), line)
 
 
 def make_config(args: Namespace) -> DictConfig:
-    """The configuration that ``fairseq-train`` makes of what it has read from a line.
+    """The configuration that ``fairseq-train`` makes from a parsed command line.
 
-    Hydra composes it in a third of a second; lines that differ in options of the model alone share
-    what it has composed.
+    Hydra needs a third of a second to compose it, so lines that only differ in options of the model
+    share a composed configuration.
     """
     declared = find_dataclasses(args)
-    if None in declared.values():  # a part without a dataclass is all of *args*
+    if None in declared.values():  # a part without a dataclass is the whole of *args*
         return convert_namespace_to_omegaconf(args)
     own, *others = ({item.name for item in fields(part)} for part in declared.values())
     left_out = own.difference(*others) | {"arch"}
@@ -55,7 +55,7 @@ def make_config(args: Namespace) -> DictConfig:
 
 
 def find_dataclasses(args: Namespace) -> dict[str, Any]:
-    """The dataclasses of the parts of a configuration, first the model's."""
+    """The dataclasses of the parts of a configuration, with the model first."""
     parts: dict[str, Any] = {
         "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
         "task": TASK_DATACLASS_REGISTRY.get(args.task),
@@ -67,10 +67,10 @@ def find_dataclasses(args: Namespace) -> dict[str, Any]:
 
 
 def make_parts(args: Namespace) -> Namespace:
-    """The parts ``model``, ``task`` and ``criterion`` of the configuration, from what was read.
+    """The parts ``model``, ``task`` and ``criterion`` of the configuration, from parsed arguments.
 
-    Hydra, which composes the whole, takes a third of a second, most of the time that it takes to
-    build a small model. A part without a dataclass is *args*, as fairseq has it.
+    Composing the whole configuration with Hydra takes a third of a second, which is most of the
+    time for building a small model. A part without a dataclass is *args*, as in fairseq.
     """
     parts: dict[str, Any] = {
         "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
@@ -81,7 +81,7 @@ def make_parts(args: Namespace) -> Namespace:
     declared = {part: cls for part, cls in parts.items() if cls is not None}
     values: dict[str, Any] = {part: cls.from_namespace(args) for part, cls in declared.items()}
     followed = [pair for cfg in values.values() for pair in FOLLOWED.findall(repr(vars(cfg)))]
-    for part, name in followed:  # an option of another part
+    for part, name in followed:  # options of another part
         if part not in declared and name in vars(args):
             values.setdefault(part, {})[name] = getattr(args, name)
     config = OmegaConf.create(values)
@@ -99,8 +99,8 @@ def make_task(kind: Kind, cfg: DictConfig, vocabulary: int) -> FairseqTask:
     """The default task of a kind, with made-up words.
 
     Args:
-        cfg: the task's part of a configuration.
-        vocabulary: the number of words, without fairseq's special symbols.
+        cfg: part of a configuration for the task.
+        vocabulary: number of words, without fairseq's special symbols.
     """
     words = make_dictionary(f"word{index}" for index in range(vocabulary))
     if kind is Kind.TRANSLATION:

@@ -18,28 +18,28 @@ def main(arguments=None) -> None:
     """The command line."""
     parser = Parser(
         prog="odeformers export",
-        description="Export a trained model: its weights without pickle; or a folder of programs "
-        "of torch or ONNX that runs without fairseq and this package.",
+        description="Export a trained model: its weights without pickle, or a folder of torch or "
+        "ONNX programs that run without fairseq and this package.",
     )
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or exported weights")
     parser.add_argument(
-        "out", type=Path, help=f"new folder; or {PROGRAM} file, for a classifier or an encoder"
+        "out", type=Path, help=f"new folder, or {PROGRAM} file for a classifier or an encoder"
     )
     parser.add_argument(
         "--to",
         choices=FORMS,
-        help=f"weights: {WEIGHTS} and {CONFIG} (default); torch or onnx: programs, with run.py, "
-        "which translates, generates, scores or classifies text",
+        help=f"weights: {WEIGHTS} and {CONFIG} (default); torch or onnx: programs, and run.py to "
+        "translate, generate, score or classify text with them",
     )
     parser.add_argument(
-        "--data", help="folder with the dictionaries, for programs (default: the training's)"
+        "--data", help="folder with the dictionaries for programs (default: data of the training)"
     )
     parser.add_argument(
         "--model-overrides",
         type=options,
         default={},
         metavar="DICT",
-        help="options to change, for programs, such as \"{'ode_method': 'rk4', 'ode_steps': 8}\"",
+        help="options to change in programs, such as \"{'ode_method': 'rk4', 'ode_steps': 8}\"",
     )
     add_user_dir(parser)
     args = parser.parse_args(arguments)
@@ -49,7 +49,7 @@ def main(arguments=None) -> None:
         raise ValueError(f"{args.out}: there is no folder {args.out.parent}")
     if args.out.suffix == PROGRAM:
         if args.to not in (None, "torch"):
-            raise ValueError(f"--to {args.to}: {args.out} is a program of torch; name a folder")
+            raise ValueError(f"--to {args.to}: {args.out} is a torch program; name a folder")
         from fairseq_odeformers.inference.program import load_for_program, write_program
 
         model, task, _ = load_for_program(args.checkpoint, args.data, args.model_overrides)
@@ -61,8 +61,8 @@ def main(arguments=None) -> None:
     else:
         if args.data is not None or args.model_overrides:
             raise ValueError(
-                f"{args.out}: weights keep the training's options and need no data; leave --data "
-                "and --model-overrides out, or give --to torch or onnx"
+                f"{args.out}: weights keep the options of the training and need no data; leave "
+                "--data and --model-overrides out, or give --to torch or onnx"
             )
         Checkpoint.read(args.checkpoint).export(args.out)
     print(f"wrote {args.out}")

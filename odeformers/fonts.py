@@ -14,15 +14,15 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 
 logger = logging.getLogger(__name__)
-SHOWN = 8  # characters that the warning names
+SHOWN = 8  # number of characters in the warning
 EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "IDEOGRAPHIC"}
-WARNED: set[str] = set()  # characters that have been reported
+WARNED: set[str] = set()  # characters that were reported earlier
 
 
 def fit_fonts(figure: Figure) -> None:
-    """Add installed fonts to the texts of a figure, as far as their own lacks characters.
+    """Add installed fonts to the texts of a figure if their font lacks characters.
 
-    If no font has a character, one warning per program says what to install.
+    If no font has a character, a warning says what to install, once per program.
     """
     texts = [text for text in figure.findobj(Text) if isinstance(text, Text)]
     default = font_manager.findfont(font_manager.FontProperties())
@@ -42,18 +42,18 @@ def fit_fonts(figure: Figure) -> None:
         dots = " ..." if len(unknown) > SHOWN else ""
         logger.warning(
             f"no installed font has {' '.join(unknown[:SHOWN])}{dots}, so pictures show boxes; "
-            f"install a font that has, such as {name} (apt install {package})"
+            f"install one that does, such as {name} (apt install {package})"
         )
 
 
 def is_drawn(character: str) -> bool:
-    """Whether a character leaves a mark, unlike spaces, controls and variation selectors."""
+    """Whether a character is visible, unlike spaces, controls and variation selectors."""
     return not (character.isspace() or unicodedata.category(character) in ("Cc", "Cf", "Mn"))
 
 
 @cache
 def read_characters(path: str) -> frozenset[str]:
-    """The characters of a font; none if it has bitmaps, or cannot be read."""
+    """The characters of a font; empty if the font has bitmaps or cannot be read."""
     try:
         font = FT2Font(path)
         return frozenset(map(chr, font.get_charmap())) if font.scalable else frozenset()
@@ -62,14 +62,14 @@ def read_characters(path: str) -> frozenset[str]:
 
 
 def find_font(characters: set[str]) -> str | None:
-    """The installed font that has most of the characters, the plainest of several."""
+    """The installed font with most of the characters; among several, the plainest."""
     paths = sorted(font_manager.findSystemFonts(), key=lambda path: (len(Path(path).stem), path))
     best = max(paths, key=lambda path: len(characters & read_characters(path)), default=None)
     return best if best and characters & read_characters(best) else None
 
 
 def name_family(path: str) -> str:
-    """The family of a font, which matplotlib knows afterwards if it was installed lately."""
+    """The family of a font; registers the font with matplotlib if it was installed recently."""
     manager = font_manager.fontManager
     if all(entry.fname != path for entry in manager.ttflist):
         manager.addfont(path)

@@ -20,10 +20,11 @@ from fairseq_odeformers.registry import import_plugins
 
 
 def main(arguments: Sequence[str]) -> None:
-    """``fairseq-hydra-train``, where this package is imported before Hydra composes.
+    """Run ``fairseq-hydra-train`` after importing this package.
 
-    An option of a model, task or criterion need not be in the YAML, and takes no ``+`` before it.
-    Files that a training reads are relative to the current folder, not to the one that Hydra makes.
+    Because of the import, options of a model, task or criterion need not be in the YAML and need no
+    ``+``. Files that a training reads are relative to the current folder, not to the folder that
+    Hydra makes.
     """
     import fairseq_cli.hydra_train as fairseq_hydra
     import hydra
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
 
     groups = [name for name, part in FairseqConfig.__dataclass_fields__.items() if part.type is Any]
     option = re.compile(rf"^(?=({'|'.join(groups)})\.\w+=)")
-    if hasattr(hydra, "compose"):  # hydra 1.0, of fairseq 0.12.2, does not know ++
+    if hasattr(hydra, "compose"):  # fairseq 0.12.2 uses hydra 1.0, which does not know ++
         arguments = [option.sub("++", word) for word in arguments]
     sys.argv[1:] = arguments
 
@@ -43,16 +44,16 @@ def main(arguments: Sequence[str]) -> None:
             sys.exit(f"odeformers hydra-train: error: {error}")
         return fairseq_hydra._hydra_main(cfg)
 
-    train.__module__ = fairseq_hydra.__name__  # beside which Hydra looks for fairseq's defaults
+    train.__module__ = fairseq_hydra.__name__  # Hydra looks for fairseq's defaults next to it
     hydra_init(get_args().config_name or "config")
     settings = {"config_path": os.path.join("..", "fairseq", "config"), "config_name": "config"}
-    if "version_base" in signature(hydra.main).parameters:  # not of hydra 1.0 and 1.1
+    if "version_base" in signature(hydra.main).parameters:  # not in hydra 1.0 and 1.1
         settings["version_base"] = "1.1"
     hydra.main(**settings)(train)()
 
 
 def make_absolute(cfg: DictConfig) -> None:
-    """Have the paths of a training's inputs lead from the folder where Hydra was started.
+    """Make the input paths of a training relative to the folder where Hydra was started.
 
     Raises:
         ValueError: ``common.user_dir`` cannot be imported, or a path has a colon.
@@ -69,7 +70,7 @@ def make_absolute(cfg: DictConfig) -> None:
     resolve("task", "data")
     resolve("common", "user_dir")
     resolve("checkpoint", "finetune_from_model")
-    resolve("checkpoint", "restore_file", "checkpoint_last.pt")  # in the folder of the training
+    resolve("checkpoint", "restore_file", "checkpoint_last.pt")  # the default is in --save-dir
     if folder := cfg.common.user_dir:
         import_plugins([folder])
     if trains_ours(cfg):

@@ -1,4 +1,4 @@
-"""The command ``odeformers list``: what this package and plugins have registered with fairseq."""
+"""The command ``odeformers list``: names that this package and plugins register with fairseq."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def place(arch: str) -> tuple:
-    """The key that sorts architectures by kind, then by paper."""
+    """The sort key of an architecture: by kind, then by paper."""
     kinds = [None, *Kind]
     kind = next(iter(kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     return kinds.index(kind), paper_order(arch)
 
 
 def model_summary(arch: str) -> str:
-    """A model's description; for a preset, its model and the options that it changes."""
+    """The description of a model; for a preset, its model and the options that it changes."""
     model = model_name(arch)
     if arch == model:
         return summary(MODEL_REGISTRY[model])

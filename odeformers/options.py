@@ -1,4 +1,4 @@
-"""The command ``odeformers options``: the options of an architecture, with its defaults."""
+"""The command ``odeformers options``: the options of an architecture and their defaults."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .parsers import explain_unknown_architecture
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the options of an architecture, with its defaults.
+    """Print the options of an architecture and their defaults.
 
     Raises:
-        ValueError: there is no such architecture.
+        ValueError: the architecture does not exist.
     """
     parser = listing_parser("options", "Print the options of an architecture and their defaults.")
     parser.add_argument("arch", help="name, as given to --arch")
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     shown = architectures(packages_of(args))
     if args.arch in ARCH_MODEL_REGISTRY and args.arch not in shown:
         module = ARCH_MODEL_REGISTRY[args.arch].__module__
-        raise ValueError(f"{args.arch}: its options are in {module}, not of this package")
+        raise ValueError(f"{args.arch}: its options are in {module}, not in this package")
     if args.arch not in shown:
         names = filter(shown.__contains__, find_architectures())
         raise ValueError(explain_unknown_architecture(args.arch, [*names]))
@@ -49,14 +49,14 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def listing_parser(name: str, text: str) -> argparse.ArgumentParser:
-    """The parser of a command that also shows what plugins register."""
+    """The parser of a command that also lists names from plugins."""
     parser = Parser(prog=f"odeformers {name}", description=text, allow_abbrev=False)
     add_user_dir(parser)
     return parser
 
 
 def packages_of(args: Namespace) -> set[str]:
-    """This package, and the plugins that a command line names."""
+    """This package and the plugins named on the command line."""
     return {PLUGIN, *(os.path.basename(os.path.abspath(folder)) for folder in args.user_dir)}
 
 
@@ -66,14 +66,14 @@ def package_of(thing: Any) -> str:
 
 
 def architectures(packages: Container[str] = (PLUGIN,)) -> list[str]:
-    """The architectures of packages: models first, then presets, which may be of others' models."""
+    """The architectures of packages: first models, then presets, perhaps of models elsewhere."""
     presets = {arch for arch in ARCH_CONFIG_REGISTRY if registered_by(arch) in packages}
     models = {arch for arch, cls in ARCH_MODEL_REGISTRY.items() if package_of(cls) in packages}
     return sorted(presets | models, key=lambda arch: (arch not in MODEL_REGISTRY, arch))
 
 
 def model_name(arch: str) -> str:
-    """The name of the registered model that an architecture is, or is a preset of."""
+    """The name of the registered model behind an architecture: the model itself or a preset's."""
     if arch in MODEL_REGISTRY:
         return arch
     return min(name for name, cls in MODEL_REGISTRY.items() if cls is ARCH_MODEL_REGISTRY[arch])
@@ -82,14 +82,14 @@ def model_name(arch: str) -> str:
 def option_rows(arch: str) -> Iterator[tuple[str, str, str]]:
     """The options of an architecture: names on the command line, default, and help.
 
-    A default that is another option's value is that option's name.
+    If an option follows another by default, the default is the other option's name.
     """
     model = model_name(arch)
     config = MODEL_DATACLASS_REGISTRY.get(model)
-    if config is None:  # a plugin's model may be registered without
+    if config is None:  # models from plugins may be registered without a dataclass
         return
     values = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
-    assert isinstance(values, dict)  # of a dataclass
+    assert isinstance(values, dict)  # a dataclass becomes a dictionary
     defaults: dict[Any, Any] = values
     if arch != model:
         preset = Namespace()

@@ -1,6 +1,6 @@
-"""The parser of all commands, which asks in one line whether an option like a wrong one is meant.
+"""The parser of all commands: errors in one line, with a suggestion for misspelt options.
 
-It imports the plugin, and so fairseq and torch, only after a mistake.
+It only imports the plugin, and so fairseq and torch, after a mistake.
 """
 
 import argparse
@@ -9,7 +9,7 @@ import re
 from typing import NoReturn
 
 DATA = "the binarised data, data-bin of odeformers prepare"
-# What argparse says of an option without a value, and what is said instead.
+# argparse's message about an option without a value, and the replacement.
 NO_VALUE = (
     "expected one argument",
     "no value follows; give one that does not begin with a hyphen",
@@ -20,9 +20,9 @@ class Parser(argparse.ArgumentParser):
     """A parser of a command, and of its subcommands."""
 
     def error(self, message: str) -> NoReturn:
-        """End the program with the message alone, where argparse prints the usage before it.
+        """End the program with the message, without the usage that argparse prints before it.
 
-        It asks whether an option like an unknown one is meant.
+        The message suggests similar options for an unknown one.
         """
         from fairseq_odeformers.errors import did_you_mean
 
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
     def _check_value(self, action, value):
-        """Ask whether a name like an unknown one is meant."""
+        """Suggest similar names for an unknown one."""
         if action.choices and value not in action.choices:
             if "--from" in self._option_string_actions and os.path.exists(value):
                 names = ", ".join(action.choices)
@@ -50,19 +50,20 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def _parse_optional(self, arg_string):
-        """Take a time such as -1m for a value, which the option before it refuses."""
+        """Treat a time such as -1m as a value, so that the option before it can refuse it."""
         if re.fullmatch(r"-[\d.]+[a-z]", arg_string):
             return None
         return super()._parse_optional(arg_string)
 
 
 def check_exists(path: str | os.PathLike, wanted: str) -> None:
-    """
+    """Check that a path exists.
+
     Args:
-        wanted: what the path has to lead to.
+        wanted: description of the file or folder that the path should lead to.
 
     Raises:
-        FileNotFoundError: there is nothing.
+        FileNotFoundError: the path does not exist.
     """
     if not os.path.lexists(path):
         raise FileNotFoundError(f"{path}: no such file or folder; give {wanted}")

@@ -1,4 +1,4 @@
-"""Parsers of fairseq's commands that raise exceptions of one line."""
+"""Parsers of fairseq's commands that raise exceptions with messages of one line."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from fairseq_odeformers.registry import option_names
 from odeformers.parser import NO_VALUE
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
-OTHER_NAMES = {  # that options of fairseq-train have elsewhere, as in odeformers compare
+OTHER_NAMES = {  # options of fairseq-train by their names elsewhere, as in odeformers compare
     "--ffn": "--encoder-ffn-embed-dim or --decoder-ffn-embed-dim",
     "--heads": "--encoder-attention-heads or --decoder-attention-heads",
     "--layers": "--encoder-layers or --decoder-layers",
@@ -33,10 +33,10 @@ def training_parser() -> argparse.ArgumentParser:
 def raise_errors(
     parser: argparse.ArgumentParser, unknown_option: type[ValueError] = ValueError
 ) -> argparse.ArgumentParser:
-    """A parser whose errors are exceptions.
+    """Make a parser raise its errors as exceptions.
 
     Args:
-        unknown_option: the exception for an option that no architecture has.
+        unknown_option: exception for an option that no architecture has.
     """
 
     def refuse(message):
@@ -67,7 +67,7 @@ def find_owners(option: str) -> list[str]:
 
 
 def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
-    """Whose option it is that an architecture does not have, or which one may be meant."""
+    """Explain an unknown option: the models that have it, or similar options."""
     if option in ARCH_MODEL_REGISTRY:
         return "; name architectures before options"
     if not option.startswith("-"):
@@ -76,28 +76,28 @@ def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
     if owners:
         shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
         return (
-            f"; options of this name belong to {shown}: leave it out, or set it for one of "
-            f"them alone (in odeformers compare as '{owners[0]}[{option} ...]')"
+            f"; options of this name belong to {shown}: leave it out, or set it for only one of "
+            f"them (in odeformers compare as '{owners[0]}[{option} ...]')"
         )
     if option in OTHER_NAMES:
         return f"; fairseq calls it {OTHER_NAMES[option]}"
-    known = [*parser._option_string_actions]
-    remedy = did_you_mean(option, [*known, *OTHER_NAMES]) or did_you_mean(
+    options = [*parser._option_string_actions]
+    remedy = did_you_mean(option, [*options, *OTHER_NAMES]) or did_you_mean(
         option, {*chain.from_iterable(model_options().values())}
     )
-    longer = [name for name in known if name.endswith(option[1:])]
+    longer = [name for name in options if name.endswith(option[1:])]
     if longer and not remedy:
         remedy = f"did you mean {' or '.join(longer[:3])}?"
     return f"; {remedy or 'fairseq-train --help and odeformers options list all'}"
 
 
 def explain_unknown_architecture(arch: str, names: Sequence[str]) -> str:
-    """The message on a name that is not registered, with longer or else similar ones.
+    """The error message for an unregistered name, with longer or else similar names.
 
     Args:
-        names: those that may be meant, the likeliest first.
+        names: names that may be meant, the likeliest first.
     """
     longer = sorted((name for name in names if arch in name), key=lambda name: name.find(arch) > 0)
     asked = f"did you mean {' or '.join(longer[:3])}?" if arch and longer else ""
-    remedy = asked or did_you_mean(arch, names) or "odeformers list names them"
+    remedy = asked or did_you_mean(arch, names) or "odeformers list shows all"
     return f"{arch}: no such architecture; {remedy} (--user-dir finds your own)"

@@ -1,4 +1,4 @@
-"""How figures look: one style for colours, lines, panels and legends."""
+"""The style of figures: colours, lines, panels and legends."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,8 +19,8 @@ from fairseq_odeformers.registry import color_of
 
 from .fonts import fit_fonts, without_warnings
 
-# Okabe and Ito's colours, two of Tol's, which the colour-blind can tell apart, too, and grey; then
-# three of matplotlib's. A family names its colour (``registry.Family``).
+# Okabe and Ito's colours, two of Tol's, and grey, which the colour-blind can tell apart; then three
+# of matplotlib's. A family names its colour (``registry.Family``).
 BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY, *_ = COLORS = (
     *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     *("#882255", "#999933", "#7f7f7f", "#a0522d", "#008080", "#ff1493"),
@@ -28,12 +28,12 @@ BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY, *_ = COL
 NAMES = "black blue vermillion green purple orange sky wine olive grey sienna teal deeppink"
 PALETTE: dict[str, str] = dict(zip(NAMES.split(), COLORS))
 LINES = ("-", "--", ":", "-.")
-MARKERS = dict(zip(COLORS, "o^sDPXv<>*phd"))  # so an architecture has one marker, too
-FILLS = ("none", "full", "left", "bottom")  # of markers
+MARKERS = dict(zip(COLORS, "o^sDPXv<>*phd"))  # so that an architecture also has one marker
+FILLS = ("none", "full", "left", "bottom")  # fill styles of markers
 STYLE = {
     "axes.axisbelow": True,
     "axes.formatter.min_exponent": 3,  # 0.5 at the ticks of a logarithmic axis, not 5 x 10^-1
-    "axes.formatter.useoffset": False,  # the numbers themselves at the ticks
+    "axes.formatter.useoffset": False,  # full numbers at the ticks
     "axes.grid": True,
     "axes.prop_cycle": cycler(color=COLORS),
     "axes.titlesize": "small",
@@ -43,12 +43,12 @@ STYLE = {
     "legend.title_fontsize": "small",
     "savefig.dpi": 120,
 }
-LETTERS = 13  # of a title, to an inch
-LEGEND_ROW = 0.18  # in inches
+LETTERS = 13  # letters of a title per inch
+LEGEND_ROW = 0.18  # inches
 
 
 def save(draw: Callable[..., Figure], data, path: Path) -> None:
-    """Write the figure that *draw* makes of *data*, by the end of the file's name or as PNG."""
+    """Write the figure that *draw* makes from *data*, as PNG unless the path says otherwise."""
     with rc_context(STYLE), replacing(path) as temporary:
         write(draw(data), temporary, format=path.suffix[1:] or "png")
 
@@ -71,10 +71,10 @@ def panels(
     """A figure with a grid of panels.
 
     Args:
-        count: number of panels; what is left of the last row stays empty.
-        width, height: of a panel, in inches.
-        margins: width and height of all that is around the panels, in inches.
-        sharing: ``sharex`` and ``sharey`` of matplotlib.
+        count: number of panels; the rest of the last row stays empty.
+        width, height: size of a panel, in inches.
+        margins: width and height of everything around the panels, in inches.
+        sharing: matplotlib's ``sharex`` and ``sharey``.
 
     Returns:
         The figure, and a list of the panels from left to right and top to bottom.
@@ -89,14 +89,14 @@ def panels(
 
 
 def title(axes: Axes, text: str) -> None:
-    """Set the title of a panel, in lines no wider than the panel."""
+    """Set the title of a panel, broken into lines no wider than the panel."""
     figure, place = axes.figure, axes.get_subplotspec()
-    assert isinstance(figure, Figure) and place is not None  # a panel of panels()
+    assert isinstance(figure, Figure) and place is not None  # panels() made the panel
     axes.set_title(break_lines(text, figure.get_figwidth() / place.get_gridspec().ncols))
 
 
 def break_lines(text: str, width: float) -> str:
-    """A title in lines of at most so many inches; a name breaks after its parts, 5e-4 does not."""
+    """Break a title into lines of at most *width* inches, after parts of names but not in 5e-4."""
     lines = [""]
     for piece in re.findall(r"(?:\de-\d|[^-_/ ])*(?:[-_/ ]|$)", text):
         if len(lines[-1] + piece) > width * LETTERS:
@@ -106,14 +106,14 @@ def break_lines(text: str, width: float) -> str:
 
 
 def integer_ticks(axes: Axes) -> None:
-    """Number the layers or depths of a horizontal axis by integers alone."""
+    """Only put integers on a horizontal axis of layers or depths."""
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def scale_by_span(axes: Axes) -> None:
     """Make a vertical axis logarithmic if its values span a power of ten or more.
 
-    On less than that, matplotlib labels a logarithmic axis with numbers of different lengths.
+    For smaller spans, matplotlib labels a logarithmic axis with numbers of different lengths.
     """
     low, high = axes.get_ylim()
     if high > 10 * low:
@@ -121,10 +121,10 @@ def scale_by_span(axes: Axes) -> None:
 
 
 def styles(names: Iterable[str]) -> dict[str, dict]:
-    """How the line of each name is drawn.
+    """The style of the line for each name.
 
-    Colour and marker are the family's; names of no family take turns. Names that share
-    them differ in their dashes and in how their markers are filled. All lines are as wide.
+    The family determines colour and marker; names without a family take turns. Names that share
+    these differ in their dashes and in the fill of their markers. All lines have the same width.
     """
     colors = {name: color_of(name) for name in names}
     colors = {name: PALETTE.get(color or "", color) for name, color in colors.items()}
@@ -144,13 +144,13 @@ def styles(names: Iterable[str]) -> dict[str, dict]:
 
 
 def shades(names: Iterable[Any]) -> dict[Any, Any]:
-    """Colours from dark to light for what is no architecture, such as tokens."""
+    """Colours from dark to light for items that are not architectures, such as tokens."""
     keys = dict.fromkeys(names)
     return dict(zip(keys, colormaps["viridis"](np.linspace(0, 0.9, len(keys)))))
 
 
 def lines(axes: Axes, rows: list[dict], x: str, y: str) -> None:
-    """Draw column *y* of a table against column *x*, a line for each model."""
+    """Draw column *y* of a table against column *x*, with one line per model."""
     models = dict(group_by(rows))
     for model, look in styles(models).items():
         axes.plot(*columns(models[model], x, y), label=model, **look)
@@ -161,16 +161,16 @@ def lines(axes: Axes, rows: list[dict], x: str, y: str) -> None:
 def means_and_ranges(
     axes: Axes, x: Sequence[float], values: Sequence[Sequence[float]], **look
 ) -> None:
-    """Draw the mean of the values at each x, with a bar from the lowest to the highest."""
+    """Draw the mean of the values at each x, with a bar from the lowest to the highest value."""
     means = [fmean(group) for group in values]
-    # The mean of equal numbers may differ from them in the last bit.
+    # The mean of equal numbers may differ from these in the last bit.
     below = [max(0.0, mean - min(group)) for mean, group in zip(means, values)]
     above = [max(0.0, max(group) - mean) for mean, group in zip(means, values)]
     axes.errorbar(x, means, (below, above), fmt="o-", capsize=3, **look)
 
 
 def group_by(rows: list[dict], by: str = "model") -> Iterator[tuple[Any, list[dict]]]:
-    """The values of a column of a table, and the rows of each."""
+    """The values in a column of a table, with the rows for each."""
     for value in dict.fromkeys(row[by] for row in rows):
         yield value, [row for row in rows if row[by] == value]
 
@@ -180,7 +180,7 @@ def columns(rows: list[dict], *names: str) -> list[list]:
 
 
 def legend(figure: Figure, handles: list, **options) -> None:
-    """One legend below all panels, of what *handles* have labels for; the figure grows by it."""
+    """Add one legend below all panels, for the labels of *handles*; the figure grows by it."""
     widest = max(len(handle.get_label()) for handle in handles)
     ncols = max(1, min(len(handles), int(figure.get_figwidth() * 12 / (widest + 8))))
     rows = -(-len(handles) // ncols)
@@ -189,6 +189,6 @@ def legend(figure: Figure, handles: list, **options) -> None:
 
 
 def legend_beside(figure: Figure, lines: list) -> None:
-    """One legend to the right of all panels, ordered as the lines end."""
+    """Add one legend to the right of all panels, in the order of the ends of the lines."""
     lines = sorted(lines, key=lambda line: -line.get_ydata()[-1])
     figure.legend(handles=lines, loc="outside right center", fontsize="medium")

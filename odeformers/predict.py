@@ -1,8 +1,8 @@
 """Writes the predictions of a trained classifier for a split of its data, or for lines of text.
 
-``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also
-prints the accuracy; ``... --text FILE`` takes one text per line, and ``... --text`` standard input.
-``odeformers predict RTE-bin --path ... --glue-submission`` writes what GLUE's server takes.
+``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also prints the
+accuracy. ``... --text FILE`` reads one text per line, and ``... --text`` reads standard input.
+``odeformers predict RTE-bin --path ... --glue-submission`` writes the files for GLUE's server.
 """
 
 import argparse
@@ -29,16 +29,16 @@ from odeformers.prepare.common.command import SETTINGS
 from odeformers.prepare.common.tables import read_column
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
-SCORED = "STS-B"  # the only one without classes
-MAX_SCORE = 5  # of STS-B; a data set's targets are divided by it
+SCORED = "STS-B"  # the only task without classes
+MAX_SCORE = 5  # STS-B's largest score; the targets in a data set are divided by it
 
 
 def make_parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     parser = Parser(
         prog="odeformers predict",
-        description="Write a classifier's predictions for a split, with its accuracy, or for lines "
-        "of text.",
+        description="Write a classifier's predictions for a split of the data, and print the "
+        "accuracy; or write its predictions for lines of text.",
     )
     parser.add_argument(
         "data", help="data set, as given to fairseq-train; --text needs only its dictionaries"
@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--path",
         required=True,
-        help="checkpoint; several, separated by colons, average their probabilities",
+        help="checkpoint; with several, separated by colons, probabilities are averaged",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--split", help="split to classify (default: test)")
@@ -56,26 +56,26 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="?",
         const="-",
         help="file with one text per line, or table with a column of texts (.csv, .tsv, .jsonl), "
-        "instead of a split (default: standard input)",
+        "to classify instead of a split (default: standard input)",
     )
     source.add_argument(
         "--glue-submission",
         action="store_true",
-        help="write predictions for the test sets of a GLUE task, in folder TASK-bin, to the "
-        "folder --output (default: the current one) as TASK.tsv (MNLI: MNLI-m.tsv, MNLI-mm.tsv)",
+        help="write predictions for the test sets of a GLUE task (data set TASK-bin) to the folder "
+        "--output (default: the current one) as TASK.tsv (MNLI: MNLI-m.tsv, MNLI-mm.tsv)",
     )
     parser.add_argument(
         "--output",
         metavar="FILE",
         type=output_path,
-        help="table of predictions; its column id counts from 0, as fairseq does (default: none; "
-        "with --text standard output)",
+        help="table of predictions to write, with ids from 0, as in fairseq (default: none; with "
+        "--text, standard output)",
     )
     parser.add_argument(
         "--column",
         metavar="NAME",
         help="column of the texts in a table, by its name in the header or its number from 1 "
-        "(default: as odeformers prepare read it, or by usual names)",
+        "(default: the column that odeformers prepare read, or one with a usual name)",
     )
     parser.add_argument(
         "--batch-size",
@@ -116,9 +116,9 @@ def main(arguments=None) -> None:
 
 
 def read_lines_or_table(args: argparse.Namespace) -> tuple[str, list[str], list[int] | None]:
-    """The name of ``--text`` in messages, its texts, and the numbers of their lines in a table.
+    """The name of ``--text`` in messages, its texts, and their line numbers in a table.
 
-    Where ``odeformers prepare`` was told which column of a table has the texts, the same one is
+    If ``odeformers prepare`` was told which column of a table has the texts, the same column is
     read.
     """
     if not (is_table(args.text) and Path(args.text).is_file()):
@@ -135,36 +135,36 @@ def read_lines_or_table(args: argparse.Namespace) -> tuple[str, list[str], list[
 
 
 def glue_files(data: str) -> dict[str, str]:
-    """The names that GLUE gives the predictions of each test set of a task, ``TASK-bin``."""
+    """GLUE's file names for the predictions on each test set of a task, ``TASK-bin``."""
     task = Path(data).name.removesuffix("-bin")
     if task not in GLUE:
-        known = ", ".join(f"{name}-bin" for name in GLUE)
-        raise ValueError(f"--glue-submission: {data} is not called {known}")
+        names = ", ".join(f"{name}-bin" for name in GLUE)
+        raise ValueError(f"--glue-submission: {data} is not called {names}")
     if task == "MNLI":
         return {"test": "MNLI-m.tsv", "test1": "MNLI-mm.tsv"}
     return {"test": f"{task}.tsv"}
 
 
 def predict_glue(classifier: Classifier, split: str, path: Path, batch_size: int) -> None:
-    """Write the predictions of a test set, in its order, as GLUE's server takes them."""
+    """Write the predictions for a test set, in its order and in the form for GLUE's server."""
     ids, _, probs = probabilities(classifier.task, classifier.models, split, batch_size)
     labels = [classifier.classes[index] for index in probs.argmax(1).tolist()]
     write_table([["index", "prediction"], *zip(map(str, ids.tolist()), labels)], path)
 
 
 def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
-    """Write STS-B's scores of the test set, from 0 to 5, as GLUE's server takes them.
+    """Write scores from 0 to 5 for STS-B's test set, in the form that GLUE's server accepts.
 
     Raises:
-        ValueError: a checkpoint is not of a regression.
+        ValueError: a checkpoint was not trained for regression.
     """
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     task, models = None, []
     for checkpoint in read_each(args.path):
         if not checkpoint.regression:
             raise ValueError(
-                f"{checkpoint.path} was not trained with --regression-target, as {SCORED} needs; "
-                "see its part of examples/macaron/glue.yaml"
+                f"{checkpoint.path} was not trained with --regression-target, but {SCORED} needs "
+                "it; see its part in examples/macaron/glue.yaml"
             )
         model, task, _ = checkpoint.build(args.data, task, **cuts)
         models.append(model.eval().to(device))
@@ -175,7 +175,7 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
 
 
 def mean_outputs(models, task, net_input: dict) -> torch.Tensor:
-    """The only output (B) of the head of a regression, averaged over the models."""
+    """The single output (B) of a regression head, averaged over the models."""
     head = task.cfg.classification_head_name
     each = [
         model(**net_input, features_only=True, classification_head_name=head)[0].float().view(-1)
@@ -185,7 +185,7 @@ def mean_outputs(models, task, net_input: dict) -> torch.Tensor:
 
 
 def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) -> None:
-    """Write the table of a split, and print the accuracy; only a test set may lack labels."""
+    """Write the table for a split, and print the accuracy; only a test set may lack labels."""
     task, classes = classifier.task, classifier.classes
     ids, targets, probs = probabilities(task, classifier.models, split, args.batch_size)
     if targets is None:
@@ -215,20 +215,20 @@ def predict_texts(
     numbers: list[int] | None,
     args: argparse.Namespace,
 ) -> None:
-    """Write number, text, prediction and probabilities of each line, which has no label.
+    """Write number, text, prediction and probabilities for each unlabelled line.
 
-    A text that is empty or too long has no prediction, and no probabilities. A tab or a carriage
-    return would end the column or the row, and is refused.
+    A text that is empty or too long has no prediction and no probabilities. Tabs and carriage
+    returns are refused, because they would end the column or the row.
 
     Args:
-        name: the file of the texts, in messages.
+        name: name of the file of texts, in messages.
         numbers: line numbers of the texts (default: from 1 on).
     """
 
     def encode(text: str, place: str) -> list[torch.Tensor]:
         if "\t" in text:
             column = 2 if text.partition("\t")[0] in classifier.classes else "N"
-            raise ValueError(f"a tab; give the column of texts alone (cut -f {column})")
+            raise ValueError(f"a tab; give only the column of texts (cut -f {column})")
         if "\r" in text:
             raise ValueError("a carriage return; remove it")
         return classifier.encode(text, place)
@@ -243,7 +243,7 @@ def predict_texts(
 
 
 def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
-    """Load a split; its batches, on the device of the models, without what is too long for them."""
+    """Load a split; yield its batches on the models' device, without texts that are too long."""
     task.load_dataset(split)
     iterator = task.get_batch_iterator(
         task.dataset(split),
@@ -262,7 +262,7 @@ def naming_split(task, split: str):
     """:func:`~fairseq_odeformers.files.naming_faults` for a split; the task parity has no data.
 
     Raises:
-        FileNotFoundError: the data have other splits alone.
+        FileNotFoundError: the data only have other splits.
     """
     data = getattr(task.cfg, "data", None) or "the task"
     languages = re.compile(r"(\.[^.]+-[^.]+\.[^.]+)?\.idx")
@@ -274,10 +274,10 @@ def naming_split(task, split: str):
 
 
 def probabilities(task, models, split, batch_size):
-    """The examples of a split in the order of the data.
+    """Probabilities for the examples of a split, in the order of the data.
 
     Returns:
-        Their numbers (N) from 0, their classes (N), or None if these are not known, and the
+        The numbers of the examples (N), from 0; their classes (N), or None if unknown; and the
         probabilities of the classes (N, K), averaged over the models.
     """
     ids, targets, probs = outputs(task, models, split, batch_size, average_probabilities)
@@ -289,10 +289,10 @@ def probabilities(task, models, split, batch_size):
 
 @torch.no_grad()
 def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor]):
-    """What *compute* makes of models, a task and a batch, for a split in the order of the data.
+    """Results of *compute*, given models, task and batch, for a split in the order of the data.
 
     Returns:
-        Numbers (N) and targets (N) as :func:`probabilities` returns them, and values (N, ...).
+        Numbers (N) and targets (N) as in :func:`probabilities`, and results (N, ...).
     """
     ids, targets, values = [], [], []
     with naming_split(task, split):
@@ -317,7 +317,7 @@ def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor
 
 
 def write_predictions(name: str, classes: list[str], rows: Iterable[tuple], path) -> None:
-    """Write a table of numbers, texts or targets, predictions and their probabilities."""
+    """Write a table of numbers, texts or targets, predictions, and their probabilities."""
     table = [["id", name, "prediction", *(f"p({label})" for label in classes)]]
     for number, text_or_target, prediction, shares in rows:
         columns = [f"{share:.6f}" for share in shares.values()] or [""] * len(classes)

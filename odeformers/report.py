@@ -8,7 +8,7 @@ from odeformers.compare.report.sections import write_report
 from odeformers.compare.results.rows import RESULTS
 from odeformers.parser import Parser, check_exists
 
-FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} has all figures")  # of old reports
+FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} has all figures")  # former options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("runs", metavar="RUNS", type=Path, help="--out of odeformers compare")
     parser.add_argument(
-        "--baseline", metavar="ARCH", help="compare the others with this (default: as compare did)"
+        "--baseline", metavar="ARCH", help="architecture to compare with (default: as in compare)"
     )
     add_margin(parser)
     args, others = parser.parse_known_args(arguments)

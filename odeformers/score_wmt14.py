@@ -1,17 +1,18 @@
-"""BLEU of the output of ``fairseq-generate --remove-bpe`` on newstest2014, four ways.
+"""BLEU of the output of ``fairseq-generate --remove-bpe`` on newstest2014, in four variants.
 
 ``tokenized``
     The hypotheses are detokenised and tokenised again, without splitting at hyphens; the reference
-    is the test text of the preparation, tokenised alike. Equals Moses' ``multi-bleu.perl``.
+    is the test text of the preparation, tokenised in the same way. This equals Moses'
+    ``multi-bleu.perl``.
 ``compound-split``
-    The same, hyphenated compounds split in both (``a-b`` to ``a ##AT##-##AT## b``): what the
-    Transformer's and the Macaron Net's papers report for English-German.
+    As ``tokenized``, with hyphenated compounds split in both (``a-b`` to ``a ##AT##-##AT## b``).
+    The papers of the Transformer and the Macaron Net report this BLEU for English-German.
 ``detokenized``
-    sacrebleu of the detokenised hypotheses against the reference as published: what
-    ``sacrebleu -t wmt14/full`` computes.
+    sacrebleu of the detokenised hypotheses against the published reference, as computed by
+    ``sacrebleu -t wmt14/full``.
 ``uncased``
-    The same in lower case and split at spaces only, without a tokenizer: what TransEvolve's code
-    computes.
+    As ``detokenized``, in lower case and split at spaces only, without a tokenizer. TransEvolve's
+    code computes this BLEU.
 """
 
 import argparse
@@ -40,8 +41,8 @@ def read_hypotheses(path: Path, count: int) -> list[str]:
     hypotheses = sorted((int(match[1]), match[2]) for match in matches)
     if [number for number, _ in hypotheses] != list(range(count)):
         raise ValueError(
-            f"{path} has {len(hypotheses):,} translations, lines H-<id>, and the reference has "
-            f"{count:,} sentences, from 0; use the output of fairseq-generate --nbest 1 "
+            f"{path} has {len(hypotheses):,} translations (lines H-<id>, from 0), but the "
+            f"reference has {count:,} sentences; use the output of fairseq-generate --nbest 1 "
             "--required-batch-size-multiple 1"
         )
     texts = [text for _, text in hypotheses]
@@ -58,7 +59,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
     """The four scores of tokenised *hypotheses* against raw *references*, with their signatures.
 
     Args:
-        lang: language of both.
+        lang: language of both hypotheses and references.
     """
     detokenizer, tokenize = MosesDetokenizer(lang), make_moses_tokenizer(lang)
     detokenized = [detokenizer.detokenize(text.split()) for text in hypotheses]
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     default = "data/wmt14-{pair}/raw"
     parser.add_argument("pair", choices=[f"en-{lang}" for lang in TRAIN])
-    parser.add_argument("output", metavar="FILE", type=Path, help="what fairseq-generate printed")
+    parser.add_argument("output", metavar="FILE", type=Path, help="output of fairseq-generate")
     parser.add_argument(
         "--reference",
         metavar="FILE",

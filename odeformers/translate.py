@@ -13,7 +13,7 @@ def main(arguments=None) -> None:
     """The command line."""
     parser = Parser(
         prog="odeformers translate",
-        description="Translate lines of raw text: tokenise them as the data were prepared, and "
+        description="Translate lines of raw text: tokenise them like the prepared data, and "
         "detokenise the translations.",
     )
     parser.add_argument("data", help="data-bin folder of odeformers prepare")
@@ -30,7 +30,7 @@ def main(arguments=None) -> None:
         "--output",
         metavar="FILE",
         type=output_file,
-        help="translations (default: standard output)",
+        help="file for the translations (default: standard output)",
     )
     parser.add_argument(
         "--beam", type=positive_int, default=5, help="beam size (default: %(default)s)"

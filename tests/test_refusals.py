@@ -103,7 +103,7 @@ REFUSED = {
     "report": {"absent": "absent: no such file or folder; give"},
     "predict words --path classifier.pt --output made": {
         "--text absent --path cut.pt": "--text absent: no such file; give",
-        "--text words": "--text words: a folder; give a file",
+        "--text words": "--text words: is a folder; give a file",
         "--text labels.csv": "labels.csv, line 1: which columns a, b, c texts? --column",
         "--text labels.csv --column 9": "labels.csv, line 1: no column 9",
         "--text tab --column 2": "--column 2: a table",

@@ -51,9 +51,9 @@ def read_state(
             downloads.
 
     Returns:
-        A dictionary with ``cfg``, the configuration (old checkpoints have ``args`` instead, which
-        fairseq converts); ``model``, the weights by name; ``task_state``; and, if the file is not
-        an export, the state that a training needs to resume.
+        A dictionary with ``cfg``, the configuration (fairseq converts the ``args`` of old
+        checkpoints); ``model``, the weights by name; ``task_state``; and, if the file is not an
+        export, the state that a training needs to resume.
 
     Raises:
         OSError: the file does not exist.

@@ -38,7 +38,7 @@ def check_trust(path: str, cfg, weights: Mapping[str, Tensor]) -> None:
 
 
 def read_names(cfg) -> tuple[str, str]:
-    """The names by which fairseq looks up the architecture and the task of a configuration."""
+    """The names of a configuration's architecture and task, as fairseq looks them up."""
     model, task = cfg.model, cfg.task
     arch = getattr(model, "_name", None) or getattr(model, "arch", None)
     legacy = getattr(task, "task", None)
@@ -81,7 +81,7 @@ def check_finite(path: str, weights: Mapping[str, Tensor]) -> None:
 
 @contextmanager
 def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
-    """Limit the parameters of models that the block builds to about those of the checkpoint.
+    """Limit the number of parameters that the block may register to about the checkpoint's size.
 
     Somewhat more are allowed: a model may register a parameter twice, or have a head that the
     checkpoint lacks. Models that other threads build are not counted.

@@ -42,8 +42,8 @@ class SequenceClassificationCriterion(FairseqCriterion):
 
     The criterion works with the tasks ``sentence_prediction`` and ``long_range_arena``, and with
     any model that has RoBERTa's classification heads. Without label smoothing and regularisers, the
-    loss equals that of fairseq's ``sentence_prediction`` criterion. Unlike there, all logged values
-    can be summed, so that several devices need only one reduction.
+    loss is the same as with fairseq's ``sentence_prediction`` criterion. Unlike there, all logged
+    values can be summed, so that several devices need only one reduction.
     """
 
     def __init__(self, cfg: SequenceClassificationConfig, task: FairseqTask):

@@ -66,5 +66,5 @@ class LayerHistory(Block):
         return {}
 
     def state_modules(self) -> Sequence[nn.Module]:
-        """The modules whose outputs are the states (T, B, C) after each layer."""
+        """The modules with the states (T, B, C) after each layer as outputs."""
         return [*self.combinations]

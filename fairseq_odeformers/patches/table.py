@@ -178,13 +178,13 @@ PATCHES: list[Patch] = [
     Patch(
         "numpy.compat",
         versions.add_numpy_compat,
-        "fairseq's data sets of text use numpy.compat.long, which numpy 2 lacks.",
+        "fairseq's text data sets use numpy.compat.long, but numpy 2 lacks it.",
         "fairseq writes int",
     ),
     Replacement(
         "fairseq.data.bucket_pad_length_dataset.get_buckets",
         versions.get_buckets,
-        "--num-batch-buckets uses percentile(interpolation=), which numpy 2.4 lacks.",
+        "--num-batch-buckets uses percentile(interpolation=), but numpy 2.4 lacks this argument.",
         "fairseq writes method=",
     ),
     # Training on several CPUs.

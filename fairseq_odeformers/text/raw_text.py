@@ -60,7 +60,9 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
         return symbols, [symbol.replace(SPACE_ESCAPE, SPACE) for symbol in symbols]
     symbols = text.split()
     if getattr(task.cfg, "lra_task", "") == "listops" and "(" not in task.source_dictionary:
-        symbols = [symbol for symbol in symbols if symbol not in ("(", ")")]  # as the preparation
+        symbols = [
+            symbol for symbol in symbols if symbol not in ("(", ")")
+        ]  # the preparation drops them, too
     return symbols, symbols
 
 

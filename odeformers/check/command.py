@@ -1,4 +1,4 @@
-"""The command ``odeformers check``: what an architecture must do before it is worth training."""
+"""The command ``odeformers check``: tests of an architecture before it is worth training."""
 
 import re
 import sys
@@ -19,11 +19,11 @@ from .subject import Subject, choose_kind
 
 
 class Verdict(NamedTuple):
-    """What a property has come to."""
+    """The result of testing a property."""
 
     name: str
-    shown: str = ""  # the difference, or why it is missing
-    fault: str | None = ""  # "" if the model has the property, None if that is left open
+    shown: str = ""  # the difference, or the reason why it was not measured
+    fault: str | None = ""  # "" if the model has the property, None if this is left open
 
     def __str__(self) -> str:
         mark = "skip" if self.fault is None else "FAIL" if self.fault else "pass"
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
 
 
 def judge(subject: Subject, prop: Property) -> Verdict:
-    """Whether a subject has a property; an error of the model counts as none."""
+    """Test whether a subject has a property; an error in the model means that it does not."""
     try:
         difference = prop.measure(subject)
     except Skipped as skipped:
@@ -49,17 +49,17 @@ def judge(subject: Subject, prop: Property) -> Verdict:
 
 
 def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -> Iterator[Verdict]:
-    """The verdicts on an architecture, each as it is found.
+    """Test an architecture and yield the verdicts.
 
-    Those that need a property that it lacks are left open.
+    A verdict is left open if it depends on a property that the architecture lacks.
 
     Args:
         words: options of ``fairseq-train``.
         slow: also judge properties that take long.
 
     Raises:
-        ValueError: there is no such architecture or option, a value is refused, the task does not
-            train it, or a plugin's options fail.
+        ValueError: the architecture or an option does not exist, a value is refused, the task does
+            not train the architecture, or the options of a plugin fail.
     """
     with blaming():
         subject = Subject(arch, choose_kind(arch, task), *words)
@@ -94,13 +94,13 @@ def require(arch: str, *words: str, task: str | None = None) -> None:
     """Check an architecture before it is trained.
 
     Raises:
-        ValueError: it lacks a property.
+        ValueError: the architecture lacks a property.
     """
     faults = [verdict for verdict in check(arch, *words, task=task) if verdict.fault]
     if faults:
         raise ValueError(
             f"{arch} fails {len(faults)} of the checks, first {faults[0].name!r}: "
-            f"{faults[0].fault}. odeformers check prints them; --no-check trains it as it is"
+            f"{faults[0].fault}. odeformers check prints all; --no-check trains it anyway"
         )
 
 
@@ -110,26 +110,26 @@ def main(arguments: Sequence[str]) -> None:
         usage="%(prog)s [--user-dir DIR] [--task TASK] [ARCH ...] [options of fairseq-train]",
         description="Check that an architecture decodes causally and handles caches, padding, "
         "gradients, half precision and checkpoints correctly, and can be exported. It is built in "
-        "a small size, which options of fairseq-train may change. Without an ARCH, all that "
-        "--user-dir registers are checked. The exit status is 1 if a check fails.",
+        "a small size; options of fairseq-train may change this. Without an ARCH, all "
+        "architectures from --user-dir are checked. The exit status is 1 if a check fails.",
     )
-    parser.add_argument("--task", help="fairseq task (default: the first that trains ARCH)")
+    parser.add_argument("--task", help="fairseq task (default: the first one that trains ARCH)")
     add_user_dir(parser)
-    known = {*ARCH_MODEL_REGISTRY}
+    earlier = {*ARCH_MODEL_REGISTRY}
     args, others = parser.parse_known_args(arguments)
     archs = [*takewhile(lambda word: not word.startswith("-"), others)]
     words = others[len(archs) :]
-    archs = archs or [arch for arch in ARCH_MODEL_REGISTRY if arch not in known]
+    archs = archs or [arch for arch in ARCH_MODEL_REGISTRY if arch not in earlier]
     if not archs and args.user_dir:
         parser.error(
-            f"--user-dir {' '.join(args.user_dir)} registers no architecture; its __init__.py has "
-            "to import the files that do"
+            f"--user-dir {' '.join(args.user_dir)} registers no architecture; its __init__.py must "
+            "import the files that do"
         )
     if not archs:
         parser.error("name an ARCH before other options, or give a --user-dir that registers some")
     for arch in archs:
         choose_kind(arch, args.task)  # refuses a wrong name before the first check
-    warnings.simplefilter("ignore")  # torch's, about fairseq's layers
+    warnings.simplefilter("ignore")  # torch warns about fairseq's layers
     passed = True
     for arch in archs:
         verdicts = check(arch, *words, task=args.task, slow=True)

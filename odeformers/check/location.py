@@ -1,7 +1,7 @@
-"""Where in a model an error occurs, or a number that is not finite, or differs, comes from.
+"""Locates the module where an error, a number that is not finite, or a difference arises.
 
-Hooks record each call of a module. To blame is the first one that has ended with inputs as they
-should be and an output that is not.
+Hooks record each call of a module. The culprit is the first module to return a wrong output from
+correct inputs.
 """
 
 from collections import Counter
@@ -24,19 +24,19 @@ Tensors = list[torch.Tensor]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two evaluations of a model, the second perhaps of a copy, that must have equal results."""
+    """Two evaluations, of a model and perhaps its copy, that must have equal results."""
 
     model: nn.Module
     first: Callable[[], Iterable[torch.Tensor]]
     second: Callable[[], Iterable[torch.Tensor]]
     copy: nn.Module | None = None
-    # What must be equal inside the model, too: of a dimension with these two sizes, the slice of
-    # the longer one.
+    # The slices that must be equal inside the model, by the two sizes of a dimension. A slice
+    # selects from the longer one.
     parts: Mapping[tuple[int, int], slice] = field(default_factory=dict)
 
 
 class Call(NamedTuple):
-    """A call of a module, by its name in the model and the number of its call."""
+    """A call of a module, with its name in the model and the number of the call."""
 
     name: str
     number: int
@@ -45,9 +45,9 @@ class Call(NamedTuple):
 
 
 def find_not_finite(model: nn.Module, evaluate: Callable[[], object]) -> str:
-    """The first module that returns NaN or infinity for inputs without it, or ""."""
+    """The first module that returns NaN or infinity for inputs without these, or ""."""
 
-    def severity(tensors: Tensors) -> int:  # 1 with infinity, as masks have it, 2 with NaN
+    def severity(tensors: Tensors) -> int:  # 1 with infinity, which masks may have, 2 with NaN
         return max((2 if t.isnan().any() else int(t.isinf().any()) for t in tensors), default=0)
 
     for call in record(model, evaluate):
@@ -75,9 +75,9 @@ def find_difference(pairs: Iterable[Pair], bound: float) -> str:
 
 
 def record(model: nn.Module, evaluate: Callable[[], object]) -> list[Call]:
-    """The calls of all modules in an evaluation; those that end first come first.
+    """The calls of all modules in an evaluation, in the order of their ends.
 
-    Dictionaries do not count as inputs: they are caches, or what another module has returned.
+    Dictionaries do not count as inputs: they are caches or outputs of other modules.
     """
     calls: list[Call] = []
     counts = Counter()
@@ -100,7 +100,7 @@ def record(model: nn.Module, evaluate: Callable[[], object]) -> list[Call]:
 
 
 def tensors_in(value: Any) -> Tensors:
-    """Copies of the tensors that a call takes or returns, in single precision."""
+    """Copies of the tensors in the arguments or the output of a call, in single precision."""
     if torch.is_tensor(value):
         return [value.detach().float().clone()]
     parts = value.values() if isinstance(value, Mapping) else value
@@ -109,9 +109,9 @@ def tensors_in(value: Any) -> Tensors:
 
 
 def agree(pair: Pair, bound: float, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether tensors are equal where they must be; also if their sizes do not tell where."""
+    """Whether tensors are equal where they must be; true if their sizes do not show where."""
     whole, sizes = slice(None), [*zip(ours.shape, theirs.shape)]
-    parts = [pair.parts.get(both, whole) for both in sizes]  # slices of the longer, or of both
+    parts = [pair.parts.get(both, whole) for both in sizes]  # slices of the longer or of both
     ours = ours[tuple(part if a >= b else whole for part, (a, b) in zip(parts, sizes))]
     theirs = theirs[tuple(part if a <= b else whole for part, (a, b) in zip(parts, sizes))]
     ours, theirs = ours.nan_to_num(), theirs.nan_to_num()
@@ -120,7 +120,7 @@ def agree(pair: Pair, bound: float, ours: torch.Tensor, theirs: torch.Tensor) ->
 
 
 def blame(model: nn.Module, name: str) -> str:
-    """A module, and file and line of its ``forward`` or, if that is no plugin's, of one around."""
+    """A module, and the place of its ``forward``, or of an outer one if that is not a plugin's."""
     modules = dict(model.named_modules())
     around = name.split(".") if name else []
     for depth in range(len(around), -1, -1):
@@ -132,11 +132,11 @@ def blame(model: nn.Module, name: str) -> str:
 
 
 def innermost_module(error: Exception) -> str:
-    """The last module that an error passes through, by name and class; "" if it is in none."""
+    """The name and class of the last module that an error passes through, or ""."""
     owners = [frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__)]
     models = [owner.model if isinstance(owner, Decoding) else owner for owner in owners]
     modules = [model for model in models if isinstance(model, nn.Module)]
-    for outer in modules:  # a criterion does not have the model that it calls
+    for outer in modules:  # a criterion does not contain the model that it calls
         for name, module in outer.named_modules():
             if module is modules[-1]:
                 return describe(name, module)
@@ -144,5 +144,5 @@ def innermost_module(error: Exception) -> str:
 
 
 def describe(name: str, module: nn.Module) -> str:
-    """The name of a module in its model, which itself has none, and its class."""
+    """The name of a module in its model (the model itself has none) and its class."""
     return f"{name} ({type(module).__name__})" if name else type(module).__name__

@@ -1,7 +1,7 @@
 """The properties of an architecture, each with a measure of how far a model is from having it.
 
 A property is a function of a :class:`Subject`. Either it returns a difference, or it yields pairs
-of evaluations whose results must be equal, so that a difference can be traced.
+of evaluations that must have equal results, so that a difference can be traced.
 """
 
 import io
@@ -25,7 +25,7 @@ from .location import Pair, find_difference, find_not_finite
 from .subject import Decoding, Subject
 
 DECODERS = (Kind.TRANSLATION, Kind.LANGUAGE_MODEL)
-LENGTHS, TARGETS = (9, 5, 8), (7, 4, 6)  # tokens of random texts, and of their translations
+LENGTHS, TARGETS = (9, 5, 8), (7, 4, 6)  # lengths of random texts and of their translations
 CAUSAL = "no token sees a later one"
 BATCH = "the other texts of a batch change nothing"
 PADDING = "padding changes nothing"
@@ -36,7 +36,7 @@ class Broken(Exception):
     """A model lacks a property.
 
     Attributes:
-        locate: finds the module to blame; "" if it finds none.
+        locate: function that returns the module to blame, or "".
     """
 
     def __init__(self, said: str, locate: Callable[[], str] = str):
@@ -53,20 +53,20 @@ class Property:
     """A property that a model must have."""
 
     function: Callable[[Subject], float | Iterator[Pair]]
-    name: str  # what is true of a model that has it
-    bound: float  # the largest difference between what must be equal
-    advice: str  # what to look for in a model that lacks it
-    kinds: Sequence[Kind] = tuple(Kind)  # that must have it
-    decisive: bool = False  # the others say nothing of a model that lacks it
-    premises: Sequence[str] = ()  # the names of properties without which it cannot be judged
+    name: str  # a statement that is true for models with the property
+    bound: float  # the largest difference allowed between equal results
+    advice: str  # the remedy for a model that lacks the property
+    kinds: Sequence[Kind] = tuple(Kind)  # the kinds of models that must have the property
+    decisive: bool = False  # without this property, the others have no meaning
+    premises: Sequence[str] = ()  # the names of properties on which this one depends
     slow: bool = False  # takes longer than the others together; no training needs it
 
     def measure(self, subject: Subject) -> float:
         """The difference for a subject.
 
         Raises:
-            Broken: it lacks the property; a pair is too different, or no number tells.
-            Skipped: the property does not apply to it.
+            Broken: the subject lacks the property: a pair differs too much, or is not finite.
+            Skipped: the property does not apply to the subject.
         """
         result, largest = self.function(subject), 0.0
         if not isinstance(result, Iterator):
@@ -75,7 +75,7 @@ class Property:
             largest = max(largest, difference(pair.first(), pair.second()))
             if largest > self.bound:
                 pairs = self.function(subject)
-                assert isinstance(pairs, Iterator)  # as before
+                assert isinstance(pairs, Iterator)  # the first call returned one as well
                 locate = partial(find_difference, pairs, self.bound)
                 raise Broken(f"they differ by {largest:.1e}", locate)
         return largest
@@ -85,7 +85,7 @@ PROPERTIES: list[Property] = []
 
 
 def holds(*about, **more):
-    """Add a function to the list; the arguments are the other fields of :class:`Property`."""
+    """Add a function to the list of properties; the arguments are the other fields."""
 
     def add(function):
         PROPERTIES.append(Property(function, *about, **more))
@@ -95,7 +95,7 @@ def holds(*about, **more):
 
 
 def difference(ours: Iterable[Tensor], theirs: Iterable[Tensor]) -> float:
-    """The largest difference between two lists of tensors; infinite where one is no number."""
+    """The largest difference between two lists of tensors; infinite if one contains NaN."""
     pairs = zip(ours, theirs)
     largest = torch.stack([(a.detach() - b.detach()).float().abs().max() for a, b in pairs]).max()
     return float("inf") if largest.isnan() else float(largest)  # Python's max drops NaN
@@ -108,10 +108,13 @@ def largest_entry(tensors: Iterable[Tensor]) -> float:
 def check_finite(
     tensors: Mapping[str, Tensor], model: BaseFairseqModel, evaluate: Callable[[], object]
 ) -> None:
-    """Raise :class:`Broken` for the first tensor, by name, that is not finite.
+    """Check that tensors, given by name, are finite.
 
     Args:
-        evaluate: computes what may be to blame again.
+        evaluate: function that repeats the computation, to find the module to blame.
+
+    Raises:
+        Broken: a tensor is not finite.
     """
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
@@ -124,14 +127,14 @@ def random_sample(subject: Subject) -> dict:
     return subject.sample(subject.texts(*LENGTHS), subject.texts(*TARGETS, seed=3))
 
 
-# --- without which the others say nothing --------------------------------------------
+# --- properties on which all others depend -------------------------------------------
 
 
 @holds(
     "forward and backward are finite",
     0,
-    "look for a division by zero, the logarithm or root of zero, or softmax of a row that is "
-    "masked completely",
+    "look for a division by zero, the logarithm or root of zero, or softmax over a row that is "
+    "completely masked",
     decisive=True,
 )
 def finite(subject: Subject) -> float:
@@ -153,7 +156,8 @@ def finite(subject: Subject) -> float:
 def stateless(subject: Subject) -> Iterator[Pair]:
     """In evaluation and in training; both models draw the same random numbers."""
     sample = random_sample(subject)
-    # The earlier batch has the same shape, for what is kept by it, other words and other padding.
+    # The earlier batch has the same shape, in case something is kept by shape, but other words and
+    # other padding.
     earlier = subject.sample(subject.texts(5, 9, 7), subject.texts(4, 7, 5, seed=3))
 
     def evaluate(model: BaseFairseqModel) -> list[Tensor]:
@@ -192,8 +196,8 @@ def causal(subject: Subject) -> Iterator[Pair]:
     (target,) = subject.texts(9, seed=3)
     changed = target.clone()
     changed[5] = target[6]
-    seen = slice(6)  # the first token is the start
-    reads = subject.kind is Kind.LANGUAGE_MODEL  # its targets are its inputs
+    seen = slice(6)  # the first token is the start token
+    reads = subject.kind is Kind.LANGUAGE_MODEL  # the targets are the inputs
 
     def evaluate(text: Tensor) -> list[Tensor]:
         sample = subject.sample([text if reads else source], [text])
@@ -215,8 +219,7 @@ def batch(subject: Subject) -> Iterator[Pair]:
 @holds(
     PADDING,
     1e-4,
-    "keep padding out of attention, of sums, of means and of the size of steps; the encoder gets "
-    "its mask",
+    "exclude padding from attention, sums, means and step sizes; the encoder gets its mask",
     premises=(CAUSAL, BATCH),
 )
 def padding(subject: Subject) -> Iterator[Pair]:
@@ -226,10 +229,10 @@ def padding(subject: Subject) -> Iterator[Pair]:
 def alone_and_together(
     subject: Subject, sizes: Sequence[int], target_sizes: Sequence[int]
 ) -> Iterator[Pair]:
-    """Each of several texts alone, and in its place of a batch of all."""
+    """Each of several texts by itself, and at its place in a batch of all."""
     sources, targets = subject.texts(*sizes), subject.texts(*target_sizes, seed=3)
     model, texts = subject.model, [*zip(sources, targets)]
-    left_pad = subject.kind is Kind.TRANSLATION  # sources alone
+    left_pad = subject.kind is Kind.TRANSLATION  # only sources
 
     def evaluate(place: int, *texts: tuple[Tensor, Tensor]) -> list[Tensor]:
         return [subject.outputs(model, subject.sample(*map(list, zip(*texts))))[place]]
@@ -271,7 +274,7 @@ def gradient(subject: Subject) -> float:
     premises=(CAUSAL, BATCH, PADDING),
 )
 def additive(subject: Subject) -> float:
-    """One of long texts and one of short texts, which are padded beside each other."""
+    """One batch of long texts and one of short texts; in a joint batch, the latter are padded."""
     model, texts = subject.model, subject.texts(9, 8, 4, 5)
     halves = [subject.sample(part, part) for part in (texts[:2], texts[2:])]
     whole = subject.gradients(model, subject.sample(texts, texts)).values()
@@ -282,14 +285,14 @@ def additive(subject: Subject) -> float:
 @holds(
     "the same seed gives the same numbers",
     0,
-    "draw random numbers by torch alone: fairseq seeds it for each update",
+    "only draw random numbers from torch: fairseq seeds it for each update",
 )
 def seeded(subject: Subject) -> float:
-    sample, found = random_sample(subject), []
+    sample, results = random_sample(subject), []
     for model in (subject.training, subject.build()):
         torch.manual_seed(2)
-        found.append([*model.parameters(), *subject.outputs(model, sample)])
-    return difference(*found)
+        results.append([*model.parameters(), *subject.outputs(model, sample)])
+    return difference(*results)
 
 
 # --- decoding ------------------------------------------------------------------------
@@ -315,13 +318,13 @@ def incremental(subject: Subject) -> Iterator[Pair]:
 @holds(
     "caches follow their beams",
     1e-4,
-    "reorder all that a layer keeps in the incremental state, in reorder_incremental_state",
+    "reorder everything that a layer keeps in the incremental state, in reorder_incremental_state",
     DECODERS,
     premises=(BATCH,),
 )
 def beams(subject: Subject) -> Iterator[Pair]:
     model, sources, tokens = decoding_inputs(subject)
-    order = [2, 0]  # one text is finished, and two change places
+    order = [2, 0]  # one text is finished, and two swap places
     reordered, expected = (
         Decoding(subject, model, texts) for texts in (sources, [sources[index] for index in order])
     )
@@ -334,7 +337,7 @@ def beams(subject: Subject) -> Iterator[Pair]:
 
 
 def decoding_inputs(subject: Subject) -> tuple[BaseFairseqModel, list[Tensor], Tensor]:
-    """A model, the sources that a translator reads, and tokens (B, T) to follow each of them."""
+    """A model, sources for a translator, and tokens (B, T) that follow each of them."""
     tokens = subject.collate(subject.texts(7, 7, 7, seed=3), move_eos_to_beginning=True)
     return subject.model, subject.texts(*LENGTHS), tokens
 
@@ -361,8 +364,8 @@ def saved(subject: Subject) -> float:
 @holds(
     "half precision is close to single precision",
     0.1,
-    "make new tensors by x.new_zeros and the like, sum long rows in float32, and mask with "
-    "-inf instead of a large number",
+    "create tensors by x.new_zeros and the like, sum long rows in float32, and mask with -inf "
+    "instead of a large number",
 )
 def half(subject: Subject) -> float:
     sample, largest = random_sample(subject), 0.0

@@ -1,4 +1,4 @@
-"""Small models of any architecture, and random texts, some of them padded."""
+"""Small models of any architecture, and random texts with and without padding."""
 
 import copy
 from collections.abc import Mapping
@@ -30,17 +30,17 @@ from odeformers.parsers import explain_unknown_architecture
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}
 WORDS = 46
 CLASSES = 3
-NEEDED = {  # options without which a training of a kind does not begin
+NEEDED = {  # options that a training of a kind needs
     Kind.LANGUAGE_MODEL: ("--tokens-per-sample", "64"),
     Kind.CLASSIFICATION: ("--num-classes", str(CLASSES)),
 }
 
 
 def choose_kind(arch: str, task: str | None = None) -> Kind:
-    """The kind of an architecture for a task, by default its first.
+    """The kind of an architecture for a task (default: its first).
 
     Raises:
-        ValueError: there is no such architecture or task, or the task does not train it.
+        ValueError: the architecture or the task does not exist, or the task does not train it.
     """
     if arch not in ARCH_MODEL_REGISTRY:
         raise ValueError(explain_unknown_architecture(arch, find_architectures()))
@@ -60,7 +60,7 @@ class Subject:
     """An architecture in a small size, and inputs for it.
 
     Args:
-        arch: any architecture that fairseq knows.
+        arch: name of any architecture registered with fairseq.
         words: options of ``fairseq-train``, such as other sizes.
     """
 
@@ -76,11 +76,11 @@ class Subject:
         self.dictionary = self.task.source_dictionary or self.task.dictionary
 
     def build(self, seed: int = 0) -> BaseFairseqModel:
-        """A model with parameters from a seed.
+        """Build a model with parameters from a seed.
 
-        Parameters that start at zero may switch a branch off, so they get other values. Matrices
-        that start as small as BERT's, which has them in models of any width, get the usual size:
-        otherwise the outputs of a narrow model hardly depend on its text.
+        Parameters that start at zero may switch off a branch, so they get other values. Matrices
+        that are initialised as small as in BERT, independent of their width, get the usual size:
+        otherwise, the outputs of a narrow model would hardly depend on its text.
         """
         np.random.seed(seed)
         utils.set_torch_seed(seed)
@@ -95,15 +95,15 @@ class Subject:
 
     @cached_property
     def model(self) -> BaseFairseqModel:
-        """One model in evaluation, for all that changes nothing in it; to build one takes longer.
+        """A model in evaluation mode, shared by all tests that do not change it, to save time.
 
-        Whether earlier batches change nothing is proved first, on models of their own.
+        An earlier test, with its own models, ensures that batches do not change a model.
         """
         return self.build().eval()
 
     @cached_property
     def training(self) -> BaseFairseqModel:
-        """One model in training, for all that looks at gradients and updates nothing."""
+        """A model in training mode, shared by all tests that read gradients without updating it."""
         return self.build()
 
     def criterion(self) -> FairseqCriterion:
@@ -122,7 +122,7 @@ class Subject:
         ]
 
     def sample(self, sources: list[Tensor], targets: list[Tensor]) -> dict[str, Any]:
-        """A batch as the task makes it: sources are padded on the left if it does so."""
+        """A batch as the task makes it; sources are padded on the left if the task does so."""
         source, target = self.collate(sources, left_pad=self.kind is Kind.TRANSLATION), None
         inputs = {"src_tokens": source, "src_lengths": source.ne(self.dictionary.pad()).sum(1)}
         if self.kind is Kind.TRANSLATION:
@@ -149,7 +149,7 @@ class Subject:
         return collate_tokens(texts, self.dictionary.pad(), self.dictionary.eos(), **how)
 
     def outputs(self, model: BaseFairseqModel, sample: Mapping[str, Any]) -> list[Tensor]:
-        """For each text the model's scores, without those at padding: (T, V), or (classes)."""
+        """The model's scores for each text, without scores at padding: (T, V), or (classes)."""
         inputs = dict(sample["net_input"])
         if self.kind is Kind.CLASSIFICATION:
             head = getattr(self.cfg.criterion, "classification_head_name", None)
@@ -175,7 +175,7 @@ class Subject:
 
 
 class Decoding:
-    """A decoder with the source that it attends to, if it is a translator's."""
+    """A decoder and, in a translator, the source that it attends to."""
 
     def __init__(self, subject: Subject, model: BaseFairseqModel, sources: list[Tensor]):
         self.model: Any = model  # has a decoder, and perhaps an encoder
@@ -185,11 +185,11 @@ class Decoding:
             self.inputs["encoder_out"] = model.encoder(sample["src_tokens"], sample["src_lengths"])
 
     def step(self, tokens: Tensor) -> Tensor:
-        """The scores (B, V) of what follows the tokens (B, T), by the caches of earlier steps."""
+        """The scores (B, V) for the token after tokens (B, T), with the caches of earlier steps."""
         return self.model.decoder(tokens, incremental_state=self.state, **self.inputs)[0][:, -1]
 
     def full(self, tokens: Tensor) -> Tensor:
-        """The same without caches."""
+        """The scores (B, V) for the token after tokens (B, T), without caches."""
         return self.model.decoder(tokens, **self.inputs)[0][:, -1]
 
     def reorder(self, order: Tensor) -> None:

@@ -1,20 +1,20 @@
-"""Preparation of the corpora that the experiments run on, by ``odeformers prepare``.
+"""Preparation of the corpora for the experiments, by ``odeformers prepare``.
 
-Each file is a command and has what is its own: a :class:`~.common.corpus.Corpus` has downloads
-(URLs, files, checksums), a function that reads the examples of each split, and one of three
-writers, :class:`~.common.pairs.Pairs`, :class:`~.common.labels.Labels` or
-:class:`~.common.lines.Lines`. What they share is in ``common``.
+Each file is a command for one corpus. A :class:`~.common.corpus.Corpus` has downloads (URLs, files,
+checksums), a function that reads the examples of each split, and one of three writers:
+:class:`~.common.pairs.Pairs`, :class:`~.common.labels.Labels` or :class:`~.common.lines.Lines`.
+Shared code is in ``common``.
 
-An interrupted preparation resumes with the step that it was in. A step is repeated only if its
-inputs have changed, and no result depends on the number of workers. A file that is missing,
-damaged, not UTF-8 or not as published raises a ValueError that names it.
+An interrupted preparation resumes with the interrupted step. A step is only repeated if its inputs
+have changed, and no result depends on the number of workers. A file that is missing, damaged, not
+UTF-8 or not as published raises a ValueError that names it.
 """
 
-# What each corpus is; `odeformers prepare NAME` is the module NAME.
+# The description of each corpus; `odeformers prepare NAME` is the module NAME.
 CORPORA = {
     "glue": "GLUE (Wang et al., 2019): the eight tasks that pretrained models are fine-tuned on",
     "iwslt14": "IWSLT14 German-English (Cettolo et al., 2014): TED talks",
-    "listops": "ListOps (Nangia and Bowman, 2018), of the Long Range Arena's lengths",
+    "listops": "ListOps (Nangia and Bowman, 2018), with the Long Range Arena's lengths",
     "lm": "Your own tokenised text for a language model, one sentence or paragraph per line",
     "lra": "The Long Range Arena (Tay et al., 2021): six classifications of long sequences",
     "multi30k": "Multi30k, task 1 (Elliott et al., 2016): image captions in German and English",

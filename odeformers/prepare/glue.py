@@ -1,11 +1,11 @@
 """GLUE (Wang et al., 2019): the eight tasks that pretrained models are fine-tuned on.
 
 The published files are tables of tab-separated values without quoting. Their sentences become text
-like the pretraining corpus: with normalised punctuation, in lower-case Moses tokens, byte-pair
-encoded, by default with codes learned on the training sentences. The result of a task, such as
-``RTE-bin``, has the folders ``input0``, ``input1`` (for pairs) and ``label`` that ``fairseq-train
---task sentence_prediction`` loads. Test sets have no labels and keep their
-order. MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are divided by 5.
+like the pretraining corpus: normalised punctuation, lower-case Moses tokens, and BPE subwords, by
+default with codes learned on the training sentences. The result for a task, such as ``RTE-bin``,
+has the folders ``input0``, ``input1`` (for pairs) and ``label`` that ``fairseq-train --task
+sentence_prediction`` loads. Test sets have no labels and keep their order. MNLI's mismatched sets
+are ``valid1`` and ``test1``. STS-B's scores are divided by 5.
 """
 
 import logging
@@ -44,9 +44,9 @@ MNLI_SPLITS = {
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
 MAX_SCORE = 5
-UNDECIDED = "-"  # MultiNLI's label of pairs on which the annotators do not agree
+UNDECIDED = "-"  # MultiNLI's label for pairs on which the annotators do not agree
 
-# MRPC is published as Microsoft's corpus, and a list of the pairs that are GLUE's development set.
+# MRPC is published as Microsoft's corpus and a list of the pairs in GLUE's development set.
 MSR_TRAIN, MSR_TEST = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt"
 MSR_DEV_IDS = "mrpc_dev_ids.tsv"
 MSR = {
@@ -67,13 +67,13 @@ class Tables:
     """Reads the published tables of a task.
 
     Attributes:
-        sentences: the columns of one or two sentences.
-        archive: the name of the published archive, and its SHA-256.
-        label: the column of the label.
-        labels: the labels in the order of the classes; none for a score from 0 to 5.
-        files: the file of each split.
-        header: the columns of the files with labels, if these have no header line.
-        ragged: whether some lines of the files with labels are fragments, to be skipped.
+        sentences: columns of one or two sentences.
+        archive: name of the published archive, and its SHA-256.
+        label: column of the label.
+        labels: labels in the order of the classes; empty for a score from 0 to 5.
+        files: file of each split.
+        header: columns of the files with labels, if these have no header line.
+        ragged: whether to skip lines in the files with labels that are fragments.
     """
 
     sentences: tuple[str, ...]
@@ -85,7 +85,7 @@ class Tables:
     ragged: bool = False
 
     def read(self, files: Files) -> Mapping[str, Iterable[list[str]]]:
-        """The sentences of each example and, but in test sets, its label."""
+        """The sentences of each example and, except in test sets, its label."""
         paths = {Path(name).name: path for name, path in files.items()}
         return {split: self.read_split(split, paths[name]) for split, name in self.files.items()}
 
@@ -98,7 +98,7 @@ class Tables:
         yield from chain([first], rows)
 
     def read_labelled(self, path: Path, others: Sequence[str] = ()) -> Iterator[list[str]]:
-        """The sentences of each example, further columns, and its label."""
+        """The sentences of each example, further columns, and the label."""
         columns = (*self.sentences, *others, self.label)
         undecided = 0
         for number, row in read_table(path, columns, self.header, self.ragged):
@@ -110,7 +110,7 @@ class Tables:
             logger.info(f"{path}: skipped {undecided:,} with label {UNDECIDED}")
 
     def target(self, label: str, place: str) -> str:
-        """The label, or the score divided by the largest one; another one is refused."""
+        """The label, or the score divided by the largest possible one; refuse other values."""
         if label in self.labels:
             return label
         with suppress(ValueError):
@@ -126,7 +126,7 @@ class Tables:
 
 
 class Microsoft(Tables):
-    """Reads MRPC from Microsoft's files: its development set is the pairs of a list."""
+    """Reads MRPC from Microsoft's files: a list has the pairs of its development set."""
 
     def read(self, files: Files) -> Mapping[str, Iterable[list[str]]]:
         ids = {line.strip() for line in read_lines(files[MSR_DEV_IDS])}
@@ -144,7 +144,7 @@ class Microsoft(Tables):
 def read_table(
     path: Path, columns: Sequence[str], header: Sequence[str] = (), ragged: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Line number and values of *columns* for each line of a table; see :class:`Tables`."""
+    """The line number and the values of *columns* for each line of a table; see :class:`Tables`."""
     rows = read_plain(path)
     names = header or next(rows, (1, [""]))[1]
     if missing := [column for column in columns if column not in names]:
@@ -219,7 +219,8 @@ TASKS = {
 def tokenize(name: str, given: Path | None, out: Path, workers: int) -> str:
     """Write each column of each split of a task: ``out/tokenized/RTE/train.input0``, ...
 
-    Returns the fingerprint of its files.
+    Returns:
+        The fingerprint of its published files.
     """
     corpus = TASKS[name]
     files = corpus.files(given, out, f"raw/{name}")
@@ -242,7 +243,7 @@ def columns_of(labels: Labels) -> list[str]:
 
 
 def make_tokenizer() -> Callable[[str], str]:
-    """A function that makes text like the pretraining corpus: lower-case Moses tokens."""
+    """A function that turns text into lower-case Moses tokens, like the pretraining corpus."""
     normalize = MosesPunctNormalizer("en").normalize
     tokenize = make_moses_tokenizer("en", escape=False)
     return lambda text: tokenize(normalize(text).lower())
@@ -254,7 +255,7 @@ def _make_row_tokenizer(sentences: int) -> Callable[[tokens.SplitRow], tokens.Sp
 
 
 def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -> None:
-    """Learn a joint byte-pair encoding, ``code``, and its dictionary, ``dict.txt``."""
+    """Learn joint BPE codes, ``code``, and their dictionary, ``dict.txt``."""
     words = tokens.count_words(texts)
     tokens.learn_codes(words, bpe_operations, folder / "code")
     bpe = read_codes(folder / "code")
@@ -267,7 +268,7 @@ def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -
 
 
 def binarize(labels: Labels, tokenized: Path, codes: Path, dictionary: Path, folder: Path) -> None:
-    """Encode and binarise the tokenised sentences of a task, and its labels; scores stay text."""
+    """Encode and binarise the tokenised sentences and the labels of a task; scores stay text."""
     shutil.copy(codes, folder / "code")
     segment = tokens.make_bpe_encoder(codes)
     symbols = Dictionary.load(str(dictionary))
@@ -290,15 +291,15 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "glue",
         "Prepare GLUE tasks for fairseq-train --task sentence_prediction.",
-        source="folder with the published files or the unpacked tasks, or an archive of them "
+        source="folder with the published files or the unpacked tasks, or an archive with these "
         "(default: download the files)",
         tasks=TASKS,
     )
     codes = parser.add_mutually_exclusive_group()
     what = "BPE codes of the pretraining corpus (default: learn BPE on the tasks)"
     add_path(codes, "--bpe-codes", what)
-    add_number(codes, "--bpe-operations", 32_000, "merges of the joint BPE")
-    what = "fairseq's dictionary of the pretraining corpus, needed with --bpe-codes"
+    add_number(codes, "--bpe-operations", 32_000, "number of merges of the joint BPE")
+    what = "fairseq dictionary of the pretraining corpus, needed with --bpe-codes"
     add_path(parser, "--dict", what)
     args = parse_options(parser, arguments)
     if bool(args.bpe_codes) != bool(args.dict):
@@ -307,7 +308,7 @@ def main(arguments: Sequence[str]) -> None:
     with preparing(args):
         if args.bpe_codes:
             read_codes(args.bpe_codes)
-            with reading(args.dict, "is no dictionary of fairseq's"):
+            with reading(args.dict, "is not a dictionary of fairseq"):
                 Dictionary.load(str(args.dict))
         inputs = {
             name: {"from": tokenize(name, args.source, args.out, args.workers)} for name in names

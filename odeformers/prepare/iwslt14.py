@@ -1,7 +1,7 @@
 """IWSLT14 German-English (Cettolo et al., 2014): transcribed and translated TED talks.
 
-Prepared as for published results: every 23rd cleaned training pair is for validation, and the five
-development and test sets of 2010 to 2012 together are the test set.
+The preparation follows published results: every 23rd cleaned training pair is used for validation,
+and the five development and test sets from 2010 to 2012 together form the test set.
 """
 
 import re
@@ -15,7 +15,7 @@ from .common.pairs import Pairs, prepare_pairs, read_documents, read_sentences
 
 URL = "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz"
 TEST = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
-PAIRS = 153_000  # to train with; Lu et al. 2019, appendix B.1
+PAIRS = 153_000  # number of training pairs; Lu et al. 2019, appendix B.1
 
 METADATA = re.compile("<(url|talkid|keywords)>")
 TEXT_TAG = re.compile("</?(title|description)>")

@@ -1,17 +1,17 @@
-"""ListOps (Nangia and Bowman, 2018), as long as in the Long Range Arena (Tay et al., 2021).
+"""ListOps (Nangia and Bowman, 2018), with the lengths of the Long Range Arena (Tay et al., 2021).
 
-An example is a nested expression over the digits, and its class is the value, 0 to 9::
+An example is a nested expression of digits, and its class is the value, 0 to 9::
 
     [MAX 2 9 [MIN 4 7 ] 0 ]  ->  9
 
-``[MED`` is the median, truncated, and ``[SM`` the sum modulo 10. Published files hold binary trees,
-``( ( ( [MAX 2 ) 9 ) ] )``. Their parentheses say nothing that the brackets do not, and are dropped
-as in the Long Range Arena; the brackets are kept, so that there are 15 tokens.
+``[MED`` is the median, truncated, and ``[SM`` is the sum modulo 10. Published files contain binary
+trees, ``( ( ( [MAX 2 ) 9 ) ] )``. As in the Long Range Arena, the parentheses are dropped, because
+the brackets already determine the tree; the brackets are kept, so that there are 15 tokens.
 
-Expressions are drawn as in the Long Range Arena. A node is an operator with probability 1/4,
-otherwise, and always at the largest depth, a digit; the root has depth 1. An operator has 2 to
-``max_args`` arguments. Operators, digits and numbers of arguments are uniform. The length is the
-number of tokens. Of the expressions with ``min_length < length < max_length`` each is kept once.
+Expressions are drawn as in the Long Range Arena. A node is an operator with probability 1/4;
+otherwise, and always at the maximum depth, it is a digit. The root has depth 1. An operator has 2
+to ``max_args`` arguments. Operators, digits and numbers of arguments are uniform. The length is the
+number of tokens. Each expression with ``min_length < length < max_length`` is kept once.
 """
 
 import hashlib
@@ -46,14 +46,14 @@ VOCABULARY = [*DIGITS, *OPERATORS, END]
 WRITER = Labels([*DIGITS], symbols=VOCABULARY)
 
 OPERATOR_PROBABILITY = 0.25
-TREES = 4096  # drawn at a time; the result of a seed depends on it
+TREES = 4096  # number of trees drawn at a time; the result of a seed depends on it
 PATIENCE = 200  # draws in a row without a new expression
 
 
 def read(path: Path) -> Iterator[tuple[list[str], str]]:
-    """Tokens and class of each example in a file of the Long Range Arena.
+    """The tokens and the class of each example in a file of the Long Range Arena.
 
-    A line is ``tree<TAB>class``; the first one is ``Source<TAB>Target``.
+    A line is ``tree<TAB>class``; the first line is ``Source<TAB>Target``.
     """
     rows = read_plain(path)
     if (header := next(rows, (1, []))[1]) != ["Source", "Target"]:
@@ -61,20 +61,20 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
     for number, (tree, *labels) in rows:
         tokens = [token for token in tree.split() if token not in ("(", ")")]
         paired = sum(token in OPERATORS for token in tokens) == tokens.count(END)
-        known = tokens and {*tokens} <= {*VOCABULARY} and {*labels} <= {*DIGITS}
-        if not (paired and known and len(labels) == 1):
+        valid = tokens and {*tokens} <= {*VOCABULARY} and {*labels} <= {*DIGITS}
+        if not (paired and valid and len(labels) == 1):
             raise ValueError(f"{path}, line {number} is {tree[:80]!r}, expected tree<TAB>class")
         yield tokens, labels[0]
 
 
 def to_numbers(tokens: Sequence[str], label: str) -> tuple[list[list[int]], str]:
-    """An example as :meth:`.Labels.write_numbers` takes it."""
+    """An example in the form that :meth:`.Labels.write_numbers` accepts."""
     return [[*map(VOCABULARY.index, tokens)]], label
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Which expressions are drawn; the two lengths themselves are excluded."""
+    """Limits of the expressions that are drawn; the two lengths themselves are excluded."""
 
     min_length: int = 500
     max_length: int = 2000
@@ -83,7 +83,7 @@ class Shape:
 
 
 def generate(shape: Shape, seed: int, workers: int) -> Generator[tuple[list[str], str], None, None]:
-    """Tokens and class of random expressions, all different, without end.
+    """The tokens and the class of random expressions, all different, without end.
 
     They do not depend on the number of processes, *workers*.
     """
@@ -110,20 +110,20 @@ def _make_draw(shape: Shape, seed: int) -> Callable[[int], list[tuple[list[str],
 
 
 def draw(shape: Shape, rng: np.random.Generator) -> list[tuple[list[str], str]]:
-    """Draw ``TREES`` random expressions; return tokens and class of those whose length fits."""
+    """Draw ``TREES`` random expressions; return the tokens and classes of those that fit."""
     levels, length = grow(shape, rng)
     drawn = [
         (rng.integers(len(OPERATORS), size=len(args)), rng.integers(len(DIGITS), size=len(args)))
         for args, _ in levels
     ]
     chosen = (shape.min_length < length) & (length < shape.max_length)
-    texts: list[str] = []  # one per node of a level, like the values
+    texts: list[str] = []  # like the values, one per node of a level
     values: list[int] = []
     for (args, tree), (operators, digits) in zip(reversed(levels), reversed(drawn)):
-        kept = np.flatnonzero(chosen[tree])
+        nodes = np.flatnonzero(chosen[tree])
         texts_below, values_below = iter(texts), iter(values)
         texts, values = [], []
-        for size, operator, digit in zip(*(x[kept].tolist() for x in (args, operators, digits))):
+        for size, operator, digit in zip(*(x[nodes].tolist() for x in (args, operators, digits))):
             name = OPERATOR_NAMES[operator]
             if size:
                 texts.append(" ".join([name, *islice(texts_below, size), END]))
@@ -138,8 +138,8 @@ def grow(shape: Shape, rng: np.random.Generator) -> tuple[list[tuple[np.ndarray,
     """Draw ``TREES`` random trees. Trees that get too long stop growing.
 
     Returns:
-        For each level, the number of arguments of each node (0 for a digit) and the number of its
-        tree; the nodes are in the order of their parents. And the number of tokens of each tree.
+        For each level, arrays over its nodes, in the order of their parents: the number of
+        arguments (0 for a digit), and the number of the tree. Then the number of tokens per tree.
     """
     levels = []
     tree = np.arange(TREES)
@@ -156,17 +156,17 @@ def grow(shape: Shape, rng: np.random.Generator) -> tuple[list[tuple[np.ndarray,
 
 def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
-        "listops", "Generate ListOps with the Long Range Arena's lengths by default."
+        "listops", "Generate ListOps, by default with the lengths of the Long Range Arena."
     )
     sizes = {"train": 96_000, "valid": 2_000, "test": 2_000}
     for split, size in sizes.items():
         add_number(parser, f"--{split}", size, f"number of {split} examples")
-    add_number(parser, "--seed", 1, "seed of the random numbers")
+    add_number(parser, "--seed", 1, "random seed")
     tokens = "this many tokens"
     add_number(parser, "--min-length", Shape.min_length, f"drop expressions with at most {tokens}")
     add_number(parser, "--max-length", Shape.max_length, f"drop expressions with at least {tokens}")
-    add_number(parser, "--max-depth", Shape.max_depth, "levels of a tree, including the root")
-    what, at_least_two = "largest number of arguments of an operator", partial(integer, least=2)
+    add_number(parser, "--max-depth", Shape.max_depth, "maximum depth of a tree (1: only a root)")
+    what, at_least_two = "maximum number of arguments of an operator", partial(integer, least=2)
     add_number(parser, "--max-args", Shape.max_args, what, at_least_two)
     args = parse_options(parser, arguments)
     shape = Shape(args.min_length, args.max_length, args.max_depth, args.max_args)

@@ -1,25 +1,25 @@
-"""The Long Range Arena (Tay et al., 2021): six classifications of long sequences.
+"""The Long Range Arena (Tay et al., 2021): six classification tasks with long sequences.
 
-Four tasks are in the benchmark's release; IMDb and CIFAR-10 are published on their own. The result
-of a task, such as ``text-bin``, has the folders ``input0``, ``input1`` (for pairs) and ``label``
+Four tasks are in the benchmark's release; IMDb and CIFAR-10 are published separately. The result
+for a task, such as ``text-bin``, has the folders ``input0``, ``input1`` (for pairs) and ``label``
 that ``fairseq-train --task long_range_arena`` loads.
 
 - ``listops``: nested expressions, to be evaluated.
-- ``text``: film reviews, negative or positive, as bytes. As in the benchmark, ``valid`` is the test
+- ``text``: film reviews as bytes; negative or positive? As in the benchmark, ``valid`` is the test
   set, unless ``--valid-fraction`` holds out training reviews.
-- ``retrieval``: pairs of papers, as bytes; does one cite the other?
+- ``retrieval``: pairs of papers as bytes; does one cite the other?
 - ``pathfinder``: grey images of 32x32 pixels; does a dashed path join two dots?
-- ``pathx``: Path-X, the same with images of 128x128 pixels.
+- ``pathx``: Path-X, the same question for images of 128x128 pixels.
 - ``image``: CIFAR-10 as grey images of 32x32 pixels.
 
-An image is 1,024 or 16,384 intensities, row by row, each a symbol of the dictionary (``0`` to
+An image is a row-major sequence of 1,024 or 16,384 intensities, symbols of the dictionary (``0`` to
 ``255``). The other inputs end with ``</s>``. Bytes have the names of fairseq's ``--bpe bytes``,
-which can thus print a text. Texts are kept whole. The benchmark truncates texts to 4,000 bytes as
-it reads them; here the options of the training do.
+which can thus print a text. Texts are not truncated. The benchmark truncates texts to 4,000 bytes
+when it reads them; here, options of the training do this.
 
 The splits of ``pathfinder`` and ``pathx`` (80, 10 and 10%) and of the training images of ``image``
-(90 and 10%) are random. The benchmark's own splits come from the shuffling of TensorFlow Datasets.
-Here the order and the seed, and so the splits, are the same as in S4 (Gu et al., 2022).
+(90 and 10%) are random. The benchmark's own splits come from shuffling in TensorFlow Datasets.
+Here, the order and the seed, and therefore the splits, are the same as in S4 (Gu et al., 2022).
 """
 
 import argparse
@@ -62,8 +62,8 @@ CIFAR10 = Download(
     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
 )
 
-Example = tuple[Sequence, str]  # numbers of the symbols of its inputs, and its class
-Examples = Mapping[str, Iterable[Example]]  # by split
+Example = tuple[Sequence, str]  # the symbols of its inputs as numbers, and its class
+Examples = Mapping[str, Iterable[Example]]  # the examples of each split
 
 
 def read_each(read: Callable[[Path], Iterable[Example]], files: Files) -> Examples:
@@ -79,10 +79,12 @@ def read_imdb(files: Files, valid_fraction: float | None = None) -> Examples:
     """The bytes and the class of each film review.
 
     Args:
-        files: reviews by names such as ``train/pos/17_8.txt``, in the order of their numbers (17).
-        valid_fraction: share of each class of the training reviews for ``valid``, those with the
-            highest numbers. Reviews of a film have consecutive numbers, so few films are in both
-            parts. None for the benchmark's splits, where ``valid`` is ``test``.
+        files: reviews with names such as ``train/pos/17_8.txt``, in the order of their numbers
+            (17).
+        valid_fraction: share of the training reviews of each class that becomes ``valid``. These
+            are the reviews with the highest numbers: reviews of a film have consecutive numbers, so
+            few films are in both parts. None for the benchmark's splits, where ``valid`` is
+            ``test``.
     """
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
     for name, path in files.items():
@@ -104,8 +106,8 @@ def read_aan(path: Path) -> Iterator[Example]:
     r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
 
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
-    is written as 0.0 or 1.0. Nothing is quoted. A text is what Python prints for bytes
-    (``b'...\\n...'``); the Long Range Arena's own code takes it literally, as this does.
+    is written as 0.0 or 1.0. Nothing is quoted. A text looks like bytes printed by Python
+    (``b'...\\n...'``). Like the Long Range Arena's own code, this function uses it literally.
     """
     with open_binary(path) as lines:
         for number, line in enumerate(lines, start=1):
@@ -122,17 +124,17 @@ def read_aan(path: Path) -> Iterator[Example]:
 def read_pathfinder(files: Files, folder: str = PATHFINDER, width: int = 32) -> Examples:
     """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
 
-    Images are files such as ``imgs/0/sample_7.png``. For each of their folders there is a text, in
-    spite of its name, such as ``metadata/0.npy``. A line of it describes an image: folder, file,
-    number, class (1 if a path joins the dots), and how the image was drawn::
+    Images are files such as ``imgs/0/sample_7.png``. Each of their folders has a file such as
+    ``metadata/0.npy``, which is text in spite of its name. A line in it describes an image: folder,
+    file, number, class (1 if a path joins the dots), and parameters of the drawing::
 
         imgs/0 sample_7.png 7 1 1.0 14 4 2 0.5 1 1
 
-    An image is decoded when its turn comes; all images of Path-X would fill 3 GB.
+    Images are decoded one at a time, because all images of Path-X would fill 3 GB.
 
     Args:
-        folder: of the images and the metadata, in the names of *files*.
-        width: of the images, which are as high.
+        folder: folder of the images and the metadata, in the names of *files*.
+        width: width and height of the images.
     """
     from PIL import Image
 
@@ -173,8 +175,8 @@ def read_cifar10(files: Files) -> Examples:
 def read_images(path: Path) -> Iterator[Example]:
     """Images of CIFAR-10 (Krizhevsky, 2009), converted to grey, and their classes.
 
-    A file is a row of records of 3,073 bytes: the class, then the red, the green and the blue
-    values of 32x32 pixels, row by row.
+    A file is a sequence of records of 3,073 bytes: the class, then the red, the green and the blue
+    values of 32x32 pixels in row-major order.
     """
     content = read_bytes(path)
     if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
@@ -184,9 +186,9 @@ def read_images(path: Path) -> Iterator[Example]:
 
 
 def convert_to_grey(rgb: np.ndarray) -> np.ndarray:
-    """Intensities, ``uint8[n]``, of the colours ``uint8[3, n]``, as the Long Range Arena has them.
+    """Intensities ``uint8[n]`` for colours ``uint8[3, n]``, as in the Long Range Arena.
 
-    That is TensorFlow's ``rgb_to_grayscale``: 0.2989 R + 0.587 G + 0.114 B of values from 0 to 1,
+    This is TensorFlow's ``rgb_to_grayscale``: 0.2989 R + 0.587 G + 0.114 B with values from 0 to 1,
     times 255.5 and rounded down.
     """
     weights = np.array([0.2989, 0.587, 0.114], dtype=np.float32)
@@ -194,7 +196,7 @@ def convert_to_grey(rgb: np.ndarray) -> np.ndarray:
 
 
 def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
-    """Draw a tenth of *examples* for each part but the first, as torch's ``random_split``."""
+    """Draw a tenth of *examples* for each part except the first, as torch's ``random_split``."""
     tenth = len(examples) // 10
     sizes = [len(examples) - tenth * (parts - 1)] + [tenth] * (parts - 1)
     generator = torch.Generator().manual_seed(SEED)
@@ -203,7 +205,7 @@ def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
 
 
 def pathfinder_corpus(folder: str, width: int) -> Corpus[Labels]:
-    """The pictures below a folder of the release, and what they show."""
+    """The corpus of the images and metadata in a folder of the release."""
     names = [f"{folder}/metadata/[0-9]*.npy", f"{folder}/imgs/*/*.png"]
     read = partial(read_pathfinder, folder=folder, width=width)
     return Corpus([Download(RELEASE, names)], read, images(BINARY))
@@ -249,13 +251,13 @@ def main(arguments: Sequence[str]) -> None:
     parser = make_parser(
         "lra",
         "Prepare the Long Range Arena for fairseq-train --task long_range_arena.",
-        source="archive, or folder with the archives under their published names, or with their "
+        source="archive, or folder with the archives under their published names or with their "
         "contents (default: download the archives)",
         tasks=CORPORA,
     )
     what = (
-        "text: share of each class of the training reviews to hold out, those with the highest "
-        "numbers (default: validate on the test set, as in the benchmark)"
+        "for the task text, the share of the training reviews of each class to hold out (default: "
+        "validate on the test set, as in the benchmark)"
     )
     add_number(parser, "--valid-fraction", None, what, fraction)
     args = parse_options(parser, arguments)

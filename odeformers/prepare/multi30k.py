@@ -1,7 +1,7 @@
 """Multi30k, task 1 (Elliott et al., 2016): image captions in German and English.
 
-The corpus has 29,000 training and 1,014 validation pairs; ``test`` is ``test_2016_flickr``, 1,000
-pairs. Later test sets are prepared if the source has them.
+The corpus has 29,000 training and 1,014 validation pairs; ``test`` is ``test_2016_flickr`` with
+1,000 pairs. Later test sets are prepared if the source has them.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,11 @@
-"""Your parallel text: two files per split, or one table of pairs.
+"""The user's parallel text: two files per split, or one table of pairs.
 
 A folder has ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any number of test sets,
 such as ``test.*`` and ``test2016.*``. Two files ``corpus.de`` and ``corpus.en``, or one table with
-one pair per line, are divided: the validation and test set are drawn at random. Pairs whose source
-or target is there again, apart from case and spaces, are never drawn, so that no side of a held-out
-pair is in another set; nor are pairs that are too long to translate. Files may be compressed
-(``.gz``, ``.bz2``, ``.xz``).
+one pair per line, are divided: the validation and test set are drawn at random. A pair is never
+drawn if its source or target occurs again, apart from case and spaces. So no side of a held-out
+pair is in another set. Pairs that are too long to translate are not drawn either. Files may be
+compressed (``.gz``, ``.bz2``, ``.xz``).
 """
 
 import argparse
@@ -33,8 +33,8 @@ from .common.corpus import is_archive, read_text, strip_compression
 from .common.pairs import Pair, Pairs, find_positions, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
 
-HELD_OUT = 2000  # pairs of a validation or test set that is drawn, or a tenth of all
-LONGEST_SIDE = 1000  # letters, each of which may be a subword, of a side that is drawn
+HELD_OUT = 2000  # a drawn set has a tenth of all pairs, but at most this number
+LONGEST_SIDE = 1000  # maximum number of letters (possible subwords) in a side that is drawn
 
 
 def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, Path]]:
@@ -62,7 +62,7 @@ def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, 
 def read_folder(
     documents: Mapping[str, tuple[Path, Path]], headers: Collection[str]
 ) -> dict[str, Iterator[Pair]]:
-    """The pairs of each split, whose two files begin with a header if it is in *headers*."""
+    """The pairs of each split; the files of splits in *headers* begin with a header."""
     return {
         split: islice(pair_up(*paths, read_text), split in headers, None)
         for split, paths in documents.items()
@@ -70,10 +70,10 @@ def read_folder(
 
 
 def has_header(paths: tuple[Path, Path], langs: Sequence[str]) -> bool:
-    """Whether the first lines of two files name their sides, or languages, instead of a pair.
+    """Whether the first lines of two files name their sides or languages instead of a pair.
 
     Raises:
-        ValueError: each names the other side.
+        ValueError: each line names the other side.
     """
     cells = [next(read_text(path), "") for path in paths]
     columns = find_columns(f"{paths[0]}, line 1", cells, name_sides(langs))
@@ -95,11 +95,12 @@ def split_pairs(
     """The pairs of each split, drawn at random.
 
     Args:
-        name: of the file or files, in messages.
-        sizes: number of pairs of each split but ``train``, which has the rest; None for a tenth of
-            the pairs.
-        longest: most words of a side that is drawn; one of more than :data:`LONGEST_SIDE` letters
-            is not drawn either, so that a model of the default positions has room for its subwords.
+        name: name of the file or files, for messages.
+        sizes: number of pairs in each split except ``train``, which gets the rest; None for a tenth
+            of the pairs.
+        longest: maximum number of words in a side that is drawn. Sides with more than
+            :data:`LONGEST_SIDE` letters are not drawn either, so that their subwords fit into a
+            model with the default number of positions.
     """
     share = max(1, min(HELD_OUT, len(pairs) // 10))
     sizes = {split: size or share for split, size in sizes.items()}
@@ -116,9 +117,9 @@ def split_pairs(
         sets = " and ".join(f"--{split} {size}" for split, size in sizes.items())
         long = f", {len(alone) - len(fitting):,} of them too long" if alone != fitting else ""
         raise ValueError(
-            f"{name} has {len(pairs):,} pairs, and {len(alone):,} whose sides no other pair "
-            f"has{long}; {sets} take {wanted:,} of these, and some pairs must be left to train "
-            "with; lines CLASS<tab>TEXT are for odeformers prepare text-classification tsv"
+            f"{name} has {len(pairs):,} pairs, of which {len(alone):,} have sides that no other "
+            f"pair has{long}; {sets} need {wanted:,} of these, and some pairs must be left for "
+            "training; for lines CLASS<tab>TEXT, use odeformers prepare text-classification tsv"
         )
     drawn = iter(random.Random(seed).sample(fitting, wanted))
     split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}
@@ -136,9 +137,9 @@ def is_long(side: str, words: int) -> bool:
 def order_files(
     parser: argparse.ArgumentParser, args: argparse.Namespace
 ) -> tuple[Path, Path] | None:
-    """Two files of ``--from``, the source's first; None of one path.
+    """The two files of ``--from``, source first; None if there is only one path.
 
-    If their endings are the languages, these need not be given.
+    If their extensions are the languages, these need not be given.
     """
     if len(args.source) == 1:
         return None
@@ -171,17 +172,17 @@ def main(arguments: Sequence[str]) -> None:
         several=True,
     )
     for option, text in (("-s", "source"), ("-t", "target")):
-        what = f"{text} language (default: by the endings of two files)"
+        what = f"{text} language (default: from the extensions of two files)"
         parser.add_argument(option, f"--{text}-lang", metavar="LANG", help=what)
     parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
-    add_number(parser, "--max-tokens", 100, "largest number of subwords per training sentence")
-    add_number(parser, "--max-ratio", 2, "largest length ratio of a training pair", ratio)
-    what = "merges of the joint BPE (default: fit the text)"
+    add_number(parser, "--max-tokens", 100, "maximum number of subwords per training sentence")
+    add_number(parser, "--max-ratio", 2, "maximum length ratio of a training pair", ratio)
+    what = "number of merges of the joint BPE (default: fit the text)"
     add_number(parser, "--bpe-operations", None, what)
     for split in ("valid", "test"):
-        what = f"number of {split} pairs to draw if --from is no folder"
+        what = f"number of {split} pairs to draw if --from is not a folder"
         add_number(parser, f"--{split}", None, f"{what} (default: a tenth, at most {HELD_OUT:,})")
-    add_number(parser, "--seed", 1, "seed of the draw", int)
+    add_number(parser, "--seed", 1, "random seed", int)
     add_columns(parser, "source", "target")
     args = parse_options(parser, arguments)
     two = order_files(parser, args)
@@ -193,7 +194,7 @@ def main(arguments: Sequence[str]) -> None:
     if source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide pairs; the folder has a file for each set")
     if args.columns and (two or source.is_dir()):
-        parser.error("--columns: for one table; there is a file for each language")
+        parser.error("--columns: only one table needs it; there is a file for each language")
     langs = args.source_lang, args.target_lang
     writer = Pairs(
         langs,
@@ -227,7 +228,7 @@ def main(arguments: Sequence[str]) -> None:
 def check_languages(
     parser: argparse.ArgumentParser, source: str | None, target: str | None
 ) -> None:
-    """Check that both languages are there, and make names of files that fairseq tells apart."""
+    """Check that both languages are given, and that fairseq can tell file names with them apart."""
     if not (source and target):
         parser.error("the following arguments are required: -s/--source-lang, -t/--target-lang")
     if source == target:
@@ -235,11 +236,11 @@ def check_languages(
     for option, lang, other in (("-s", source, target), ("-t", target, source)):
         check_path(lang, option, ":,/ ")
         if lang.endswith(f".{other}"):
-            parser.error(f"{option} {lang}: test.{lang} would be a test set in {other}, too")
+            parser.error(f"{option} {lang}: test.{lang} would also be a test set in {other}")
 
 
 def ratio(text: str) -> float:
-    """The type of an option that is a ratio of two lengths."""
+    """The type of an option for a ratio of two lengths."""
     value = real_number(text)
     if not value >= 1:
         raise argparse.ArgumentTypeError(f"{text}: give 1 or more")

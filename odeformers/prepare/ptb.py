@@ -1,15 +1,15 @@
 """The Penn Treebank as Mikolov et al. (2011) prepared it, for language models.
 
-The text is from the Wall Street Journal, one sentence per line: sections 0 to 20 for training, 21
-and 22 for validation, 23 and 24 for testing. It is tokenised, lower-cased and without punctuation,
-and has ``N`` for a number and ``<unk>`` for a rare word.
+The text comes from the Wall Street Journal, with one sentence per line: sections 0 to 20 for
+training, 21 and 22 for validation, 23 and 24 for testing. It is tokenised, lower-cased and without
+punctuation, with ``N`` for numbers and ``<unk>`` for rare words.
 
-The published text has 9,998 words without ``<unk>``: with ``<unk>`` and ``</s>`` they are the
-vocabulary of 10,000 that papers state. With eight symbols that never occur the dictionary, made as
-in :mod:`.common.lines`, has 10,008.
+The published text has 9,998 words without ``<unk>``. Together with ``<unk>`` and ``</s>``, they
+form the vocabulary of 10,000 that papers state. With eight symbols that never occur, the dictionary
+(see :mod:`.common.lines`) has 10,008 symbols.
 
-Papers and fairseq count the ends of sentences as words: the perplexity per word of the
-test set is one over 82,430 tokens, 78,669 words and 3,761 ends.
+Papers and fairseq count the ends of sentences as words: the perplexity per word on the test set is
+an average over 82,430 tokens, 78,669 words and 3,761 ends.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ CHECKSUMS = {
 SIZES = {"train": (42_068, 887_521), "valid": (3_370, 70_390), "test": (3_761, 78_669)}
 SOURCE = (
     "folder or archive (tar, zip) with ptb.train.txt, ptb.valid.txt and perhaps ptb.test.txt, such "
-    "as Mikolov's simple-examples.tgz (default: download the published texts); odeformers prepare "
-    "lm takes other names"
+    "as Mikolov's simple-examples.tgz (default: download the published texts); for other names, "
+    "use odeformers prepare lm"
 )
 
 DOWNLOADS = [

@@ -1,16 +1,17 @@
-"""Labelled text in word pieces: IMDb, AG News, and your tables.
+"""Labelled text in word pieces: IMDb, AG News, and the user's tables.
 
-IMDb (Maas et al., 2011) has 25,000 film reviews for training and as many for testing, negative or
-positive. AG News (Zhang et al., 2015) has 120,000 and 7,600 news items of four subjects; the text
-is the title and the description. Neither has a validation set: a tenth of the training texts of
-each class, drawn at random, is held out. On IMDb its accuracy is higher than on the test set (for a
-bag of words by 1.3 points), because it shares films with the training set, which the test set does
-not. To choose the best epoch by the test set, as papers do, train with ``--valid-subset test``.
+IMDb (Maas et al., 2011) has 25,000 negative and positive film reviews for training, and as many for
+testing. AG News (Zhang et al., 2015) has 120,000 and 7,600 news items on four subjects; the text is
+the title and the description. Neither has a validation set: a tenth of the training texts of each
+class, drawn at random, is held out. On IMDb, validation accuracy is higher than test accuracy (for
+a bag of words, by 1.3 points), because the validation set shares films with the training set, and
+the test set does not. To choose the best epoch by the test set, as papers do, train with
+``--valid-subset test``.
 
-Text becomes the pieces of an uncased BERT (Devlin et al., 2019) and ends with ``</s>``. Of BERT's
-special pieces, ``[CLS] [PAD] [SEP] [UNK]`` are fairseq's ``<s> <pad> </s> <unk>``, and ``[MASK]``
-is the ``<mask>`` that ``sentence_prediction`` adds when it loads the dictionary. So an embedding
-has as many rows as the vocabulary has pieces.
+Text becomes pieces of an uncased BERT (Devlin et al., 2019) and ends with ``</s>``. BERT's special
+pieces ``[CLS] [PAD] [SEP] [UNK]`` become fairseq's ``<s> <pad> </s> <unk>``, and ``[MASK]`` becomes
+the ``<mask>`` that ``sentence_prediction`` adds when it loads the dictionary. So an embedding has
+as many rows as the vocabulary has pieces.
 """
 
 import argparse
@@ -55,15 +56,15 @@ logger = logging.getLogger(__name__)
 
 VOCAB_SIZE = 30_522
 VALID_FRACTION = TEST_FRACTION = 0.1
-SEED = 1  # for the texts that are held out
-BATCH_SIZE = 1024  # texts that are encoded at a time
+SEED = 1  # the seed with which texts are held out
+BATCH_SIZE = 1024  # number of texts that are encoded at a time
 
 
 Splits = dict[str, list[Text]]
 
 
 def read_imdb(path: Path) -> Iterator[Text]:
-    """A review is a file in a folder with the name of its class; ``<br />`` is a line break."""
+    """Read a review from a file in a folder named after its class; ``<br />`` is a line break."""
     yield path.parent.name, "\n".join(read_lines(path)).replace("<br />", "\n")
 
 
@@ -71,7 +72,7 @@ AG_NEWS = {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"}
 
 
 def read_agnews(path: Path) -> Iterator[Text]:
-    """A quoted table of class, title and description."""
+    """Read a quoted table of class, title and description."""
     for number, row in split_quoted(path, read_lines(path), ","):
         if len(row) != 3 or row[0] not in AG_NEWS:
             fault = "expected class (1 to 4), title and description"
@@ -80,7 +81,7 @@ def read_agnews(path: Path) -> Iterator[Text]:
 
 
 def read_each(read: Callable[[Path], Iterator[Text]], files: Files) -> Splits:
-    """The texts of each split that has files; the first part of a file's name says which it is."""
+    """The texts of each split that has files; a file's name begins with the name of its split."""
     splits: Splits = {}
     for name, path in files.items():
         if not (texts := list(read(path))):
@@ -121,16 +122,16 @@ CORPORA = {
 }
 SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "
-    "perhaps valid.tsv of lines CLASS<tab>TEXT (or .csv, CLASS,TEXT; or .jsonl, one object per "
-    "line); test.tsv may have lines TEXT alone; or one such file, to draw a test set from "
-    "(default: download the published files)"
+    "perhaps valid.tsv of lines CLASS<tab>TEXT (or .csv with CLASS,TEXT, or .jsonl with one object "
+    "per line), where lines in test.tsv may only have TEXT; or one such file, to draw a test set "
+    "from (default: download the published files)"
 )
 
 
 def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> None:
-    """Write the texts of each split as pieces of *vocab*.
+    """Write the texts of each split as pieces from *vocab*.
 
-    Texts that become the same pieces, but have several classes, are warned of.
+    Warn of texts that become the same pieces but have different classes.
     """
     pieces = read_pieces(vocab)
     dictionary = make_dictionary(piece for piece in pieces if piece not in SPECIAL)
@@ -138,7 +139,7 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
     symbols = np.array([dictionary.index(piece) for piece in pieces])  # <unk> for other pieces
 
     def encode(split: str) -> Iterator[Encoded]:
-        classes = defaultdict(set)  # by the pieces of their texts
+        classes = defaultdict(set)  # the classes of texts with the same pieces
         for start in range(0, len(splits[split]), BATCH_SIZE):
             batch = splits[split][start : start + BATCH_SIZE]
             encodings = tokenizer.encode_batch_fast([text for _, text in batch])
@@ -149,8 +150,9 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
                 yield (tokens,), label
         if count := sum(len(each) > 1 for each in classes.values()):
             logger.warning(
-                f"{split}: {count:,} texts have several classes, at least once they are split into "
-                "word pieces; case, spaces and marks that --strip-accents drops tell none apart"
+                f"{split}: {count:,} texts have several classes, at least after they are split "
+                "into word pieces; these do not show case, spaces and marks that --strip-accents "
+                "drops"
             )
 
     labels.write({split: encode(split) for split in splits}, dictionary, folder)
@@ -162,7 +164,7 @@ def hold_out_texts(
     """Split off *fraction* of each class, drawn at random; both parts keep the order.
 
     Args:
-        avoid: whether to draw texts that are there again, apart from case and spaces, last.
+        avoid: whether to draw texts that occur again, apart from case and spaces, last.
     """
     keys = [fold(text) if avoid else "" for _, text in texts]
     counts, draw = Counter(keys), np.random.RandomState(SEED).permutation
@@ -177,7 +179,7 @@ def prepare(corpus: Corpus[Labels], table: Path | None, args: argparse.Namespace
     """Write the binarised data, with the word pieces in ``vocab.txt``.
 
     Args:
-        table: of yours, to be divided; otherwise the corpus has a test set.
+        table: table to divide, or None if the corpus has a test set.
     """
     if args.vocab:
         read_pieces(args.vocab)
@@ -226,14 +228,14 @@ def main(arguments: Sequence[str]) -> None:
     add_path(vocabulary, "--vocab", what)
     add_number(vocabulary, "--vocab-size", VOCAB_SIZE, "number of word pieces to learn")
     what = (
-        "share of each class of the training texts to hold out if there is no validation file; 0 "
+        "share of the training texts of each class to hold out if there is no validation file; 0 "
         "for no validation set"
     )
     add_number(parser, "--valid-fraction", VALID_FRACTION, what, fraction)
-    what = f"the same for the test set, if --from is one table (default: {TEST_FRACTION})"
+    what = f"share to hold out as the test set if --from is one table (default: {TEST_FRACTION})"
     add_number(parser, "--test-fraction", None, what, fraction)
     what = (
-        "drop accents and other marks, as BERT's uncased vocabulary needs it (implied by --vocab)"
+        "drop accents and other marks, as needed for BERT's uncased vocabulary (implied by --vocab)"
     )
     parser.add_argument("--strip-accents", action="store_true", help=what)
     add_columns(parser, "class", "text")
@@ -241,7 +243,7 @@ def main(arguments: Sequence[str]) -> None:
     corpus = CORPORA[args.data]
     if args.columns:
         if args.data != "tsv":
-            parser.error(f"--columns {args.columns}: the columns of {args.data} are known")
+            parser.error(f"--columns {args.columns}: {args.data} has fixed columns")
         read = partial(read_labelled, columns=split_columns(args.columns))
         corpus = replace(corpus, read=read)
     if args.source is None and not corpus.downloads[0].url:
@@ -252,6 +254,6 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("--test-fraction divides one table; the source has a test set")
     if table and args.test_fraction is None:
         args.test_fraction = TEST_FRACTION
-    os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by tokenizers
+    os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # the library tokenizers reads it
     with preparing(args):
         prepare(corpus, table, args)

@@ -1,11 +1,11 @@
 """WikiText-103 (Merity et al. 2017), for language models.
 
-Articles of Wikipedia, one paragraph or heading per line and blank lines between them, tokenised,
-with ``<unk>`` for words that occur less than three times. The dictionary is made as in
-:mod:`.common.lines`.
+The text consists of Wikipedia articles, tokenised, with one paragraph or heading per line, blank
+lines between them, and ``<unk>`` for words that occur fewer than three times. For the dictionary,
+see :mod:`.common.lines`.
 
-Papers and fairseq count the ends of lines as words: the perplexity per word of the
-test set is one over 245,569 tokens, 241,211 words and 4,358 ends.
+Papers and fairseq count the ends of lines as words: the perplexity per word on the test set is an
+average over 245,569 tokens, 241,211 words and 4,358 ends.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """WMT14 English-German (4.5M pairs) and English-French (36M): parliament, news and web text.
 
-English-German is prepared as for the Macaron Net's published results: newstest2013 for validation,
-newstest2014 for test, normalised punctuation except in the test set, words split at hyphens, case
-kept, training pairs of up to 80 tokens and a length ratio of up to 9, and 32,764 joint merges.
-English-French has other corpora, and training pairs of up to 250 tokens and a ratio of 1.5, as in
-fairseq's script for this pair, which learns 40,000 merges.
+English-German follows the preparation for the Macaron Net's published results: newstest2013 for
+validation, newstest2014 for testing, normalised punctuation except in the test set, words split at
+hyphens, case kept, training pairs with up to 80 tokens and a length ratio of up to 9, and 32,764
+joint merges. English-French has other corpora, and training pairs with up to 250 tokens and a ratio
+of 1.5, as in fairseq's script for this pair; that script learns 40,000 merges.
 """
 
 from collections.abc import Sequence
@@ -33,11 +33,11 @@ TRAIN = {
 }
 DEV = "http://data.statmt.org/wmt17/translation-task/dev.tgz"
 TEST = "http://statmt.org/wmt14/test-full.tgz"
-CLEANING = {"de": (80, 9), "fr": (250, 1.5)}  # longest side, largest ratio of lengths
+CLEANING = {"de": (80, 9), "fr": (250, 1.5)}  # maximum length and maximum ratio of lengths
 
 
 def reference_name(lang: str) -> str:
-    """The name of the published reference translation of the test set into *lang*."""
+    """The file name of the test set's published reference translation into *lang*."""
     return f"newstest2014-{lang}en-ref.{lang}.sgm"
 
 

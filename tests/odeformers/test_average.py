@@ -57,8 +57,8 @@ def test_parameters_are_the_mean_and_all_else_stays(tmp_path, count, dtype):
 @pytest.mark.parametrize(
     "other, message",
     [
-        ({"extra": torch.zeros(1)}, "are of different models: see extra"),
-        ({"frozen": torch.zeros(6)}, "are of different models: see frozen"),
+        ({"extra": torch.zeros(1)}, "have different models: see extra"),
+        ({"frozen": torch.zeros(6)}, "have different models: see frozen"),
         ({"counter": torch.tensor([4])}, "differ in counter"),
     ],
 )

@@ -186,7 +186,7 @@ def test_a_labelled_file_is_told_from_texts(predict, capsys):
     with pytest.raises(SystemExit):
         predict("classifier.pt", "--text", "text")
     assert (
-        "text, line 1: a tab; give the column of texts alone (cut -f 2)" in capsys.readouterr().err
+        "text, line 1: a tab; give only the column of texts (cut -f 2)" in capsys.readouterr().err
     )
 
 

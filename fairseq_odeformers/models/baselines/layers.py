@@ -97,5 +97,5 @@ class Rotation(nn.Module):
         return matrix.squeeze(0)
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
-        """The initial parameter, which stands for no rotation, whatever the matrix was."""
+        """The initial parameter: no rotation, whatever the matrix was."""
         return torch.zeros_like(matrix)

@@ -15,9 +15,9 @@ from fairseq_odeformers.modules.basics import at_least_float32
 
 from .problem import Time
 
-# If the keys of one head and sequence have fewer elements than this, attention is computed by sums
-# of products, because products of many small matrices are slower. Compiled code holds for any
-# length and always computes products of matrices.
+# The number of elements in the keys of one head and sequence below which attention uses sums of
+# products. For such sizes, products of many small matrices are slower. Compiled code, which must
+# hold for any length, always uses products of matrices.
 FEW_KEY_ELEMENTS = 64
 
 

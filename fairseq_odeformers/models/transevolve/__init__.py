@@ -1,7 +1,7 @@
 r"""TransEvolve: attention computed once per block, evolving over depth (Dutta et al. 2021).
 
 A Transformer computes new scores in every layer. Here, a block of depth L computes them once from
-its input (:math:`A_0`), together with the terms by which they evolve: at depth l = 1..L
+its input (:math:`A_0`), together with the terms that make them evolve: at depth l = 1..L
 
 .. math::
     A^l = \mathrm{softmax}(A_0 + A_1 T^l + T^l A_2 + A_3 (T^l \odot T^l)), \quad

@@ -26,7 +26,7 @@ def full_feed_forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor)
 
 
 class Scores(NamedTuple):
-    """The initial scores of a block, and the terms by which they evolve."""
+    """The initial scores of a block, and the terms that make them evolve."""
 
     a0: Tensor  # (B, H, T, S)
     a1: Tensor  # (B, H, T, d'/H)

@@ -7,9 +7,10 @@ from fairseq_odeformers.models.common.transformer import Spec
 BACKENDS = ("auto", "direct", "factored", "fused")
 INITIALIZATIONS = ("auto", "glorot", "transformer")
 
-# The bias of a padded key, in float16 half of the lowest number. Real keys have biases above half
-# of it, so that padding never gets any weight. The bias is no lower because fused kernels recompute
-# the softmax in the backward pass, where scores of much larger size would lose their fractions.
+# The bias of a padded key, in float16 half of the lowest number. Padding never gets any weight,
+# because real keys have biases above half of this one. It is no lower because fused kernels
+# recompute the softmax in the backward pass, where scores of much larger size would lose their
+# fractions.
 MASKED_BIAS = -1e6
 
 

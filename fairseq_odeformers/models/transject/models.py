@@ -67,7 +67,7 @@ class TransJect(SequenceClassifier):
 
     @staticmethod
     def activation_bound(layers: int) -> float:
-        """The largest factor by which the layers can stretch a distance (Theorem 2)."""
+        """The upper bound on how much the layers stretch a distance (Theorem 2)."""
         return (1 + 3 / layers) ** (2 * layers)
 
     @classmethod

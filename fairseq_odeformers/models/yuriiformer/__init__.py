@@ -13,7 +13,7 @@ then O = FFN:
     x' = x + \nu v'
 
 Each step of each layer learns its own scalars: mu and beta in (0, 1), gamma > 0. YuriiFormer has
-nu = 1, like Nesterov's method, in which O is the negative gradient of an energy. TMMFormer learns
+nu = 1, like Nesterov's method with the negative gradient of an energy as O. TMMFormer learns
 nu > 0.
 
 This implementation follows the second paper's code, which has both models; the first paper's code

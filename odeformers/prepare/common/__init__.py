@@ -1,5 +1,5 @@
-"""What the corpora share: where they are published, and how their examples are written.
+"""Shared code of the corpora: downloading or finding their files, and writing their examples.
 
 In reading order: ``command``, ``corpus``, ``tables``, the writers ``pairs``, ``labels`` and
-``lines``, with ``tokens`` below them, and ``checks``, which looks at what they have written.
+``lines``, then ``tokens``, which the writers use, and ``checks``, which checks the written data.
 """

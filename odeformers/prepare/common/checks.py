@@ -1,6 +1,6 @@
-"""What makes a score better, or worse, than the model is: new data are warned of it, and reports.
+"""Flaws in data that make scores misleading; ``prepare`` warns of them, and reports repeat it.
 
-Pairs, labelled examples and lines are looked at in the same way, as ``fairseq-train`` reads them.
+Pairs, labelled examples and lines are checked in the same way, as ``fairseq-train`` reads them.
 """
 
 import logging
@@ -19,19 +19,19 @@ from fairseq_odeformers.files import naming_faults, reason
 
 logger = logging.getLogger(__name__)
 
-LEAK = 0.01  # a warning from here on: the share of a split's texts that the training set has, too
-MANY_UNKNOWN = 0.1  # a warning from here on: the share of the tokens
-SOME_UNKNOWN = 0.01  # or from here on, if it is more than twice the training text's share
-SHOWN = 5  # lines, classes and the like that a message names
+LEAK = 0.01  # warn if at least this share of a split's texts is also in the training set
+MANY_UNKNOWN = 0.1  # warn if at least this share of the tokens is unknown
+SOME_UNKNOWN = 0.01  # or at least this share, if it is at least twice the training text's share
+SHOWN = 5  # maximum number of lines, classes and the like in a message
 UNK = Dictionary().unk()
 
 
 class Column(NamedTuple):
-    """A text of each example of a split: one side of pairs, an input of a classifier, or lines."""
+    """One text per example of a split: a side of pairs, an input of a classifier, or lines."""
 
     name: str  # a language, or input0 or input1; empty for lines
-    sizes: np.ndarray  # tokens of each text, its end included
-    tokens: np.ndarray  # all texts, one after the other
+    sizes: np.ndarray  # number of tokens per text, including its end
+    tokens: np.ndarray  # all texts, concatenated
 
     def texts(self) -> Iterator[bytes]:
         ends = np.cumsum(self.sizes, dtype=np.int64)
@@ -39,15 +39,15 @@ class Column(NamedTuple):
             yield self.tokens[start:end].tobytes()
 
     def unknown(self) -> float:
-        """The share of ``<unk>`` in the tokens but the ends of the texts."""
+        """The share of ``<unk>`` in the tokens, not counting the ends of texts."""
         return np.count_nonzero(self.tokens == UNK) / max(1, len(self.tokens) - len(self.sizes))
 
 
 def check_data(data_bin: Path, positions: int | None = None) -> None:
-    """Warn of what one has to know of a score on the data, each in one line.
+    """Warn of flaws that matter for scores on the data, in one line each.
 
     Args:
-        positions: how many tokens of a text its models take by default; None for any number.
+        positions: maximum number of tokens per text in models by default; None for any number.
     """
     logger.info("checking the data ...")
     splits = read_splits(data_bin)
@@ -73,13 +73,13 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
             )
     if long:
         logger.warning(
-            f"more than {positions:,} tokens, which models take by default: {', '.join(long)}; "
+            f"more than {positions:,} tokens, the default limit of models: {', '.join(long)}; "
             "longer texts are truncated or refused"
         )
 
 
 def find_longest(data_bin: Path) -> int:
-    """The tokens of the longest text of validation and test sets; 0 if there are none."""
+    """The number of tokens in the longest text of validation and test sets; 0 if there is none."""
     splits = read_splits(data_bin)
     held_out = (column for name, each in splits.items() if name != "train" for column in each)
     return max((int(column.sizes.max(initial=0)) for column in held_out), default=0)
@@ -88,14 +88,14 @@ def find_longest(data_bin: Path) -> int:
 def find_flaws(
     data_bin: Path, pair: Collection[str], names: Collection[str]
 ) -> dict[str, dict[str, float]]:
-    """What makes scores on splits misleading: the shares of unknown words and of leaked texts.
+    """The shares of unknown words and leaked texts in splits; large ones make scores misleading.
 
-    Nothing is known of data in another format than fairseq's default, or with damaged files, which
-    is logged.
+    The result is empty, with a warning, if data have another format than fairseq's default, or
+    damaged files.
 
     Args:
         pair: the languages of a translator.
-        names: of the splits.
+        names: names of the splits.
     """
     flaws = {}
     try:
@@ -107,7 +107,7 @@ def find_flaws(
                 unknown = max(column.unknown() for column in splits[split])
                 flaws[split] = {"unknown": unknown, "leaked": seen / max(1, total)}
     except (OSError, ValueError) as error:
-        logger.warning(f"unknown words and leaked texts are not looked for: {reason(error)}")
+        logger.warning(f"unknown words and leaked texts are not checked: {reason(error)}")
     return flaws
 
 
@@ -115,8 +115,8 @@ def read_splits(data_bin: Path, pair: Collection[str] = ()) -> dict[str, list[Co
     """The texts of each split of binarised data.
 
     Args:
-        pair: the languages of the pairs to read, where a folder may have several; by default those
-            of all dictionaries.
+        pair: languages of the pairs to read, if a folder has several (default: the languages of
+            all dictionaries).
     """
     langs = pair or [p.name[len("dict.") : -len(".txt")] for p in data_bin.glob("dict.*.txt")]
     sides = {f".{a}-{b}.{side}": side for a, b in permutations(langs, 2) for side in langs}
@@ -134,12 +134,12 @@ def read_splits(data_bin: Path, pair: Collection[str] = ()) -> dict[str, list[Co
 
 
 def is_classified(columns: Sequence[Column]) -> bool:
-    """Whether the texts of an example are inputs of a classifier, which make one text."""
+    """Whether the texts of an example are inputs of a classifier, and so form one text."""
     return any(column.name.startswith("input") for column in columns)
 
 
 def hash_texts(columns: Sequence[Column]) -> list[np.ndarray]:
-    """A number for each text (N), which hardly any other text has; for each side of pairs."""
+    """A hash for each text (N), with few collisions; for pairs, one array per side."""
     texts = [column.texts() for column in columns]
     parts = [zip(*texts)] if is_classified(columns) else texts
     return [np.fromiter(map(hash, part), np.int64) for part in parts]
@@ -148,12 +148,12 @@ def hash_texts(columns: Sequence[Column]) -> list[np.ndarray]:
 def count_training_texts(
     trained: Sequence[np.ndarray], columns: Sequence[Column]
 ) -> tuple[int, int]:
-    """The number of a split's texts that the training set has, too, and of all of them.
+    """The number of a split's texts that are also in the training set, and their total number.
 
-    Empty texts are left out. One side of a sentence pair is enough.
+    Empty texts are ignored. For sentence pairs, one common side is enough.
 
     Args:
-        trained: what :func:`hash_texts` makes of the training set.
+        trained: result of :func:`hash_texts` for the training set.
     """
     filled = np.any([column.sizes > 1 for column in columns], axis=0)
     seen = [np.isin(*hashes) for hashes in zip(hash_texts(columns), trained)]
@@ -163,7 +163,7 @@ def count_training_texts(
 def warn_of_training_texts(
     split: str, trained: Sequence[np.ndarray], columns: Sequence[Column]
 ) -> None:
-    """Warn of texts that the training set has, too, and of their share of a split."""
+    """Warn of texts that are also in the training set, with their share of a split."""
     count, total = count_training_texts(trained, columns)
     if count:
         pairs = len(trained) > 1
@@ -176,9 +176,9 @@ def warn_of_training_texts(
 
 
 def warn_of_column(where: str, column: Column, train: Column) -> None:
-    """Warn of many tokens ``<unk>``, which a language model predicts with ease, and of empty texts.
+    """Warn of many tokens ``<unk>``, since language models easily predict them, and of empty texts.
 
-    Lines of running text may be blank.
+    In running text, lines may be blank.
     """
     share = column.unknown()
     if share >= MANY_UNKNOWN or share >= SOME_UNKNOWN and share >= 2 * train.unknown():
@@ -196,11 +196,11 @@ def warn_of_column(where: str, column: Column, train: Column) -> None:
 
 
 def fold(text: str) -> str:
-    """What a text has in common with those that differ by case and spaces alone."""
+    """A normal form that is equal for texts that only differ in case and spaces."""
     return " ".join(text.casefold().split())
 
 
 def list_few(things: Sequence) -> str:
-    """The first few things, and dots if there are more."""
+    """List the first few things, with dots if there are more."""
     more = ["..."] if len(things) > SHOWN else []
     return ", ".join([*map(str, things[:SHOWN]), *more])

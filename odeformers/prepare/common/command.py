@@ -1,4 +1,4 @@
-"""What all commands ``odeformers prepare NAME`` share: options, log, lock, and steps."""
+"""Shared code of all commands ``odeformers prepare NAME``: options, log, lock, and steps."""
 
 import argparse
 import json
@@ -29,9 +29,9 @@ from odeformers.parser import Parser
 
 logger = logging.getLogger(__name__)
 
-SETTINGS = "settings.json"  # the options that a folder was prepared with
-SILENCE = 30  # seconds between lines of progress where there is no terminal
-# By the ending of a file that is no text: what it is, and how to save it.
+SETTINGS = "settings.json"  # the options with which a folder was prepared
+SILENCE = 30  # seconds between lines of progress without a terminal
+# File name extensions of other formats than text, with their names and how to save them.
 FORMATS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as text, a table as .csv"),
     **dict.fromkeys(
@@ -61,9 +61,9 @@ def make_parser(
     Args:
         source: help of ``--from``; None if the corpus is generated.
         tasks: the tasks to choose from, if the corpus has several.
-        out: default of ``--out``, if it is not ``data/{name}``; other options may be in it.
+        out: default of ``--out`` if it is not ``data/{name}``; it may refer to other options.
         required: whether ``--from`` must be given.
-        several: whether ``--from`` takes several paths, and so is a list.
+        several: whether ``--from`` accepts several paths, given as a list.
     """
     out = out or f"data/{name}"
     parser = Parser(prog=f"odeformers prepare {name}", description=description, allow_abbrev=False)
@@ -91,13 +91,13 @@ def add_number(
     help: str,
     kind: Callable[[str], float] = positive_int,
 ) -> None:
-    """Add an option for a number; its help ends with the default, if there is one."""
+    """Add an option for a number; its help ends with the default if there is one."""
     help += "" if default is None else " (default: %(default)s)"
     parser.add_argument(option, metavar="N", type=kind, default=default, help=help)
 
 
 def add_path(parser: argparse._ActionsContainer, option: str, help: str, **settings) -> None:
-    """Add an option for a file or folder that has to exist."""
+    """Add an option for a file or folder that must exist."""
     parser.add_argument(option, metavar="PATH", type=existing_path, help=help, **settings)
 
 
@@ -108,7 +108,7 @@ def add_columns(parser: argparse.ArgumentParser, first: str, second: str) -> Non
         metavar=f"{first},{second}".upper(),
         type=two_columns,
         help=f"columns of {first} and {second} in a table, by their names in its header or their "
-        "numbers from 1 (default: by usual names)",
+        "numbers from 1 (default: columns with usual names)",
     )
 
 
@@ -125,7 +125,7 @@ def split_columns(text: str | None) -> list[str]:
 
 
 def existing_path(text: str) -> Path:
-    """The type of an option that names a file or folder, which may be read more than once."""
+    """The type of an option that names a file or folder that can be read more than once."""
     path = Path(text)
     if not (path.is_file() or path.is_dir()):
         raise argparse.ArgumentTypeError(f"{text}: no such file or folder; give an existing one")
@@ -133,7 +133,7 @@ def existing_path(text: str) -> Path:
 
 
 def fraction(text: str) -> float:
-    """The type of an option that is a share of the texts."""
+    """The type of an option for a share of the texts."""
     value = real_number(text)
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{text}: give a number from 0 to below 1")
@@ -141,7 +141,7 @@ def fraction(text: str) -> float:
 
 
 def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """The values of all options; ``out`` is the default that they make if it is not given."""
+    """The values of all options; a default of ``out`` is filled in from the others."""
     args = parser.parse_args(arguments)
     args.out = args.out or Path(args.default_out.format(**vars(args)))
     check_path(args.out, "--out", ":,")
@@ -154,24 +154,24 @@ def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> 
 
 @contextmanager
 def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
-    """Log to standard output, in the end what is ready; nothing else prepares ``args.out``.
+    """Log to standard output, report the result at the end, and lock ``args.out``.
 
-    A second preparation waits until the first has ended. It then finds the work done.
+    A second preparation waits until the first has ended, and then finds the work done.
 
     Yields:
-        A list to which options may be added that the data need.
+        A list for options that the data need in training.
 
     Raises:
         OSError: a process was killed.
-        ValueError: the folder was prepared with other settings. Files may have changed: what
-            depends on them is made anew.
+        ValueError: the folder was prepared with other settings. Files may have changed since then;
+            steps that depend on them are repeated.
     """
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(message)s",
         datefmt="%H:%M:%S",
         level=logging.INFO,
         stream=sys.stdout,
-        force=True,  # fairseq's import may have set it up
+        force=True,  # importing fairseq may have set up logging
     )
     out, lock, is_new = args.out, FileLock(args.out / ".lock"), not args.out.exists()
     try:
@@ -199,7 +199,7 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
 
 @contextmanager
 def cleaning_up() -> Iterator[None]:
-    """Have a termination (SIGTERM) remove what is half-written, as Ctrl-C does."""
+    """Let a termination (SIGTERM) remove incomplete results, as Ctrl-C does."""
     before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         yield
@@ -208,16 +208,16 @@ def cleaning_up() -> Iterator[None]:
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The options that determine a result besides the files; a folder's must not change."""
+    """The options that, with the files, determine a result; they must not change in a folder."""
     settings = {
         flag(name): value
         for name, value in vars(args).items()
         if isinstance(value, (str, int, float, type(None))) and name not in NO_SETTINGS
     }
-    kept = args.out / SETTINGS
-    if kept.exists():
-        with reading(kept, f"is damaged; remove {args.out}"):
-            earlier = dict(json.loads(kept.read_bytes()))
+    path = args.out / SETTINGS
+    if path.exists():
+        with reading(path, f"is damaged; remove {args.out}"):
+            earlier = dict(json.loads(path.read_bytes()))
         values = {name: (earlier.get(name), value) for name, value in settings.items()}
         if changes := name_differences(values):
             raise ValueError(
@@ -231,7 +231,7 @@ def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path],
     """:func:`.build` a folder, and log the work if there is any to do.
 
     Args:
-        what: the work, such as "step 2 of 3: splitting words".
+        what: description of the work, such as "step 2 of 3: splitting words".
     """
 
     def make_and_log(temporary: Path) -> None:
@@ -242,13 +242,13 @@ def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path],
 
 
 def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> Iterator[Item]:
-    """The items, with a progress bar in a terminal, or a line per half minute in another log."""
+    """The items, with a progress bar in a terminal, or a line per half minute in other logs."""
     if sys.stderr.isatty():
         yield from tqdm(items, label, unit=unit, mininterval=1)
         return
-    told = time.monotonic()
+    logged = time.monotonic()
     for count, item in enumerate(items):
-        if (now := time.monotonic()) >= told + SILENCE:
+        if (now := time.monotonic()) >= logged + SILENCE:
             logger.info(f"{label}: {count:,}{unit}")
-            told = now
+            logged = now
         yield item

@@ -1,4 +1,4 @@
-"""What a corpus is, and its files: downloaded, or found in a folder or an archive."""
+"""A corpus and its files, either downloaded or found in a folder or an archive."""
 
 import hashlib
 import logging
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 USER_AGENT = "fairseq-odeformers"  # some servers refuse urllib's own name
 
 Writer = TypeVar("Writer")
-Files = Mapping[str, Path]  # by their names in the corpus
+Files = Mapping[str, Path]  # paths of files, by their names in the corpus
 Opener = Callable[[], IO[bytes]]
 
 
@@ -43,14 +43,14 @@ ARCHIVES = (".tar", ".tgz", ".tbz2", ".txz", ".zip")
 
 
 class Download(NamedTuple):
-    """What is at a URL.
+    """An archive or a file at a URL.
 
     Attributes:
-        url: of a tar or zip archive, or of a single file; "" for the user's own files.
-        files: names of the files to take, or patterns of names, as for ``Path.match``, or several
-            between ``|``. A name has as many folders as its pattern, such as ``train/pos/*.txt``,
-            and no ending of a compressed file.
-        sha256: of what is at the URL, if it is known.
+        url: URL of a tar or zip archive, or of a single file; "" for the user's own files.
+        files: names of the files to use, or patterns of names as for ``Path.match``, or several of
+            these separated by ``|``. A name has as many folders as its pattern, such as
+            ``train/pos/*.txt``, and no extension of a compressed file.
+        sha256: SHA-256 of the archive or file, if known.
     """
 
     url: str
@@ -60,14 +60,14 @@ class Download(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus(Generic[Writer]):
-    """A corpus, published or the user's own.
+    """A corpus, either published or the user's own.
 
     Attributes:
-        downloads: where its files are published.
-        read: returns the examples of each split from the files. Examples are what the writer takes:
-            pairs of sentences, inputs with their class, or lines.
-        writer: writes these examples as fairseq reads them.
-        optional: the names or patterns that the source of ``--from`` may lack.
+        downloads: the published archives or files.
+        read: function that returns the examples of each split from the files, as the writer expects
+            them: pairs of sentences, inputs with their class, or lines.
+        writer: writer of these examples in the form that fairseq reads.
+        optional: names or patterns of files that the source of ``--from`` may lack.
     """
 
     downloads: Sequence[Download]
@@ -81,13 +81,13 @@ class Corpus(Generic[Writer]):
         return [pattern for one in self.downloads for pattern in one.files]
 
     def files(self, given: Path | None, out: Path, folder: str = "raw") -> Files:
-        """The files in the order of their patterns, and then of the numbers in their names.
+        """The files, sorted by their patterns and then by the numbers in their names.
 
-        They are in *given*, the path of ``--from``, or else downloaded to *out*. What is in
-        archives is copied to the folder *folder* of *out*.
+        They are found in *given*, the path of ``--from``, or else downloaded to *out*. Files in
+        archives are copied to the folder *folder* in *out*.
 
         Raises:
-            ValueError: a file is missing or twice there, or an archive is damaged.
+            ValueError: a file is missing or exists twice, or an archive is damaged.
         """
         if given is None:
             given = out / "download"
@@ -107,17 +107,17 @@ class Corpus(Generic[Writer]):
         return {name: files[name] for name in sorted(files, key=self.order)}
 
     def order(self, name: str) -> tuple[bool | int | list, ...]:
-        """The key of a file among all: ``2.txt`` is before ``10.txt``."""
+        """The sort key of a file, with which ``2.txt`` comes before ``10.txt``."""
         parts = re.split("([0-9]+)", name)  # every second part is a number
         numbers = [int(part) if index % 2 else part for index, part in enumerate(parts)]
         return *(not fits(name, pattern) for pattern in self.patterns), numbers
 
     def places(self, source: Path) -> dict[Path, list[str]]:
-        """The names of the files in each archive of the folder *source*, or in *source* itself."""
+        """The names of the files in each archive in the folder *source*, or in *source* itself."""
         places: dict[Path, list[str]] = {}
         for url, names, _ in self.downloads:
             archive = source / Path(url).name
-            # A URL may lead to one of the files instead of an archive.
+            # A URL may point to one of the files instead of an archive.
             is_archive = archive.is_file() and strip_compression(archive.name) not in names
             places.setdefault(archive if is_archive else source, []).extend(names)
         return places
@@ -133,14 +133,14 @@ class Corpus(Generic[Writer]):
                         shutil.copyfileobj(decompress(path, stream), file)
 
     def find(self, place: Path, patterns: Sequence[str]) -> Iterator[tuple[str, str, Opener]]:
-        """Path, name and opener of each of the files in a folder or an archive.
+        """The path, name and opener of each of the files in a folder or an archive.
 
         Raises:
-            ValueError: two files have one name, or none has one that is not optional.
+            ValueError: two files have the same name, or a file that is not optional is missing.
         """
         names: set[str] = set()
         wanted = [pattern for pattern in patterns if pattern not in self.optional]
-        fault = f"is damaged, or no tar or zip archive; give the folder with {in_words(wanted)}"
+        fault = f"is damaged, or not a tar or zip archive; give the folder with {in_words(wanted)}"
         with naming_faults(place, fault):
             for path, open_file in show_progress(list_files(place), place.name, " files"):
                 if name := match(path, patterns):
@@ -154,30 +154,30 @@ class Corpus(Generic[Writer]):
             )
 
     def one_text(self, source: Path | None, *endings: str) -> Path | None:
-        """The path of ``--from`` if it is one text to draw all splits from, by its name's ending.
+        """The path of ``--from`` if its extension shows that it is one text, to draw splits from.
 
         Raises:
-            ValueError: it has the name of a file of this corpus, such as the training set.
+            ValueError: the text has the name of a file of this corpus, such as the training set.
         """
         if source is None or not source.is_file() or ending_of(source) not in endings:
             return None
         if match(source.name, self.patterns):
             raise ValueError(
-                f"--from {source}: give its folder, or give the file another name to have a "
-                "validation and a test set drawn from it"
+                f"--from {source}: give its folder; or, to draw a validation and a test set from "
+                "the file, give it another name"
             )
         return source
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is an archive, by its name or, if that says nothing, by its content."""
+    """Whether a file is an archive, judged by its name or else by its content."""
     return ending_of(path) in ARCHIVES or zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
 
 
 def match(path: str, patterns: Sequence[str]) -> str | None:
-    """The name of a file by the first of the patterns that it matches.
+    """The name of a file according to the first pattern that it matches, or None.
 
-    Archives of Windows may have backslashes between folders.
+    Archives from Windows may have backslashes between folders.
     """
     plain = Path(strip_compression(path).replace("\\", "/"))
     pattern = next((pattern for pattern in patterns if fits(plain, pattern)), None)
@@ -185,7 +185,7 @@ def match(path: str, patterns: Sequence[str]) -> str | None:
 
 
 def fits(path: str | Path, pattern: str) -> bool:
-    """Whether a path has one of the names between ``|``."""
+    """Whether a path has one of the names separated by ``|``."""
     return any(map(Path(path).match, pattern.split("|")))
 
 
@@ -195,7 +195,7 @@ def in_words(patterns: Iterable[str]) -> str:
 
 
 def list_files(place: Path) -> Iterator[tuple[str, Opener]]:
-    """The path of each file in a folder or an archive, and a function that opens it.
+    """The path of each file in a folder or an archive, with a function that opens the file.
 
     Links and devices in archives are skipped.
     """
@@ -211,36 +211,36 @@ def list_files(place: Path) -> Iterator[tuple[str, Opener]]:
         with tarfile.open(place) as archive:
             while info := archive.next():
                 if info.isfile():
-                    # A regular file's is not None.
+                    # The result is not None for regular files.
                     yield info.name, partial(archive.extractfile, info)  # pyright: ignore[reportReturnType]
-                # It would keep all of them, maybe millions.
+                # The archive would keep all of them, perhaps millions.
                 archive.members.clear()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
-    """The content of a file, decompressed if its name says that it is compressed."""
+    """The content of a file, decompressed if its extension says that it is compressed."""
     with naming_faults(path, BROKEN), open(path, "rb") as file:
         yield decompress(path.name, file)
 
 
 def read_text(path: Path) -> Iterator[str]:
-    """The lines of your own text, without carriage returns at their ends."""
+    """The lines of a user's text, without carriage returns at their ends."""
     return (line.rstrip("\r") for line in read_lines(path))
 
 
 def strip_compression(name: str) -> str:
-    """The name of a file without ``.gz`` and the like."""
+    """A file name without ``.gz`` and the like."""
     return name[: -len(Path(name).suffix)] if Path(name).suffix in COMPRESSED else name
 
 
 def ending_of(path: Path) -> str:
-    """The ending of a file's name, in lower case and without ``.gz`` and the like."""
+    """The extension of a file name, in lower case and without ``.gz`` and the like."""
     return Path(strip_compression(path.name)).suffix.lower()
 
 
 def fingerprint(files: Files) -> str:
-    """SHA-256 of the names and contents of files, in any order."""
+    """SHA-256 of the names and contents of files, independent of their order."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
         with open_binary(path) as file:
@@ -251,7 +251,7 @@ def fingerprint(files: Files) -> str:
 
 
 def fingerprint_each(files: Files) -> dict[str, str]:
-    """SHA-256 of the content of each file, by its name."""
+    """SHA-256 of the content of each file, by name."""
     digests = {name: hashlib.sha256() for name in files}
     for name, path in files.items():
         with open_binary(path) as file:
@@ -261,10 +261,10 @@ def fingerprint_each(files: Files) -> dict[str, str]:
 
 
 def download(url: str, path: Path, checksum: str = "") -> None:
-    """Fetch *url* into the file *path*, unless it is there; resume an earlier partial download.
+    """Download *url* to the file *path* unless that exists; resume an earlier partial download.
 
     Raises:
-        ConnectionError: the connection closed early; a new call resumes the download.
+        ConnectionError: the connection was closed early; a new call resumes the download.
         ValueError: the file's SHA-256 is not *checksum*.
     """
     if path.exists():
@@ -279,7 +279,7 @@ def download(url: str, path: Path, checksum: str = "") -> None:
     except HTTPError as error:
         if error.code != 416:
             raise OSError(f"{url}: {error}") from error
-        part.unlink()  # nothing follows it: complete, or of another version of the file
+        part.unlink()  # the server has no more bytes: complete, or from another version of the file
         return download(url, path, checksum)
     with response:
         if response.status != 206:  # the server sends the whole file
@@ -296,5 +296,5 @@ def download(url: str, path: Path, checksum: str = "") -> None:
         )
     if checksum and sha256(part) != checksum:
         part.unlink()
-        raise ValueError(f"{url}: SHA-256 is not {checksum}; run again to fetch it anew")
+        raise ValueError(f"{url}: SHA-256 is not {checksum}; run again to download it again")
     part.rename(path)

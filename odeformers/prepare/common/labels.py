@@ -1,4 +1,4 @@
-"""Labelled examples, for fairseq's ``sentence_prediction`` and ``long_range_arena``."""
+"""Labelled examples for the tasks ``sentence_prediction`` and ``long_range_arena``."""
 
 import logging
 from collections import Counter, defaultdict
@@ -19,11 +19,11 @@ from .command import show_progress
 
 logger = logging.getLogger(__name__)
 
-POSITIONS = 512  # tokens of a text that sentence_prediction takes by default
-FEWEST = 2  # training texts of a class: a warning up to here
+POSITIONS = 512  # maximum number of tokens per text in sentence_prediction by default
+FEWEST = 2  # warn if a class has at most this number of training texts
 
 Item = TypeVar("Item")
-Encoded = tuple[Sequence[Any], str | None]  # indices of each input's symbols, and the class
+Encoded = tuple[Sequence[Any], str | None]  # indices of the symbols of each input, and the class
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,10 @@ class Labels:
     """Writes labelled examples.
 
     Attributes:
-        classes: in the order of their numbers; none if the labels are scores, written otherwise.
+        classes: names of classes, in the order of their numbers; empty if the labels are scores,
+            which the corpus writes itself.
         inputs: 1, or 2 if the examples are pairs.
-        symbols: of the inputs, for :meth:`write_numbers`.
+        symbols: symbols of the inputs, for :meth:`write_numbers`.
         eos: whether such inputs end with ``</s>``.
         positions: see :func:`.check_data`.
     """
@@ -45,7 +46,7 @@ class Labels:
     positions: int | None = None
 
     def write_numbers(self, splits: Mapping[str, Iterable], folder: Path) -> None:
-        """Write the examples of each split: numbers (T) of each input's symbols, and the class."""
+        """Write the examples of each split: symbols of each input as numbers (T), and the class."""
         dictionary = make_dictionary(self.symbols)
         end = [dictionary.eos()] if self.eos else []
 
@@ -61,14 +62,14 @@ class Labels:
     def write(
         self, splits: Mapping[str, Iterable[Encoded]], dictionary: Dictionary, folder: Path
     ) -> None:
-        """Write the dictionaries and the splits of a data set, with warnings about these.
+        """Write the dictionaries and the splits of a data set, and warn of flaws.
 
         Args:
-            splits: the examples of each.
-            dictionary: of the inputs.
+            splits: the examples of each split.
+            dictionary: dictionary of the inputs.
 
         Raises:
-            ValueError: a split has no examples, or the training set a single class.
+            ValueError: a split has no examples, or the training set only has one class.
         """
         write_dictionaries(folder, self.inputs, dictionary, self.classes)
         counts: dict[str, Counter] = {}
@@ -79,8 +80,8 @@ class Labels:
             logger.info(f"{split}: {count.total():,} examples ({each or 'without classes'})")
             if split == "train" and self.classes and len(count) < 2:
                 raise ValueError(
-                    f"the training set has one class, {next(iter(count))}; give examples of two "
-                    "classes or more"
+                    f"the training set has one class, {next(iter(count))}; give examples of at "
+                    "least two classes"
                 )
         labelled = {split: count for split, count in counts.items() if None not in count}
         if self.classes:
@@ -89,16 +90,16 @@ class Labels:
 
 
 def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> None:
-    """Warn of classes that are alike, or have one or two training texts, or none in another split.
+    """Warn of similar classes, and of classes with few training texts or missing from a split.
 
     Args:
-        counts: of the classes of each split with labels.
+        counts: number of examples of each class, for each split with labels.
     """
     warnings = [*find_alike(classes), *find_rare(classes, counts)]
     for warning in warnings[:SHOWN]:
         logger.warning(warning)
     if len(warnings) > SHOWN:
-        logger.warning(f"{len(warnings) - SHOWN:,} more classes are alike or have as few texts")
+        logger.warning(f"{len(warnings) - SHOWN:,} more classes are similar or have few texts")
 
 
 def find_alike(classes: Sequence[str]) -> Iterator[str]:
@@ -107,7 +108,7 @@ def find_alike(classes: Sequence[str]) -> Iterator[str]:
         alike[normalise_class(name)].append(name)
     for names in alike.values():
         if len(names) > 1:
-            yield f"classes {', '.join(names)} differ by case, spaces or zeros alone; are they one?"
+            yield f"classes {', '.join(names)} only differ in case, spaces or zeros; are they one?"
 
 
 def find_rare(classes: Sequence[str], counts: Mapping[str, Counter]) -> Iterator[str]:
@@ -122,7 +123,7 @@ def find_rare(classes: Sequence[str], counts: Mapping[str, Counter]) -> Iterator
 
 
 def normalise_class(name: str) -> str:
-    """The name of a class without case, and without spaces and zeros that mean nothing."""
+    """The name of a class without case, and without insignificant spaces and zeros."""
     with suppress(ValueError):
         return str(float(name))
     return fold(name)
@@ -138,12 +139,12 @@ def hold_out(
     """Split off *fraction* of each class; both parts keep the order.
 
     Args:
-        classes: of the examples.
-        order: of the places of a class; the first ones are held out.
-        split: for which they are held out.
+        classes: classes of the examples.
+        order: function that sorts the places of a class; the first ones are held out.
+        split: name of the split for which they are held out.
 
     Raises:
-        ValueError: that holds nothing out.
+        ValueError: nothing would be held out.
     """
     places = defaultdict(list)
     for place, name in enumerate(classes):
@@ -151,8 +152,8 @@ def hold_out(
     drawn = {p for each in places.values() for p in order(each)[: int(len(each) * fraction)]}
     if not drawn:
         raise ValueError(
-            f"--{split}-fraction {fraction}: of {len(examples)} training texts this leaves none "
+            f"--{split}-fraction {fraction}: from {len(examples)} training texts, this draws none "
             f"for {split}; give more texts per class, or a larger share"
         )
-    kept = [example for place, example in enumerate(examples) if place not in drawn]
-    return kept, [examples[place] for place in sorted(drawn)]
+    others = [example for place, example in enumerate(examples) if place not in drawn]
+    return others, [examples[place] for place in sorted(drawn)]

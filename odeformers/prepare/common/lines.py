@@ -1,14 +1,14 @@
-"""Lines of tokenised text, for fairseq's ``language_modeling``.
+"""Lines of tokenised text for fairseq's ``language_modeling``.
 
-The dictionary has fairseq's ``<s> <pad> </s> <unk>``, the other words of the training text by
-falling frequency, and as many of ``madeupword0000``, ... as fill up a multiple of 8. ``<unk>`` in
-the text is fairseq's own symbol, and so becomes a word that the training text does not have.
+The dictionary has fairseq's ``<s> <pad> </s> <unk>``, then the other words of the training text by
+decreasing frequency, then ``madeupword0000``, ... up to a multiple of 8. Words that the training
+text does not have become ``<unk>``, as does ``<unk>`` in the text.
 
-A line ends with ``</s>``, which is predicted and counted as a word, like ``<unk>``. Lines
-follow one another in blocks of ``--tokens-per-sample`` (fairseq's default ``--sample-break-mode
-none``); give ``fairseq-eval-lm`` the number of the training, since it leaves out longer blocks, and
-``fairseq-train`` and ``fairseq-validate`` also ``--required-batch-size-multiple 1``, without which
-they may leave out some others.
+A line ends with ``</s>``. Like ``<unk>``, it is predicted and counted as a word. Lines are
+concatenated into blocks of ``--tokens-per-sample`` (fairseq's default ``--sample-break-mode
+none``). Give ``fairseq-eval-lm`` the value from training, because it skips longer blocks. Give
+``fairseq-train`` and ``fairseq-validate`` also ``--required-batch-size-multiple 1``; otherwise,
+they may skip some others.
 """
 
 import logging
@@ -39,8 +39,8 @@ logger = logging.getLogger(__name__)
 
 TABLES = (".csv", ".tsv", ".jsonl")
 SPLITS = ("train", "valid", "test")
-RESERVED = {"<s>", "<pad>", "</s>"}  # <unk> is a word of published texts
-SPACE = "\u2581"  # of subwords, which fairseq's --post-process sentencepiece knows
+RESERVED = {"<s>", "<pad>", "</s>"}  # not <unk>, which is a word in published texts
+SPACE = "\u2581"  # a space, in the form that fairseq's --post-process sentencepiece expects
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Lines:
     """Writes tokenised text.
 
     Attributes:
-        title: the name of the published corpus; none if the text is the user's own.
-        sizes: lines and words of each of its splits.
+        title: name of the published corpus; "" for the user's own text.
+        sizes: number of lines and words of each of its splits.
     """
 
     title: str = ""
@@ -65,7 +65,7 @@ class Lines:
         """Binarise the lines of each split that *read* returns to ``out/data-bin``.
 
         Args:
-            inputs: all that determines the lines, as JSON values.
+            inputs: everything that determines the lines, as JSON values.
         """
 
         def binarize(folder: Path) -> None:
@@ -85,7 +85,7 @@ class Lines:
         step("binarising the text (fairseq-preprocess)", out / "data-bin", inputs, binarize)
 
     def count(self, split: str, text: Iterable[str]) -> Iterator[str]:
-        """Pass a text on and log its size, with a warning if the published text has another."""
+        """Pass on a text and log its size; warn if the published text has another size."""
         lines = words = 0
         for line in text:
             lines, words = lines + 1, words + len(line.split())
@@ -99,7 +99,7 @@ class Lines:
 
 
 def text_corpus(writer: Lines, downloads: Sequence[Download]) -> Corpus[Lines]:
-    """A corpus of one file per split; the last one, the test set, may be missing."""
+    """A corpus with one file per split; the last one, the test set, may be missing."""
     return Corpus(downloads, read_texts, writer, [downloads[-1].files[-1]])
 
 
@@ -108,7 +108,7 @@ def read_texts(files: Files) -> dict[str, Iterator[str]]:
 
 
 def clean_lines(path: Path) -> Iterator[str]:
-    """The lines that fairseq gets, which ends a line at a carriage return as well.
+    """The lines for fairseq, where a carriage return would also end a line.
 
     Raises:
         ValueError: a line has a carriage return or one of fairseq's symbols, or the file has no
@@ -120,7 +120,7 @@ def clean_lines(path: Path) -> Iterator[str]:
             raise ValueError(f"{path}, line {number}: a carriage return within the line; divide it")
         if symbols := RESERVED.intersection(line.split()):
             raise ValueError(
-                f"{path}, line {number}: {' '.join(sorted(symbols))} is a symbol of fairseq's; "
+                f"{path}, line {number}: {' '.join(sorted(symbols))} is a symbol of fairseq; "
                 "replace it"
             )
         empty = empty and not line.split()
@@ -130,9 +130,9 @@ def clean_lines(path: Path) -> Iterator[str]:
 
 
 def divide(path: Path) -> dict[str, Iterator[str]]:
-    """The lines of each split of one text: its last tenth is ``test``, the one before ``valid``.
+    """Divide one text: its last tenth is ``test``, the tenth before it is ``valid``.
 
-    Lines with words count; blank lines at the end are left out.
+    Only lines with words count; blank lines at the end are left out.
 
     Raises:
         ValueError: fewer than ten lines have words.
@@ -146,7 +146,7 @@ def divide(path: Path) -> dict[str, Iterator[str]]:
 
 
 def characters(line: str) -> str:
-    """A line whose words are its characters, a space as ``\u2581``."""
+    """A line with each character as a word, and spaces as ``\u2581``."""
     return " ".join(SPACE if character.isspace() else character for character in line)
 
 
@@ -162,7 +162,7 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
     parser = make_parser(name, what, source, required=not title)
     parser.set_defaults(characters=False)
     if not title:
-        what = f"make each character a word, and a space the word {SPACE}"
+        what = f"make each character a word, and each space the word {SPACE}"
         parser.add_argument("--characters", action="store_true", help=what)
     args = parse_options(parser, arguments)
     whole = None
@@ -178,7 +178,7 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
             files = corpus.files(args.source, args.out)
             if len(files) < len(SPLITS):
                 missing = ", ".join(corpus.optional)
-                logger.warning(f"{args.source} has no {missing}; that split is left out")
+                logger.warning(f"{args.source} has no {missing}; this split is left out")
             read = partial(corpus.read, files)
             digests = dict(zip(SPLITS, fingerprint_each(files).values()))
         inputs: dict[str, Any] = {"texts": digests}
@@ -189,5 +189,5 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
 
 
 def each_character(read: Callable[[], Mapping[str, Iterable[str]]]) -> dict[str, Iterable[str]]:
-    """The lines of each split that *read* returns, as :func:`characters`."""
+    """The lines of each split that *read* returns, divided into :func:`characters`."""
     return {split: map(characters, lines) for split, lines in read().items()}

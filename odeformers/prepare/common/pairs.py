@@ -1,8 +1,8 @@
-"""Pairs of sentences: from raw parallel text to a folder that ``fairseq-train`` reads.
+"""Sentence pairs: from raw parallel text to a folder that ``fairseq-train`` reads.
 
 The steps follow fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
-training pairs by length, a joint byte-pair encoding, and ``fairseq-preprocess`` with a joined
-dictionary. The splits are ``train``, ``valid``, and test sets whose names begin with ``test``.
+training pairs by length, a joint BPE, and ``fairseq-preprocess`` with a joined dictionary. The
+splits are ``train``, ``valid``, and test sets with names that begin with ``test``.
 """
 
 import logging
@@ -31,18 +31,18 @@ from .corpus import Corpus, Files, fingerprint_each
 
 logger = logging.getLogger(__name__)
 
-SPACES = 0.01  # a warning from here on: the share of test texts whose spaces do not come back
-COPIES = 0.01  # a warning from here on: the share of pairs with the same text on both sides
-MUCH = 0.1  # a warning if a larger share of the training pairs is left out
-EVALUATION = (".sgm", ".xml")  # endings of evaluation sets of WMT and of IWSLT
+SPACES = 0.01  # warn if detokenization changes spaces in at least this share of test texts
+COPIES = 0.01  # warn if at least this share of pairs has the same text on both sides
+MUCH = 0.1  # warn if more than this share of the training pairs is left out
+EVALUATION = (".sgm", ".xml")  # extensions of evaluation sets from WMT and IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
-POSITIONS = 1024  # subwords of a sentence that fairseq's models take by default
+POSITIONS = 1024  # maximum number of subwords per sentence in fairseq's models by default
 
 Pair = tuple[str, str]
 
 
 def read_published(path: Path) -> Iterator[str]:
-    """The lines of a file, or the segments of an evaluation set: one ``<seg id="...">`` per line.
+    """The lines of a file, or the segments of an evaluation set (one ``<seg id="...">`` per line).
 
     Entities such as ``&amp;`` stay as published.
     """
@@ -54,7 +54,7 @@ def read_published(path: Path) -> Iterator[str]:
 
 
 def read_sentences(path: Path) -> Iterator[str]:
-    """The same, with the training text's apostrophe, the typewriter's, in segments."""
+    """As :func:`read_published`, with the training text's typewriter apostrophe in segments."""
     published = read_published(path)
     return map(replace_apostrophes, published) if path.suffix in EVALUATION else published
 
@@ -68,11 +68,11 @@ def read_documents(
     files: Files,
     sentences: Callable[[Path], Iterable[str]] = read_sentences,
 ) -> dict[str, Iterator[Pair]]:
-    """The pairs of each split, but of those whose files are missing.
+    """The pairs of each split, skipping missing files.
 
     Args:
-        documents: of each split; a document is the names of two files.
-        sentences: yields the sentences of a file.
+        documents: documents of each split, each given by the names of two files.
+        sentences: function that yields the sentences of a file.
     """
     return {
         split: chain.from_iterable(pair_up(files[a], files[b], sentences) for a, b in pairs)
@@ -87,7 +87,7 @@ def pair_up(
     """The pairs of two files.
 
     Raises:
-        ValueError: one has more lines than the other, or both are empty.
+        ValueError: one file has more lines than the other, or both are empty.
     """
     number = 0
     pairs = zip_longest(sentences(first), sentences(second))
@@ -109,18 +109,18 @@ class Pairs:
 
     Attributes:
         langs: source and target language.
-        bpe_operations: merges of the joint byte-pair encoding, learned on the training pairs; None
-            to fit them to these pairs.
+        bpe_operations: number of merges of the joint BPE, learned on the training pairs; None to
+            fit it to these pairs.
         lowercase: whether to lower-case the text.
-        normalized_splits: splits whose text first goes through the Moses punctuation normaliser and
-            has its non-printing characters replaced by spaces.
+        normalized_splits: splits with Moses' punctuation normalisation and with non-printing
+            characters replaced by spaces.
         aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
-        max_tokens: longest side of a training pair.
-        max_ratio: largest ratio between the lengths of the two sides of a training pair.
-        clean_byte_pairs: whether these lengths are counted in subwords, not in Moses tokens. The
-            encoding is then learned before the cleaning.
-        valid_interval: N, if every N-th cleaned training pair goes to ``valid``, in a corpus that
-            has no such split.
+        max_tokens: maximum length of a side of a training pair.
+        max_ratio: maximum ratio between the lengths of the two sides of a training pair.
+        clean_byte_pairs: whether these lengths are counted in subwords instead of Moses tokens. In
+            this case, BPE is learned before the cleaning.
+        valid_interval: N, if every N-th cleaned training pair goes to ``valid`` in a corpus without
+            such a split.
     """
 
     langs: tuple[str, str]
@@ -142,15 +142,15 @@ class Pairs:
     ) -> None:
         """Tokenise, clean, encode and binarise a parallel corpus.
 
-        The pairs of ``valid`` and test sets are all kept, so that they stay aligned with the text:
+        All pairs of ``valid`` and test sets are kept, so that they stay aligned with the text.
         fairseq translates an empty line like any other, but ``fairseq-generate`` needs
         ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
 
         Args:
-            read: returns the pairs of each split; called only if a step has to read them.
-            inputs: all that determines the pairs, as JSON values.
-            out: folder with a folder for the result of each step: ``tokenized``, ``plain``,
-                ``codes``, ``bpe`` and ``data-bin``. Its file ``code`` is the byte-pair encoding
+            read: function that returns the pairs of each split; only called if a step reads them.
+            inputs: everything that determines the pairs, as JSON values.
+            out: folder with one folder for the result of each step: ``tokenized``, ``plain``,
+                ``codes``, ``bpe`` and ``data-bin``. The latter's file ``code`` has the BPE codes
                 for ``fairseq-interactive --bpe subword_nmt --bpe-codes``.
         """
         tokenized, code = out / "tokenized", out / "codes" / "code"
@@ -182,7 +182,7 @@ class Pairs:
     def tokenize(self, read: Callable, workers: int, folder: Path) -> None:
         """Write all splits in Moses tokens, cleaned if lengths are counted in these.
 
-        All pairs are read first: a bad line ends this before the minutes that the tokenising takes.
+        All pairs are read first, so that a bad line is found before the minutes of tokenising.
         """
         counts, same = Counter(), Counter()
         for split, (source, target) in show_progress(tokens.flatten(read()), "reading"):
@@ -193,7 +193,7 @@ class Pairs:
             logger.log(
                 logging.WARNING if count >= COPIES * counts[split] else logging.INFO,
                 f"{split}: {count:,} of {counts[split]:,} pairs have the same text on both sides; "
-                "from such pairs a model learns to copy",
+                "from such pairs, a model learns to copy",
             )
         rows = tokens.flatten(read())
         pairs = tokens.map_rows(_make_tokenizer, (self,), rows, workers, "tokenising")
@@ -202,9 +202,9 @@ class Pairs:
         tokens.write_rows(pairs, folder, self.langs)
 
     def write_references(self, read: Callable, tokenized: Path, folder: Path) -> None:
-        """Write all pairs but those to train with as they come: references of translations.
+        """Write all pairs outside of the training set untokenised, as references for translations.
 
-        Test sets whose spaces do not come back from their tokens are warned of.
+        Warn if detokenization does not restore the spaces of a test set.
         """
         splits = {split: pairs for split, pairs in read().items() if split != "train"}
         tokens.write_rows(tokens.flatten(splits), folder, self.langs)
@@ -212,13 +212,13 @@ class Pairs:
         detokenize = make_detokenizer(lang)
         for path in sorted(folder.glob(f"test*.{lang}")):
             published, of_tokens = list(read_lines(path)), read_lines(tokenized / path.name)
-            found, changed = choose_references(list(of_tokens), published, detokenize)
+            references, changed = choose_references(list(of_tokens), published, detokenize)
             if changed and changed / len(published) >= SPACES:
-                line = next(n for n, text in enumerate(published) if text != found[n])
+                line = next(n for n, text in enumerate(published) if text != references[n])
                 logger.warning(
                     f"{path.stem}: {changed / len(published):.0%} of the texts in {lang} have "
-                    f"other spaces once they are detokenised, such as line {line + 1}: "
-                    f"{found[line]!r}; translations are compared with these"
+                    f"other spaces after detokenisation, such as line {line + 1}: "
+                    f"{references[line]!r}; translations are compared with these"
                 )
 
     def encode(self, tokenized: Path, code: Path, workers: int, folder: Path) -> None:
@@ -230,7 +230,7 @@ class Pairs:
         tokens.write_rows(pairs, folder, self.langs)
 
     def binarize(self, bpe: Path, code: Path, workers: int, folder: Path) -> None:
-        """Run ``fairseq-preprocess``, and give test sets their names; fairseq counts them."""
+        """Run ``fairseq-preprocess``, and rename test sets, because fairseq numbers them."""
         source, target = self.langs
         tests = sorted(path.stem for path in bpe.glob(f"test*.{source}"))
         tokens.fairseq_preprocess(
@@ -239,7 +239,7 @@ class Pairs:
             f"--testpref={','.join(str(bpe / split) for split in tests)}",
             *["--destdir", str(folder), "--workers", str(workers)],
         )
-        # From the last set down: the new name of one may be fairseq's name of a later one.
+        # Begin with the last set, because a new name may be fairseq's name for a later set.
         for number, split in reversed(list(enumerate(tests))):
             for lang in self.langs:
                 for ending in (f".{source}-{target}.{lang}.{kind}" for kind in ("bin", "idx")):
@@ -248,9 +248,9 @@ class Pairs:
         check_data(folder, POSITIONS)
 
     def clean(self, rows: Iterable[tokens.SplitRow]) -> Iterator[tokens.SplitRow]:
-        """Leave out training pairs with an empty or long side or of very different lengths.
+        """Leave out training pairs with an empty or long side or with very different lengths.
 
-        Of those that are kept, every ``valid_interval``-th goes to ``valid``.
+        Every ``valid_interval``-th of the remaining pairs goes to ``valid``.
         """
         unit = "subwords" if self.clean_byte_pairs else "tokens"
         reasons = [
@@ -274,18 +274,18 @@ class Pairs:
         left_out = "".join(f"; {dropped[reason]:,} {reason}" for reason in reasons)
         logger.log(
             logging.WARNING if kept < (1 - MUCH) * total else logging.INFO,
-            f"cleaning leaves {kept:,} of {total:,} training pairs; left out are {left_out[2:]}",
+            f"cleaning leaves {kept:,} of {total:,} training pairs (left out: {left_out[2:]})",
         )
         if kept < (least := self.valid_interval or 1):
             raise ValueError(
-                f"cleaning leaves {kept} of {total} training pairs; needed are {least} or more. "
+                f"cleaning leaves {kept} of {total} training pairs; at least {least} must remain. "
                 "For text without spaces between words, divide it into words first, or give a "
                 "larger --max-ratio"
             )
 
 
 def find_positions(data_bin: Path) -> list[str]:
-    """The options that make room for the longest text of validation and test sets, if any."""
+    """The options that models need for the longest text of validation and test sets, if any."""
     if (longest := find_longest(data_bin)) <= POSITIONS:
         return []
     return [f"--max-{side}-positions {longest}" for side in ("source", "target")]
@@ -308,7 +308,7 @@ def _make_tokenizer(writer: Pairs) -> Callable[[tokens.SplitRow], tokens.SplitRo
 
 
 def _replace_non_printing(text: str) -> str:
-    """*text* with a space for each character of the Unicode categories C (control, format, ...)."""
+    """*text* with spaces in place of characters of the Unicode categories C (control, ...)."""
     if text.isprintable():
         return text
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
@@ -322,24 +322,24 @@ def _make_encoder(code: Path) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
 def prepare_pairs(
     name: str, corpora: Sequence[Corpus[Pairs]], arguments: Sequence[str], published: int = 0
 ) -> None:
-    """The command ``odeformers prepare {name}``; of several corpora, its argument chooses one.
+    """The command ``odeformers prepare {name}``; its argument chooses among several corpora.
 
     Args:
-        published: about how many training pairs the paper that describes the corpus has.
+        published: approximate number of training pairs in the paper that describes the corpus.
     """
     pairs = {"-".join(corpus.writer.langs): corpus for corpus in corpora}
     parser = make_parser(
         name,
         f"Prepare {name} for fairseq-train --task translation.",
         out=f"data/{name}-{{pair}}" if len(pairs) > 1 else None,
-        source="archive (tar, zip) of the corpus, or folder with its files or its archives under "
-        "their published names (default: download the corpus)",
+        source="archive (tar, zip) of the corpus, or folder with its files or archives under their "
+        "published names (default: download the corpus)",
     )
     parser.set_defaults(pair=next(iter(pairs)))
     if len(pairs) > 1:
         parser.add_argument("pair", choices=pairs, help="source and target language")
     merges = corpora[0].writer.bpe_operations
-    add_number(parser, "--bpe-operations", merges, "merges of the joint BPE")
+    add_number(parser, "--bpe-operations", merges, "number of merges of the joint BPE")
     args = parse_options(parser, arguments)
     corpus = pairs[args.pair]
     with preparing(args) as needed:
@@ -351,6 +351,6 @@ def prepare_pairs(
         count = count_examples(next(args.out.glob("data-bin/train.*.idx")))
         if abs(count - published) > published / 10 > 0:
             logger.warning(
-                f"train has {count:,} pairs, where the paper has about {published:,}: another "
-                "release of the corpus, or part of it?"
+                f"train has {count:,} pairs, but the paper has about {published:,}: is this "
+                "another release of the corpus, or a part of it?"
             )

@@ -1,8 +1,9 @@
-"""Your tables of labelled texts or of pairs: the name of a file says how it is read.
+"""The user's tables of labelled texts or pairs; the extension of a file says how it is read.
 
-Cells of a ``.csv`` may be quoted, and have commas between them, or the semicolons or tabs that its
-first line has. Each line of a ``.jsonl`` is an object whose fields are cells. Cells of other tables
-have tabs between them, and their quotation marks are text. What can be read in two ways is refused.
+Cells of a ``.csv`` may be quoted. They are separated by commas, or by semicolons or tabs if the
+first line has these. Each line of a ``.jsonl`` is an object with the cells as fields. Cells of
+other tables are separated by tabs, and quotation marks are part of the text. Ambiguous tables are
+refused.
 """
 
 import csv
@@ -24,9 +25,9 @@ from .corpus import Files, ending_of, read_text, strip_compression
 
 logger = logging.getLogger(__name__)
 
-Names = Mapping[str, Collection[str]]  # of each column, the words that a header may call it by
+Names = Mapping[str, Collection[str]]  # the words for each column in headers
 Numbered = tuple[int, list[str]]  # the number of a row's first line, and its cells
-Text = tuple[str | None, str]  # class and text; a test set may be without classes
+Text = tuple[str | None, str]  # class (None in unlabelled test sets) and text
 
 TEXT = ("text", "sentence", "review", "comment", "content", "message", "document")
 CLASS = ("label", "class", "category", "sentiment", "topic", "target", "rating")
@@ -34,20 +35,22 @@ SIDES: Names = {
     "source": ("source", "src", "original", "input"),
     "target": ("target", "tgt", "trg", "translation", "output"),
 }
-LANGUAGES = {  # their English names, by their codes
+LANGUAGES = {  # English names in headers, by language code
     **{"de": "german", "en": "english", "es": "spanish", "fr": "french"},
     **{"it": "italian", "nl": "dutch", "pt": "portuguese", "ru": "russian"},
 }
-BESIDE = {"text", "sentence", "language"}  # in the name of a column, such as "source text"
-KEYS = {"id", "idx", "index"}  # what a test set without classes may have besides
+BESIDE = {"text", "sentence", "language"}  # further words in column names, as in "source text"
+KEYS = {"id", "idx", "index"}  # names of a further column in test sets without classes
 
 JSON = ".jsonl"
 SEPARATORS = {"commas": ",", "semicolons": ";", "tabs": "\t"}
-QUOTED = re.compile(r'"(?:[^"\\]|""|\\.)*"')  # a cell whose own quotation marks are marked
+QUOTED = re.compile(
+    r'"(?:[^"\\]|""|\\.)*"'
+)  # a cell with its own quotation marks escaped or doubled
 
 
 def read_plain(path: Path) -> Iterator[Numbered]:
-    """The rows of a table whose quotation marks are text: the cells of each line, between tabs."""
+    """The rows of a table with tabs between cells, where quotation marks are text."""
     for number, line in enumerate(read_text(path), start=1):
         yield number, line.split("\t")
 
@@ -59,7 +62,7 @@ def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[T
         columns: names or numbers of the columns of classes and texts; see :func:`choose_columns`.
 
     Raises:
-        ValueError: a split has two tables; see :func:`read_texts`.
+        ValueError: a split has two tables; or as in :func:`read_texts`.
     """
     tables: dict[str, Path] = {}
     for name, path in files.items():
@@ -76,14 +79,15 @@ def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[T
 def read_texts(
     path: Path, classes: Collection[str | None] = (), columns: Sequence[str] = ()
 ) -> list[Text]:
-    """The classes and texts of a table; the one called ``test`` may have texts alone.
+    """The classes and texts of a table; a table called ``test`` may only have texts.
 
     Args:
-        classes: of the training texts, which others may have as well; none if these are they.
+        classes: classes of the training texts, to which others are limited; empty for the training
+            texts themselves.
         columns: see :func:`read_labelled`.
 
     Raises:
-        ValueError: a row has no such class; or the first training text is the only one of its
+        ValueError: a row has another class; or the first training text is the only one in its
             class, as a header would be; or classes and texts seem to be swapped.
     """
     rows, names = split_rows(path), {"class": CLASS, "text": TEXT}
@@ -95,10 +99,10 @@ def read_texts(
         if not is_class_name(label) or QUOTED.fullmatch(label):
             raise ValueError(f"{place}: no class can be called {label[:40]!r}")
         if classes and label not in classes:
-            known = list_few(sorted(name[:40] for name in classes if name))
+            valid = list_few(sorted(name[:40] for name in classes if name))
             raise ValueError(
-                f"{place}: {label[:40]} is not one of {known}; correct the line, "
-                f"{show_row(path, *names)}, or add training texts of it"
+                f"{place}: {label[:40]} is not one of {valid}; correct the line, "
+                f"{show_row(path, *names)}, or add training texts of this class"
             )
         texts.append((label, text))
     has_header = len(texts) < len(rows)
@@ -107,8 +111,8 @@ def read_texts(
     first = texts[0][0]
     if not (classes or has_header) and [label for label, _ in texts].count(first) == 1:
         raise ValueError(
-            f"{path}, line {rows[0][0]}: no other line has the class {first}; call the columns of "
-            "a header class and text, or give more texts of the class"
+            f"{path}, line {rows[0][0]}: no other line has the class {first}; if this is a "
+            "header, name its columns class and text; otherwise, give more texts of the class"
         )
     return texts
 
@@ -122,16 +126,16 @@ def check_order(path: Path, texts: Sequence[Text]) -> None:
     classes, different = len({label for label, _ in texts}), len({text for _, text in texts})
     if classes > max(2 * different, len(texts) / 2):
         raise ValueError(
-            f"{path}: {classes:,} classes of {different:,} different texts: the columns seem to be "
-            "swapped; give --columns CLASS,TEXT, their names or numbers"
+            f"{path}: {classes:,} classes for {different:,} different texts: the columns seem to "
+            "be swapped; give --columns CLASS,TEXT, their names or numbers"
         )
 
 
 def has_texts_alone(rows: Sequence[Numbered], columns: Sequence[str] = ()) -> bool:
-    """Whether a table has one column, or a header that names texts and their numbers alone.
+    """Whether a table only has texts: one column, or a header with only texts and their numbers.
 
     Args:
-        columns: of classes and of texts; a header may have the second without the first.
+        columns: columns of classes and texts; a header may have the second without the first.
     """
     if columns and columns[1] in rows[0][1]:
         return columns[0] not in rows[0][1]
@@ -145,16 +149,16 @@ def choose_texts(
     """The texts of a table, without classes, and the numbers of their rows' first lines.
 
     Args:
-        column: name or number of their column, if it is given. Otherwise it is the only one, the
-            one that a header calls so, or the second of two, as in a table with classes.
+        column: name or number of their column, if given. Otherwise, it is the only column, the
+            column with such a name in a header, or the second of two, as in a table with classes.
     """
     number, header = rows[0]
     place, names = f"{path}, line {number}", {"text": TEXT}
     if not (column or find_columns(place, header, names) or len(header) == 1):
         if ending_of(path) == JSON or len(header) > 2:
-            known = list_few([cell[:40] for cell in header])
+            cells = list_few([cell[:40] for cell in header])
             raise ValueError(
-                f"{place}: which of the columns {known} has the texts? Give --column, its name or "
+                f"{place}: which of the columns {cells} has the texts? Give --column, its name or "
                 "number"
             )
         names = {"class": CLASS, **names}
@@ -166,7 +170,7 @@ def read_column(path: Path, column: str = "", usual: str = "") -> list[tuple[int
     """The texts of a table to classify; see :func:`choose_texts`. Tabs in cells become spaces.
 
     Args:
-        usual: name or number of the column in the training texts, which this table may lack.
+        usual: name or number of the column in the training texts; this table may lack it.
     """
     rows = split_rows(path)
     numbers = map(str, range(1, 1 + len(rows[0][1])))
@@ -178,7 +182,7 @@ def read_column(path: Path, column: str = "", usual: str = "") -> list[tuple[int
 def read_pairs(
     path: Path, langs: Sequence[str], columns: Sequence[str] = ()
 ) -> list[tuple[str, str]]:
-    """The rows of a table of sentences and their translations, in this order.
+    """The rows of a table of pairs, with source and target in this order.
 
     Args:
         columns: names or numbers of both columns; see :func:`choose_columns`.
@@ -191,42 +195,42 @@ def read_pairs(
 
 
 def name_sides(langs: Sequence[str]) -> Names:
-    """The words that headers may call the two sides of pairs by, also for their languages."""
+    """The words for the two sides of pairs in headers, including the names of their languages."""
     own = [{*find_words(lang), LANGUAGES.get(lang.casefold()[:2], lang)} for lang in langs]
     return {side: {*SIDES[side], *(own[n] - own[1 - n])} for n, side in enumerate(SIDES)}
 
 
 def find_words(cell: str) -> set[str]:
-    """The words of a header's cell, but for regions of languages, as in ``de-AT``."""
+    """The words in a header's cell, without regions of languages, as in ``de-AT``."""
     name = re.sub(r"\b([a-z]{2})[-_][a-z]{2}\b", r"\1", cell.casefold())
     return {*re.findall(r"[^\W_]+", name)}
 
 
 def find_columns(place: str, cells: Sequence[str], names: Names) -> list[int]:
-    """The places of the columns *names* if the cells are a header, otherwise none.
+    """The places of the columns *names* if the cells are a header; otherwise empty.
 
     Args:
-        place: of the cells, in messages.
+        place: place of the cells, for messages.
 
     Raises:
-        ValueError: they name some of the columns, but not each of them once.
+        ValueError: the cells name some of the columns, but not each exactly once.
     """
-    words, known = [find_words(cell) for cell in cells], BESIDE.union(*names.values())
-    found = [
-        [n for n, own in enumerate(words) if own <= known and own.intersection(called)]
+    words, vocabulary = [find_words(cell) for cell in cells], BESIDE.union(*names.values())
+    matches = [
+        [n for n, own in enumerate(words) if own <= vocabulary and own.intersection(called)]
         for called in names.values()
     ]
-    places = [*chain(*found)]
-    if places and not (len(places) == len({*places}) and all(len(each) == 1 for each in found)):
+    places = [*chain(*matches)]
+    if places and not (len(places) == len({*places}) and all(len(each) == 1 for each in matches)):
         raise ValueError(
-            f"{place}: the header {', '.join(cells)[:80]} does not tell the columns apart; call "
+            f"{place}: the header {', '.join(cells)[:80]} does not tell the columns apart; name "
             f"them {' and '.join(names)}, put such a header above this line, or give --columns"
         )
     return places
 
 
 def show_row(path: Path, *cells: str) -> str:
-    """How a table's row is to be written, for messages."""
+    """The correct form of a table's row, for messages."""
     if ending_of(path) == JSON:
         return json.dumps(dict.fromkeys(cells, "..."))
     return ("," if ending_of(path) == ".csv" else "<tab>").join(cells)
@@ -237,14 +241,14 @@ def choose_columns(
 ) -> list[Numbered]:
     """The cells of the columns *names* in each row below the header.
 
-    Without a header, rows have these columns alone, in their order.
+    Without a header, rows only have these columns, in this order.
 
     Args:
-        chosen: the columns that the user has named, as the header does or by their numbers from 1;
-            numbers alone also choose from a table without a header.
+        chosen: columns chosen by the user, by their names in the header or their numbers from 1;
+            numbers can also choose from a table without a header.
 
     Raises:
-        ValueError: the header is unclear, or a row has too few or too many cells.
+        ValueError: the header is ambiguous, or a row has too few or too many cells.
     """
     number, header = rows[0]
     place = f"{path}, line {number}"
@@ -275,28 +279,28 @@ def choose_columns(
 
 
 def place_columns(place: str, header: Sequence[str], chosen: Sequence[str]) -> list[int]:
-    """The places of columns that a user has named by names or numbers.
+    """The places of columns that the user has chosen by names or numbers.
 
     Raises:
-        ValueError: there is no such column, or a column is chosen twice.
+        ValueError: a column does not exist, or is chosen twice.
     """
     numbers = {str(number): number - 1 for number in range(1, len(header) + 1)}
     places = {cell.strip(): at for at, cell in reversed([*enumerate(header)])}
     for name in chosen:
         if name not in {*places, *numbers}:
-            known = list_few([cell[:40] for cell in header])
+            cells = list_few([cell[:40] for cell in header])
             raise ValueError(
-                f"{place}: there is no column {name}; --columns takes names of the header, "
-                f"{known}, or numbers from 1 to {len(header)}"
+                f"{place}: there is no column {name}; --columns takes names from the header, "
+                f"{cells}, or numbers from 1 to {len(header)}"
             )
-    found = [places[name] if name in places else numbers[name] for name in chosen]
-    if len({*found}) < len(found):
+    chosen_places = [places[name] if name in places else numbers[name] for name in chosen]
+    if len({*chosen_places}) < len(chosen_places):
         raise ValueError(f"{place}: --columns {','.join(chosen)}: give two columns")
-    return found
+    return chosen_places
 
 
 def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
-    """Check that rows without a header that is known have the columns *names* alone.
+    """Check that rows below no recognised header only have the columns *names*.
 
     Raises:
         ValueError: the table has other columns; the message names the option that chooses.
@@ -312,12 +316,12 @@ def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
 
 
 def split_rows(path: Path) -> list[Numbered]:
-    """The cells of each row, but for blank rows and columns at the ends of the table.
+    """The cells of each row, without blank rows and without blank columns at the end of the table.
 
     Line breaks in cells become spaces.
 
     Raises:
-        ValueError: the file is empty, or its quotes or separators are unclear.
+        ValueError: the file is empty, or its quotes or separators are ambiguous.
     """
     lines = [line.replace("\r", " ") for line in read_text(path)]
     if ending_of(path) == JSON:
@@ -343,10 +347,10 @@ def split_rows(path: Path) -> list[Numbered]:
 def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
     """The fields of the object in each line, below a header with their names.
 
-    Fields of an object in an object are fields as well, as in ``{"translation": {"de": ...}}``.
+    Fields of nested objects count as well, as in ``{"translation": {"de": ...}}``.
 
     Raises:
-        ValueError: a line is no such object, or has other fields than the first.
+        ValueError: a line is not an object, or has other fields than the first line.
     """
     rows: list[Numbered] = []
     for number, line in enumerate(lines, start=1):
@@ -356,9 +360,9 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{place}: no JSON ({error}); give one object per line") from error
+            raise ValueError(f"{place}: not JSON ({error}); give one object per line") from error
         if not isinstance(content, dict):
-            raise ValueError(f'{place}: no object; give one per line, {{"FIELD": ...}}')
+            raise ValueError(f'{place}: not an object; give one per line, {{"FIELD": ...}}')
         fields: dict[str, str] = {}
         for name, value in content.items():
             inner = value if isinstance(value, dict) else {name: value}
@@ -379,7 +383,7 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
 
 
 def to_cell(value: Any) -> str:
-    """The text of a field; null is none, and line breaks are spaces."""
+    """The text of a field; null becomes an empty text, and line breaks become spaces."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -387,23 +391,23 @@ def to_cell(value: Any) -> str:
 
 
 def find_separator(path: Path, lines: Sequence[str]) -> str:
-    """What is between the cells of a ``.csv``: the comma, semicolon or tab of its first line.
+    """The separator of the cells of a ``.csv``: the comma, semicolon or tab in its first line.
 
     Raises:
-        ValueError: the line has two of them outside of quotes.
+        ValueError: the line has several of these outside of quotes.
     """
     outside = re.sub(r'"[^"]*("|$)', "", lines[0]) if lines else ""
-    found = [name for name in SEPARATORS if SEPARATORS[name] in outside] or ["commas"]
-    if len(found) > 1:
+    present = [name for name in SEPARATORS if SEPARATORS[name] in outside] or ["commas"]
+    if len(present) > 1:
         raise ValueError(
-            f"{path}, line 1: {' or '.join(found)} may separate the cells; begin the file with a "
-            "header, such as class,text, or with the line sep=, or sep=;"
+            f"{path}, line 1: {' or '.join(present)} may separate the cells; begin the file with "
+            "a header, such as class,text, or with the line sep=, or sep=;"
         )
-    return SEPARATORS[found[0]]
+    return SEPARATORS[present[0]]
 
 
 def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[Numbered]:
-    """The rows of a table whose cells may be quoted.
+    """The rows of a table with cells that may be quoted.
 
     Raises:
         ValueError: quotes are not closed, or text follows them.
@@ -421,13 +425,13 @@ def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[N
 
 
 def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Numbered]) -> None:
-    """Check that quotes are text: no spreadsheet has put them around the cells between tabs.
+    """Check that quotes are text, and were not put around cells by a spreadsheet.
 
-    Signs of one are doubled quotes in a quoted cell, a column whose cells are all quoted, and
+    Signs of a spreadsheet are doubled quotes in a quoted cell, a column with only quoted cells, and
     quotes around tabs or line breaks if all quotes in the table can be read so.
 
     Raises:
-        ValueError: there is such a sign.
+        ValueError: the table has such a sign.
     """
     body = rows[1:] or rows
     signs = [n for n, cells in rows if any(QUOTED.fullmatch(c) and '""' in c[1:-1] for c in cells)]
@@ -439,6 +443,6 @@ def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Numbered]) -
         signs += [number for number, cells in as_quoted if re.search("[\t\n]", "".join(cells))]
     if signs:
         raise ValueError(
-            f"{path}, line {min(signs)}: quoted as by a spreadsheet, but between tabs quotes are "
-            "text; call the file .csv, or remove the quotes"
+            f"{path}, line {min(signs)}: quoted as by a spreadsheet, but between tabs, quotes are "
+            "text; name the file .csv, or remove the quotes"
         )

@@ -1,7 +1,7 @@
 """Tokens of running text: subwords, and fairseq's binary files of words and subwords.
 
-A row is texts that belong together, such as a sentence and its translation, or two sentences and
-their label. Rows are streamed; only the vocabulary is held in memory.
+A row consists of texts that belong together, such as a sentence and its translation, or two
+sentences and their label. Rows are streamed; only the vocabulary is in memory.
 """
 
 import io
@@ -26,14 +26,14 @@ from .command import show_progress
 
 logger = logging.getLogger(__name__)
 
-CHUNK_SIZE = 256  # rows that a process works on at a time, if they are small
+CHUNK_SIZE = 256  # small rows that a process handles at a time
 MAX_CACHED_WORDS = 200_000
-LEAST_MERGES, MOST_MERGES = 1000, 10000  # that fit a text by default
+LEAST_MERGES, MOST_MERGES = 1000, 10000  # bounds of the number of merges that fits a text
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Row = Sequence[str]
-SplitRow = tuple[str, Row]  # after the name of its split
+SplitRow = tuple[str, Row]  # the name of the split, and the row
 
 
 def map_rows(
@@ -46,13 +46,13 @@ def map_rows(
 ) -> Iterator[Result]:
     """Apply ``make_function(*args)`` to each row, with a progress bar; the results keep the order.
 
-    The function is made once in each of *workers* processes. A process works on *chunk_size* rows
-    at a time, and only a few chunks per process are read before the caller asks for their results.
-    One worker is this process.
+    The function is made once in each of *workers* processes. A process handles *chunk_size* rows at
+    a time, and only a few chunks per process are read before the caller asks for their results. A
+    single worker is this process.
 
     Raises:
         BrokenProcessPool: a process was killed, or could not make the function.
-        Exception: reading a row or applying the function to it raised this one.
+        Exception: any error in reading a row or applying the function to it.
     """
     rows = iter(show_progress(rows, label))
     if workers == 1:
@@ -65,7 +65,7 @@ def map_rows(
 
 def _make(make_function: Callable[..., Callable], args: tuple[Any, ...]) -> None:
     global _function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that has started this one ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _function = make_function(*args)
 
@@ -75,17 +75,17 @@ def _apply(row: Any) -> Any:
 
 
 def count_words(texts: Iterable[Path]) -> Counter[str]:
-    """The number of occurrences of each word in *texts*, but of those that are cut for length."""
+    """The number of occurrences of each word in *texts*, except words that are too long for BPE."""
     lines = chain.from_iterable(map(read_lines, texts))
     words = (word for line in lines for word in line.split(" "))
     return Counter(word for word in words if 0 < len(word) <= LONGEST_WORD)
 
 
 def fit_merges(texts: Iterable[Path]) -> int:
-    """A third as many merges as texts have distinct words, within the bounds above.
+    """The number of merges that fits texts: a third of their distinct words, within bounds.
 
-    More merges would make a token of each word, also of those that occur once. With fewer than
-    :data:`LEAST_MERGES`, which learning may not reach, tokens would hardly be longer than letters.
+    With more merges, each word would be a token, even if it occurs once. With fewer than
+    :data:`LEAST_MERGES`, tokens would hardly be longer than letters. Learning may stop earlier.
     """
     words: set[str] = set()
     for line in chain.from_iterable(map(read_lines, texts)):
@@ -98,7 +98,7 @@ def fit_merges(texts: Iterable[Path]) -> int:
 
 
 def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
-    """Write the codes of a joint byte-pair encoding, learned on words and their counts.
+    """Write the codes of a joint BPE, learned on words and their counts.
 
     Raises:
         ValueError: no word has two letters.
@@ -114,7 +114,7 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
 
 
 def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:
-    """A function that byte-pair encodes the texts of a row."""
+    """A function that divides the texts of a row into subwords."""
     bpe = read_codes(codes)
 
     def encode(row: Row) -> Row:
@@ -133,7 +133,7 @@ def flatten(splits: Mapping[str, Iterable[Row]]) -> Iterator[SplitRow]:
 
 
 def write_rows(rows: Iterable[SplitRow], folder: Path, columns: Sequence[str]) -> None:
-    """Write rows to the files ``{split}.{column}``; a split may be without the last columns."""
+    """Write rows to the files ``{split}.{column}``; a split may lack the last columns."""
     with ExitStack() as stack:
         files = {}
         for split, row in rows:
@@ -154,7 +154,7 @@ def read_rows(folder: Path, columns: Sequence[str]) -> dict[str, Iterator[Row]]:
 
 
 def fairseq_preprocess(*argv: str) -> None:
-    """Run ``fairseq-preprocess``, without its log: a line per file, and one of all options."""
+    """Run ``fairseq-preprocess`` without its log (one line per file, and one of all options)."""
     args = get_preprocessing_parser().parse_args(argv)
     log = preprocess.logger
     handlers = len(log.handlers)
@@ -162,7 +162,7 @@ def fairseq_preprocess(*argv: str) -> None:
     try:
         preprocess.main(args)
     finally:
-        for handler in log.handlers[handlers:]:  # which writes preprocess.log
+        for handler in log.handlers[handlers:]:  # the handler that writes preprocess.log
             log.removeHandler(handler)
             handler.close()
     Path(args.destdir, "preprocess.log").unlink()

@@ -195,7 +195,7 @@ def test_a_difference_that_is_not_a_number_fails(place):
             r"did you mean macaron_transformer or macaron_classifier or macaron_transformer_lm\?",
         ),
         ("transformer_classifer_prenorm", r"did you mean transformer_classifier_prenorm\?"),
-        ("misspelt_name", "odeformers list names them"),
+        ("misspelt_name", "odeformers list shows all"),
         ("heun", r"did you mean heun_1 or own_heun_2\?"),
     ],
 )

@@ -262,7 +262,7 @@ def test_a_bad_vocabulary_is_refused_before_work_starts(prepare, published, tmp_
         (("#version: 0.2\n", "a 1\n"), f"{vocabulary[0]} has no BPE codes"),
         (
             ("#version: 0.2\na b\n", "a\n"),
-            f"{vocabulary[1]} is no dictionary of fairseq's .Incorrect",
+            f"{vocabulary[1]} is not a dictionary of fairseq .Incorrect",
         ),
     ):
         for path, text in zip(vocabulary, texts):

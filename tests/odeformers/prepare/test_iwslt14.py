@@ -12,7 +12,7 @@ def test_iwslt14_text(prepare, tmp_path, warnings):
     """
     archive = write_archive(tmp_path / "de-en.tgz", iwslt14())
     log = prepare("iwslt14 --bpe-operations 40", archive)
-    warning = "train has 87 pairs, where the paper has about 153,000"
+    warning = "train has 87 pairs, but the paper has about 153,000"
     assert any(line.startswith(warning) for line in warnings(log))
     tokenized = prepare.out / "tokenized"
     for lang, word in (("de", "satz"), ("en", "sentence")):

@@ -33,7 +33,7 @@ def test_your_own_text_is_not_held_against_a_published_one(prepare, tmp_path, wa
     source = write_folder(tmp_path / "texts", {**TEXTS, "more/notes.txt": b"\xff"})
     (source / "test.txt").unlink()
     said = warnings(prepare("lm", source))
-    assert f"{source} has no test.txt; that split is left out" in said
+    assert f"{source} has no test.txt; this split is left out" in said
     assert not any("published" in line for line in said)
     assert not list((prepare.out / "data-bin").glob("test*"))
 
@@ -83,7 +83,7 @@ def test_characters(prepare, tmp_path):
         ("own.jsonl", b'{"text": "a"}\n' * 30, "own.jsonl: a table; save its texts"),
         ("own.txt", b"a\n" * 9, "own.txt has 9 lines with words; give 10 or more"),
         ("own.txt", b"a\n" * 9 + b"<pad>\n", "own.txt, line 10: <pad> is a symbol"),
-        ("train.txt", b"a\n" * 99, "--from .*train.txt: give its folder, or give the file another"),
+        ("train.txt", b"a\n" * 99, "--from .*train.txt: give its folder; or, to draw"),
     ],
 )
 def test_one_text_that_cannot_be_divided_is_refused(name, text, named, prepare, tmp_path):

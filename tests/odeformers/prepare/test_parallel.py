@@ -261,9 +261,12 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"one.tsv": TSV + b"\xff\tb\n"}, "own/one.tsv, line 10: not UTF-8"),
         (
             {"one.tsv": TSV[:-6]},
-            "one.tsv has 8 pairs, .* whose sides .* --valid 4 and --test 4 take 8",
+            "one.tsv has 8 pairs, .* have sides .* --valid 4 and --test 4 need 8",
         ),
-        ({"one.tsv": TSV * 2}, "one.tsv has 18 pairs, and 0 whose sides .*text-classification tsv"),
+        (
+            {"one.tsv": TSV * 2},
+            "one.tsv has 18 pairs, of which 0 have sides .*text-classification tsv",
+        ),
         ({"one.tsv": b""}, "own/one.tsv is empty"),
     ],
 )

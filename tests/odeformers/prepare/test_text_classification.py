@@ -190,12 +190,12 @@ def test_a_class_that_is_rare_or_misspelt_has_one_warning(
     [
         (
             ["yes", "Yes", "no"],
-            "classes Yes, yes differ by case, spaces or zeros alone; are they one?",
+            "classes Yes, yes only differ in case, spaces or zeros; are they one?",
         ),
-        (["1", "01", "1.0", "0"], "classes 01, 1, 1.0 differ by case, spaces or zeros alone; are "),
+        (["1", "01", "1.0", "0"], "classes 01, 1, 1.0 only differ in case, spaces or zeros; are "),
         (
             ["a b", "a  b", "ab"],
-            "classes a  b, a b differ by case, spaces or zeros alone; are they",
+            "classes a  b, a b only differ in case, spaces or zeros; are they",
         ),
         (["no", "null", "~", "true", "1e1", "1"], None),
     ],
@@ -408,7 +408,7 @@ def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
         ("own.jsonl", ['["a"]'], "own.jsonl, line 1: no object"),
         ("own.jsonl", ['{"text": "a"}', '{"txt": "a"}'], "line 2: other fields .* .text, txt."),
         ("own.jsonl", ['{"Nr": 1, "b": "c"}'], "which of the columns Nr, b are class and text"),
-        ("own.csv", ["Nr;b;Text;d"], "own.csv, line 1: .* call them .* or give --columns"),
+        ("own.csv", ["Nr;b;Text;d"], "own.csv, line 1: .* name them .* or give --columns"),
         ("own.csv", ["Nr;a;b;c"] * 9, "which of the columns Nr, a, b, c are class and text"),
         (
             "own.tsv",
@@ -452,7 +452,7 @@ def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
     "name, lines, named",
     [
         ("tsv", [*PLAIN, 'calm\t"a ""quiet"" day"'], "line 7: quoted as by a spreadsheet"),
-        ("tsv", [f'"calm"\t"{n}"' for n in range(9)], "line 2: quoted as by .* call the file .csv"),
+        ("tsv", [f'"calm"\t"{n}"' for n in range(9)], "line 2: quoted as by .* name the file .csv"),
         ("tsv", ["label\ttext", *(f'calm\t"{n}"' for n in range(9))], "line 2: quoted as by"),
         ("tsv", [*(f'calm\t"{n}"' for n in range(9)), "\t", ""], "line 2: quoted as by"),
         ("tsv", [*PLAIN[1:3], 'calm\t"the', 'calm\tsea"'], "line 3: quoted as by"),
@@ -515,7 +515,7 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(prepare, t
 
 def test_a_file_in_place_of_its_folder(prepare, tmp_path):
     folder = write(tmp_path / "table", TABLE)
-    named = "train.tsv: give its folder, or give"
+    named = "train.tsv: give its folder; or, to draw"
     prepare.refuses(named, f"{LINE} tsv", folder / "train.tsv")
 
 
@@ -541,7 +541,7 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         ),
         ("tsv", {"test.tsv": ["class\ttext", "no\tx", "no"]}, "line 3: .* found 1"),
         *(
-            ("tsv", {"test.tsv": [header, "x\tno\tno"]}, "line 1: the header .* call them ")
+            ("tsv", {"test.tsv": [header, "x\tno\tno"]}, "line 1: the header .* name them ")
             for header in ("text\tlabel\tcategory", "Review\tsentence", "text_label\ttext")
         ),
         ("tsv", {"train.tsv": ["\tx"]}, "train.tsv, line 1: no class can be called ''"),

@@ -79,7 +79,7 @@ def test_files_that_are_missing_or_twice_there_are_named(kind, changes, fault, p
 
 def test_a_file_is_no_archive(prepare, tmp_path):
     source = write_folder(tmp_path / "folder", {"train.zip": b"a\n"}) / "train.zip"
-    named = "train.zip is .* no tar or zip archive; give the folder with train.txt, valid.txt"
+    named = "train.zip is .* not a tar or zip archive; give the folder with train.txt, valid.txt"
     prepare.refuses(named, "lm", source)
 
 

@@ -95,7 +95,7 @@ def test_only_training_pairs_are_cleaned(prepare, tmp_path):
         assert lines(tokenized / f"{split}.words")[8:] == [s.lower().strip() for s, _ in odd]
         assert lines(tokenized / f"{split}.digits")[8:] == [t.strip() for _, t in odd]
     assert (
-        "cleaning leaves 302 of 307 training pairs; left out are 2 with an empty side; 2 with more "
+        "cleaning leaves 302 of 307 training pairs (left out: 2 with an empty side; 2 with more "
         "than 30 subwords; 1 with a ratio above 1.5" in log
     )
 
@@ -126,5 +126,5 @@ def test_an_error_if_cleaning_leaves_nothing(prepare, tmp_path):
     files = {name: b"eins zwei drei\n" * 3 for name in corpus()}
     files["train.words"] = b"eins\n" * 3
     source = write_folder(tmp_path / "raw", files)
-    named = "cleaning leaves 0 of 3 training pairs; needed are 1 .*--max-ratio"
+    named = "cleaning leaves 0 of 3 training pairs; at least 1 .*--max-ratio"
     prepare.refuses(named, LINE, source)
