@@ -189,7 +189,6 @@ def test_a_difference_that_is_not_a_number_fails(place):
 @pytest.mark.parametrize(
     "name, remedy",
     [
-        ("transjekt", "did you mean transject or "),
         (
             "macaron",
             r"did you mean macaron_transformer or macaron_classifier or macaron_transformer_lm\?",
@@ -221,16 +220,10 @@ def test_a_task_that_does_not_train_the_architecture(task, message):
         check("transject", task=task)
 
 
-def test_an_option_without_a_value():
-    with pytest.raises(ValueError, match="--encoder-layers: no value follows; give one"):
-        check("transject", "--encoder-layers")
-
-
 @pytest.mark.parametrize(
     "arch, option, remedy",
     [
         ("transformer", "--droput", "did you mean --dropout"),
-        ("transject", "--droput", "did you mean --dropout"),  # which it does not have
         ("transformer", "--layers", "fairseq calls it --encoder-layers or"),
         ("transformer", "--layer", "did you mean --layers"),
         ("transject", "--encoder_experts", "did you mean --encoder-experts"),
@@ -239,17 +232,6 @@ def test_an_option_without_a_value():
 def test_an_unknown_option(arch, option, remedy):
     with pytest.raises(ValueError, match=rf"{option} 1; {remedy}\b"):
         check(arch, option, "1")
-
-
-def test_an_architecture_behind_options():
-    with pytest.raises(ValueError, match="arguments: transject; name architectures before options"):
-        check("transformer", "--dropout", "0.1", "transject")
-
-
-def test_an_option_of_other_architectures():
-    """The remedy is one that this command takes, too."""
-    with pytest.raises(ValueError, match="belong to transject, .*: leave it out"):
-        check("transformer", "--encoder-experts=1")
 
 
 def test_a_mistake_in_a_preset_is_named_with_its_file_and_line(monkeypatch):

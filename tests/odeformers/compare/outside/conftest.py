@@ -36,4 +36,5 @@ def controls(tmp_path):
     """A folder whose files hold scripted models up; an environment for their commands."""
     folder = tmp_path / "controls"
     folder.mkdir()
-    return folder
+    yield folder
+    shutil.rmtree(folder)  # what a test that fails has left held up goes on, and ends
