@@ -30,7 +30,7 @@ from .results.rows import RESULTS, clock, collect_rows
 from .results.statistics import compare_seeds, count_decimals
 from .results.verdict import minimal_detectable
 from .run import Run
-from .variant import Variant
+from .trial import Trial
 
 MOST_SEED = 2**32 - 1  # of NumPy
 GONE = {  # options of earlier versions, and of other programs: what to do instead
@@ -177,7 +177,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
         os.environ.setdefault(THREADS, str(threads))
     plan = make_plan(experiment, out, begin=not args.dry_run)
     tuning, runs = plan.tuning_runs(), plan.best_runs()
-    print(overview(plan.variants, [*tuning, *runs], args.jobs), flush=True)
+    print(overview(plan.trials, [*tuning, *runs], args.jobs), flush=True)
     if args.dry_run:
         for line in foresee(out, experiment):
             print(line)
@@ -207,22 +207,22 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
     return [*runs, *failed]
 
 
-def overview(variants: Iterable[Variant], runs: Iterable[Run], jobs: int) -> str:
+def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
     """The models as a table, and the time that the unfinished trainings of a command take.
 
     Args:
         runs: the candidates' trainings, then the runs of the best ones so far.
     """
     rows = [["architecture", "parameters", "updates", "time", "size"]]
-    for each in variants:
+    for each in trials:
         numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
-        rows.append([each.label, *numbers, each.size])
+        rows.append([each.variant.label, *numbers, each.size])
     by_folder = {run.folder: run for run in runs}  # a candidate that is chosen is evaluated, too
     left = [run for run in by_folder.values() if not run.finished]
     told = f"All {len(by_folder)} runs have finished."
     if left:
-        shares = (1 - run.updates / run.variant.updates for run in left)
-        total = sum(share * run.variant.seconds for share, run in zip(shares, left))
+        shares = (1 - run.updates / run.trial.updates for run in left)
+        total = sum(share * run.trial.seconds for share, run in zip(shares, left))
         told = (
             f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
             f"{clock(total / jobs)} of training, by timed updates, without evaluations."

@@ -209,7 +209,7 @@ def progress(
     lines = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
     for run in [*active, *elsewhere]:
         step, stats = run.next_step, run.progress
-        total, done, speed = run.variant.updates, stats["updates"], float(stats.get("ups", 0))
+        total, done, speed = run.trial.updates, stats["updates"], float(stats.get("ups", 0))
         parts = [step.name if step else "finished"]
         if run in elsewhere:
             parts[0] += " by another command"

@@ -13,11 +13,12 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from odeformers.commands import Options, end_with_parent, python_command, to_wor
 
 from .experiment import BOARD
 from .results.curves import read_progress
-from .results.rows import NOT_EVALUATED, RESULTS, RUN, collect_rows, read_rows, write_rows
+from .results.rows import NOT_EVALUATED, RESULTS, RUN, Row, collect_rows, read_rows, write_rows
 from .results.scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
+from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
 
 LOCK, FAILURE = ".lock", "failed.txt"
@@ -105,9 +107,9 @@ def explain_failure(output: str) -> str:
     )
 
 
-def make_steps(variant: Variant, folder: Path) -> Iterator[Step]:
+def make_steps(variant: Variant, seed: int, folder: Path) -> Iterator[Step]:
     """The steps of a run."""
-    average, saving = variant.average, {"save-dir": str(folder), "seed": variant.seed}
+    average, saving = variant.average, {"save-dir": str(folder), "seed": seed}
     saving |= {"log-format": "json", "log-interval": 20}
     # Without it, a resumed training has other batches than one that was not interrupted.
     saving["update-epoch-batch-itr"] = "True"
@@ -141,14 +143,23 @@ def make_steps(variant: Variant, folder: Path) -> Iterator[Step]:
 # --- runs --------------------------------------------------------------------------------------
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Run:
     """A training of a variant with one seed, and what follows it."""
 
     folder: Path
-    variant: Variant
+    trial: Trial
+    seed: int
     tuning: bool = False  # it only trains, until the best candidate is known
-    earlier_failure: tuple[int, str] | None = None  # of another command, before this one began
+    command: str = ""  # when the command that planned it was started
+    begun: str = ""
+    # What makes scores on a split misleading: columns of its rows.
+    flaws: dict[str, dict[str, float]] = field(default_factory=dict)
+    earlier_failure: tuple[int, str] | None = None  # of another command, before this one
+
+    @property
+    def variant(self) -> Variant:
+        return self.trial.variant
 
     def __call__(self) -> None:
         """Make all products that are missing; a launcher calls this in another process."""
@@ -171,7 +182,7 @@ class Run:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """Training, averaging, evaluation and scoring; of a candidate, the first."""
-        steps = tuple(make_steps(self.variant, self.folder))
+        steps = tuple(make_steps(self.variant, self.seed, self.folder))
         return steps[:1] if self.tuning else steps
 
     @property
@@ -222,15 +233,12 @@ class Run:
     def begin(self) -> None:
         """Make the folder with its ``run.yaml``, unless they are there.
 
-        Another process that is executing the run has done so. A failure until now is passed over;
-        its file stays, since the command that it is of may not have looked at it yet.
+        Another process that is executing the run has done so.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.earlier_failure = self.last_failure
         with suppress(Timeout), self.lock():
             if not (self.folder / RUN).exists():
-                begun = datetime.now().isoformat()
-                write_yaml(self.folder / RUN, replace(self.variant, begun=begun))
+                write_run(self)
 
     def fail(self, why: str) -> None:
         """Keep why the run has ended; it is not tried again by this command."""
@@ -239,17 +247,12 @@ class Run:
 
     @property
     def failure(self) -> str | None:
-        """Why it has ended early since this command began it."""
-        last = self.last_failure
-        return last[1] if last and last != self.earlier_failure else None
+        """Why it has ended early; the failure of an earlier command is passed over.
 
-    @property
-    def last_failure(self) -> tuple[int, str] | None:
-        """When it has ended early, in nanoseconds, and why."""
-        path = self.folder / FAILURE
-        with suppress(FileNotFoundError):  # it may be removed meanwhile
-            return path.stat().st_mtime_ns, path.read_text(encoding="utf-8").strip()
-        return None
+        Its file stays, since that command may not have looked at it yet.
+        """
+        last = read_failure(self.folder)
+        return last[1] if last and last != self.earlier_failure else None
 
     @property
     def progress(self) -> dict[str, Any]:
@@ -261,14 +264,18 @@ class Run:
         """How many updates are made, by its log."""
         return self.progress["updates"]
 
+    def make_rows(self, state: str = "") -> list[Row]:
+        """The rows of what there is of it, see :func:`.make_rows`."""
+        columns = {"seed": self.seed, "command": self.command, "begun": self.begun}
+        return make_rows(self.trial, self.folder, state, self.flaws, **columns)
+
     def write_results(self, lack: str) -> None:
         """Write the rows of what there is of the run, and the file of the comparison.
 
         Args:
             lack: what the run lacks; "" if it has finished.
         """
-        begun = replace(read_yaml(self.folder / RUN, Variant), flaws=self.variant.flaws)
-        rows = make_rows(begun, self.folder, lack)
+        rows = read_run(self.folder).make_rows(lack)
         write_rows(self.folder / RESULTS, rows)
         collect_rows(self.folder.parent)
 
@@ -284,32 +291,66 @@ class Run:
             elif self.failure:
                 lack = f"failed: {self.failure}"
             else:
-                lack = f"{self.updates:,} of {self.variant.updates:,} updates"
+                lack = f"{self.updates:,} of {self.trial.updates:,} updates"
             self.write_results(lack)
 
 
+def read_failure(folder: Path) -> tuple[int, str] | None:
+    """When the run of a folder has ended early, in nanoseconds, and why."""
+    path = folder / FAILURE
+    with suppress(FileNotFoundError):  # it may be removed meanwhile
+        return path.stat().st_mtime_ns, path.read_text(encoding="utf-8").strip()
+    return None
+
+
 def make_runs(
-    variants: Iterable[Variant], out: Path, seeds: Sequence[int], tuning: bool = False
+    trials: Iterable[Trial],
+    out: Path,
+    seeds: Sequence[int],
+    tuning: bool = False,
+    command: str = "",
+    flaws: Mapping[str, dict[str, float]] | None = None,
 ) -> list[Run]:
     """Runs of all variants with all seeds, seed by seed."""
-    return [
-        Run(out / f"{variant.label}-seed{seed}", replace(variant, seed=seed), tuning)
-        for seed in seeds
-        for variant in variants
-    ]
+    runs = []
+    for seed, trial in product(seeds, trials):
+        folder = out / f"{trial.variant.label}-seed{seed}"
+        begun, failure = datetime.now().isoformat(), read_failure(folder)
+        runs.append(Run(folder, trial, seed, tuning, command, begun, dict(flaws or {}), failure))
+    return runs
 
 
 # --- run.yaml ----------------------------------------------------------------------------------
 
+OF_RUN = ("seed", "command", "begun", "flaws")  # keys beside those of its variant and its trial
 
-def read_yaml(path: Path, kind: type) -> Any:
-    """What :func:`write_yaml` has written of a dataclass; fields that are gone are left out."""
+
+def write_run(run: Run) -> None:
+    """Write ``run.yaml``: the fields of the variant, of the trial, and of the run."""
+    trial = asdict(run.trial)
+    content = {**trial.pop("variant"), **trial, **{name: getattr(run, name) for name in OF_RUN}}
+    write_yaml(run.folder / RUN, content)
+
+
+def read_run(folder: Path) -> Run:
+    """The run that :func:`write_run` has written."""
+    with reading_yaml(folder / RUN) as content:
+        trial = Trial(**{**choose(content, Trial), "variant": Variant(**choose(content, Variant))})
+        return Run(folder, trial, **{name: content[name] for name in OF_RUN})
+
+
+def choose(content: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The fields of a dataclass in a file; other keys are those of other values, or gone."""
+    return {item.name: content[item.name] for item in fields(kind) if item.name in content}
+
+
+@contextmanager
+def reading_yaml(path: Path) -> Iterator[dict[str, Any]]:
+    """The content of a file of this version, whose faults are named with it."""
     with reading(path, f"is no {path.name} of this version"):
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        known = (item.name for item in fields(kind) if item.name in content)
-        return kind(**{name: content[name] for name in known})
+        yield yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def write_yaml(path: Path, value: Any) -> None:
+def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
     with replacing(path) as temporary:
-        temporary.write_text(yaml.safe_dump(asdict(value), sort_keys=False), encoding="utf-8")
+        temporary.write_text(yaml.safe_dump({**content}, sort_keys=False), encoding="utf-8")

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..run import read_yaml
-from ..variant import Variant
+from ..run import read_run
 from .rows import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
-from .scores import TRAIN_LOG, make_rows
+from .scores import TRAIN_LOG
 
 
 def restore_files(out: Path) -> None:
@@ -26,7 +25,7 @@ def restore_files(out: Path) -> None:
     for folder in {out / row.run: None for row, _ in find_missing(out, rows)}:
         if (folder / RUN).exists():
             states = [row.state for row in rows if row.run == folder.name]
-            make_rows(read_yaml(folder / RUN, Variant), folder, states[0])
+            read_run(folder).make_rows(states[0])
     for row, path in find_missing(out, rows):
         if not (out / row.run / RUN).exists():
             remedy = "copy the folders of the runs as well"

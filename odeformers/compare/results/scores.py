@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fairseq.data import Dictionary
@@ -28,6 +29,7 @@ from fairseq_odeformers.files import naming_faults, read_lines
 from fairseq_odeformers.registry import Kind, family_of
 from fairseq_odeformers.text.detokenize import RESTORED, choose_references, make_detokenizer
 
+from ..trial import Trial
 from ..variant import Variant
 from .curves import (
     Likelihoods,
@@ -200,36 +202,46 @@ def read_texts(path: Path) -> list[str]:
 TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"
 SCORE = ".score"  # the suffix of what a recipe's own command prints
 BEST, AVERAGED = "checkpoint_best", "averaged"  # names of checkpoints
-KNOWN = (  # columns of a row that a variant has
-    *("baseline", "task", "data", "environment", "command", "begun", "architecture", "tuned"),
-    *("seed", "size", "parameters", "budget", "validation_texts"),
-)
+# Columns of a row that the variant and the trial of a run have.
+OF_VARIANT = ("baseline", "task", "data", "architecture", "tuned", "budget")
+OF_TRIAL = ("environment", "size", "parameters", "validation_texts")
 CHECKPOINTS = {BEST: BEST_CHECKPOINT, AVERAGED: "average of the last {} checkpoints"}
 
 
-def make_rows(variant: Variant, folder: Path, state: str = "") -> list[Row]:
+def make_rows(
+    trial: Trial,
+    folder: Path,
+    state: str = "",
+    flaws: Mapping[str, Mapping[str, Any]] | None = None,
+    **columns: Any,
+) -> list[Row]:
     """The rows of a run, with its learning curve and its predictions as files in its folder.
 
     Args:
+        flaws: further columns of the scores on a split.
+        columns: those of all rows that a trial does not have, such as the seed.
         state: what the run lacks. If it lacks something, outputs that cannot be scored have no
             rows.
 
     Raises:
         ValueError: an output cannot be scored, or the log cannot be read.
     """
+    variant = trial.variant
     metric = variant.options.get("best-checkpoint-metric", "loss")
     maximize = bool(variant.options.get("maximize-best-checkpoint-metric"))
     with naming_faults(folder / TRAIN_LOG):
         curve, trained = read_log(folder / TRAIN_LOG, metric, maximize, variant.valid_subset)
     row = Row(
-        **{name: getattr(variant, name) for name in KNOWN},
+        **{name: getattr(variant, name) for name in OF_VARIANT},
+        **{name: getattr(trial, name) for name in OF_TRIAL},
+        **columns,
         run=folder.name,
         state=state,
         family=family_of(variant.options.get("arch", variant.architecture)),
         options=json.dumps(variant.options),
-        defaults=json.dumps(variant.defaults),
+        defaults=json.dumps(trial.defaults),
         evaluation=json.dumps(variant.evaluate),
-        epoch_updates=variant.epoch_updates or None,
+        epoch_updates=trial.epoch_updates or None,
         **trained,
     )
     if trained:
@@ -241,7 +253,7 @@ def make_rows(variant: Variant, folder: Path, state: str = "") -> list[Row]:
         outputs = folder / f"{checkpoint}.{split}.{variant.output_suffix}"
         if outputs.exists():
             name = CHECKPOINTS[checkpoint].format(variant.average)
-            place = replace(row, split=split, checkpoint=name, **variant.flaws.get(split, {}))
+            place = replace(row, split=split, checkpoint=name, **(flaws or {}).get(split, {}))
             with suppress(*faulty), naming_faults(outputs):
                 rows += score_rows(variant, place, outputs, variant.test_sets[split])
     return rows

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import asdict
 
 import pytest
 from script_helpers import parallel_data, write_to
@@ -14,9 +15,9 @@ from odeformers.compare.command import foresee
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.plan import Shared
 from odeformers.compare.results.verdict import minimal_detectable
-from odeformers.compare.run import write_yaml
+from odeformers.compare.run import make_runs, write_yaml
 from odeformers.compare.variant import Variant
-from tests.odeformers.compare.comparisons import write_comparison, write_run
+from tests.odeformers.compare.comparisons import tried, write_comparison, write_run
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
 
@@ -119,11 +120,10 @@ def test_the_size_of_a_baseline_that_is_not_there_any_more_is_forgotten(
     """Its runs and others are deleted as a message says, and the sizes are others now."""
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     left = Shared(str(data), sha256(data), "translation", "", {"max-epoch": "3"}, "transformer")
-    write_yaml(tmp_path / "comparison.yaml", left)
-    (tmp_path / "other-seed1").mkdir()
+    write_yaml(tmp_path / "comparison.yaml", asdict(left))
     options = {"arch": "transformer", "user-dir": "here"}
-    other = Variant("other", 1, "translation", str(data), options, parameters=3000)
-    write_yaml(tmp_path / "other-seed1/run.yaml", other)
+    other = tried(Variant("other", "translation", str(data), options), parameters=3000)
+    make_runs([other], tmp_path, seeds=[1])[0].begin()
     line = ["compare", data, "--archs", "transformer", "macaron_transformer", "--out", tmp_path]
     main([str(word) for word in [*line, *SMALL, "--epochs", 3, "--dry-run"]])
     printed = capfd.readouterr().out

@@ -1,7 +1,7 @@
 """Runs: their steps, and what they keep."""
 
 import multiprocessing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -11,17 +11,18 @@ from filelock import FileLock
 from fairseq_odeformers.files import sha256
 from odeformers.compare.results.rows import read_rows
 from odeformers.compare.results.scores import TRAIN_LOG, TRAINED
-from odeformers.compare.run import LOCK, Step, explain_failure, make_runs, make_steps, read_yaml
+from odeformers.compare.run import LOCK, Run, Step, explain_failure, make_runs, make_steps, read_run
 from odeformers.compare.variant import Variant
+from tests.odeformers.compare.comparisons import tried
 from tests.odeformers.compare.results.test_scores import write_log
 
 OPTIONS = {"arch": "transformer", "source-lang": "de", "target-lang": "en", "lr": "1e-3"}
-VARIANT = Variant("a", 1, "translation", "/data", OPTIONS, updates=78, baseline="a")
+VARIANT = Variant("a", "translation", "/data", OPTIONS, baseline="a")
 FORK = multiprocessing.get_context("fork")
 
 
 def lines(variant, folder=Path("out/a-seed1")):
-    return [(step, " ".join(step.words)) for step in make_steps(variant, folder)]
+    return [(step, " ".join(step.words)) for step in make_steps(variant, 1, folder)]
 
 
 # --- steps -----------------------------------------------------------------------------
@@ -125,16 +126,17 @@ def test_a_training_that_diverged_says_so_and_where():
 # --- runs ------------------------------------------------------------------------------
 
 
-def begun(out, variant=VARIANT):
+def begun(out, variant=VARIANT, seed=1, **more):
     """A run that has begun."""
-    (run,) = make_runs([variant], out, [variant.seed])
+    (run,) = make_runs([tried(variant)], out, [seed], **more)
     run.begin()
     return run
 
 
 def test_what_is_missing_of_a_run(tmp_path):
     """From its folder alone; the comparison's file says it."""
-    (run,) = make_runs([replace(VARIANT, test_sets={"test": None})], tmp_path, [3])
+    trial = tried(replace(VARIANT, test_sets={"test": None}))
+    (run,) = make_runs([trial], tmp_path, [3])
     run.note_unfinished()
     assert not run.folder.exists() and run.folder == tmp_path / "a-seed3"
 
@@ -150,17 +152,14 @@ def test_what_is_missing_of_a_run(tmp_path):
     assert state() == "45 of 78 updates"
     run.fail("no memory")
     assert state() == "failed: no memory"
-    run.begin()  # the next command
+    (run,) = make_runs([trial], tmp_path, [3])  # of the next command
     (run.folder / TRAINED).touch()
     assert state() == "not evaluated" and not run.finished
 
 
 def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
-    (run,) = make_runs(
-        [replace(VARIANT, tried={"lr": "1"}, test_sets={"test": None})], tmp_path, [1]
-    )
-    run.tuning = True
-    run.begin()
+    variant = replace(VARIANT, tried={"lr": "1"}, test_sets={"test": None})
+    run = begun(tmp_path, variant, tuning=True)
     write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
     (run.folder / TRAINED).touch()
     assert run.folder.name == "a-lr-1-seed1" and not run.finished, "its row is not there"
@@ -181,7 +180,8 @@ def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):
     (run.folder / TRAINED).touch()
     run.check_data()
     (run.folder / TRAINED).unlink()
-    replace(run, variant=replace(run.variant, data_digest=sha256(data))).check_data()
+    now = replace(run.variant, data_digest=sha256(data))
+    replace(run, trial=tried(now)).check_data()
 
 
 def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
@@ -189,7 +189,7 @@ def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
     with FileLock(run.folder / LOCK):
         assert run.busy
         run.fail("of the other")
-        run.begin()
+        run = begun(tmp_path)
         process = FORK.Process(target=run)
         process.start()
         process.join()
@@ -215,9 +215,11 @@ def test_the_checkpoints_of_the_training_go_when_all_is_done(tmp_path):
 
 
 def test_what_determines_a_run_is_kept_as_it_is(tmp_path):
-    run = begun(tmp_path, replace(VARIANT, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5))
-    kept = read_yaml(run.folder / "run.yaml", Variant)
-    assert kept.begun and replace(kept, begun="") == run.variant
-    again = begun(tmp_path, replace(run.variant, command="later"))
-    assert read_yaml(again.folder / "run.yaml", Variant) == kept, "the first command stays"
+    """Variant, trial and the rest of the run, in one file."""
+    variant = replace(VARIANT, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5)
+    run = begun(tmp_path, variant, command="now", flaws={"test": {"leaked": 0.5}})
+    kept = read_run(run.folder)
+    assert kept.begun and all(getattr(kept, n.name) == getattr(run, n.name) for n in fields(Run))
+    begun(tmp_path, variant, command="later")
+    assert read_run(run.folder).command == "now", "the first command stays"
     assert yaml.safe_load((run.folder / "run.yaml").read_text())["tried"] == {"lr": "no"}

@@ -23,6 +23,7 @@ from odeformers.compare.results.scores import (
     score_translations,
 )
 from odeformers.compare.variant import Variant
+from tests.odeformers.compare.comparisons import tried
 
 REFERENCES = [
     "Two young, White males are outside near many bushes.",
@@ -111,8 +112,8 @@ def test_the_first_validation_set_is_read(subset, tmp_path):
     others = [line.replace("4.0", "1.0") for line in text.splitlines(True) if "| valid |" in line]
     log.write_text(text.replace("valid", "valid1") + "".join(others))
     options = {"arch": "transformer_classifier", "valid-subset": subset}
-    variant = Variant("a", 1, "sentence_prediction", "/data", options, updates=20)
-    (row,) = make_rows(variant, tmp_path)
+    variant = Variant("a", "sentence_prediction", "/data", options)
+    (row,) = make_rows(tried(variant), tmp_path)
     assert (row.updates, row.validation) == (20, 4.0)
     assert read_progress(log, variant.valid_subset)["loss"] == "4.0"
 
@@ -320,7 +321,6 @@ def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
     (folder / "averaged.test.score").write_text("one\ntwo\n")
     variant = Variant(
         architecture="a",
-        seed=2,
         task="language_modeling",
         data="/data",
         options={"arch": "transformer_lm_prenorm", "lr": "1"},
@@ -328,9 +328,10 @@ def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
         average=3,
         test_sets={"test": None},
         score={"test": "measure {output}"},
-        flaws={"test": {"unknown": 0.25, "leaked": 0.0}},
     )
-    training, best, averaged, *printed = make_rows(variant, folder, "not evaluated")
+    flaws = {"test": {"unknown": 0.25, "leaked": 0.0}}
+    rows = make_rows(tried(variant), folder, "not evaluated", flaws, seed=2)
+    training, best, averaged, *printed = rows
     assert (training.metric, training.score, training.state) == ("", None, "not evaluated")
     assert (best.checkpoint, best.score) == ("best checkpoint", 8)
     assert (averaged.checkpoint, averaged.score) == ("average of the last 3 checkpoints", 7)

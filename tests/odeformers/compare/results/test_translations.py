@@ -10,7 +10,7 @@ from odeformers.__main__ import main
 from odeformers.compare.results.rows import collect_rows, read_rows
 from odeformers.compare.results.scores import make_rows
 from odeformers.compare.variant import Variant
-from tests.odeformers.compare.comparisons import write_rows
+from tests.odeformers.compare.comparisons import tried, write_rows
 from tests.odeformers.compare.pages import cell, numbers, table
 
 SUBJECTS = "Anna|the well @-@ known Doctor|my dog &apos;s Friend|an out @-@ of @-@ date Map".split(
@@ -90,9 +90,9 @@ def write_rows_of(out, translations, published=None):
         options = {"arch": name, "source-lang": "de", "target-lang": "en"}
         splits = {"test": published and str(published)}
         begun = str(NAMES.index(name))
-        variant = Variant(name, 1, "translation", "/data", options, test_sets=splits, begun=begun)
+        variant = Variant(name, "translation", "/data", options, test_sets=splits)
         (folder / "run.yaml").touch()
-        write_rows(folder / "results.csv", make_rows(variant, folder))
+        write_rows(folder / "results.csv", make_rows(tried(variant), folder, begun=begun))
     collect_rows(out)
     return read_rows(out)
 
