@@ -18,7 +18,7 @@ from odeformers.options import architectures
 FINITE = "forward and backward are finite"
 STATELESS = "earlier batches change nothing"
 REPEATABLE = "two evaluations of a batch give the same numbers"
-ADDITIVE = "two batches have the gradient of one with their texts"
+ADDITIVE = "two batches have the gradient of their union"
 CAUSAL = "no token sees a later one"
 PADDING = "padding changes nothing"
 BATCH = "the other texts of a batch change nothing"
