@@ -399,13 +399,13 @@ def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
             "own.csv, line 2: .* found 3; correct the line, or put its cells in quotes",
         ),
         ("own.csv", ["a,b", '"a,b', "c"], "own.csv, line 2: .*correct the row's quotes"),
-        ("own.csv", ["a,b", "b,a"] * 2, "--test-fraction 0.1: of 4 training texts"),
+        ("own.csv", ["a,b", "b,a"] * 2, "--test-fraction 0.1: from 4 training texts"),
         ("own.csv", [], "own.csv is empty"),
         ("own.xlsx", ["a,b"], "--from .*own.xlsx: a spreadsheet; save it as text, a table as .csv"),
         ("own.parquet", ["PAR1"], "--from .*own.parquet: a table in columns; save it as .jsonl"),
         ("own.json", ["[{}]"], "--from .*own.json: JSON; save it with one object per line"),
-        ("own.jsonl", ['{"a": 1}', "x"], "own.jsonl, line 2: no JSON"),
-        ("own.jsonl", ['["a"]'], "own.jsonl, line 1: no object"),
+        ("own.jsonl", ['{"a": 1}', "x"], "own.jsonl, line 2: not JSON"),
+        ("own.jsonl", ['["a"]'], "own.jsonl, line 1: not an object"),
         ("own.jsonl", ['{"text": "a"}', '{"txt": "a"}'], "line 2: other fields .* .text, txt."),
         ("own.jsonl", ['{"Nr": 1, "b": "c"}'], "which of the columns Nr, b are class and text"),
         ("own.csv", ["Nr;b;Text;d"], "own.csv, line 1: .* name them .* or give --columns"),
@@ -413,7 +413,7 @@ def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
         (
             "own.tsv",
             [f"A text of its own, {n}\tclass {n % 4}" for n in range(80)],
-            "own.tsv: 80 classes of 4 different texts: the columns seem to be swapped",
+            "own.tsv: 80 classes for 4 different texts: the columns seem to be swapped",
         ),
         ("train.csv", ["a,b"], "--from .*train.csv: give its folder"),
     ],
@@ -477,7 +477,7 @@ def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
         (
             "tsv",
             ["stimmung\tbericht", *PLAIN],
-            "line 1: no other line has the class stimmung; call",
+            "line 1: no other line has the class stimmung; if this is a header, name",
         ),
         ("csv", ["stimmung,bericht", *["a,b"] * 9], "line 1: no other line has the class stimmung"),
         ("csv", ["class,text"], "has no rows below its header"),
@@ -562,7 +562,7 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
         (
             "tsv",
             {"train.tsv": ["no\tx", "no\tz", "a b\ty"]},
-            "--valid-fraction 0.1: of 3 training texts",
+            "--valid-fraction 0.1: from 3 training texts",
         ),
         (
             "tsv",
