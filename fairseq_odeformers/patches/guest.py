@@ -1,4 +1,4 @@
-"""Whose rules hold: fairseq's own models, tasks and criterions work as without this package."""
+"""Ours or not: fairseq's own models, tasks and criterions work as without this package."""
 
 import logging
 from argparse import Namespace

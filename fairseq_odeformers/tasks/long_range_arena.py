@@ -272,7 +272,7 @@ def find_layout(folder: Path) -> tuple:
 
 
 def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
-    """Messages about options that do not fit the data set: the option, why, and what to do."""
+    """Messages about options that do not fit the data set: the option, the reason, the remedy."""
     _, second, _ = find_layout(Path(cfg.data))
     pairs = second is not None and Path(cfg.data, second).is_dir()
     if pairs and cfg.lra_task != "retrieval":

@@ -267,7 +267,7 @@ def gradient(subject: Subject) -> float:
 
 
 @holds(
-    "two batches have the gradient of one with their texts",
+    "two batches have the gradient of their union",
     1e-2,  # adaptive solvers have other steps
     "sum over texts and tokens, and let nothing depend on the size of the batch; --update-freq "
     "and several devices rely on it",

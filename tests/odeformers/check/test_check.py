@@ -17,7 +17,7 @@ from odeformers.check.properties import PROPERTIES, Property, difference
 FINITE = "forward and backward are finite"
 STATELESS = "earlier batches change nothing"
 REPEATABLE = "two evaluations of a batch give the same numbers"
-ADDITIVE = "two batches have the gradient of one with their texts"
+ADDITIVE = "two batches have the gradient of their union"
 CAUSAL = "no token sees a later one"
 PADDING = "padding changes nothing"
 BATCH = "the other texts of a batch change nothing"

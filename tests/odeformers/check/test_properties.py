@@ -199,7 +199,7 @@ MEASURED = {
         {MT: 1e-3, LM: 3e-4, BERT: 8e-4, CLASSES: 2.5e-3},
     ),
     ScalesGradients: (
-        "two batches have the gradient of one with their texts",
+        "two batches have the gradient of their union",
         {MT: 0.3, LM: 0.07, BERT: 0.2, CLASSES: 0.3},
     ),
     ForgetsCache: ("incremental decoding equals full decoding", {MT: 1.5e-3, LM: 1e-3}),
