@@ -110,7 +110,9 @@ def test_training_pairs_are_cleaned_by_byte_pairs(prepare, tmp_path):
     bpe = prepare.out / "bpe"
     assert len(lines(bpe / "train.de")) == 61 and lines(bpe / "train.en")[-1] == " ".join("1" * 15)
     assert len(lines(bpe / "test.de")) == 4
-    said = "leaves 61 of 64 training pairs .left out: 1 with .*; 1 with more than 30 subwords; 1 with"
+    said = (
+        "leaves 61 of 64 training pairs .left out: 1 with .*; 1 with more than 30 subwords; 1 with"
+    )
     assert re.search(said, log)
 
 
