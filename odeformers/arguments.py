@@ -66,7 +66,8 @@ def output_folder(text: str) -> Path:
 def check_writable(text: str, folder: Path) -> None:
     """Check before long work that its result can be written, by creating a folder in *folder*.
 
-    Permissions would not tell, for example in /proc. The new folder is removed again.
+    Permissions would not tell, for example in /proc. The new folder is removed, and the times of
+    *folder* are restored.
     """
     if Path(text).exists() and not (Path(text).is_file() or Path(text).is_dir()):
         return  # a device or a pipe

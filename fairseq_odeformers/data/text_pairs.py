@@ -23,8 +23,8 @@ class TextPairs(FairseqDataset):
     """Pairs [CLS] A [SEP] B [SEP] of texts; B follows A in half of them.
 
     In the other half, B comes from another document, where it follows some text, as every B does.
-    So the halves cannot be told apart from A or from B without the other. The halves, the texts B
-    of the second half and the order of the pairs only depend on the seed and the epoch.
+    So neither A nor B reveals by itself to which half a pair belongs. The halves, the texts B of
+    the second half and the order of the pairs only depend on the seed and the epoch.
 
     Args:
         lines: sentences (1-D tensors), each with ``</s>`` at its end; a blank line ends a document.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import torch
@@ -67,6 +67,8 @@ def make_fair(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
             trial = fit_effort(variant, measured, size, environment)
             fair.append(trial)
             known[variant.trial_label] = trial
+    for line in warn_of_warmup(fair):
+        print(line, flush=True)
     if late:
         print(
             f"Planning took more than a tenth of the budget: {', '.join(late)}. Few updates were "
@@ -90,6 +92,21 @@ def repeat_width(variant: Variant, kept: Trial, match: bool) -> Variant:
     if variant.tried:
         variant.build()  # a value that hardly costs time may still be wrong
     return variant
+
+
+def warn_of_warmup(trials: Sequence[Trial]) -> Iterator[str]:
+    """What to say of trainings that end before the learning rate has risen to its value."""
+    ends: dict[tuple[int, int], list[str]] = {}
+    for trial in trials:
+        schedule = trial.variant.cfg.lr_scheduler
+        rising = int(getattr(schedule, "warmup_updates", 0) or 0)
+        if rising > trial.updates:
+            ends.setdefault((rising, trial.updates), []).append(trial.variant.label)
+    for (rising, updates), names in ends.items():
+        yield (
+            f"The learning rate rises for {rising:,} updates, and trainings end after {updates:,}: "
+            f"{', '.join(names)}. Give --warmup-updates 10%, or more updates"
+        )
 
 
 # --- effort ------------------------------------------------------------------------------------

@@ -67,5 +67,5 @@ def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_pa
 
 
 def test_data_that_do_not_say_how_they_were_prepared(data, checkpoint):
-    with pytest.raises(ValueError, match="words has no recipe.json of odeformers prepare"):
+    with pytest.raises(ValueError, match="words has no recipe.json from odeformers prepare"):
         load_translator(checkpoint("macaron_transformer"), data / "words", tokenized=False)

@@ -157,7 +157,7 @@ class OfSinusoids(NamedTuple):
     module: SinusoidalPositionalEmbedding
 
     def for_export(self) -> nn.Module:
-        """Positions with rows for the longest text; fairseq adds rows only when needed."""
+        """Positions, including the last rows, which fairseq only adds when needed."""
         padding, width = self.module.padding_idx, self.module.embedding_dim
         rows = len(self.module.weights) + padding + 1
         return Positions(self.module.get_embedding(rows, width, padding), padding)

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 import numpy as np
 
@@ -25,8 +25,9 @@ from ..results.statistics import (
     FEW_BLOCKS,
     LEAST_BLOCK,
     Statistics,
+    compare_with_constant,
     compute_statistics,
-    interval_of_share,
+    count_decimals,
     join_blocks,
     metric_of,
 )
@@ -47,7 +48,6 @@ UNEQUAL = 0.25  # the share from which on times are too different to call them e
 INCOMPARABLE = 0.5  # the share from which on times rule a comparison out
 LEAST_VOCABULARY = 0.1  # of the references' words; a model below repeats phrases
 LEAST_BLEU = 1  # below which translations are hardly words of the reference
-SHORT = 60  # seconds; fairseq's log rounds the seconds of an epoch
 LEAST_TIME = 30  # seconds of a training, below which seeds take unequal time by chance
 UNKNOWN = 0.01  # the share of unknown words from which on it is told
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
@@ -100,7 +100,7 @@ def judge(comparison: Comparison, margin: float | None = None) -> tuple[list[Not
     of_trainings = [note for find in finders for note in find(comparison)]
     judged = []
     for table in comparison.tables:
-        notes = [*note_undertrained(comparison, table), *note_texts(table)]
+        notes = [*note_undertrained(comparison, table), *note_chance(table), *note_texts(table)]
         ruling = (note for note in (*of_trainings, *notes) if note.kind == RULES_OUT)
         excluded = {name for note in ruling for name in note.subjects}
         statistics = compute_statistics(table, excluded)
@@ -192,7 +192,7 @@ def note_times(comparison: Comparison) -> Iterator[Note]:
         sentence = f"Seeds took unequal time: {', '.join(unsteady)} (by more than {UNEQUAL:.0%}). "
         sentence += "Do not compare the cost of these models."
         yield Note(REMARK, tuple(unsteady), sentence)
-    every = [row for runs in trained.values() for row in runs if row.cost > SHORT]
+    every = [row for runs in trained.values() for row in runs if row.cost]
     if busy := [row for row in every if (row.seconds or 0) > (1 + UNEQUAL) * row.cost]:
         most = max((row.seconds or 0) / row.cost for row in busy)
         sentence = "Other processes kept the machine busy: by the clock, trainings took up to "
@@ -342,12 +342,31 @@ def explain_undertrained(row: Row) -> str:
         return f"{words} different words, the references have {known}" if few else ""
     if len({*predictions.output}) == 1 < len({*predictions.reference}):
         return "it predicts one class"
-    majority, share = find_majority(predictions)
-    right = sum(o == r for o, r in zip(predictions.output, predictions.reference))
-    low, _ = interval_of_share(right, len(predictions.output))
-    if row.learning and row.learning.late_gain > 0 and low < share:
-        return f"it was still improving, and is hardly better than always {majority}"
     return ""
+
+
+def note_chance(table: Table) -> Iterator[Note]:
+    """Classifiers that are no better than the most frequent class for all texts.
+
+    The median over the seeds of a one-sided McNemar test decides.
+    """
+    if table.metric != Kind.CLASSIFICATION.score or not table.first.outputs:
+        return
+    majority, share = find_majority(table.first.outputs)
+    told: dict[str, str] = {}
+    for name, runs in table.main.items():
+        answers = [row.outputs for row in runs if row.outputs]
+        p_values = [compare_with_constant(each, majority) for each in answers]
+        if share < 100 and p_values and median(p_values) > LEVEL:
+            mean = fmean(row.value for row in runs)
+            told[name] = f"{name} ({mean:.{count_decimals(table.metric, table.first.texts)}f})"
+    if told:
+        sentence = (
+            f"No better than always {majority}, which scores {share:.1f} on {table.split}: "
+            f"{', '.join(told.values())}. The verdict does not compare them; train longer, or with "
+            "other rates."
+        )
+        yield Note(RULES_OUT, tuple(told), sentence, f"no better than always {majority}")
 
 
 def find_majority(predictions: Predictions) -> tuple[str, float]:

@@ -106,6 +106,14 @@ def compare_classes(systems: Sequence[Predictions]) -> OverTexts:
     return compared
 
 
+def compare_with_constant(predictions: Predictions, answer: str) -> float:
+    """The p-value of McNemar's exact test that a model is better than one answer for all texts."""
+    right = np.array(predictions.output) == predictions.reference
+    constant = np.array(predictions.reference) == answer
+    gained, lost = int((right & ~constant).sum()), int((constant & ~right).sum())
+    return float(binomtest(gained, gained + lost, alternative="greater").pvalue) if gained else 1.0
+
+
 def interval_of_share(hits: int, texts: int) -> tuple[float, float]:
     """Wilson's 95% interval of a share of texts, in percent."""
     interval = binomtest(hits, texts).proportion_ci(method="wilson")

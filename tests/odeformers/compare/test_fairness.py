@@ -11,6 +11,7 @@ from odeformers.compare.fairness import (
     fit_effort,
     make_fair,
     search_width,
+    warn_of_warmup,
     width_options,
 )
 from odeformers.compare.trial import Measured
@@ -133,6 +134,17 @@ def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
     assert len(totals) == 1
     with pytest.raises(ValueError, match="an update takes 99.0 seconds; give more"):
         fit_effort(planned, MEASURED._replace(update_seconds=99.0))
+
+
+@pytest.mark.parametrize("warmup, told", [("31", True), ("30", False), ("10%", False)])
+def test_a_warm_up_that_is_longer_than_the_training_is_told(warmup, told, training_data):
+    """Of 30 updates; shares are not."""
+    words = ["--epochs", 3, "--warmup-updates", warmup, "--lr-scheduler", "inverse_sqrt"]
+    trial = fit_effort(variant(training_data / "words", "transject", *words), MEASURED)
+    lines = [*warn_of_warmup([trial, trial])]
+    assert ["rises for 31 updates, and trainings end after 30: transject" in x for x in lines] == [
+        True
+    ] * told
 
 
 def test_as_many_checkpoints_are_saved_as_are_averaged(training_data):

@@ -72,7 +72,7 @@ def test_what_the_factored_form_does_not_do():
     (grad,) = torch.autograd.grad(attend(1, values).square().sum(), values, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         grad.sum().backward()
-    with pytest.raises(RuntimeError, match="depth 2 has attended"):
+    with pytest.raises(RuntimeError, match="depth 2 has already attended"):
         attend(1, values)
 
 
