@@ -1,15 +1,14 @@
 """What MkDocs does with the pages of the repository, which are written to be read on GitHub.
 
 The site has the layout of the repository, so that links between pages hold in both. A file of code
-that a page links to gets a page of its own, a notebook has its outputs, and a command for help or
-names behind ``$`` is followed by what it prints. A line that is one link to code, "The equations",
-"Code of" or "Reference of", becomes the docstring of a package, the code or its reference, and so
-does each link of a paragraph that begins with "Reference of". Formulas become MathML.
+that a page links to gets a page of its own, and a notebook has its outputs. A line that is one link
+to code, "The equations", "Code of" or "Reference of", becomes the docstring of a package, the code
+or its reference, and so does each link of a paragraph that begins with "Reference of". Formulas
+become MathML.
 """
 
-import contextlib
+import ast
 import html
-import io
 import json
 import os
 import re
@@ -21,8 +20,6 @@ import griffe
 from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
-
-from odeformers.__main__ import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
@@ -85,7 +82,7 @@ def notebook_cell(cell: dict) -> Iterator[str]:
 
 
 def on_page_markdown(markdown: str, page, config, files: Files) -> str:
-    """Let links to files lead to their pages, and show code and what commands for help print."""
+    """Let links to files lead to their pages, and show code."""
     here = ROOT / page.file.src_uri
 
     def to_code(match):
@@ -110,16 +107,7 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
         return f"]({os.path.relpath(path, here.parent)}"
 
     markdown = CODE.sub(to_code, REFERENCES.sub(to_lines, markdown))
-    markdown = LINK.sub(to_page, markdown)
-    return re.sub(r"^\$ odeformers ((?:.* )?--help|list)\n", printed, markdown, flags=re.M)
-
-
-def printed(match) -> str:
-    """A command of this project, and what it prints."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
-        main(match[1].split())
-    return match[0] + text.getvalue().replace(f"{ROOT}/", "")
+    return LINK.sub(to_page, markdown)
 
 
 def on_page_content(content: str, page, config, files: Files) -> str:
@@ -171,6 +159,22 @@ class ReStructuredText(griffe.Extension):
     def on_object(self, *, obj, **_):
         if obj.docstring:
             obj.docstring.value = to_markdown(obj.docstring.value)
+
+    def on_attribute_instance(self, *, attr, **_):
+        """An option of a config has its default as its value, and its help as its docstring."""
+        call = attr.value
+        if isinstance(call, griffe.ExprCall) and str(call.function) == "option":
+            default, help, *_ = call.arguments
+            attr.value = default
+            attr.docstring = griffe.Docstring(to_markdown(text_of(help)), parent=attr)
+
+
+def text_of(code) -> str:
+    """The text of an argument's code: of a string, what it says; of other code, the code."""
+    try:
+        return str(ast.literal_eval(str(code)))
+    except (SyntaxError, ValueError):
+        return str(code)
 
 
 def to_markdown(text: str) -> str:

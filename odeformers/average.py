@@ -17,6 +17,7 @@ import torch
 from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 
+from fairseq_odeformers.checkpoints.origin import remember
 from fairseq_odeformers.checkpoints.state import read_state
 from fairseq_odeformers.checkpoints.trust import check_finite
 from fairseq_odeformers.files import naming_faults, replacing
@@ -103,4 +104,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     state = average(paths)
     with replacing(args.output) as path:
         torch.save(state, path)
+        remember(path)
     print(f"{args.output}: mean of {', '.join(path.name for path in paths)}")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TextIO
@@ -50,6 +50,33 @@ def to_words(options: Options) -> list[str]:
         elif value is not False and value is not None:
             words += [f"--{name}", str(value)]
     return words
+
+
+def parse_words(words: Iterable[str]) -> Options:
+    """Options of the words of a command line; one without a value is a switch."""
+    options: Options = {}
+    name = None
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            options[name] = value if equals else True
+        elif name is not None and options[name] is True:
+            options[name] = word
+        else:
+            raise ValueError(
+                f"{word}: give an option such as --dropout here, and architectures after --archs"
+            )
+    return options
+
+
+def parse_architecture(text: str) -> tuple[str, Options]:
+    """An architecture and its own options, of ``ARCH`` or ``ARCH[--option value ...]``."""
+    arch, bracket, rest = text.partition("[")
+    if bracket and not rest.endswith("]"):
+        raise ValueError(
+            f"{text}: the bracket of the options is not closed; quote it: '{arch}[--option value]'"
+        )
+    return arch, parse_words(shlex.split(rest[:-1]))
 
 
 def python_command(words: Sequence[str]) -> list[str]:

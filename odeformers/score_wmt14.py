@@ -1,4 +1,4 @@
-"""BLEU of the output of ``fairseq-generate --remove-bpe`` on newstest2014, in three variants.
+"""BLEU of the output of ``fairseq-generate --remove-bpe`` on newstest2014, in four variants.
 
 ``tokenized``
     The hypotheses are detokenised and tokenised again, without splitting at hyphens; the reference
@@ -10,6 +10,9 @@
 ``detokenized``
     sacrebleu of the detokenised hypotheses against the published reference, as computed by
     ``sacrebleu -t wmt14/full``.
+``uncased``
+    As ``detokenized``, in lower case and split at spaces only, without a tokenizer. TransEvolve's
+    code computes this BLEU.
 """
 
 import argparse
@@ -53,7 +56,7 @@ def split_compounds(text: str) -> str:
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> dict[str, str]:
-    """The three scores of tokenised *hypotheses* against raw *references*, with their signatures.
+    """The four scores of tokenised *hypotheses* against raw *references*, with their signatures.
 
     Args:
         lang: language of both hypotheses and references.
@@ -66,10 +69,12 @@ def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> di
     split = [list(map(split_compounds, texts)) for texts in tokenized]
     scores = {}
     multi_bleu = {"tokenize": "none", "smooth_method": "none", "force": True}
+    uncased = {"tokenize": "none", "lowercase": True, "force": True}
     for name, (system, target), settings in (
         ("tokenized", tokenized, multi_bleu),
         ("compound-split", split, multi_bleu),
         ("detokenized", (detokenized, references), {}),
+        ("uncased", (detokenized, references), uncased),
     ):
         bleu = BLEU(**settings)
         result = bleu.corpus_score(system, [target])

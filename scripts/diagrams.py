@@ -236,6 +236,61 @@ def pcformer(d: Drawing) -> float:
     return d.box("solver", y + 10, "mix of all layers")
 
 
+def ot_transformer(d: Drawing) -> float:
+    """x + 1/M f(x), M times with the same weights, where f is all L layers, then a Norm."""
+    d.rectangle("frame", 10, 108, 212, 282)
+    d.wire((MIDDLE, START), (MIDDLE, 152))
+    for shift in (8, 4):
+        d.rectangle("panel", 50 + shift, 160 - shift, 132, 62)
+    d.rectangle("panel", 50, 160, 132, 62)
+    d.text(MIDDLE, 180, "L layers")
+    y = d.box("norm", branches(d, 188) + 10, "Norm")
+    d.text(146, y + 18, "f(x)")
+    d.wire((MIDDLE, y), (MIDDLE, y + 26))
+    y = d.add(d.box("solver", y + 26, "times 1/M"), 14, branch=134)
+    d.wire((MIDDLE, y + 14), (RIGHT + 6, y + 14), (RIGHT + 6, 120), (MIDDLE, 120))
+    d.dot(MIDDLE, y + 14)
+    d.text(166, y + 36, "M times")
+    d.text(140, 408, "x(1)")
+    return y
+
+
+def yuriiformer(d: Drawing) -> float:
+    """g = O(Norm(x + mu v)), v' = Norm(beta v + gamma g), x' = x + nu v', where O is attention and
+    then, in a second step, the FFN. The velocity v passes through all layers. YuriiFormer: nu = 1.
+    """
+    x, v = EDGES
+    d.text(v, 96, "v")
+    d.wire((x, START), (x, 366), arrow=False)
+    d.wire((v, START), (v, 272), arrow=False)
+    for rail, end in ((x, MIDDLE - 9), (v, MIDDLE + 9)):
+        d.dot(rail, 128)
+        d.wire((rail, 128), (end, 128))
+    d.text(160, 121, "times μ")
+    y = d.plus(MIDDLE, 128)
+    d.wire((MIDDLE, y), (MIDDLE, y + 14))
+    y = d.box("norm", y + 14, "Norm", width=116) + 4
+    y = d.box("attention", y, "Attention,", width=116)
+    y = d.box("ffn", y, "then FFN", width=116)
+    d.text(154, y + 19, "times γ")
+    d.wire((MIDDLE, y), (MIDDLE, 263), arrow=False)
+    d.wire((v, 272), (MIDDLE + 9, 272))
+    d.text(164, 290, "times β")
+    y = d.plus(MIDDLE, 272)
+    d.wire((MIDDLE, y), (MIDDLE, 300))
+    y = d.box("norm", 300, "Norm", width=116)
+    d.wire((MIDDLE, y), (MIDDLE, 366), arrow=False)
+    d.dot(MIDDLE, 344)
+    d.wire((MIDDLE, 344), (v, 344), (v, HEIGHT - 8))
+    d.wire((MIDDLE, 366), (x + 9, 366))
+    d.text(78, 358, "times ν")
+    return d.plus(x, 366)
+
+
+# Where the state runs, of blocks with something beside it.
+EDGES = (36, 204)
+STATES = {transevolve: EVOLVING[0], yuriiformer: EDGES[0]}
+
 # A block's name; in two lines, the solver's step that it is; and what its input is called.
 Block = tuple[Callable[[Drawing], float], str, str, str, str]
 BLOCKS: tuple[Block, ...] = (
@@ -253,6 +308,8 @@ BLOCKS: tuple[Block, ...] = (
     (ode_transformer, "ODE Transformer", "Runge–Kutta step:", "one layer, 2 to 4 times", "y"),
     (diffeq_transformer, "DiffEqFormer", "L Euler steps of 1/L,", "weights depend on time", "x"),
     (pcformer, "PCformer", "Runge–Kutta predictor,", "multistep corrector", "y"),
+    (ot_transformer, "OT-Transformer", "M Euler steps, each", "through all L layers", "x(0)"),
+    (yuriiformer, "YuriiFormer", "Nesterov’s method:", "steps with a velocity v", "x"),
 )
 
 
@@ -265,7 +322,7 @@ def panels(*blocks: Block, columns: int = 2, shown: int = 622) -> str:
         d.rectangle("panel", 1, 1, WIDTH - 2, HEIGHT - 2)
         d.text(MIDDLE, 28, name, kind="title")
         d.text(MIDDLE, 50, *step, kind="muted")
-        x = EVOLVING[0] if draw is transevolve else MIDDLE
+        x = STATES.get(draw, MIDDLE)
         d.text(x, 96, state)
         d.wire((x, draw(d)), (x, HEIGHT - 8))
         d.elements.append("</g>")
@@ -277,7 +334,7 @@ def panels(*blocks: Block, columns: int = 2, shown: int = 622) -> str:
 def diagrams() -> dict[str, str]:
     """All files, by their names."""
     pairs = {f"{block[0].__name__}.svg": panels(BLOCKS[0], block) for block in BLOCKS[1:]}
-    blocks = panels(*BLOCKS, columns=-(-len(BLOCKS) // 2), shown=828)
+    blocks = panels(*BLOCKS, columns=-(-len(BLOCKS) // 2), shown=1000)
     return {"blocks.svg": blocks, **pairs}
 
 

@@ -79,6 +79,9 @@ trap "kill $!" EXIT
 step "1 of 3: build tools"
 pip install pip
 pip install cython numpy setuptools wheel
+# Debug information takes two fifths of the time to compile a file that includes torch. CFLAGS and
+# CXXFLAGS would replace Python's own options; these are added to them.
+export CPPFLAGS="${CPPFLAGS:-} -g0"
 # fairseq builds without torch only (its source distribution lacks the files of the extensions that
 # need torch), fairseq-fixed with torch only; pip skips the one that is not for this Python. With
 # build isolation, fairseq-fixed would download and build against another torch.
@@ -88,5 +91,10 @@ pip install ${TORCH:-torch}  # several words
 step "3 of 3: fairseq, the project and what its commands and tests need"
 what=(--editable '.[analysis,compare,corpora,docs,export,plots,test]')
 pip install --no-build-isolation --find-links "$venv/wheels" ${WHEEL:-"${what[@]}"}
+# fairseq-fixed requires hydra-core 1.3.2, which can run code of a YAML file (docs/platforms.md); pip
+# alone refuses another.
+sed -i.old 's/^hydra-core==1.3.2/hydra-core==1.3.8/' "$venv/constraints.txt"
+rm "$venv/constraints.txt.old"
+pip install --no-deps 'hydra-core; python_version >= "3.11"'
 touch "$venv/complete"
 echo "$clear$(elapsed)  done. Next: make demo, or . $venv/bin/activate"

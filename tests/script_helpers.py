@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 import torch._dynamo  # noqa: F401  the first optimizer of each fork would import it
-import warm
 from fairseq.data import Dictionary, data_utils
 from fairseq.distributed import utils as distributed_utils
+from fairseq.options import get_preprocessing_parser
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
-from fairseq_cli import train
+from fairseq_cli import preprocess, train
+
+from odeformers.commands import FORK
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "scripts"
@@ -28,46 +30,49 @@ IN_MAIN_THREAD = ["--num-workers", "0", "--data-buffer-size", "0"]
 
 
 def run(script, *options, cwd):
-    """The output of a shell script of ``scripts``; the Python that it calls runs in a fork.
-
-    Raises:
-        CalledProcessError: it fails; its output is printed.
-    """
+    """The output of a shell script of ``scripts``, with this Python."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        stub_commands(root, python="printf '%s\\0' \"$@\"")
         (root / "scripts").symlink_to(SCRIPTS)
-        line = ["bash", root / "scripts" / script, *map(str, options)]
-        found = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout
-    flag, *arguments = found.split("\0")[:-1]
-    assert flag == "-m"
-    return module(*arguments, cwd=cwd)
+        words = ["env", f"PYTHON={sys.executable}", "bash", root / "scripts" / script]
+        return execute(*words, *options, cwd=cwd)
 
 
 def command(name, *args, cwd=None):
-    """The output of one of fairseq's commands, run in a process of its own."""
+    """The output of one of fairseq's commands."""
     if name == "train":
         args = [*args, *IN_MAIN_THREAD]
     return module(f"fairseq_cli.{name}", *args, cwd=cwd)
 
 
 def module(name, *args, cwd=None):
-    """The output of ``python -m name``, which is printed if that fails.
+    """The output of ``python -m name``."""
+    return execute(sys.executable, "-m", name, *args, cwd=cwd)
 
-    It runs in a fork of this process, which saves the five seconds of importing torch and fairseq.
+
+def execute(*words, cwd=None):
+    """What a program prints, on either stream.
+
+    Raises:
+        CalledProcessError: it fails; its output is printed.
     """
-    warm.prepare()
-    with tempfile.TemporaryFile() as file:
-        line = (file, cwd or ".", name, list(map(str, args)))
-        child = warm.FORK.Process(target=warm.become, args=line)
-        child.start()
-        child.join()
-        file.seek(0)
-        output = file.read().decode()
-    if child.exitcode:
-        print(output)
-        raise subprocess.CalledProcessError(child.exitcode, name, output)
-    return output
+    words = [str(word) for word in words]
+    ended = subprocess.run(
+        words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if ended.returncode:
+        print(ended.stdout)
+        raise subprocess.CalledProcessError(ended.returncode, words, ended.stdout)
+    return ended.stdout
+
+
+def write_to(file):
+    """Make a file the standard output and error of a fork, which sets up its own logging."""
+    for number, name in enumerate(("stdout", "stderr"), start=1):
+        os.dup2(file.fileno(), number)
+        setattr(sys, name, open(number, "w", buffering=1, encoding="utf-8", closefd=False))
+    logging.root.handlers.clear()
+    logging.disable(logging.NOTSET)
 
 
 def trainings(configs, cwd, processes=1, main=train.main, **environment):
@@ -90,7 +95,7 @@ def trainings(configs, cwd, processes=1, main=train.main, **environment):
         environment.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE=str(processes))
     with tempfile.TemporaryFile() as output:
         ranks = [
-            warm.FORK.Process(
+            FORK.Process(
                 target=call_all,
                 args=(main, configs, cwd, output, {**environment, "RANK": str(rank)}),
             )
@@ -114,7 +119,7 @@ def trainings(configs, cwd, processes=1, main=train.main, **environment):
 
 
 def call_all(main, configs, cwd, output, environment):
-    warm.write_to(output)
+    write_to(output)
     os.chdir(cwd)
     os.environ.update(environment)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, force=True)
@@ -179,7 +184,8 @@ def parallel_data(folder, source, target, **sizes):
     tests = ",".join(str(folder / split) for split in sizes if split.startswith("test"))
     prefixes = [f"--{split}pref={folder / split}" for split in ("train", "valid")]
     options = ["-s", source, "-t", target, "--joined-dictionary", *prefixes, f"--testpref={tests}"]
-    command("preprocess", *options, "--destdir", folder / "data-bin")
+    parser = get_preprocessing_parser()
+    preprocess.main(parser.parse_args([*options, "--destdir", str(folder / "data-bin")]))
 
 
 @contextmanager

@@ -164,6 +164,12 @@ def test_the_adjoint_method_trains(data, tmp_path):
     assert re.search(r"train \| .* arclength [\d.]+ \| .*encoder_accepted_1 \d", log)
 
 
+def train(folder, *line):
+    """The log of a training in a fork, which need not import anything."""
+    (log,) = trainings([parsed([*map(str, line), *IN_MAIN_THREAD])], folder)
+    return log
+
+
 PRETRAINING = "--task bert_pretraining --criterion bert_pretraining --sample-break-mode eos"
 PRETRAINING += " --tokens-per-sample 32"
 
@@ -173,20 +179,20 @@ def test_macaron_bert_is_pretrained_and_fine_tuned(data, tmp_path):
     line = f"--user-dir {USER_DIR} --arch macaron_bert_base --encoder-layers 2 --no-progress-bar"
     line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
     line += " --max-positions 64 --optimizer adam --lr 0.001 --max-update 2 --max-tokens 60"
-    line = ["train", *line.split()]
+    line = line.split()
     masked = "--task masked_lm --criterion masked_lm --tokens-per-sample 64 --sample-break-mode eos"
-    command(*line, data, "--save-dir", tmp_path, *masked.split())
+    train(tmp_path, *line, data, "--save-dir", tmp_path, *masked.split())
     line += "--task sentence_prediction --criterion sentence_prediction --num-classes 3".split()
     line += ["--finetune-from-model", last(tmp_path), "--init-token", 0]
     line += [data, "--save-dir", tmp_path / "tuned"]
-    assert re.search(r"valid on 'valid' subset .* accuracy [0-9.]+", command(*line))
+    assert re.search(r"valid on 'valid' subset .* accuracy [0-9.]+", train(tmp_path, *line))
     pretrained, tuned = state(last(tmp_path)), state(last(tmp_path / "tuned"))
     name = "encoder.sentence_encoder.layers.0.macaron_fc1.weight"
     change = (tuned[name] - pretrained[name]).abs().max()
     assert 0 < change < 0.01  # two updates of at most 0.001 a weight, and a little more
     head = tuned["classification_heads.sentence_classification_head.out_proj.weight"]
     assert head.shape == (3, 16)
-    log = command(*line, "--max-update", 3)
+    log = train(tmp_path, *line, "--max-update", 3)
     assert re.search(r"Loaded checkpoint .*tuned/checkpoint_last.pt \(epoch 1 @ 2 updates\)", log)
 
 
@@ -195,20 +201,20 @@ def test_bert_is_pretrained_and_fine_tuned_on_pairs(documents, data, tmp_path):
     line = f"--user-dir {USER_DIR} --arch macaron_bert_base --encoder-layers 2 --no-progress-bar"
     line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
     line += " --optimizer adam --lr 0.001 --max-update 2 --max-tokens 60"
-    line = ["train", *line.split()]
+    line = line.split()
     pretraining = [*line, documents, *PRETRAINING.split(), "--save-dir", tmp_path]
-    log = command(*pretraining)
+    log = train(tmp_path, *pretraining)
     logged = r"mlm_loss [\d.]+ \| nsp_loss [\d.]+ \| next_sentence_accuracy [\d.]+"
-    assert re.search(rf"train \| .*{logged}", log) and re.search(rf"valid \| .*{logged}", log)
+    assert all(re.search(rf"INFO:{what}:.*{logged}", log) for what in ("train", "valid"))
 
     line += "--task sentence_prediction --num-classes 3 --max-positions 32 --init-token 0".split()
     line += "--criterion sequence_classification --separator-token 2".split()
     line += [data.parent / "pairs", "--finetune-from-model", last(tmp_path)]
     line += ["--save-dir", tmp_path / "tuned"]
-    log = failing_command(*line)
+    log = failing_command("train", *line)
     message = "does not fit the model: it has segment embeddings; give --segment-embeddings"
     assert f"error: {last(tmp_path)} {message}" in log and "Traceback" not in log
-    command(*line, "--segment-embeddings")
+    train(tmp_path, *line, "--segment-embeddings")
     pretrained, tuned = state(last(tmp_path)), state(last(tmp_path / "tuned"))
     weight = "encoder.sentence_encoder.embed_tokens.segments.weight"
     assert ((tuned[weight] - pretrained[weight]).abs().amax(1) > 0).all()
@@ -228,15 +234,15 @@ def test_bert_does_not_resume_a_training_without_next_sentences(documents, tmp_p
     line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
     line += " --optimizer adam --lr 0.001 --max-tokens 60 --disable-validation --max-update"
     masked = "--task masked_lm --criterion masked_lm --sample-break-mode complete"
-    line, saved = ["train", documents, *line.split()], ["--save-dir", tmp_path / "masked"]
-    command(*line, 1, *masked.split(), "--tokens-per-sample", 32, *saved)
-    log = failing_command(*line, 2, *PRETRAINING.split(), *saved)
+    line, saved = [documents, *line.split()], ["--save-dir", tmp_path / "masked"]
+    train(tmp_path, *line, 1, *masked.split(), "--tokens-per-sample", 32, *saved)
+    log = failing_command("train", *line, 2, *PRETRAINING.split(), *saved)
     checkpoint = last(tmp_path / "masked")
     message = f"error: --save-dir {tmp_path}/masked: the training there had the criterion MaskedLm"
     assert message in log and f"--finetune-from-model {checkpoint}" in log
     assert "Traceback" not in log
     line += [1, *PRETRAINING.split(), "--save-dir", tmp_path / "bert"]
-    command(*line, "--finetune-from-model", checkpoint)
+    train(tmp_path, *line, "--finetune-from-model", checkpoint)
     assert "classification_heads.next_sentence.dense.bias" in state(last(tmp_path / "bert"))
 
 

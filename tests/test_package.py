@@ -33,7 +33,7 @@ def test_wheel_holds_both_packages_and_nothing_else(wheel):
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     folders = (ROOT / PACKAGE, ROOT / "odeformers")
     modules = {str(path.relative_to(ROOT)) for folder in folders for path in folder.rglob("*.py")}
-    data = {f"odeformers/compare/{name}" for name in ("defaults.yaml", "report.html")}
+    data = {f"odeformers/compare/{name}" for name in ("defaults.yaml", "report/report.html")}
     assert names == modules | data | {f"{PACKAGE}/py.typed"}
 
 

@@ -84,8 +84,11 @@ PRESETS = {
         ("pcformer_wmt.*", "rk_order=4 rk_field=released"),
         ("pcformer_iwslt_de_en", "rk_order=2 rk_field=released"),
         ("pcformer(_lm|_classifier)?", "rk_order=2 rk_field=textbook"),
-        ("(?!.*classifier)pcformer.*", "attention_dropout=0.1 activation_dropout=0.1"),
+        ("(?!.*(classifier|released))pcformer.*", "attention_dropout=0.1 activation_dropout=0.1"),
         ("pcformer.*", "*_normalize_before=True rk_norm=False alpha_per_layer=False"),
+        ("pcformer(?!_lm_released).*", "rk_norm_slopes=False"),
+        ("pcformer_lm_released", "rk_order=2 rk_field=released rk_norm_slopes=True"),
+        ("pcformer_lm_released", "dropout=0.0 attention_dropout=0.0 activation_dropout=0.0"),
     ],
     "the code of Kan et al. 2025; docs/papers/ot_transformer.md": [
         ("ot_.*", "ode_field=released ode_method=euler ode_steps=5 *_normalize_before=True"),
@@ -96,10 +99,21 @@ PRESETS = {
         ("ot_.*_shakespeare", "share_decoder_input_output_embed=True no_scale_embedding=True"),
     ],
     "this project; docs/papers/diffeq_transformer.md": [
-        ("diffeq_transformer.*", "*_steps=6 time_embed_dim=None time_frequencies=4"),
+        ("diffeq_transformer(?!.*gpt2).*", "*_steps=6 time_embed_dim=None time_frequencies=4"),
+        ("diffeq_transformer(?!.*gpt2).*", "time_features=harmonic initialization=transformer"),
+        ("diffeq_transformer(?!.*gpt2).*", "attention_dropout=0.1"),
     ],
     "the code of Tong et al. 2025": [
-        ("diffeq_transformer.*", "dropout=0.1 attention_dropout=0.1 activation_dropout=0.0")
+        ("diffeq_transformer.*", "dropout=0.1 activation_dropout=0.0"),
+        ("diffeq_.*_gpt2.*", "time_features=released time_frequencies=128 attention_dropout=0.0"),
+        ("diffeq_.*_gpt2.*", "initialization=released activation_fn=gelu_accurate"),
+        ("diffeq_.*_gpt2.*", "*_learned_pos=True share_decoder_input_output_embed=True"),
+        ("diffeq_.*_gpt2_small", "*_steps=12 *_embed_dim=768 *_attention_heads=12"),
+        ("diffeq_.*_gpt2_small", "*_ffn_embed_dim=3072 time_embed_dim=20"),
+        ("diffeq_.*_gpt2_medium", "*_steps=24 *_embed_dim=1024 *_attention_heads=16"),
+        ("diffeq_.*_gpt2_medium", "*_ffn_embed_dim=4096 time_embed_dim=96"),
+        ("diffeq_.*_gpt2_large", "*_steps=36 *_embed_dim=1280 *_attention_heads=20"),
+        ("diffeq_.*_gpt2_large", "*_ffn_embed_dim=5120 time_embed_dim=96"),
     ],
     "Vaswani et al. 2017, Table 3": [
         (f"{BASE}|{IWSLT}|transformer_prenorm|node_transformer_(mt|lm)", "dropout=0.1"),

@@ -101,12 +101,3 @@ def test_the_page_of_a_notebook_has_its_outputs(tmp_path):
         '<img alt="Output of this cell" src="data:image/png;base64,iVBORw0KGgo=">',
         "```text\n(2, 3)\n```",
     ]
-
-
-def test_commands_for_help_are_followed_by_what_they_print():
-    """The output of other commands is on the page already."""
-    text = "$ odeformers --help\n\n$ odeformers check transject\ntransject\n"
-    page = hooks.on_page_markdown(text, PAGE, None, Files([]))
-    help_text, check = page.split("\n\n$ odeformers check")
-    assert "usage: odeformers" in help_text
-    assert check == " transject\ntransject\n"

@@ -16,7 +16,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import write_csv
-from odeformers.compare.results import read_rows
+from odeformers.compare.results.rows import read_rows
 from odeformers.plots import legend, panels, save, styles
 
 HERE = Path(__file__).parent

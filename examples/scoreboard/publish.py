@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_odeformers.files import reading, replacing, write_csv
-from odeformers.compare.results import Curve, Row, read_rows, write_rows
+from odeformers.compare.results.curves import Curve
+from odeformers.compare.results.rows import Row, read_rows, write_rows
 
 DIVERGED = "became NaN or infinite"  # in the state of a run
 RESULTS, CURVES, ANSWERS = "results.csv", "curves.csv", "answers.npz"

@@ -29,7 +29,7 @@ from scipy.stats import f as fisher
 from scipy.stats import t as student
 
 from fairseq_odeformers.files import markdown_table, write_csv
-from odeformers.compare.verdict import LEVEL, POOL_LEVEL, minimal_detectable
+from odeformers.compare.results.verdict import LEVEL, POOL_LEVEL, minimal_detectable
 
 MODELS, SEEDS = (2, 4, 8), (3, 5, 10)  # models with the baseline
 DRAWS = 100_000

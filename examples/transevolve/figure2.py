@@ -21,7 +21,7 @@ from fairseq_odeformers.files import markdown_table, read_lines, write_csv
 from odeformers.plots import BLACK, SKY, panels, save
 
 NAME = re.compile(r"([\d.]+)-(\d+)-seed(\d+)")
-SCORE = re.compile(r"tokenized: .*? = ([\d.]+) ")
+SCORE = re.compile(r"uncased: .*? = ([\d.]+) ")
 
 Setting = tuple[str, float, int]  # pair of languages, lr_max, warm-up
 Scores = Mapping[Setting, Mapping[int, float]]  # the BLEU of each seed
@@ -45,7 +45,7 @@ def read_scores(folder: Path) -> Scores:
 
 
 def maximum(run: Path) -> float:
-    """The highest tokenized BLEU that score-wmt14 has printed of a run's translations."""
+    """The highest uncased BLEU that score-wmt14 has printed of a run's translations."""
     found = []
     for path in run.glob("*.test.score"):
         matches = list(filter(None, map(SCORE.match, read_lines(path))))

@@ -46,18 +46,23 @@ class Checkpoint:
         cfg: the configuration of the training.
         weights: by name.
         task_state: what the task has saved, such as the names of its classes.
+        score: the validation score, as ``metric`` and ``value``; None if it is not saved.
     """
 
     path: str
     cfg: DictConfig
     weights: Mapping[str, Tensor]
     task_state: Any
+    score: dict[str, Any] | None = None
 
     @classmethod
     def read(cls, path: str) -> "Checkpoint":
         """The checkpoint in a file; for errors see :func:`.read_state`."""
         state = read_state(path)
-        return cls(path, state["cfg"], state["model"], state.get("task_state") or {})
+        cfg, value = state["cfg"], (state.get("extra_state") or {}).get("val_loss")
+        score = {"metric": cfg.checkpoint.best_checkpoint_metric, "value": value}
+        task_state = state.get("task_state") or {}
+        return cls(path, cfg, state["model"], task_state, None if value is None else score)
 
     @property
     def arch(self) -> str:

@@ -18,6 +18,7 @@ from omegaconf import open_dict
 
 from fairseq_odeformers.files import reading
 
+from .origin import check_origin
 from .weights import CONFIG, read_export
 
 # A patch (``patches.table``) makes fairseq's commands call read_state() instead of this function.
@@ -57,12 +58,14 @@ def read_state(
     Raises:
         OSError: the file does not exist.
         Damaged: a checksum differs, or the configuration or the weights are missing.
-        ValueError: the file is not a checkpoint, or the safe loader refuses it. torch has a safe
-            loader from 2.6 on; before that, a file may run code.
+        ValueError: the file is not a checkpoint, torch's safe loader refuses it, or, before torch
+            2.10, :func:`.check_origin` does.
     """
     if not path:
         raise ValueError("'' is not a checkpoint; give a file")
     check_place(path)
+    if not Path(path).is_dir():
+        check_origin(path)
     with reading(path, FAULT):
         if Path(path).is_dir():
             state = read_export(Path(path))

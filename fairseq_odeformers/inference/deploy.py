@@ -2,59 +2,39 @@
 
     odeformers export checkpoint_best.pt folder --to onnx
 
-The folder has programs of torch or ONNX, ``model.json``, which tells what the model is and how text
-becomes tokens, and ``run.py``, which uses both: the file of that name beside this one. A translator
-has the programs ``encoder``, ``begin`` and ``step``; a language model ``begin``, ``step`` and
-``score`` (see ``steps``); a classifier ``classify``.
+The folder has programs of torch or ONNX; ``model.json``, see ``description``; and ``run.py``, which
+uses both and is a copy of the file beside this one. A translator has the programs ``encoder``,
+``begin`` and ``step``; a language model ``begin``, ``step`` and ``score`` (see ``steps``); a
+classifier ``classify``.
 """
 
 import copy
 import io
-import json
 import logging
-import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from fairseq import utils
-from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
 from torch import Tensor
 
 from fairseq_odeformers.checkpoints import Checkpoint, Trained
-from fairseq_odeformers.data.classification import classes_of
-from fairseq_odeformers.files import MADE_FROM, reason, replacing_folder, sha256, writing
-from fairseq_odeformers.registry import Kind, family_of, paper_of
-from fairseq_odeformers.text import detokenize
-from fairseq_odeformers.text.moses import read_raw_pairs
-from fairseq_odeformers.text.raw_text import (
-    LONGEST_WORD,
-    add_special_tokens,
-    appends_eos,
-    tokenize,
-)
-from fairseq_odeformers.text.word_pieces import load_tokenizer
+from fairseq_odeformers.files import reason, replacing_folder, writing
+from fairseq_odeformers.registry import Kind
 
 from . import run
-from .hub import advise, find_codes
+from .description import NAMES, describe, write_files
+from .hub import advise
 from .program import Program, load_for_program, make_exportable
-from .steps import Entry, Exported, make_steps, make_tokens
-from .texts import allows_truncation
+from .steps import BATCHES, Function, make_steps, make_tokens
 
 ENDINGS = {"torch": ".pt2", "onnx": ".onnx"}
-NAMES = {  # of the kinds of models that leave
-    Kind.TRANSLATION: "translation",
-    Kind.LANGUAGE_MODEL: "language model",
-    Kind.CLASSIFICATION: "classification",
-}
-LARGEST_DIFFERENCE = 1e-4  # of log-probabilities or probabilities
-PACKAGES = ("torch", "onnx", "fairseq-odeformers")
+COMPARED = ((1, 1), (1, 2), (3, 6))  # batch and length; torch may take sizes of 1 for constants
+LARGEST_DIFFERENCE = 1e-4  # between log-probabilities, or probabilities of classes
 
 
 def write_deployment(path: str, folder: Path, form: str, data: str | None, overrides: dict) -> None:
@@ -78,14 +58,8 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
         known = ", ".join(NAMES.values())
         raise ValueError(f"{path}: --to {form} takes models for {known}{advise(checkpoint)}")
     trained = load_for_program(path, data, overrides)
-    trained.model.float().eval()
-    about = {**describe(checkpoint, trained, kind), **describe_text(trained, kind)}
-    functions = make_functions(trained.model, trained.task, kind)
     with replacing_folder(folder) as temporary:
-        about |= write_programs(functions, temporary, form)
-        with writing(folder):
-            write_files(about, temporary)
-        difference = compare(trained.model, trained.task, run.load(temporary))
+        difference = write_folder(trained, checkpoint.arch, kind, form, temporary, checkpoint.score)
         if not difference <= LARGEST_DIFFERENCE:
             raise ValueError(
                 f"{path}: the {form} programs differ from the model by {difference:.1e}, more than "
@@ -93,11 +67,40 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
             )
 
 
+def write_folder(
+    trained: Trained,
+    arch: str,
+    kind: Kind,
+    form: str,
+    folder: Path,
+    score: dict[str, Any] | None = None,
+) -> float:
+    """Fill an empty folder; returns the largest difference from what the model computes.
+
+    Args:
+        score: of the training.
+
+    Raises:
+        ValueError: the model cannot be exported.
+    """
+    trained.model.float().eval()
+    about = {**describe(trained, arch, kind), "score": score}
+    functions = make_functions(trained.model, trained.task, kind)
+    about["programs"] = {
+        name: write_function(function, folder / f"{name}{ENDINGS[form]}")
+        for name, function in functions.items()
+    }
+    with writing(folder):
+        write_files(about, folder)
+    product = run.load(folder)
+    return max(compare(trained.model, trained.task, product, *size) for size in COMPARED)
+
+
 # --- programs ------------------------------------------------------------------------
 
 
-def make_functions(model: Any, task, kind: Kind) -> dict[str, Exported]:
-    """What becomes a program, by name.
+def make_functions(model: Any, task, kind: Kind) -> dict[str, Function]:
+    """The functions that become programs, by name.
 
     Raises:
         ValueError: a part of the model depends on data in a way that no program can.
@@ -105,83 +108,71 @@ def make_functions(model: Any, task, kind: Kind) -> dict[str, Exported]:
     if kind is not Kind.CLASSIFICATION:
         return make_steps(make_exportable(copy.deepcopy(model)))
     program = Program(model, task)
-    names = [f"tokens{tower}" for tower in range(program.towers)]
-    texts = [make_tokens(model.encoder, 3, 5) for _ in names]
-    dims = [("batch", f"length{tower}") for tower in range(program.towers)]
-    return {"classify": Exported(program, texts, names, ["probabilities"], dims)}
+    arguments, others = (
+        {f"tokens{n}": make_tokens(model.encoder, *sizes) for n in range(program.towers)}
+        for sizes in zip(BATCHES, (5, 7))
+    )
+    return {"classify": Function(program, arguments, others, ["probabilities"])}
 
 
-def write_programs(functions: dict[str, Exported], folder: Path, form: str) -> dict[str, Any]:
-    """Write a file per function; returns how a program is called, for ``model.json``."""
-    programs = {}
-    for name, function in functions.items():
-        file = f"{name}{ENDINGS[form]}"
-        try:
-            content = to_onnx(function) if form == "onnx" else to_torch(function)
-        except Exception as error:  # torch raises anything
-            fault = f"torch cannot export the program {name}"
-            raise ValueError(f"{fault} ({reason(first_cause(error))})") from error
-        with writing(folder / file):
-            (folder / file).write_bytes(content)
-        programs[name] = {"file": file, "inputs": [*function.inputs]}
-    about: dict[str, Any] = {"programs": programs}
-    if "step" in functions:
-        step: Any = functions["step"].module
-        entries: list[Entry] = step.entries
-        batch = [e.dims.index("batch") if "batch" in e.dims else None for e in entries]
-        constant = [entry.constant for entry in entries]
-        about["cache"] = [{"batch": b, "constant": c} for b, c in zip(batch, constant)]
-    return about
+def write_function(function: Function, path: Path) -> dict[str, Any]:
+    """Write a function to a file; returns its entry in ``model.json``.
+
+    Raises:
+        ValueError: torch cannot export it.
+    """
+    try:
+        content = to_onnx(function) if path.suffix == ENDINGS["onnx"] else to_torch(function)
+    except Exception as error:  # torch raises anything
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # says more
+            cause = cause.__cause__
+        fault = f"torch cannot export the program {path.stem}"
+        raise ValueError(f"{fault} ({reason(cause)})") from error
+    with writing(path):
+        path.write_bytes(content)
+    return {"file": path.name, **function.describe()}
 
 
-def first_cause(error: BaseException) -> BaseException:
-    """The error that led to an error of torch's exporters, which say less."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-def export(function: Exported) -> torch.export.ExportedProgram:
-    """The program of torch."""
-    names = {name: None for dims in function.dims for name in dims if name}
-    named = {name: torch.export.Dim(name, min=1) for name in names}
-    shapes = tuple({n: named[d] for n, d in enumerate(dims) if d} for dims in function.dims)
+def export(function: Function) -> torch.export.ExportedProgram:
+    """The program of torch. It finds out how sizes that vary depend on each other."""
+    shapes = tuple(
+        {dim: torch.export.Dim.AUTO for dim, (size, other) in enumerate(sizes) if size != other}
+        for sizes in function.sizes.values()
+    )
+    arguments = tuple(function.arguments.values())
     with torch.no_grad(), quiet():
         return torch.export.export(
-            function.module, tuple(function.arguments), dynamic_shapes=(shapes,), strict=False
+            function.module, arguments, dynamic_shapes=(shapes,), strict=False
         )
 
 
-def to_torch(function: Exported) -> bytes:
-    """The content of a ``.pt2`` file; no names of files of this machine are in it."""
+def to_torch(function: Function) -> bytes:
+    """The content of a ``.pt2`` file, without the names of files of this machine."""
     program = export(function)
     for node in program.graph.nodes:
-        node.meta.pop("stack_trace", None)
-        node.meta.pop("nn_module_stack", None)
-        node.meta.pop("source_fn_stack", None)
+        for name in ("stack_trace", "nn_module_stack", "source_fn_stack"):
+            node.meta.pop(name, None)
     content = io.BytesIO()  # torch aborts where it cannot write, as to a full disk
     torch.export.save(program, content)
     return content.getvalue()
 
 
-def to_onnx(function: Exported) -> bytes:
+def to_onnx(function: Function) -> bytes:
     """The content of an ``.onnx`` file, without the names of files of this machine."""
+    names = [*function.arguments]
     with quiet():
         program = torch.onnx.export(
             export(function),
             dynamo=True,
             verbose=False,
-            input_names=[*function.inputs],
-            output_names=[*function.outputs],
+            input_names=names,
+            output_names=[f"next_{name}" if name in names else name for name in function.outputs],
         )
     assert program is not None
     proto = program.model_proto
-    graphs = [proto.graph, *proto.functions]
-    for graph in graphs:
-        for part in (graph, *graph.node):
-            part.ClearField("metadata_props")
-            part.ClearField("doc_string")
-    for part in (*proto.graph.value_info, *proto.graph.initializer):
+    graph = proto.graph
+    for part in (graph, *graph.node, *graph.value_info, *graph.initializer):
         part.ClearField("metadata_props")
         part.ClearField("doc_string")
     return proto.SerializeToString(deterministic=True)
@@ -200,208 +191,52 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-# --- description ---------------------------------------------------------------------
-
-
-def describe(checkpoint: Checkpoint, trained: Trained, kind: Kind) -> dict[str, Any]:
-    """What a model is, and its special tokens."""
-    model, task, cfg = trained
-    words, options = task.source_dictionary, cfg.task
-    about: dict[str, Any] = {
-        "kind": NAMES[kind],
-        "architecture": checkpoint.arch,
-        "family": family_of(checkpoint.arch),
-        "paper": paper_of(checkpoint.arch),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "versions": {name: found for name in PACKAGES if (found := find_version(name))},
-        "pad": words.pad(),
-        "unk": words.unk(),
-        "bos": words.bos(),
-        "eos": words.eos(),
-        "symbols": task.target_dictionary.symbols if kind is Kind.TRANSLATION else words.symbols,
-    }
-    if kind is Kind.CLASSIFICATION:
-        about |= {
-            "classes": classes_of(task),
-            "towers": getattr(task, "towers", 1),
-            "separator": getattr(options, "separator_token", None),
-            "start": add_special_tokens(task, [], False).tolist(),
-            "end": [words.eos()] if appends_eos(task) else [],
-            "longest": min(task.max_positions(), model.max_positions()),
-            "truncates": hasattr(task, "towers") or allows_truncation(options),
-        }
-        return about
-    positions: Any = utils.resolve_max_positions(task.max_positions(), model.max_positions())
-    about["longest_target"] = model.max_decoder_positions()
-    about["start"] = words.bos() if getattr(options, "add_bos_token", False) else words.eos()
-    if kind is Kind.TRANSLATION:
-        about["longest"] = positions[0]
-        about["left_pad"] = bool(options.left_pad_source)
-        if words.symbols != task.target_dictionary.symbols:
-            about["source_symbols"] = words.symbols
-    else:
-        about["longest"] = positions
-        each = options.sample_break_mode in ("eos", "complete", "complete_doc")
-        about["block"] = 0 if each else options.tokens_per_sample
-    return about
-
-
-def describe_text(trained: Trained, kind: Kind) -> dict[str, Any]:
-    """How text becomes symbols: ``text`` of ``model.json``.
-
-    Raises:
-        FileNotFoundError: a file of the data's preparation is missing.
-    """
-    _, task, cfg = trained
-    options = cfg.task
-    data = getattr(options, "data", None)
-    text: dict[str, Any] = {}
-    if kind is Kind.CLASSIFICATION:
-        tokenize(task, "")  # names what is missing
-        vocabulary, codes = Path(data or "", "vocab.txt"), Path(data or "", "code")
-        if not data:
-            text["characters"] = True
-        elif vocabulary.exists():
-            text["tokenizer"] = load_tokenizer(vocabulary).to_str()
-        elif codes.exists():
-            text |= {"bpe": codes.read_text(encoding="utf-8"), "longest_word": LONGEST_WORD}
-        elif SPACE_ESCAPE in task.source_dictionary:
-            table = (BYTE_TO_BCHAR[byte] for byte in range(256))
-            text["bytes"] = [SPACE_ESCAPE if symbol == SPACE else symbol for symbol in table]
-        elif getattr(options, "lra_task", "") == "listops" and "(" not in task.source_dictionary:
-            text["dropped"] = ["(", ")"]
-        return {"text": text}
-    if codes := find_codes(data or "").get("bpe_codes"):
-        text["bpe"] = Path(codes).read_text(encoding="utf-8")
-    recipe = Path(data or "", MADE_FROM)
-    if kind is Kind.TRANSLATION and recipe.exists():
-        read_raw_pairs(str(data), options.source_lang, options.target_lang)  # names its faults
-        preparation = json.loads(recipe.read_text(encoding="utf-8"))
-        text["moses"] = {
-            "source": options.source_lang,
-            "target": options.target_lang,
-            **{name: preparation[name] for name in ("aggressive_hyphens", "lowercase")},
-        }
-    return {"text": text}
-
-
-def find_version(name: str) -> str | None:
-    """The version of an installed package; None if it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
-
-
-# --- files ---------------------------------------------------------------------------
-
-USES = {  # lines of the README, by kind
-    NAMES[Kind.TRANSLATION]: ("python run.py --beam 5 < text", 'model.translate(["..."], beam=5)'),
-    NAMES[Kind.LANGUAGE_MODEL]: (
-        "python run.py --sampling --topp 0.9 < text\npython run.py --score < text",
-        'model.sample(["..."], sampling=True, topp=0.9)',
-    ),
-    NAMES[Kind.CLASSIFICATION]: ("python run.py < text", 'model.classify(["..."])'),
-}
-README = """# {architecture}
-
-A {kind} model of {parameters:,} parameters: {paper}. {size:.1f} MB, {symbols:,} symbols.
-
-```bash
-pip install {packages}
-{commands}
-```
-
-```python
-from run import load
-
-model = load()
-{call}
-```
-
-`run.py` reads one text per line and prints one result per line; `python run.py --help` lists its
-options. `model.json` describes the model and how its text is tokenised. The license of the data
-that it was trained on is yours to check and to pass on.
-"""
-
-
-def write_files(about: dict[str, Any], folder: Path) -> None:
-    """Write all but the programs."""
-    shutil.copyfile(run.__file__, folder / "run.py")
-    needs = {"moses": "sacremoses", "bpe": "subword-nmt", "tokenizer": "tokenizers"}
-    files = [program["file"] for program in about["programs"].values()]
-    packages = ["torch" if files[0].endswith(".pt2") else "onnxruntime", "numpy"]
-    packages += [package for key, package in needs.items() if about["text"].get(key)]
-    if about["text"].get("moses"):
-        shutil.copyfile(detokenize.__file__, folder / "detokenize.py")
-    about["sha256"] = {file: sha256(folder / file) for file in sorted(files)}
-    text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
-    (folder / "model.json").write_text(text, encoding="utf-8")
-    commands, call = USES[about["kind"]]
-    readme = README.format(
-        **{**about, "symbols": len(about["symbols"])},
-        size=sum((folder / file).stat().st_size for file in files) / 1e6,
-        packages=" ".join(packages),
-        commands=commands,
-        call=call,
-    )
-    (folder / "README.md").write_text(readme, encoding="utf-8")
-
-
 # --- comparison ----------------------------------------------------------------------
 
 
 @torch.no_grad()
-def compare(model: Any, task, product: run.Model) -> float:
-    """The largest difference between a model and its programs, in two texts of random tokens.
+def compare(model: Any, task, product: run.Model, batch: int, length: int) -> float:
+    """The largest difference between a model and its programs, for random texts.
 
-    That of log-probabilities after each token, or of the probabilities of classes.
+    It is between log-probabilities after each token, or between the probabilities of classes.
+
+    Args:
+        batch: number of texts; all but the first are shorter.
+        length: tokens of the first, and of each translation or continuation.
     """
-    kind = product.about["kind"]
-    if kind == NAMES[Kind.CLASSIFICATION]:
-        return compare_classes(model, task, product)
-    words = task.target_dictionary
-    targets = make_tokens(model.decoder, 2, min(6, product.about["longest_target"]))
-    prefix = torch.cat([torch.full_like(targets[:, :1], product.about["start"]), targets], 1)
-    inputs: dict[str, Any] = {}
-    sources = [[words.eos()]] * 2
-    if kind == NAMES[Kind.TRANSLATION]:
-        text = make_tokens(model.encoder, 1, min(6, product.about["longest"]))[0].tolist()
-        sources = [text, text[-2:]]
-        tokens = torch.from_numpy(product.collate(sources, product.about["left_pad"]))
-        lengths = torch.tensor([len(source) for source in sources])
-        inputs["encoder_out"] = model.encoder(tokens, lengths)
-    out = model.decoder(prefix[:, :-1], **inputs)
+    about = product.about
+    length = min(length, about["longest"])
+    reader = model.decoder if about["kind"] == NAMES[Kind.LANGUAGE_MODEL] else model.encoder
+    text = make_tokens(reader, 1, length)[0].tolist()
+    texts = [text, *[text[length // 2 :]] * (batch - 1)]
+    rows = product.collate(texts, about.get("left_pad", False))
+    lengths = torch.tensor([*map(len, texts)])
+    source = {"src_tokens": torch.from_numpy(rows), "src_lengths": lengths}
+    if about["kind"] == NAMES[Kind.CLASSIFICATION]:
+        inputs = {name: rows for name in about["programs"]["classify"]["inputs"]}
+        if len(inputs) > 1:
+            source |= {f"{name}1": tensor for name, tensor in source.items()}
+        head = task.cfg.classification_head_name
+        out, _ = model(**source, features_only=True, classification_head_name=head)
+        return largest(product.run("classify", inputs)["probabilities"], out.softmax(-1))
+    targets = make_tokens(model.decoder, batch, min(length, about["longest_target"]))
+    tokens = torch.cat([torch.full_like(targets[:, :1], about["start"]), targets[:, :-1]], 1)
+    encoded = {"encoder_out": model.encoder(**source)} if reader is not model.decoder else {}
+    out = model.decoder(tokens, **encoded)
     expected = model.get_normalized_probs(out, log_probs=True, sample=None)
-    decoder = run.Decoder(product, sources)
+    decoder = run.Decoder(product, texts)
     found = [decoder.log_probs]
     for column in targets[:, :-1].T:
-        decoder.step(column.numpy(), np.arange(2))
+        decoder.step(column.numpy(), np.arange(batch))
         found.append(decoder.log_probs)
-    found = torch.from_numpy(np.stack(found, 1))
-    difference = largest(found, expected)
-    if kind == NAMES[Kind.LANGUAGE_MODEL]:
-        (scores,) = product.run("score", prefix[:, :-1].numpy(), targets.numpy())
+    difference = largest(np.stack(found, 1), expected)
+    if not encoded:
+        scored = {"tokens": tokens.numpy(), "targets": targets.numpy()}
         whole = expected.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-        difference = max(difference, largest(torch.from_numpy(scores), whole))
+        difference = max(difference, largest(product.run("score", scored)["log_probs"], whole))
     return difference
 
 
-def compare_classes(model: Any, task, product: run.Model) -> float:
-    """See :func:`compare`."""
-    text = make_tokens(model.encoder, 1, min(6, product.about["longest"]))[0].tolist()
-    rows = [text, text[-2:]]
-    tokens = [product.collate(rows) for _ in range(product.about["towers"])]
-    call: dict[str, Any] = {}
-    for suffix, batch in zip(("", "1"), tokens):
-        call[f"src_tokens{suffix}"] = torch.from_numpy(batch)
-        call[f"src_lengths{suffix}"] = torch.tensor([len(row) for row in rows])
-    head = task.cfg.classification_head_name
-    out = model(**call, features_only=True, classification_head_name=head)[0]
-    return largest(torch.from_numpy(product.run("classify", *tokens)[0]), out.softmax(-1))
-
-
-def largest(found: Tensor, expected: Tensor) -> float:
+def largest(found: np.ndarray, expected: Tensor) -> float:
     """The largest difference, where a number is expected."""
-    finite = expected.isfinite()
-    return float((found - expected)[finite].abs().max())
+    return float((torch.from_numpy(found) - expected)[expected.isfinite()].abs().max())

@@ -21,11 +21,13 @@ import copy
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from fairseq_odeformers.checkpoints import Checkpoint, Trained
 from fairseq_odeformers.data.classification import classes_of
@@ -114,10 +116,25 @@ def make_exportable(module: nn.Module) -> nn.Module:
     Raises:
         ValueError: a part does not have one.
     """
+    if is_parametrized(module):
+        fix_parametrizations(module)
     for name, child in module.named_children():
         setattr(module, name, make_exportable(child))
     answer = find_answer(module, "for_export")
     return answer() if answer else module
+
+
+def fix_parametrizations(module: Any) -> None:
+    """Make parameters of what torch's parametrisations compute for a module.
+
+    torch's ``remove_parametrizations`` would also change the module that this one is a copy of.
+    """
+    with torch.no_grad():
+        tensors = {name: getattr(module, name).clone() for name in module.parametrizations}
+    module.__class__ = type(module).__bases__[0]
+    del module.parametrizations
+    for name, tensor in tensors.items():
+        module.register_parameter(name, nn.Parameter(tensor))
 
 
 def describe(task, program: Program) -> dict:

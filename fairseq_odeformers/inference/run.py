@@ -17,6 +17,7 @@ tokens. Shapes are in comments: B texts or hypotheses, T tokens, V symbols.
 """
 
 import argparse
+import inspect
 import io
 import json
 import re
@@ -45,25 +46,38 @@ class Model:
     def __init__(self, folder, threads):
         self.folder, self.threads, self.loaded = folder, threads, {}
         self.about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        self.pad, self.eos, self.unk = (self.about[name] for name in ("pad", "eos", "unk"))
+        self.pad, self.eos = self.about["pad"], self.about["eos"]
         self.text = Text(folder, self.about)
 
-    def run(self, name, *arrays):
-        """The results of a program, a list of arrays."""
+    def run(self, name, arrays):
+        """The results of a program, by name."""
         program = self.about["programs"][name]
         if name not in self.loaded:
             self.loaded[name] = load_program(self.folder / program["file"], self.threads)
-        return self.loaded[name](dict(zip(program["inputs"], arrays)))
+        results = self.loaded[name]({name: arrays[name] for name in program["inputs"]})
+        return dict(zip(program["outputs"], results))
+
+    def collate(self, rows, left=False):
+        """Tokens (B, T) of texts, padded on the right or left."""
+        length = max(map(len, rows))
+        padding = [[self.pad] * (length - len(row)) for row in rows]
+        pairs = ((pad, row) if left else (row, pad) for row, pad in zip(rows, padding))
+        return np.array([[*first, *second] for first, second in pairs], dtype=np.int64)
+
+    def check_length(self, text, tokens):
+        if len(tokens) > self.about["longest"]:
+            fault = f"has {len(tokens)} tokens, more than {self.about['longest']}"
+            raise ValueError(f"{str(text)[:40]!r}... {fault}")
 
     # --- translators and language models -------------------------------------------------
 
-    def translate(self, texts, tokenized=False, batch_size=32, **options):
+    def translate(self, texts, **options):
         """The best translation of each text; for options see :meth:`generate`."""
-        return [best[0][1] for best in self.generate(texts, tokenized, batch_size, **options)]
+        return [hypotheses[0][1] for hypotheses in self.generate(texts, **options)]
 
-    def sample(self, texts, batch_size=32, **options):
+    def sample(self, texts, **options):
         """The best continuation of each text, which may be empty, with the text itself."""
-        return [best[0][1] for best in self.generate(texts, True, batch_size, **options)]
+        return self.translate(texts, **options)
 
     def generate(self, texts, tokenized=False, batch_size=32, truncate=False, **options):
         """Scores and texts of the best hypotheses for each text, the best first.
@@ -71,30 +85,24 @@ class Model:
         Args:
             tokenized: whether texts are tokens between spaces, before subwords; results as well.
             truncate: whether texts that are too long are cut; else they are a ValueError.
-            options: of :meth:`search`.
+            options: see :meth:`search`.
         """
         translates = self.about["kind"] == "translation"
         inputs = [self.encode(text, tokenized, truncate) for text in texts]
+        rows = [[] if translates and len(tokens) == 1 else tokens for tokens in inputs]
         results = [[(0.0, "")] for _ in texts]
-        wanted = [n for n, tokens in enumerate(inputs) if len(tokens) > 1 or not translates]
-        wanted.sort(key=lambda n: len(inputs[n]))
-        while wanted:
-            alike = [n for n in wanted if translates or len(inputs[n]) == len(inputs[wanted[0]])]
-            batch = alike[:batch_size]
-            wanted = [n for n in wanted if n not in batch]
+        for batch in batches(rows, batch_size, alike=not translates):
             for n, found in zip(batch, self.search([inputs[n] for n in batch], **options)):
                 results[n] = [(s, self.text.decode(words, tokenized)) for s, words in found]
         return results
 
     def encode(self, text, tokenized=False, truncate=False):
         """The tokens of a text to translate or continue, which end with ``</s>``."""
-        tokens = [self.text.index(symbol) for symbol in self.text.encode(text, tokenized)]
-        longest = self.about["longest"] - 1
-        if len(tokens) > longest and not truncate:
-            raise ValueError(
-                f"{text[:40]!r}... has {len(tokens) + 1} tokens, more than {longest + 1}"
-            )
-        return [*tokens[:longest], self.eos]
+        tokens = self.text.encode(text, tokenized)
+        if truncate:
+            tokens = tokens[: self.about["longest"] - 1]
+        self.check_length(text, [*tokens, self.eos])
+        return [*tokens, self.eos]
 
     def search(
         self,
@@ -120,65 +128,67 @@ class Model:
             lenpen: a score is the log-probability over the length to the power of this.
             unkpen: is subtracted from the log-probability of unknown symbols.
             min_len: fewest tokens.
-            max_len_a, max_len_b: most tokens: *max_len_a* times those of the text, + *max_len_b*.
+            max_len_a, max_len_b: most tokens: *max_len_a* times the text's number, + *max_len_b*.
             temperature: divides the logits.
             sampling: draw tokens, from the *topk* most probable ones, or from the most probable
                 ones whose probabilities sum to *topp*.
-            seed: of the draws.
+            seed: makes the draws repeatable.
 
         Returns:
             For each text pairs of score and tokens; a language model's begin with the text's.
         """
-        copies = nbest if sampling else 1
+        copies, draw = nbest if sampling else 1, np.random.default_rng(seed)
         beam = 1 if sampling else min(beam, len(self.text.symbols) - 1)
-        draw = np.random.default_rng(seed)
-        decoder = Decoder(self, [tokens for tokens in inputs for _ in range(copies)])
-        limits = [int(max_len_a * len(tokens) + max_len_b) for tokens in inputs]
-        limits = np.minimum(limits, self.about["longest_target"] - 1).repeat(copies)
-        live = np.arange(len(limits))  # texts that are not finished
-        found = [[] for _ in live]
-        scores, words = decoder.scores.reshape(-1, 1), decoder.words  # B, 1 and B, t
-        if (limits < max(min_len, words.shape[1])).any():
-            raise ValueError(f"{words.shape[1]} tokens and min_len {min_len}: more than max_len")
-        for step in range(words.shape[1], int(limits.max()) + 1):
-            log_probs = decoder.log_probs.reshape(*scores.shape, -1)  # texts, beams, V
+        inputs = [tokens for tokens in inputs for _ in range(copies)]
+        prefix = np.array([[] if "encoder" in self.about["programs"] else t[:-1] for t in inputs])
+        prefix, start = prefix.astype(np.int64), prefix.shape[1]
+        most = self.about["longest_target"] - 1
+        limits = np.array([min(int(max_len_a * len(t) + max_len_b), most) for t in inputs])
+        if (limits < max(min_len, start)).any():
+            raise ValueError(f"{start} tokens and min_len {min_len}: more than max_len")
+        decoder, live = Decoder(self, inputs), np.arange(len(inputs))  # texts that go on
+        scores = np.zeros((len(live), 1), dtype=np.float32)  # live texts, hypotheses
+        words, found = prefix[:, :0], [[] for _ in live]
+        for step in range(limits.max() + 1):
+            log_probs = decoder.log_probs  # B, V
             if temperature != 1:
                 log_probs = log_softmax(log_probs / temperature)
-            log_probs[..., self.pad] = -np.inf
-            log_probs[..., self.unk] -= unkpen
-            if step < min_len:
-                log_probs[..., self.eos] = -np.inf
-            ends = log_probs[..., self.eos].copy()
-            log_probs[step >= limits[live]] = -np.inf
-            log_probs[..., self.eos] = ends
-            size = log_probs.shape[-1]
-            if sampling:
-                best = pick(log_probs[:, 0], topk, topp, draw)
-            totals = (log_probs + scores[..., None]).reshape(len(live), -1)
-            if not sampling:
-                best = top(totals, min(2 * beam, totals.shape[1] - 1))
-            rows, stay = [], []
-            for place, (text, candidates) in enumerate(zip(live, best)):
-                first, kept = place * scores.shape[1], []
-                for rank, candidate in enumerate(candidates):
-                    score, row = totals[place, candidate], first + candidate // size
-                    if candidate % size != self.eos or score == -np.inf:
-                        kept.append((row, candidate % size, score))
-                    elif rank < beam and len(found[text]) < beam:
-                        found[text].append((score / (step + 1) ** lenpen, words[row].tolist()))
-                if len(found[text]) < beam and step < limits[text]:
-                    rows += [*kept, *[(first, self.pad, -np.inf)] * beam][:beam]
-                    stay.append(place)
-            if not stay:
-                break
-            live = live[stay]
-            parents, new, scores = (np.array(column) for column in zip(*rows))
-            scores = scores.reshape(-1, beam).astype(np.float32)
-            words = np.concatenate([words[parents], new[:, None]], axis=1)
-            decoder.step(new, parents)
+            log_probs[:, self.pad] = -np.inf
+            log_probs[:, self.about["unk"]] -= unkpen
+            if step < start:
+                rows, new = live, prefix[:, step]
+                scores += log_probs[rows, new, None]
+            else:
+                size, width = log_probs.shape[1], scores.shape[1]
+                ends = log_probs[:, self.eos].copy() if step >= min_len else -np.inf
+                log_probs[np.repeat(step >= limits[live], width)] = -np.inf
+                log_probs[:, self.eos] = ends
+                totals = log_probs.reshape(len(live), -1) + scores.repeat(size, axis=1)
+                count = min(2 * beam, totals.shape[1] - 1)
+                best = pick(log_probs, topk, topp, draw) if sampling else top(totals, count)
+                chosen, stay = [], []
+                for place, text in enumerate(live):
+                    first, going = place * width, []
+                    for rank, candidate in enumerate(best[place]):
+                        score, row, word = totals[place, candidate], *divmod(candidate, size)
+                        if word != self.eos or score == -np.inf:
+                            going.append((first + row, word, score))
+                        elif rank < beam and len(found[text]) < beam:
+                            tokens = words[first + row].tolist()
+                            found[text].append((float(score) / (step + 1) ** lenpen, tokens))
+                    if len(found[text]) < beam and step < limits[text]:
+                        chosen += [*going, *[(first, self.pad, -np.inf)] * beam][:beam]
+                        stay.append(text)
+                if not stay:
+                    break
+                live = np.array(stay)
+                rows, new, scores = map(np.array, zip(*chosen))
+                scores = scores.reshape(-1, beam).astype(np.float32)
+            words = np.c_[words[rows], new]
+            decoder.step(new, rows)
         each = [sorted(one, key=lambda pair: -pair[0]) for one in found]
         groups = [sum(each[n : n + copies], []) for n in range(0, len(each), copies)]
-        return [[(float(score), words) for score, words in group[:nbest]] for group in groups]
+        return [group[:nbest] for group in groups]
 
     def score(self, texts, block=None, batch_size=32):
         """Log-probability and number of tokens of each text, with its ``</s>``.
@@ -187,46 +197,34 @@ class Model:
             block: read the texts as one, in blocks of so many tokens, as ``fairseq-eval-lm`` does;
                 0: each text by itself. By default as in the training.
         """
-        block = self.about["block"] if block is None else block
-        texts = [self.encode(text, True, truncate=bool(block)) for text in texts]
-        joined = np.array(sum(texts, []), dtype=np.int64)
-        lengths = [len(text) for text in texts]
-        starts = np.cumsum([0, *lengths])
-        cuts = range(0, len(joined), block) if block else starts[:-1]
-        pieces = np.split(joined, cuts[1:])
-        before = [self.eos, *(joined[cut - 1] if block else self.eos for cut in cuts[1:])]
-        inputs = [np.r_[first, piece[:-1]] for first, piece in zip(before, pieces)]
-        scores = [np.zeros(0)] * len(pieces)
-        order = sorted(range(len(pieces)), key=lambda n: len(pieces[n]))
-        for start in range(0, len(order), batch_size):
-            batch = order[start : start + batch_size]
-            both = (self.collate([rows[n] for n in batch]) for rows in (inputs, pieces))
-            for n, row in zip(batch, self.run("score", *both)[0]):
-                scores[n] = row[: len(pieces[n])].astype(float)
-        each = np.split(np.concatenate([*scores, []]), starts[1:-1])
+        block = self.about["block"] if block is None else min(block, self.about["longest"])
+        encode = self.text.encode if block else lambda text: self.encode(text)[:-1]
+        texts = [[*encode(text), self.eos] for text in texts]
+        joined = np.array([self.eos, *sum(texts, [])])  # each text follows the end of another
+        ends = np.cumsum([*map(len, texts)])
+        cuts = range(block, len(joined) - 1, block) if block else ends[:-1]
+        tokens, targets = np.split(joined[:-1], cuts), np.split(joined[1:], cuts)
+        scores = [np.zeros(0)] * len(targets)
+        for batch in batches(targets, batch_size):
+            both = (self.collate([rows[n] for n in batch]) for rows in (tokens, targets))
+            found = self.run("score", dict(zip(("tokens", "targets"), both)))["log_probs"]
+            for n, row in zip(batch, found):
+                scores[n] = row[: len(targets[n])].astype(float)
+        each = np.split(np.concatenate(scores), ends[:-1])
         return [(float(row.sum()), len(row)) for row in each[: len(texts)]]
-
-    def collate(self, rows, left=False):
-        """Tokens (B, T) of texts, padded on the right or left."""
-        length = max(map(len, rows))
-        padding = [[self.pad] * (length - len(row)) for row in rows]
-        pairs = ((pad, row) if left else (row, pad) for row, pad in zip(rows, padding))
-        return np.array([[*first, *second] for first, second in pairs], dtype=np.int64)
 
     # --- classifiers -----------------------------------------------------------------------
 
     def classify(self, texts, batch_size=32):
         """The most probable class of each text or pair, and the probability of each class."""
-        inputs = [self.encode_parts(text) for text in texts]
+        inputs, classes = [self.encode_parts(text) for text in texts], self.about["classes"]
+        names = self.about["programs"]["classify"]["inputs"]
         results = [("", {}) for _ in texts]
-        wanted = [n for n, parts in enumerate(inputs) if parts]
-        wanted.sort(key=lambda n: len(inputs[n][0]))
-        for start in range(0, len(wanted), batch_size):
-            batch = wanted[start : start + batch_size]
-            towers = zip(*(inputs[n] for n in batch))
-            for n, row in zip(batch, self.run("classify", *map(self.collate, towers))[0]):
-                shares = dict(zip(self.about["classes"], row.tolist()))
-                results[n] = max(shares, key=lambda name: shares[name]), shares
+        for batch in batches([parts[0] for parts in inputs], batch_size):
+            towers = map(self.collate, zip(*(inputs[n] for n in batch)))
+            shares = self.run("classify", dict(zip(names, towers)))["probabilities"]
+            for n, row in zip(batch, shares):
+                results[n] = classes[row.argmax()], dict(zip(classes, row.tolist()))
         return results
 
     def encode_parts(self, text):
@@ -235,16 +233,14 @@ class Model:
         joins = about["towers"] == 1 and about["separator"] is not None
         if len(parts) != about["towers"] and not (joins and len(parts) == 2):
             raise ValueError(f"{text!r}: the model takes {about['towers']} texts")
-        rows = [[self.text.index(s) for s in self.text.encode(part)] for part in parts]
+        rows = [self.text.encode(part) for part in parts]
         if not all(rows):
-            return []
+            return [[]]
         if len(rows) > about["towers"]:
             rows = [[*rows[0], *about["end"], about["separator"], *rows[1]]]
         rows = [[*about["start"], *row, *about["end"]] for row in rows]
-        for row in rows:
-            if len(row) > about["longest"] and not about["truncates"]:
-                raise ValueError(f"{str(text)[:40]!r}... has {len(row)} tokens, "
-                                 f"more than {about['longest']}")  # fmt: skip
+        if not about["truncates"]:
+            self.check_length(text, max(rows, key=len))
         return [row[: about["longest"]] for row in rows]
 
 
@@ -252,55 +248,44 @@ class Decoder:
     """The hypotheses of a batch, and what the programs keep of their tokens.
 
     Attributes:
-        log_probs: of each hypothesis' next token (B, V).
-        words: tokens of each text's beginning (B, t), which a language model continues.
-        scores: their log-probabilities (B).
+        log_probs: log-probabilities of each hypothesis' next token (B, V).
     """
 
     def __init__(self, model, inputs):
-        self.model, self.position, self.source = model, 0, {}
+        about, source = model.about, {}
+        self.model, self.position = model, 0
         self.texts = np.arange(len(inputs))  # text of each hypothesis
-        self.entries, first = model.about["cache"], np.full((len(inputs), 1), model.about["start"])
-        self.words = np.zeros((len(inputs), 0), dtype=np.int64)
-        self.scores = np.zeros(len(inputs), dtype=np.float32)
-        if model.about["kind"] == "translation":
-            tokens = model.collate(inputs, model.about["left_pad"])
-            self.source = {"states": model.run("encoder", tokens)[0], "mask": tokens == model.pad}
-        self.log_probs, *self.cache = model.run("begin", first, *self.source.values())
-        taken = model.about["programs"]["step"]["inputs"]
-        self.source = {name: array for name, array in self.source.items() if name in taken}
-        if not self.source:
-            for column in np.array([tokens[:-1] for tokens in inputs], dtype=np.int64).T:
-                self.scores += self.log_probs[self.texts, column]
-                self.words = np.c_[self.words, column]
-                self.step(column, self.texts)
+        self.dims = about["programs"]["step"]["inputs"]  # that count hypotheses
+        self.changing = about["programs"]["step"]["outputs"]
+        if "encoder" in about["programs"]:
+            tokens = model.collate(inputs, about["left_pad"])
+            source = model.run("encoder", {"tokens": tokens}) | {"mask": tokens == model.pad}
+        first = np.full((len(inputs), 1), about["start"])
+        self.kept = source | model.run("begin", {"tokens": first, **source})
+        self.log_probs = self.kept.pop("log_probs")
 
     def step(self, tokens, rows):
-        """Continue hypotheses *rows* by a token each (B)."""
+        """Continue hypotheses *rows* by a token each (B); nothing is copied in vain."""
         ordered = np.array_equal(rows, np.arange(len(self.texts)))
         texts = self.texts[rows]
-        same, self.texts = np.array_equal(texts, self.texts), texts  # nothing is copied if so
-        if not same:
-            self.source = {name: array[rows] for name, array in self.source.items()}
-        for n, (array, entry) in enumerate(zip(self.cache, self.entries)):
-            if entry["batch"] is not None and not (same if entry["constant"] else ordered):
-                self.cache[n] = np.take(array, rows, axis=entry["batch"])
+        same, self.texts = np.array_equal(texts, self.texts), texts
+        for name, array in self.kept.items():
+            dim = self.dims[name]
+            if dim is not None and not (ordered if name in self.changing else same):
+                self.kept[name] = np.take(array, rows, axis=dim)
         self.position += 1
-        arrays = (np.array(self.position), *self.source.values(), *self.cache)
-        self.log_probs, *new = self.model.run("step", tokens[:, None], *arrays)
-        changing = (n for n, entry in enumerate(self.entries) if not entry["constant"])
-        for n, array in zip(changing, new):
-            self.cache[n] = array
+        new = {"tokens": tokens[:, None], "position": np.array(self.position)}
+        self.kept |= self.model.run("step", new | self.kept)
+        self.log_probs = self.kept.pop("log_probs")
 
 
 class Text:
-    """How text becomes symbols, and symbols text; see ``text`` of ``model.json``."""
+    """How text becomes tokens, and tokens text; see ``text`` of ``model.json``."""
 
     def __init__(self, folder, about):
-        self.folder, self.how = folder, about["text"]
+        self.how, self.unk = about["text"], about["unk"]
         self.symbols, self.special = about["symbols"], (about["bos"], about["eos"])
         self.numbers = {s: n for n, s in enumerate(about.get("source_symbols", self.symbols))}
-        self.unk = about["unk"]
         if moses := self.how.get("moses"):
             from sacremoses import MosesTokenizer
 
@@ -316,32 +301,30 @@ class Text:
 
             self.pieces = Tokenizer.from_str(pieces)
 
-    def index(self, symbol):
-        return self.numbers.get(symbol, self.unk)
-
     def encode(self, text, tokenized=False):
+        """The tokens of a text."""
+        return [self.numbers.get(symbol, self.unk) for symbol in self.divide(text, tokenized)]
+
+    def divide(self, text, tokenized):
         """The symbols of a text."""
         how = self.how
-        blank = all(one.isspace() or unicodedata.category(one) in ("Cc", "Cf") for one in text)
-        if how.get("moses") and blank:
-            return []
         if how.get("moses") and not tokenized:
+            if all(one.isspace() or unicodedata.category(one) in ("Cc", "Cf") for one in text):
+                return []
             hyphens = how["moses"]["aggressive_hyphens"]
             text = " ".join(self.moses.tokenize(text, hyphens, escape=True))
-            if text.endswith(".") and text[-2:-1] not in ("", " ", "."):
-                text = text[:-1] + " ."  # as Moses, also after abbreviations
+            text = re.sub(r"(?<=[^ .])\.$", " .", text)  # as Moses, also after abbreviations
             text = text.lower() if how["moses"]["lowercase"] else text
         if how.get("tokenizer"):
             return self.pieces.encode(text).tokens
-        if how.get("characters"):
-            return list("".join(text.split()))
-        if table := how.get("bytes"):
-            return [table[byte] for byte in re.sub(r"\s+", " ", text).encode()]
-        if longest := how.get("longest_word"):
-            text = re.sub(rf"\S{{{longest}}}(?=\S)", r"\g<0> ", text)
+        if how.get("replace"):
+            pattern, new = how["replace"]
+            text = re.sub(pattern, new, text)
+        if how.get("bytes"):
+            return [how["bytes"][byte] for byte in text.encode()]
         if how.get("bpe"):
             text = self.bpe.process_line(text)
-        return [symbol for symbol in text.split() if symbol not in how.get("dropped", ())]
+        return text.split()
 
     def decode(self, tokens, tokenized=False):
         """The text of tokens."""
@@ -349,6 +332,16 @@ class Text:
         if self.how.get("bpe"):
             text = f"{text} ".replace("@@ ", "").rstrip()
         return self.detokenize(text) if self.how.get("moses") and not tokenized else text
+
+
+def batches(rows, size, alike=False):
+    """Lists of at most *size* places of rows of similar, or the same, length; no empty rows."""
+    order = sorted((n for n, row in enumerate(rows) if len(row)), key=lambda n: len(rows[n]))
+    while order:
+        first = len(rows[order[0]])
+        batch = [n for n in order[:size] if not alike or len(rows[n]) == first]
+        yield batch
+        order = order[len(batch) :]
 
 
 def load_program(path, threads):
@@ -401,15 +394,19 @@ def pick(log_probs, topk, topp, draw):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    number = {"beam": 5, "nbest": 1, "min-len": 1, "max-len-b": 200, "topk": 0, "batch-size": 32}
-    number |= {"lenpen": 1.0, "unkpen": 0.0, "max-len-a": 0.0, "temperature": 1.0, "topp": 1.0}
-    for name, default in number.items():
-        parser.add_argument(f"--{name}", type=type(default), default=default, metavar="N")
-    for name in ("seed", "threads", "block"):
-        parser.add_argument(f"--{name}", type=int, metavar="N")
-    for name in ("sampling", "score", "tokenized", "truncate"):
-        parser.add_argument(f"--{name}", action="store_true")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--score", action="store_true")
+    functions = (load, Model.score, Model.generate, Model.search)
+    arguments = [inspect.signature(function).parameters.items() for function in functions]
+    for name, argument in dict(pair for pairs in arguments for pair in pairs).items():
+        flag, default = f"--{name.replace('_', '-')}", argument.default
+        if isinstance(default, bool):
+            parser.add_argument(flag, action="store_true")
+        elif default is None or isinstance(default, (int, float)):
+            number = int if default is None else type(default)
+            parser.add_argument(flag, type=number, default=default, metavar="N")
     options = vars(parser.parse_args())
     scores, block = options.pop("score"), options.pop("block")
     model = load(threads=options.pop("threads"))

@@ -5,11 +5,11 @@ state. Here the tensors of that tree are arguments and results instead, so that 
 functions of any decoder:
 
 - :class:`Begin`: from the first token to log-probabilities of the second, and the tensors;
-- :class:`Step`: from a token and the tensors to log-probabilities of the next, and the tensors;
+- :class:`Step`: from a token and the tensors to log-probabilities of the next, and new tensors;
 - :class:`Score`: from a text to the log-probability of each of its tokens.
 
-Some tensors stay as they were, such as the keys of the source: a step takes but does not return
-them. Which dimensions vary is found by running the functions with other sizes.
+A step does not return tensors that stay as they were, such as the keys of the source. Which these
+are, and which sizes vary, is found by running the functions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,24 +17,42 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from fairseq_odeformers.models.common.answers import POSITION
 from fairseq_odeformers.registry import Kind, kinds_of
 
-Dims = tuple[str | None, ...]  # what each dimension of a tensor counts; None if it is constant
+BATCHES = (3, 4)  # texts in the two examples of a function's arguments
 
 
-class Entry(NamedTuple):
-    """A tensor that a step takes from the one before.
+class Function(NamedTuple):
+    """A function to export.
 
     Attributes:
-        dims: ``batch``, ``source`` and ``past`` (number of earlier tokens) are variable.
-        constant: whether all steps take the same one.
+        module: its ``forward(*arguments)`` takes the values of *arguments* in their order.
+        arguments: example tensors by name, for ``BATCHES[0]`` texts.
+        others: the same for ``BATCHES[1]`` texts; all sizes that vary are different.
+        outputs: names of the results. One that is also the name of an argument takes its place in
+            the next call.
     """
 
-    dims: Dims
-    constant: bool
+    module: nn.Module
+    arguments: Mapping[str, Tensor]
+    others: Mapping[str, Tensor]
+    outputs: Sequence[str]
+
+    @property
+    def sizes(self) -> dict[str, list[tuple[int, int]]]:
+        """The sizes of each argument in both examples."""
+        return {
+            name: [*zip(tensor.shape, self.others[name].shape)]
+            for name, tensor in self.arguments.items()
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """The dimension of each argument that counts texts, if there is one, and the results."""
+        dims = {n: s.index(BATCHES) if BATCHES in s else None for n, s in self.sizes.items()}
+        return {"inputs": dims, "outputs": self.outputs}
 
 
 class Part(nn.Module):
@@ -86,7 +104,7 @@ class Begin(Part):
     def forward(self, *arguments: Tensor) -> tuple[Tensor, ...]:
         """Log-probabilities (B, V), and the state's tensors, of first tokens (B, 1)."""
         log_probs, state = self.run(*arguments)
-        return log_probs, *tensors_of(state)
+        return log_probs, *flatten(state)[0]
 
     def run(self, tokens: Tensor, *source: Tensor) -> tuple[Tensor, dict[str, Any]]:
         """The same, with the state as fairseq has it."""
@@ -98,59 +116,39 @@ class Step(Part):
     """Any later step.
 
     Args:
-        like: the state of an earlier step.
+        like: the state after the first one.
 
     Attributes:
-        entries: of the state; see :func:`find_entries`.
-        width: C of the encoder's states, if only the first step reads these; None if all do.
+        changing: which of the state's tensors a step changes; the others are not returned.
     """
 
-    entries: list[Entry]
-    width: int | None = None
+    changing: Sequence[int]
 
     def __init__(self, model: nn.Module, like: dict[str, Any]):
         super().__init__(model)
-        leaves, self.spec = tree_flatten(like)
-        self.holes = [leaf is None for leaf in leaves]
+        _, self.form = flatten(like)
 
     def forward(self, *arguments: Tensor) -> tuple[Tensor, ...]:
-        """Log-probabilities (B, V), and the tensors that change.
+        """Log-probabilities (B, V), and the tensors that change; for arguments see :meth:`run`."""
+        log_probs, new = self.run(*arguments)
+        return log_probs, *(new[index] for index in self.changing)
+
+    def run(self, tokens: Tensor, position: Tensor, *others: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Log-probabilities (B, V), and all of the state's tensors.
 
         Args:
-            arguments: newest tokens (B, 1); the number of tokens before these (); of a translator
-                the encoder's states, unless they are not read, and the mask; the state's tensors.
+            tokens: newest tokens (B, 1).
+            position: the number of tokens before these ().
+            others: a translator's source, and the state's tensors.
         """
-        tokens, position, *others = arguments
-        source, tensors = self.divide(others)
-        log_probs, new = self.run(tokens, position, source, tensors)
-        return log_probs, *(t for t, entry in zip(new, self.entries) if not entry.constant)
-
-    def divide(self, others: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """The source and the state; states that are not read are zeros."""
-        if not self.translates:
-            return [], [*others]
-        if self.width is None:
-            return [*others[:2]], [*others[2:]]
-        mask = others[0]
-        states = torch.zeros(1, 1, self.width).expand(*mask.shape, -1)
-        return [states, mask], [*others[1:]]
-
-    def run(
-        self, tokens: Tensor, position: Tensor, source: Sequence[Tensor], tensors: Sequence[Tensor]
-    ) -> tuple[Tensor, list[Tensor]]:
-        """The same with all of the state's tensors."""
-        state = self.rebuild(tensors)
+        source, tensors = (others[:2], others[2:]) if self.translates else ((), others)
+        each, (spec, holes) = iter(tensors), self.form
+        state = tree_unflatten([None if hole else next(each) for hole in holes], spec)
         log_probs = self.advance(tokens, position, source, state)
-        leaves, spec = tree_flatten(state)
-        if spec != self.spec or [leaf is None for leaf in leaves] != self.holes:
+        new, form = flatten(state)
+        if form != self.form:
             raise ValueError("its decoder keeps other tensors after each step")
-        return log_probs, tensors_of(state)
-
-    def rebuild(self, tensors: Sequence[Tensor]) -> dict[str, Any]:
-        """fairseq's incremental state, from its tensors."""
-        each = iter(tensors)
-        spec: TreeSpec = self.spec
-        return tree_unflatten([None if hole else next(each) for hole in self.holes], spec)
+        return log_probs, new
 
 
 class Score(Part):
@@ -162,111 +160,73 @@ class Score(Part):
         return self.log_probs(tokens, ()).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-def tensors_of(state: dict[str, Any]) -> list[Tensor]:
-    """The tensors of an incremental state, in its order."""
-    return [leaf for leaf in tree_flatten(state)[0] if leaf is not None]
+def flatten(state: dict[str, Any]) -> tuple[list[Tensor], Any]:
+    """The tensors of an incremental state, in its order, and the form without them."""
+    leaves, spec = tree_flatten(state)
+    holes = [leaf is None for leaf in leaves]
+    return [leaf for leaf in leaves if leaf is not None], (spec, holes)
 
 
-class Exported(NamedTuple):
-    """A function that torch exports, with arguments, and their names and dimensions.
-
-    Attributes:
-        inputs: names of the arguments.
-        outputs: names of the results.
-        dims: of each argument.
-    """
-
-    module: nn.Module
-    arguments: Sequence[Tensor]
-    inputs: Sequence[str]
-    outputs: Sequence[str]
-    dims: Sequence[Dims]
-
-
-SIZES = {"batch": 3, "source": 5, "past": 2}  # of the arguments
-TOKEN, TEXT = ("batch", None), ("batch", "length")
-SOURCE = {"states": ("batch", "source", None), "mask": ("batch", "source")}
-
-
-def make_steps(model: nn.Module) -> dict[str, Exported]:
+@torch.no_grad()
+def make_steps(model: nn.Module) -> dict[str, Function]:
     """The functions of a translator or language model, by their names.
 
     Args:
         model: see :func:`.make_exportable`.
-
-    Raises:
-        ValueError: what its decoder keeps is not a function of these sizes.
     """
-    begin = Begin(model)
-    step, tokens, source, state = make_step(begin)
-    caches = [f"cache{index}" for index in range(len(step.entries))]
-    changing = [f"next{n}" for n, entry in enumerate(step.entries) if not entry.constant]
-    names = [*SOURCE] if begin.translates else []
-    first = ["tokens", *names]
-    dims = [TOKEN, *(SOURCE[name] for name in names)]
-    functions = {
-        "begin": Exported(begin, [tokens[:, :1], *source], first, ["log_probs", *caches], dims)
-    }
-    if step.width is not None:
-        names, source = names[1:], source[1:]
-    functions["step"] = Exported(
-        step,
-        [tokens[:, -1:], torch.tensor(SIZES["past"]), *source, *state],
-        ["tokens", "position", *names, *caches],
-        ["log_probs", *changing],
-        [TOKEN, (), *(SOURCE[name] for name in names), *(entry.dims for entry in step.entries)],
+    (modules, arguments, states), (_, others, _) = (
+        run_steps(model, *sizes) for sizes in zip(BATCHES, (5, 9), (2, 6))
     )
-    if begin.translates:
-        texts = make_tokens(model.encoder, SIZES["batch"], SIZES["source"])
-        functions["encoder"] = Exported(
-            Encode(model), [texts], ["tokens"], ["states"], [("batch", "source")]
-        )
-    else:
-        both = [tokens, tokens.clone()]
-        functions["score"] = Exported(
-            Score(model), both, ["tokens", "targets"], ["log_probs"], [TEXT, TEXT]
-        )
-    return functions
-
-
-@torch.no_grad()
-def make_step(begin: Begin) -> tuple[Step, Tensor, list[Tensor], list[Tensor]]:
-    """The step that follows, and of :data:`SIZES` tokens (B, T), the source and the state."""
-    runs = {name: run_steps(begin, {**SIZES, name: size + 4}) for name, size in SIZES.items()}
-    step, tokens, source, states = run_steps(begin, SIZES)
-    step.entries = find_entries(states, {name: run[-1][-1] for name, run in runs.items()})
-    if begin.translates:
-        encoded, mask = source
-        arguments = tokens[:, -1:], torch.tensor(SIZES["past"])
-        results = [
-            step.run(*arguments, [each, mask], states[-1])
-            for each in (encoded, torch.zeros_like(encoded))
-        ]
-        (first, kept), (second, others) = results
-        if all(map(torch.equal, [first, *kept], [second, *others])):
-            step.width = encoded.size(-1)
-    return step, tokens, source, states[-1]
+    modules["step"].changing = [n for n, kept in enumerate(zip(*states)) if not is_constant(kept)]
+    caches = [f"cache{n}" for n, _ in enumerate(states[-1])]
+    outputs = {
+        "encoder": ["states"],
+        "begin": ["log_probs", *caches],
+        "step": ["log_probs", *(caches[n] for n in modules["step"].changing)],
+        "score": ["log_probs"],
+    }
+    return {
+        name: Function(module, arguments[name], others[name], outputs[name])
+        for name, module in modules.items()
+    }
 
 
 def run_steps(
-    begin: Begin, sizes: Mapping[str, int]
-) -> tuple[Step, Tensor, list[Tensor], list[list[Tensor]]]:
-    """A step, random tokens (B, T) and their source, and the state after each token but the last.
+    model: Any, batch: int, length: int, past: int
+) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]], list[list[Tensor]]]:
+    """The functions and their arguments, and the state after each token but the last.
 
     Args:
-        sizes: number of texts (``batch``), tokens of each source, and tokens with a state.
+        batch: number of random texts.
+        length: tokens of a source.
+        past: tokens of a text before the last.
     """
-    model, source = begin.model, []
-    tokens = make_tokens(model.decoder, sizes["batch"], sizes["past"] + 1)
+    begin = Begin(model)
+    modules: dict[str, Any] = {"begin": begin}
+    arguments, source = {}, {}
+    tokens = make_tokens(model.decoder, batch, past + 1)
     if begin.translates:
-        texts = make_tokens(model.encoder, sizes["batch"], sizes["source"])
-        source = [Encode(model)(texts), torch.zeros_like(texts, dtype=torch.bool)]
-    _, state = begin.run(tokens[:, :1], *source)
-    step, states = Step(model, state), [tensors_of(state)]
-    for position in range(1, sizes["past"]):
-        new = tokens[:, position : position + 1]
-        states.append(step.run(new, torch.tensor(position), source, states[-1])[1])
-    return step, tokens, source, states
+        modules["encoder"] = Encode(model)
+        arguments["encoder"] = {"tokens": make_tokens(model.encoder, batch, length)}
+        states = modules["encoder"](arguments["encoder"]["tokens"])
+        source = {"states": states, "mask": torch.zeros(batch, length, dtype=torch.bool)}
+    else:
+        modules["score"] = Score(model)
+        arguments["score"] = {"tokens": tokens, "targets": tokens.clone()}
+    arguments["begin"] = {"tokens": tokens[:, :1], **source}
+    _, state = begin.run(*arguments["begin"].values())
+    modules["step"] = step = Step(model, state)
+    kept = [flatten(state)[0]]
+    for position in range(1, past + 1):
+        new = {"tokens": tokens[:, [position]], "position": torch.tensor(position), **source}
+        arguments["step"] = new | {f"cache{n}": tensor for n, tensor in enumerate(kept[-1])}
+        kept.append(step.run(*arguments["step"].values())[1])
+    return modules, arguments, kept
+
+
+def is_constant(kept: Sequence[Tensor]) -> bool:
+    """Whether a tensor is the same, or a view of all of it, after each token."""
+    return len({(tensor.untyped_storage().data_ptr(), tensor.shape) for tensor in kept}) == 1
 
 
 def make_tokens(part: Any, batch: int, length: int) -> Tensor:
@@ -274,31 +234,3 @@ def make_tokens(part: Any, batch: int, length: int) -> Tensor:
     draw = torch.Generator().manual_seed(0)
     words = part.dictionary
     return torch.randint(words.nspecial, len(words), (batch, length), generator=draw)
-
-
-def find_entries(
-    states: Sequence[Sequence[Tensor]], others: Mapping[str, Sequence[Tensor]]
-) -> list[Entry]:
-    """The entries of a state.
-
-    Args:
-        states: after each token; a constant entry is the same tensor, or a view of it.
-        others: the state after the last token, with another size of each name.
-
-    Raises:
-        ValueError: a size of a tensor is not one of :data:`SIZES`, but changes with it.
-    """
-    entries = []
-    for index, tensor in enumerate(states[-1]):
-        dims = []
-        for dim, size in enumerate(tensor.shape):
-            names = [name for name, other in others.items() if other[index].size(dim) != size]
-            if len(names) > 1 or names and size != SIZES[names[0]]:
-                raise ValueError(
-                    f"its decoder keeps a tensor of {size} x ... for {SIZES}, a size that no "
-                    "program can have"
-                )
-            dims.append(names[0] if names else None)
-        storages = {state[index].untyped_storage().data_ptr() for state in states}
-        entries.append(Entry(tuple(dims), len(storages) == 1 and "past" not in dims))
-    return entries

@@ -12,6 +12,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
+from fairseq_odeformers.checkpoints.origin import check_origin, remember
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
 from fairseq_odeformers.files import replacing, writing
 from fairseq_odeformers.options import flag
@@ -32,6 +33,7 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         ValueError: the checkpoint cannot be read.
     """
     if PathManager.path_requires_pathmanager(path):  # not on this machine
+        check_origin(path)
         return original(path, *args, **kwargs)
     try:
         return read_state(path, *args, **kwargs)
@@ -134,6 +136,7 @@ def torch_persistent_save(original, obj, filename, async_write=False):
     with replacing(Path(filename)) as temporary, writing(filename, fault):
         with open(temporary, "wb") as file:
             torch.save(obj, file)
+        remember(temporary)
 
 
 def copy(original, src_path, dst_path, overwrite=False):

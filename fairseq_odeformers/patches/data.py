@@ -38,6 +38,18 @@ def load_dataset(original, self, split, combine=False, **kwargs):
     return original(self, split, combine, **kwargs)
 
 
+def build_index(_, self, path):
+    """The method of fairseq's FASTA data set that makes an index of the file, refused.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(
+        f"{path}.fasta has no index, and fairseq makes one by a shell command that has the path in "
+        "it; give data that fairseq-preprocess has binarised"
+    )
+
+
 def train_step(original, self, samples, *args, **kwargs):
     """Train on a process's batches without the empty ones at the end of its share.
 

@@ -143,6 +143,13 @@ PATCHES: list[Patch] = [
         "error does not name the folder.",
         "fairseq compares the names with its dictionaries",
     ),
+    Replacement(
+        "fairseq.data.fasta_dataset.FastaDataset._build_index",
+        data.build_index,
+        "Where PREFIX.fasta takes the place of PREFIX.idx, fairseq runs a shell command that has "
+        "the path in it. Its main branch has removed the method (commit d13e14a8).",
+        "a release of fairseq lacks the method",
+    ),
     # Classes.
     Replacement(
         "fairseq.tasks.sentence_prediction.SentencePredictionTask.load_dataset",

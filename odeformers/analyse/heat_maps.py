@@ -34,14 +34,11 @@ LABELS = {  # for rows and columns
 }
 # All lengths are in inches. With 120 pixels to an inch a picture has at most 1,560 x 1,800.
 WIDTH, HEIGHT = 13.0, 15.0
+MARGINS = 2.6, 1.8  # of tokens, titles and colour bars, as they are laid out around the panels
 CELLS = (0.16, 0.14, 0.12, 0.1, 0.09, 0.08)  # sizes of a token to choose from
+SMALLEST = (1.4, 1.1)  # width and height of a panel with its title
 MOST_COLUMNS = 6
-SMALLEST = (1.3, 0.8)  # width of a panel that its title fits, and height
 LONGEST = 20  # letters of a token that are shown
-BAR, LONGEST_BAR = 0.75, 5.0  # width of a colour bar with its label, and height
-HEADING, LINE = 0.35, 0.16  # the title of the picture, and each further line of it
-TITLE, GAP = 0.3, 0.12  # the title of a panel, and the space beside it
-LABEL, LETTER = 0.4, 0.068  # the label of all rows or columns, and a letter of a token
 
 
 class Panel(NamedTuple):
@@ -63,20 +60,18 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
     queries, keys = (token_names(rows, side) for side in ("query", "key"))
     blocks = read_blocks(rows)
     depths = max(map(len, blocks))
-    across, down = margins_of(queries, keys, bars=1 + (depths > 1))
-    most, most_rows, cell = choose_grid(len(blocks), depths, len(queries), len(keys), across, down)
+    most, most_rows, cell = choose_grid(len(blocks), depths, len(queries), len(keys))
     chosen, left_out = choose_panels(blocks, most * most_rows)
     # Without another row, the last one is as full as it can be.
     columns = math.ceil(len(chosen) / math.ceil(len(chosen) / most))
-    width, height = panel_size(cell, len(queries), len(keys))
-    head = "" if rows[0]["head"] == "mean" else f", head {rows[0]['head']}"
-    heading = break_lines(f"{model}: {KINDS[kind]}{head}{left_out}", across + width * columns)
-    margins = across, down + LINE * heading.count("\n")
-    figure, axes_of = panels(len(chosen), columns, width, height, margins, sharex=True, sharey=True)
+    size = panel_size(cell, len(queries), len(keys))
+    figure, axes_of = panels(len(chosen), columns, *size, MARGINS, sharex=True, sharey=True)
     fill(figure, axes_of, chosen, max(row["weight"] for row in of_kind))
     name_tokens(axes_of, columns, queries, keys, cell)
     figure.supylabel(LABELS[kind][0], fontsize="medium")
     figure.supxlabel(LABELS[kind][1], fontsize="medium")
+    head = "" if rows[0]["head"] == "mean" else f", head {rows[0]['head']}"
+    heading = break_lines(f"{model}: {KINDS[kind]}{head}{left_out}", figure.get_figwidth())
     figure.suptitle(heading, fontsize="small", parse_math=False)  # names may have dollar signs
     return figure
 
@@ -95,9 +90,8 @@ def fill(figure: Figure, grid: list[Axes], chosen: list[Panel], largest: float) 
         )
         axes.set_title(panel.title)
         axes.grid(False)
-    shrink = min(0.8, LONGEST_BAR / figure.get_figheight())
     for is_change, image in sorted(images.items(), reverse=True):  # from the right
-        bar = figure.colorbar(image, ax=grid, shrink=shrink, aspect=25, pad=0.02)
+        bar = figure.colorbar(image, ax=grid, aspect=40, pad=0.02)
         bar.set_label("change" if is_change else "weight", fontsize="small")
         bar.ax.tick_params(labelsize="x-small")
 
@@ -126,33 +120,22 @@ def token_names(rows: list[Row], side: str) -> list[str]:
     return [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in tokens.values()]
 
 
-def margins_of(queries: Sequence[str], keys: Sequence[str], bars: int) -> tuple[float, float]:
-    """Width and height of what is around the panels: tokens, labels, title, colour bars."""
-    across, down = (LETTER * max(map(len, names)) + LABEL for names in (queries, keys))
-    return across + BAR * bars, down + HEADING
-
-
 def panel_size(cell: float, queries: int, keys: int) -> tuple[float, float]:
     """Width and height of a panel with its title."""
-    return max(cell * keys, SMALLEST[0]) + GAP, max(cell * queries, SMALLEST[1]) + TITLE
+    return max(cell * keys, SMALLEST[0]), max(cell * queries, SMALLEST[1])
 
 
-def choose_grid(
-    blocks: int, depths: int, queries: int, keys: int, across: float, down: float
-) -> tuple[int, int, float]:
+def choose_grid(blocks: int, depths: int, queries: int, keys: int) -> tuple[int, int, float]:
     """Columns and rows of panels, and the size of a token in them.
 
     It is the largest size with a panel for every map, or else the smallest. A block whose depths
     fit side by side has a row of its own.
-
-    Args:
-        across, down: the margins of the picture.
     """
     grid = 1, 1, CELLS[-1]
     for cell in CELLS:
         width, height = panel_size(cell, queries, keys)
-        columns = min(MOST_COLUMNS, int((WIDTH - across) / width))
-        rows = int((HEIGHT - down) / height)
+        columns = min(MOST_COLUMNS, int((WIDTH - MARGINS[0]) / width))
+        rows = int((HEIGHT - MARGINS[1]) / height)
         if 1 < depths < columns:
             columns = depths
         grid = columns, rows, cell

@@ -25,5 +25,3 @@ SIZES = {
     "--beam": (NUMBER, 5, "beam size of the generator"),
     "--precision": ({"choices": PRECISIONS}, "float32", PRECISION),
 }
-STACK = ("--embed-dim", "--layers", "--device")  # options of a stack of layers
-STRINGS = (*STACK, "--lengths")  # of a model of binary strings

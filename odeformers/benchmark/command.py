@@ -2,12 +2,10 @@
 
     odeformers benchmark train --models transformer_prenorm transevolve_fullff_2
     odeformers benchmark --quick
-    odeformers benchmark growth OUT.png TABLE ...
 
 In each round every model runs once, in turn, so that a ratio compares neighbours in time. The table
 has medians over the rounds, and the median (minimum-maximum) of the ratio to the first model: above
-1 a model is faster, or smaller. Sequences are random, and as long as --lengths says; ode takes all
-binary strings up to that length.
+1 a model is faster, or smaller. Sequences are random, and as long as --lengths says.
 """
 
 import argparse
@@ -20,13 +18,14 @@ from pathlib import Path
 import torch
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
-from fairseq_odeformers.files import markdown_table, replacing, write_csv
+from fairseq_odeformers.files import markdown_table, replacing
 from odeformers.arguments import add_user_dir, positive_int
 from odeformers.parser import Parser
 
 from . import timing
 from .arguments import SIZES
 from .measurements import MEASUREMENTS, Measurement
+from .models import ATTENTION, MATRIX
 
 TOLERANCE = 0.15  # by how much a ratio of --check may fall
 QUICK = (
@@ -37,12 +36,10 @@ QUICK = (
     "infer --batch 2 --lengths 1024 --vocabulary 1000 --rounds 7",
     "classify --batch 2 --lengths 1024 --vocabulary 1000 --dropout 0.1",
     "generate --batch 8 --rounds 7",
-    "ode --models torchdiffeq node_transformer --rounds 15",
 )
 MODELS = (
-    "architectures, the baseline first; append :direct, :factored or :fused to a "
-    "TransEvolve to choose a form of its attention, :N to a TransJect to choose the number of "
-    "experts, :matrix to any model for attention by a matrix of scores"
+    "architectures, the baseline first; put options of one model in brackets after its name: "
+    f"'transject[--encoder-experts 1]'; [--{ATTENTION} {MATRIX}] is attention by a matrix of scores"
 )
 UNSHOWN = ("quick", "check", "json", "models", "user_dir")  # options that a table does not repeat
 
@@ -50,9 +47,6 @@ UNSHOWN = ("quick", "check", "json", "models", "user_dir")  # options that a tab
 def main(arguments: Sequence[str] | None = None) -> None:
     args = parse_args(arguments)
     logging.disable(logging.WARNING)
-    if args.what == "growth":
-        draw_growth(args)
-        return
     if args.json and not args.json.absolute().parent.is_dir():
         raise ValueError(f"--json {args.json}: there is no folder {args.json.parent}")
     earlier = timing.read_rows(args.check) if args.quick and args.check else []
@@ -68,18 +62,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             path.write_text(text, encoding="utf-8")
     if earlier:
         check(rows, earlier, args.check)
-
-
-def draw_growth(args: argparse.Namespace) -> None:
-    """Draw tables, and keep them in one file; only this needs matplotlib."""
-    from odeformers.plots import save
-
-    from . import growth
-
-    tables = growth.read_tables(args.tables)
-    if args.csv:
-        write_csv(args.csv, list(itertools.chain.from_iterable(tables.values())))
-    save(growth.draw, tables.values(), args.out)
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -106,14 +88,6 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
             name, help=measurement.help, formatter_class=argparse.ArgumentDefaultsHelpFormatter
         )
         add_measurement(command, measurement)
-    command = commands.add_parser(
-        "growth", help="draw tables against length, relative to the first model"
-    )
-    command.add_argument("out", metavar="OUT.png", type=Path, help="the figure")
-    command.add_argument(
-        "tables", metavar="TABLE", type=Path, nargs="+", help="tables that --json or --csv wrote"
-    )
-    command.add_argument("--csv", type=Path, help="also write all tables to this one file")
     args = parser.parse_args(arguments)
     if bool(args.what) == args.quick:
         parser.error("give either WHAT to measure or --quick")
@@ -143,12 +117,13 @@ def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -
     for option in measurement.sizes:
         settings, default, text = SIZES[option]
         parser.add_argument(option, **settings, default=default, help=text)
+    parser.set_defaults(threads=torch.get_num_threads())
     parser.add_argument(
         "--threads",
         metavar="N",
         type=positive_int,
-        default=torch.get_num_threads(),
-        help="threads of torch on a CPU",
+        default=argparse.SUPPRESS,  # the help need not depend on the machine
+        help="threads of torch on a CPU (default: as many as torch takes)",
     )
     parser.add_argument(
         "--rounds", metavar="N", type=positive_int, default=5, help="runs of each model"

@@ -10,20 +10,17 @@ from typing import Any
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.trainer import Trainer
-from torch.nn.utils import parametrizations
 from torch.utils._pytree import tree_leaves
 
 import fairseq_odeformers
-from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
 from fairseq_odeformers.registry import Kind, kinds_of
 
-from . import memory, models, ode, timing
-from .arguments import SIZES, STACK, STRINGS
+from . import exported, memory, models, timing
+from .arguments import SIZES
 from .models import Subject
 from .timing import Step
 
 STARTS = {"fairseq": [], "plugin": ["--user-dir", fairseq_odeformers.__path__[0]]}
-MAPS = ("cayley", "blocks", "matrix_exp")
 
 
 def train_step(subject: Subject, args: Namespace, length: int) -> Step:
@@ -46,6 +43,8 @@ def inference_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
     """Beam search over a batch by fairseq's generator; the output is as long as the input."""
+    if isinstance(subject.model, exported.Product):
+        return subject.model.generation_step(args, length)
     words = subject.task.target_dictionary
     model = subject.convert(args.precision).eval()
     generator = SequenceGenerator(
@@ -82,34 +81,6 @@ def build_command(name: str, args: Namespace) -> Subject:
 def startup_step(subject: Subject, args: Namespace, length: int) -> Step:
     line = [sys.executable, "-m", "fairseq_cli.train", "--help", *STARTS[subject.name]]
     return lambda: subprocess.run(line, check=True, capture_output=True)
-
-
-def build_matrices(name: str, args: Namespace) -> Subject:
-    """The orthogonal matrices of a TransJect with four experts, in the place of a model.
-
-    The embedding has one; a layer has two for each expert and two for its FFN. ``blocks`` makes
-    them as this package does, in one stack per part of the model; ``cayley`` and ``matrix_exp``
-    parametrise each linear map by torch.
-    """
-    counts = [1] + [2 * 4, 2] * args.layers
-    width = args.embed_dim
-    if name == "blocks":
-        parts = [OrthogonalMatrices(n, width) for n in counts]
-    else:
-        linear = (torch.nn.Linear(width, width, bias=False) for _ in range(sum(counts)))
-        parts = [parametrizations.orthogonal(m, orthogonal_map=name) for m in linear]
-    return Subject(name, torch.nn.ModuleList(parts).to(args.device), None, None)
-
-
-def matrices_step(subject: Subject, args: Namespace, length: int) -> Step:
-    parts = subject.model
-
-    def step():
-        matrices = [part() if subject.name == "blocks" else part.weight for part in parts]
-        torch.autograd.backward(matrices, [matrix.detach() for matrix in matrices])
-        parts.zero_grad()
-
-    return step
 
 
 @dataclass(frozen=True)
@@ -163,7 +134,11 @@ class Measurement:
 
 MEASUREMENTS = {
     "train": Measurement("a training step of fairseq's trainer", train_step),
-    "generate": Measurement("beam search with fairseq's generator", generation_step),
+    "generate": Measurement(
+        "beam search with fairseq's generator, or by the programs of an exported folder",
+        generation_step,
+        build=exported.build,
+    ),
     "encoder": Measurement("a training step of the encoder alone", memory.encoder_step, "encoder"),
     "classify": Measurement(
         "a training step of a classifier",
@@ -190,21 +165,5 @@ MEASUREMENTS = {
         names=(*STARTS,),
         sizes=(),
         defaults={"models": [*STARTS]},
-    ),
-    "ode": Measurement(
-        "a training step of the N-ODE Transformer on parity, and of other solvers",
-        ode.make_step,
-        build=ode.build,
-        names=ode.MODELS,
-        sizes=STRINGS,
-        defaults=dict(models=ode.MODELS, embed_dim=8, layers=[2], lengths=[6], rounds=15),
-    ),
-    "orthogonal": Measurement(
-        "TransJect's orthogonal matrices and their gradients",
-        matrices_step,
-        build=build_matrices,
-        names=MAPS,
-        sizes=STACK,
-        defaults={"models": MAPS[:2]},
     ),
 }

@@ -9,9 +9,11 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from fairseq_odeformers.options import SIDES, hyphenate
+from fairseq_odeformers.files import naming_faults
+from fairseq_odeformers.options import hyphenate
 from fairseq_odeformers.registry import Kind, find_architectures, kinds_of, size_options
 from odeformers import dataless
+from odeformers.commands import Options, parse_architecture, to_words
 from odeformers.parsers import explain_unknown_architecture
 
 OPTIONS = {
@@ -19,12 +21,14 @@ OPTIONS = {
     Kind.LANGUAGE_MODEL: "--criterion cross_entropy --tokens-per-sample 100000",
     Kind.CLASSIFICATION: "--criterion sequence_classification --num-classes 2",
 }
+ATTENTION, MATRIX = "attention", "matrix"  # an option of any model, and its value
 
 
 class Subject(NamedTuple):
     """A model of fairseq to measure, or a module in its place.
 
-    Models have their configuration and task for training, and their kind.
+    Models have their configuration and task for training, their kind, and whether their attention
+    is by a matrix of scores.
     """
 
     name: str
@@ -32,15 +36,15 @@ class Subject(NamedTuple):
     cfg: Any
     task: Any
     kind: Kind | None = None
+    by_matrix: bool = False
 
     def count_parameters(self, part: str) -> int:
         """The parameters of a submodule, by its name; of the whole model if that is empty."""
         return sum(each.numel() for each in self.model.get_submodule(part).parameters())
 
     def attention(self) -> AbstractContextManager:
-        """Attention by a matrix of scores if the name ends in ``:matrix``, else as it is."""
-        matrix = self.name.endswith(":matrix")
-        return sdpa_kernel(SDPBackend.MATH) if matrix else nullcontext()
+        """Attention by a matrix of scores where that is asked for, else as torch chooses it."""
+        return sdpa_kernel(SDPBackend.MATH) if self.by_matrix else nullcontext()
 
     def convert(self, precision: str) -> Any:
         """The model in ``float32``, ``bf16`` or ``fp16``."""
@@ -69,33 +73,35 @@ class Subject(NamedTuple):
 
 
 def build(name: str, args: Namespace) -> Subject:
-    """A model by its architecture and, after a colon, its form.
+    """A model by its architecture, with options of its own in brackets behind it.
 
-    A form is a backend of TransEvolve's attention; a number of experts of TransJect; or ``matrix``,
-    see :meth:`Subject.attention`.
+    One of these may be :data:`ATTENTION`, see :meth:`Subject.attention`.
     """
-    arch, _, form = name.partition(":")
+    arch, own = parse_architecture(name)
     if arch not in ARCH_MODEL_REGISTRY:
         raise ValueError(f"--models {explain_unknown_architecture(arch, find_architectures())}")
     kind = next((kind for kind in OPTIONS if kind in kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     if kind is None:
         raise ValueError(f"--models {name}: {arch} has no task that can be measured")
-    cfg = make_config(arch, kind, form, args)
+    if (attention := own.pop(ATTENTION, None)) not in (None, MATRIX):
+        raise ValueError(f"--models {name}: --{ATTENTION} {attention}: give {MATRIX}")
+    with naming_faults(f"--models {name}", "cannot be built"):
+        cfg = make_config(arch, kind, own, args)
     task = dataless.make_task(kind, cfg.task, args.vocabulary)
     torch.manual_seed(0)
     model = task.build_model(cfg.model)
-    return Subject(name, model.to(args.device), cfg, task, kind)
+    return Subject(name, model.to(args.device), cfg, task, kind, bool(attention))
 
 
-def make_config(arch: str, kind: Kind, form: str, args: Namespace):
-    """The configuration by ``fairseq-train`` for the options of this size that the model has."""
+def make_config(arch: str, kind: Kind, own: Options, args: Namespace):
+    """The configuration by ``fairseq-train`` for the options of this size that the model has.
+
+    Args:
+        own: further options of the model.
+    """
     parser = argparse.ArgumentParser(allow_abbrev=False)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
     declared = parser._option_string_actions
-    backends = getattr(declared.get("--attention-backend"), "choices", ())
-    counts_experts = any(f"--{side}-experts" in declared for side in SIDES)
-    if form not in ("", "matrix", *backends) and not (form.isdigit() and counts_experts):
-        raise ValueError(f"--models {arch}:{form}: {arch} has no form {form}")
     if args.embed_dim % args.heads:
         raise ValueError(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
     values = {
@@ -103,8 +109,7 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
         "attention-dropout": args.attention_dropout,
         "activation-dropout": 0.0,
         **dict.fromkeys(("max-positions", "max-source-positions", "max-target-positions"), 100_000),
-        **dict.fromkeys(("encoder-experts", "decoder-experts"), form if form.isdigit() else 4),
-        **({"attention-backend": form} if form in backends else {}),
+        **dict.fromkeys(("encoder-experts", "decoder-experts"), 4),
     }
     sizes = {
         "embed_dim": args.embed_dim,
@@ -119,9 +124,6 @@ def make_config(arch: str, kind: Kind, form: str, args: Namespace):
         line += ["--cpu", "--fp16-no-flatten-grads"]  # flat gradients ask for a GPU
     if args.precision != "float32":
         line.append(f"--{args.precision}")
-    for option, value in values.items():
-        if f"--{option}" in declared:
-            line += [f"--{option}", str(value)]
-    if "--share-all-embeddings" in declared:
-        line.append("--share-all-embeddings")
+    values |= {"share-all-embeddings": True}
+    line += to_words({name: each for name, each in values.items() if f"--{name}" in declared} | own)
     return dataless.make_config(dataless.parse(kind, *line))

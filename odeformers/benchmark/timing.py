@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fairseq_odeformers.files import reading
+from fairseq_odeformers.files import markdown_table, reading
 
 Step = Callable[[], object]  # is timed, or returns the figure
 Row = dict[str, Any]
@@ -97,6 +97,21 @@ def format_table(rows: list[Row]) -> list[list[str]]:
     return cells
 
 
+def print_times(
+    models: Mapping[str, torch.nn.Module],
+    steps: Mapping[str, Step],
+    rounds: int,
+    device: str,
+    **columns,
+) -> None:
+    """Print a table of timed steps of models, by their names."""
+    print(", ".join(f"{key} {value}" for key, value in describe_environment(device).items()))
+    parameters = {n: sum(p.numel() for p in model.parameters()) for n, model in models.items()}
+    columns = {"length": "", "layers": "", "unit": "ms", **columns}
+    rows = compare(measure(steps, rounds, device), parameters, **columns)
+    print(markdown_table(format_table(rows)), end="")
+
+
 def describe_environment(device: str) -> dict[str, str]:
     """The machine and the versions that figures depend on."""
     gpu = device == "cuda"
@@ -116,7 +131,7 @@ def describe_environment(device: str) -> dict[str, str]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a table that ``--json`` wrote, or ``growth --csv``."""
+    """The rows of a table that ``--json`` wrote, or ``examples/speed/growth.py --csv``."""
     with reading(path, "is not a table that --json or --csv wrote"):
         text = path.read_text("utf-8")
         csv_table = path.suffix == ".csv"

@@ -9,12 +9,16 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
 from fairseq.models import BaseFairseqModel
 from torch import Tensor
 
+from fairseq_odeformers.checkpoints import Trained
 from fairseq_odeformers.registry import Kind
 
 from .location import Pair, find_difference, find_not_finite
@@ -25,6 +29,7 @@ LENGTHS, TARGETS = (9, 5, 8), (7, 4, 6)  # lengths of random texts and of their 
 CAUSAL = "no token sees a later one"
 BATCH = "the other texts of a batch change nothing"
 PADDING = "padding changes nothing"
+INCREMENTAL = "incremental decoding equals full decoding"
 
 
 class Broken(Exception):
@@ -39,6 +44,10 @@ class Broken(Exception):
         self.locate = locate
 
 
+class Skipped(Exception):
+    """A property does not apply to a model; the message says why."""
+
+
 @dataclass(frozen=True)
 class Property:
     """A property that a model must have."""
@@ -50,12 +59,14 @@ class Property:
     kinds: Sequence[Kind] = tuple(Kind)  # the kinds of models that must have the property
     decisive: bool = False  # without this property, the others have no meaning
     premises: Sequence[str] = ()  # the names of properties on which this one depends
+    slow: bool = False  # takes longer than the others together; no training needs it
 
     def measure(self, subject: Subject) -> float:
         """The difference for a subject.
 
         Raises:
             Broken: the subject lacks the property: a pair differs too much, or is not finite.
+            Skipped: the property does not apply to the subject.
         """
         result, largest = self.function(subject), 0.0
         if not isinstance(result, Iterator):
@@ -288,7 +299,7 @@ def seeded(subject: Subject) -> float:
 
 
 @holds(
-    "incremental decoding equals full decoding",
+    INCREMENTAL,
     1e-4,
     "each evaluation of a layer needs a cache of its own (RepeatedDecoderLayer has one), and "
     "positions count from the start of the text",
@@ -370,6 +381,33 @@ def half(subject: Subject) -> float:
         {f"in bfloat16, the gradient of {name}": g for name, g in gradients}, model, evaluate
     )
     return largest
+
+
+# --- deployment ----------------------------------------------------------------------
+
+
+@holds(
+    "exports",
+    1e-4,
+    "keep only tensors from one token to the next, take no branch that depends on data, and give "
+    "what cannot be exported a for_export()",
+    (*DECODERS, Kind.CLASSIFICATION),
+    premises=(CAUSAL, BATCH, PADDING, INCREMENTAL),
+    slow=True,
+)
+def exports(subject: Subject) -> float:
+    """The programs of ``odeformers export --to torch`` compute the same, token by token."""
+    from fairseq_odeformers.inference.deploy import write_folder
+    from fairseq_odeformers.inference.program import make_exportable
+
+    try:
+        make_exportable(subject.build().eval())
+    except ValueError as error:
+        raise Skipped(str(error)) from error
+    cfg: Any = subject.cfg
+    trained = Trained(subject.build(), subject.task, cfg)
+    with TemporaryDirectory() as folder:
+        return write_folder(trained, subject.cfg.model._name, subject.kind, "torch", Path(folder))
 
 
 DECISIVE = [prop.name for prop in PROPERTIES if prop.decisive]

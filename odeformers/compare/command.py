@@ -17,19 +17,20 @@ from sacrebleu.metrics.bleu import BLEU
 from fairseq_odeformers.files import markdown_table
 from fairseq_odeformers.registry import SIZES
 from odeformers.arguments import add_margin, add_user_dir, integer, output_folder, positive_int
-from odeformers.commands import THREADS
+from odeformers.commands import THREADS, parse_words
 from odeformers.parser import Parser
 from odeformers.parsers import find_owners, training_parser
 
-from .experiment import Experiment, parse_words, read_experiments
+from .experiment import Experiment, read_experiments
 from .launch import choose_launcher, launch
 from .plan import make_plan
-from .report import DOCUMENT, PAGE, write_report
-from .results import RESULTS, clock, collect_rows, read_comparison
-from .runs import Run
-from .statistics import compare_seeds, count_decimals
-from .variant import Variant
-from .verdict import minimal_detectable
+from .report.sections import DOCUMENT, PAGE, write_report
+from .results.comparison import read_comparison
+from .results.rows import RESULTS, clock, collect_rows
+from .results.statistics import compare_seeds, count_decimals
+from .results.verdict import minimal_detectable
+from .run import Run
+from .trial import Trial
 
 MOST_SEED = 2**32 - 1  # of NumPy
 GONE = {  # options of earlier versions, and of other programs: what to do instead
@@ -176,7 +177,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
         os.environ.setdefault(THREADS, str(threads))
     plan = make_plan(experiment, out, begin=not args.dry_run)
     tuning, runs = plan.tuning_runs(), plan.best_runs()
-    print(overview(plan.variants, [*tuning, *runs], args.jobs), flush=True)
+    print(overview(plan.trials, [*tuning, *runs], args.jobs), flush=True)
     if args.dry_run:
         for line in foresee(out, experiment):
             print(line)
@@ -206,22 +207,22 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
     return [*runs, *failed]
 
 
-def overview(variants: Iterable[Variant], runs: Iterable[Run], jobs: int) -> str:
+def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
     """The models as a table, and the time that the unfinished trainings of a command take.
 
     Args:
         runs: the candidates' trainings, then the runs of the best ones so far.
     """
     rows = [["architecture", "parameters", "updates", "time", "size"]]
-    for each in variants:
+    for each in trials:
         numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
-        rows.append([each.label, *numbers, each.size])
+        rows.append([each.variant.label, *numbers, each.size])
     by_folder = {run.folder: run for run in runs}  # a candidate that is chosen is evaluated, too
     left = [run for run in by_folder.values() if not run.finished]
     told = f"All {len(by_folder)} runs have finished."
     if left:
-        shares = (1 - run.updates / run.variant.updates for run in left)
-        total = sum(share * run.variant.seconds for share, run in zip(shares, left))
+        shares = (1 - run.updates / run.trial.updates for run in left)
+        total = sum(share * run.trial.seconds for share, run in zip(shares, left))
         told = (
             f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
             f"{clock(total / jobs)} of training, by timed updates, without evaluations."

@@ -45,12 +45,17 @@ from fairseq_odeformers.registry import (
     find_architectures,
     kinds_of,
 )
-from odeformers.commands import Options, check_program, python_command
+from odeformers.commands import (
+    Options,
+    check_program,
+    parse_architecture,
+    python_command,
+)
 from odeformers.parser import DATA, check_exists
 from odeformers.parsers import explain_unknown_architecture, find_owners
 
 from .defaults import describe_data
-from .results import find_kind
+from .results.rows import find_kind
 
 REFUSED = {  # options of fairseq-train, and what to do instead
     "seed": "give --seeds; each run has its own",
@@ -98,8 +103,10 @@ class Recipe:
     evaluate: Options = field(default_factory=dict)
     # For a split, a command that prints scores of a file of predictions, {output}.
     score: dict[str, str] = field(default_factory=dict)
-    # Figures of the paper, by architecture and column of the report.
+    # Figures of the paper for these models and metrics, by architecture and column of the report.
     paper: dict[str, dict[str, float]] = field(default_factory=dict)
+    # The same of other models or metrics, by their source.
+    cited: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -455,23 +462,6 @@ def merge(base: Mapping, changes: Mapping) -> dict:
 # --- words -------------------------------------------------------------------------------------
 
 
-def parse_words(words: Iterable[str]) -> Options:
-    """Options of the words of a command line; one without a value is a switch."""
-    options: Options = {}
-    name = None
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            options[name] = value if equals else True
-        elif name is not None and options[name] is True:
-            options[name] = word
-        else:
-            raise ValueError(
-                f"{word}: give an option such as --dropout here, and architectures after --archs"
-            )
-    return options
-
-
 def name_options(options: Options) -> str:
     """The end of a name that tells options, such as ``-lr-1e-3``."""
     words = (f"-{key}" if value is True else f"-{key}-{value}" for key, value in options.items())
@@ -485,15 +475,9 @@ def parse_architectures(texts: Iterable[str]) -> dict[str, Options]:
     """
     architectures: dict[str, Options] = {}
     for text in texts:
-        arch, bracket, rest = text.partition("[")
-        if bracket and not rest.endswith("]"):
-            raise ValueError(
-                f"{text}: the bracket of the options is not closed; quote it: "
-                f"'{arch}[--option value]'"
-            )
+        arch, options = parse_architecture(text)
         if "," in arch:
             raise ValueError(f"--archs {text}: separate architectures by spaces")
-        options = parse_words(shlex.split(rest[:-1]))
         name = arch + name_options(options)
         if name in architectures:
             raise ValueError(f"--archs {name}: give each once")

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import torch
@@ -23,98 +22,133 @@ from odeformers.benchmark.timing import describe_environment
 from odeformers.commands import Options
 
 from .experiment import WIDTHS, Experiment
-from .trial import MEASURED, count_parameters, try_variant
+from .trial import Measured, Trial, count_parameters, try_variant
 from .variant import Variant, make_variants, resolve_shares
 
 TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
 PLANNING = 0.1  # of its budget, the most that planning a model should take
 
 
-def make_fair(experiment: Experiment, begun: Sequence[Variant]) -> list[Variant]:
-    """The variants of an experiment, the baseline's first, equal in size and effort.
+def make_fair(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
+    """The trials of an experiment's variants, the baseline's first, equal in size and effort.
 
     They get as many parameters as the baseline's runs that have begun, or else its first variant.
     Variants of one trial are tried once.
 
     Args:
-        begun: the variants of runs that have begun.
+        begun: the trials of runs that have begun.
     """
-    baseline = experiment.baseline
-    known = {each.trial_label: each for each in begun if each.update_seconds}
-    settled = any(each.architecture == baseline for each in begun)  # the size that others match
+    baseline, environment = experiment.baseline, name_environment()
+    known = {each.variant.trial_label: each for each in begun}
+    settled = any(each.variant.architecture == baseline for each in begun)  # the size to match
     variants = make_variants(experiment)
     variants.sort(key=lambda variant: variant.architecture != baseline)
-    fair: list[Variant] = []
+    fair: list[Trial] = []
     late: list[str] = []  # names
     for number, variant in enumerate(variants, start=1):
-        sizes = (each.parameters for each in (*begun, *fair) if each.architecture == baseline)
-        target = next(sizes, 0) if experiment.match else 0
-        kept = known.get(variant.trial_label)
+        of_baseline = (each for each in (*begun, *fair) if each.variant.architecture == baseline)
+        target = next((each.parameters for each in of_baseline), 0) if experiment.match else 0
+        kept, size = known.get(variant.trial_label), ""
         with naming_faults(variant.label, "cannot be trained"), blaming():
             matched = kept in fair or settled and kept and kept.size
             if kept and (matched or not target or is_near(kept.parameters, target)):
-                variant = repeat_trial(variant, kept, experiment.match)
+                variant = repeat_width(variant, kept, experiment.match)
+                measured, size = kept.measured, kept.size
             else:
                 place = f"{number} of {len(variants)}"  # beside the output of the command
                 print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
                 most = 60 * variant.budget * PLANNING if variant.budget else math.inf
                 end = time.perf_counter() + most
-                variant = match_parameters(variant, target) if target else variant
-                variant = try_variant(variant, end)
+                if target:
+                    variant, size = match_parameters(variant, target)
+                measured = try_variant(variant, end)
                 if time.perf_counter() > end:
                     late.append(variant.label)
-            fair.append(fit_effort(variant))
-            known[variant.trial_label] = fair[-1]
+            trial = fit_effort(variant, measured, size, environment)
+            fair.append(trial)
+            known[variant.trial_label] = trial
+    for line in warn_of_warmup(fair):
+        print(line, flush=True)
     if late:
         print(
             f"Planning took more than a tenth of the budget: {', '.join(late)}. Few updates were "
             "timed, so trainings may miss the budget; give a longer --budget",
             flush=True,
         )
+    return fair
+
+
+def name_environment() -> str:
+    """Date, machine and versions."""
     facts = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
-    environment = ", ".join(f"{name} {value}" for name, value in facts.items())
-    return [replace(variant, environment=environment) for variant in fair]
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
-def repeat_trial(variant: Variant, kept: Variant, match: bool) -> Variant:
-    """A variant with the width and the figures of one of the same trial."""
+def repeat_width(variant: Variant, kept: Trial, match: bool) -> Variant:
+    """A variant at the width of a trial that is also its own."""
     if match and kept.size:
         names, _ = width_options(variant)
-        variant = variant.change(**{name: kept.options.get(hyphenate(name)) for name in names})
+        variant = variant.change(**{n: kept.variant.options.get(hyphenate(n)) for n in names})
     if variant.tried:
         variant.build()  # a value that hardly costs time may still be wrong
-    return replace(variant, **{name: getattr(kept, name) for name in ("size", *MEASURED)})
+    return variant
+
+
+def warn_of_warmup(trials: Sequence[Trial]) -> Iterator[str]:
+    """What to say of trainings that end before the learning rate has risen to its value."""
+    ends: dict[tuple[int, int], list[str]] = {}
+    for trial in trials:
+        schedule = trial.variant.cfg.lr_scheduler
+        rising = int(getattr(schedule, "warmup_updates", 0) or 0)
+        if rising > trial.updates:
+            ends.setdefault((rising, trial.updates), []).append(trial.variant.label)
+    for (rising, updates), names in ends.items():
+        yield (
+            f"The learning rate rises for {rising:,} updates, and trainings end after {updates:,}: "
+            f"{', '.join(names)}. Give --warmup-updates 10%, or more updates"
+        )
 
 
 # --- effort ------------------------------------------------------------------------------------
 
 
-def fit_effort(variant: Variant) -> Variant:
-    """A variant that was tried, with the number of its updates and a schedule that ends with them.
+def fit_effort(
+    variant: Variant, measured: Measured, size: str = "", environment: str = ""
+) -> Trial:
+    """The trial of a variant, with the number of its updates and a schedule that ends with them.
 
     The training ends after its epochs, or in a budget of time.
+
+    Args:
+        size: how the width was chosen.
 
     Raises:
         ValueError: fewer checkpoints are saved than are to be averaged.
     """
-    epoch = variant.epoch_updates
+    epoch = measured.epoch_updates
     before = updates = count_updates(variant.cfg.optimization, epoch)
     if variant.budget:
-        updates = int(60 * variant.budget / variant.update_seconds)
+        updates = int(60 * variant.budget / measured.update_seconds)
         if updates < 1:
             raise ValueError(
-                f"--budget: an update takes {variant.update_seconds:.1f} seconds; give more time"
+                f"--budget: an update takes {measured.update_seconds:.1f} seconds; give more time"
             )
         variant = stretch_schedule(variant, before, updates)
-    options = resolve_shares(variant.options, updates)
-    saved = count_checkpoints(options, updates, epoch)
+    variant = variant.lasting(updates)
+    saved = count_checkpoints(variant.options, updates, epoch)
     if not 0 <= variant.average <= saved:
         raise ValueError(
             f"--average {variant.average}: {updates} updates of {variant.label} leave {saved} "
             "checkpoints; give from 0 to as many, or more updates"
         )
-    variant = replace(variant, options=options, updates=updates)
-    return replace(variant, defaults=variant.find_defaults())
+    return Trial(
+        variant,
+        **measured._asdict(),
+        updates=updates,
+        size=size,
+        defaults=variant.find_defaults(),
+        environment=environment,
+    )
 
 
 def count_updates(optimization, per_epoch: int) -> int:
@@ -159,8 +193,11 @@ def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int
 # --- parameters --------------------------------------------------------------------------------
 
 
-def match_parameters(variant: Variant, target: int) -> Variant:
+def match_parameters(variant: Variant, target: int) -> tuple[Variant, str]:
     """A variant at the inner width, or else the width, that makes a number of parameters.
+
+    Returns:
+        The variant, and how its width was chosen.
 
     Raises:
         ValueError: at the nearest width the number differs by more than :data:`LIMIT`.
@@ -188,7 +225,7 @@ def match_parameters(variant: Variant, target: int) -> Variant:
         if abs(difference) > LIMIT:
             remedy = "give other sizes such as --layers, or --match none"
             raise ValueError(f"--match parameters: {size}; {remedy}")
-    return replace(at_width(width), size=size)
+    return at_width(width), size
 
 
 def is_near(parameters: int, target: int) -> bool:

@@ -30,8 +30,8 @@ from submitit.core.utils import FailedJobError
 from fairseq_odeformers.files import reason
 from odeformers.commands import FORK, THREADS, end_with_parent
 
-from .results import clock
-from .runs import Run
+from .results.rows import clock
+from .run import Run
 
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
 
@@ -209,7 +209,7 @@ def progress(
     lines = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
     for run in [*active, *elsewhere]:
         step, stats = run.next_step, run.progress
-        total, done, speed = run.variant.updates, stats["updates"], float(stats.get("ups", 0))
+        total, done, speed = run.trial.updates, stats["updates"], float(stats.get("ups", 0))
         parts = [step.name if step else "finished"]
         if run in elsewhere:
             parts[0] += " by another command"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,18 +24,10 @@ from odeformers.prepare.common.checks import find_flaws
 
 from .experiment import Experiment
 from .fairness import make_fair
-from .results import (
-    RUN,
-    TUNING_SEED,
-    check_version,
-    choose_settings,
-    clock,
-    find_runs,
-    find_tuning_seed,
-    group,
-    read_runs,
-)
-from .runs import Run, make_runs, read_yaml, write_yaml
+from .results.comparison import TUNING_SEED, choose_settings, find_tuning_seed
+from .results.rows import clock, find_runs, read_runs
+from .run import Run, choose, make_runs, read_run, reading_yaml, write_yaml
+from .trial import Trial
 from .variant import BEST_BY, COST_FREE, Variant
 
 COMPARISON = "comparison.yaml"
@@ -46,16 +38,25 @@ BATCHING = ("batch-size", "max-sentences", "max-tokens")
 
 @dataclass(frozen=True)
 class Plan:
-    """What a command trains in a folder."""
+    """What a command trains in a folder.
+
+    Attributes:
+        flaws: what makes scores on a split misleading, as columns of its rows.
+    """
 
     experiment: Experiment
-    variants: list[Variant]
+    trials: list[Trial]
     out: Path
+    flaws: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def make_runs(self, trials: Iterable[Trial], tuning: bool = False) -> list[Run]:
+        """Runs with all seeds, or trainings with the one that options are tuned with."""
+        seeds = [self.experiment.tuning_seed] if tuning else self.experiment.seeds
+        return make_runs(trials, self.out, seeds, tuning, self.experiment.command, self.flaws)
 
     def tuning_runs(self) -> list[Run]:
         """The trainings of all candidates, with the seed that options are tuned with."""
-        candidates = [each for each in self.variants if each.tried]
-        return make_runs(candidates, self.out, [self.experiment.tuning_seed], tuning=True)
+        return self.make_runs((each for each in self.trials if each.variant.tried), tuning=True)
 
     def extension_runs(self) -> list[Run]:
         """A training with one more value for each option whose best value is at its grid's edge.
@@ -66,14 +67,14 @@ class Plan:
         """
         if not self.experiment.extend:
             return []
-        asked = {(each.architecture, each.tuned): each for each in self.variants if each.tried}
+        asked = {place(each): each for each in self.trials if each.variant.tried}
         rows = [row for row in read_runs(self.out) if not row.metric]
         rows = [row for row in rows if (row.architecture, row.tuned) in asked]
-        more: list[Variant] = []
+        more: list[Trial] = []
         for name, tuned in choose_settings(rows).items():
             if all(row.trained for row in rows if row.architecture == name):
                 more += extend(asked[name, tuned], self.experiment.tune)
-        return make_runs(more, self.out, [self.experiment.tuning_seed], tuning=True)
+        return self.make_runs(more, tuning=True)
 
     def best_runs(self) -> list[Run]:
         """Runs with all seeds of one variant of each architecture: its best so far, or its first.
@@ -84,14 +85,18 @@ class Plan:
         trainings = [row for row in read_runs(self.out) if not row.metric]
         folders = {(row.architecture, row.tuned): row.folder for row in trainings}
         settings, best = choose_settings(trainings), []
-        for name, planned in group(self.variants, "architecture").items():
-            known = {each.tuned: each for each in planned}
-            tuned = settings.get(name, planned[0].tuned)
-            if tuned not in known:  # whose package or plugin may have been elsewhere
-                kept = read_yaml(folders[name, tuned] / RUN, Variant)
-                known[tuned] = kept.change(user_dir=planned[0].options.get("user-dir"))
-            best.append(known[tuned])
-        return make_runs(best, self.out, self.experiment.seeds)
+        of_architecture: dict[str, dict[str, Trial]] = {}
+        for trial in self.trials:
+            name, tuned = place(trial)
+            of_architecture.setdefault(name, {})[tuned] = trial
+        for name, planned in of_architecture.items():
+            first, *_ = planned
+            tuned = settings.get(name, first)
+            if tuned not in planned:  # whose package or plugin may have been elsewhere
+                kept, here = read_run(folders[name, tuned]).trial, planned[first].variant.options
+                planned[tuned] = kept.of(kept.variant.change(user_dir=here.get("user-dir")))
+            best.append(planned[tuned])
+        return self.make_runs(best)
 
     def begin(self, begun: Collection[Path]) -> bool:
         """Make the folders of the first runs; not if others have begun than it was made for."""
@@ -100,22 +105,26 @@ class Plan:
             if find_runs(self.out) != sorted(begun):  # what is in them never changes
                 return False
             if not begun:
-                write_yaml(self.out / COMPARISON, share(self.experiment))
+                write_yaml(self.out / COMPARISON, asdict(share(self.experiment)))
             for run in self.tuning_runs() or self.best_runs():
                 run.begin()
         return True
 
 
-def extend(variant: Variant, grids: Mapping[str, Sequence[Any]]) -> Iterator[Variant]:
-    """A variant with a value beyond its grid, for each option whose value is at an edge."""
+def place(trial: Trial) -> tuple[str, str]:
+    """Architecture and tuned values, as rows have them."""
+    return trial.variant.architecture, trial.variant.tuned
+
+
+def extend(trial: Trial, grids: Mapping[str, Sequence[Any]]) -> Iterator[Trial]:
+    """A trial with a value beyond its grid, for each option whose value is at an edge."""
     for option, grid in grids.items():
-        value = beyond(str(variant.tried[option]), [*map(str, grid)])
+        value = beyond(str(trial.variant.tried[option]), [*map(str, grid)])
         if value and option.endswith(COST_FREE):
-            tried = {**variant.tried, option: value}
-            longer = replace(variant, tried=tried, options={**variant.options, option: value})
+            longer = trial.variant.at(option, value)
             with suppress(ValueError):  # a dropout of 1, and the like
                 longer.check_options()
-                yield longer
+                yield trial.of(longer)
 
 
 def beyond(value: str, grid: Sequence[str]) -> str:
@@ -149,24 +158,22 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
             settings.
     """
     while True:
-        begun = {folder: read_yaml(folder / RUN, Variant) for folder in find_runs(out)}
+        begun = {folder: read_run(folder) for folder in find_runs(out)}
         joined = join(experiment, out, begun)
-        variants = call_in_child(partial(make_fair, joined, [*begun.values()]))
-        check_settings(begun, variants, out)
-        if begin:  # a dry run has no scores that flaws would qualify
-            flaws = flaws_of(joined, begun.values())
-            variants = [replace(variant, flaws=flaws) for variant in variants]
-        plan = Plan(joined, variants, out)
+        trials = call_in_child(partial(make_fair, joined, [run.trial for run in begun.values()]))
+        check_settings(begun, [trial.variant for trial in trials], out)
+        # A dry run has no scores that flaws would qualify.
+        plan = Plan(joined, trials, out, flaws_of(joined, begun.values()) if begin else {})
         if not begin or plan.begin(begun):
             return plan
 
 
-def flaws_of(experiment: Experiment, begun: Iterable[Variant]) -> dict[str, dict[str, float]]:
+def flaws_of(experiment: Experiment, begun: Iterable[Run]) -> dict[str, dict[str, float]]:
     """The flaws of the test sets; runs that have begun know them, else all texts are read."""
     splits, train = experiment.test_sets.keys(), experiment.train
-    for variant in begun:
-        if splits <= variant.flaws.keys():
-            return variant.flaws
+    for run in begun:
+        if splits <= run.flaws.keys():
+            return run.flaws
     names = ("source-lang", "target-lang") if experiment.kind is Kind.TRANSLATION else ()
     return find_flaws(Path(experiment.data), [train[n] for n in names if n in train], splits)
 
@@ -199,7 +206,7 @@ def share(experiment: Experiment) -> Shared:
     )
 
 
-def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Experiment:
+def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experiment:
     """An experiment as a folder continues it, before its trials.
 
     The first command in the folder decides the seed that tunes, and the baseline unless another one
@@ -209,7 +216,6 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Ex
         ValueError: the folder has something else than comparisons of this version, or was begun
             with other data, another task, effort or baseline, or other tuned options.
     """
-    check_version(out)
     ours = (COMPARISON, f"*/{COMPARISON}", f"*/*/{COMPARISON}")
     others = any(not path.name.startswith(".") for path in out.glob("*"))
     if others and not any(any(out.glob(pattern)) for pattern in ours):
@@ -223,9 +229,11 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Ex
             raise ValueError(f"--seeds {seeds}: seed {TUNING_SEED} tunes; give others")
         baseline = experiment.baseline or next(iter(experiment.architectures))
         return replace(experiment, baseline=baseline, tuning_seed=TUNING_SEED)
-    kept, seed = read_yaml(out / COMPARISON, Shared), find_tuning_seed(begun.values())
+    with reading_yaml(out / COMPARISON) as content:
+        kept = Shared(**choose(content, Shared))
+    seed = find_tuning_seed(begun.values())
     train = experiment.train
-    if all(BEST_BY not in variant.options for variant in begun.values()):
+    if all(BEST_BY not in run.variant.options for run in begun.values()):
         train = {BEST_BY: "loss", **train}  # the default of earlier versions, of all its runs
     baseline = experiment.baseline or kept.baseline
     joined = replace(experiment, train=train, baseline=baseline, tuning_seed=seed)
@@ -244,7 +252,7 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Variant]) -> Ex
 # --- what runs of the same size share ------------------------------------------------------------
 
 
-def check_settings(begun: Mapping[Path, Variant], variants: Iterable[Variant], out: Path) -> None:
+def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: Path) -> None:
     """Check that runs have begun with the settings that are asked for.
 
     Variants of one trial differ in the values of tuned options alone.
@@ -255,7 +263,8 @@ def check_settings(begun: Mapping[Path, Variant], variants: Iterable[Variant], o
     asked = {variant.trial_label: variant for variant in variants}
     told: dict[str, dict[str, None]] = {}  # architectures, by what has changed
     folders = []
-    for folder, variant in begun.items():
+    for folder, run in begun.items():
+        variant = run.variant
         now = asked.get(variant.trial_label, variant)
         changes = find_changes(settings(variant), settings(now))
         if variant.code != now.code:

@@ -9,7 +9,7 @@ import time
 
 # The plugin's import comes first: fairseq's would set up logging, and fairseq-train's log would
 # have another format, whose statistics nobody finds.
-from .results import CLOCK, CPU  # isort: skip
+from .results.curves import CLOCK, CPU  # isort: skip
 
 from fairseq import metrics
 from fairseq.trainer import Trainer

@@ -1,7 +1,6 @@
-"""Trials: what one build of a model and a few updates tell before the first training begins.
+"""Trials: what a variant costs, as one build and a few updates tell before any training.
 
-A trial finds what would end a training or an evaluation hours later, and measures what an update
-costs.
+To be measured, a model and its data pass what would end a training or an evaluation hours later.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ import math
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 import torch
 from fairseq import metrics, tasks, utils
@@ -24,13 +24,12 @@ from fairseq.trainer import Trainer
 from fairseq_odeformers.files import naming_faults
 from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.registry import Kind
+from odeformers.commands import Options
 
 from .variant import Variant
 
 STEPS = 4  # updates that are timed at least, unless the time is over
 SECONDS = 2.0  # of updates that are timed at least where they determine the length of a training
-# What is measured: fields of a variant, besides its size.
-MEASURED = ("parameters", "epoch_updates", "update_seconds", "validation_texts")
 SKIP = "--skip-invalid-size-inputs-valid-test"  # of validations alone
 EXAMPLES = 16  # that are validated on
 LONGER = {  # the options that make room for a longer example
@@ -41,14 +40,49 @@ LONGER = {  # the options that make room for a longer example
 }
 
 
-def try_variant(variant: Variant, end: float = math.inf) -> Variant:
+class Measured(NamedTuple):
+    """What one build and a few updates tell."""
+
+    parameters: int  # that are trained
+    epoch_updates: int  # of one epoch
+    update_seconds: float  # of an update, on average
+    validation_texts: int | None = None  # that choose the best checkpoint, if they are texts
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a variant costs, at the width and the number of updates that were chosen for it."""
+
+    variant: Variant
+    parameters: int
+    epoch_updates: int
+    update_seconds: float
+    updates: int  # of a training
+    validation_texts: int | None = None
+    size: str = ""  # how the width was chosen
+    defaults: Options = field(default_factory=dict)  # other options of the model
+    environment: str = ""  # date, machine and versions
+
+    @property
+    def measured(self) -> Measured:
+        return Measured(*(getattr(self, name) for name in Measured._fields))
+
+    @property
+    def seconds(self) -> float:
+        """The length of a training, as planned."""
+        budget = self.variant.budget
+        return 60 * budget if budget else self.updates * self.update_seconds
+
+    def of(self, variant: Variant) -> Trial:
+        """The same of a variant that costs as much."""
+        return replace(self, variant=variant)
+
+
+def try_variant(variant: Variant, end: float = math.inf) -> Measured:
     """Build a model once, check the data with it, and time a few updates.
 
     Args:
         end: on the clock; what can be left out is not begun after it.
-
-    Returns:
-        the variant with what is measured.
     """
     trainer, updates = start_training(variant)
     check_data(variant, trainer)
@@ -57,13 +91,7 @@ def try_variant(variant: Variant, end: float = math.inf) -> Variant:
     seconds, texts = fmean(time_updates(trainer, updates, least, end)), None
     if variant.kind in (Kind.TRANSLATION, Kind.CLASSIFICATION):
         texts = count_validation_texts(trainer)
-    return replace(
-        variant,
-        parameters=count_parameters(trainer.get_model()),
-        epoch_updates=epoch_updates,
-        update_seconds=seconds,
-        validation_texts=texts,
-    )
+    return Measured(count_parameters(trainer.get_model()), epoch_updates, seconds, texts)
 
 
 def count_parameters(model: BaseFairseqModel) -> int:

@@ -1,7 +1,7 @@
 """Variants: the architectures of an experiment at each value of tuned options.
 
-A variant is the record of all that determines a run, which keeps it as ``run.yaml``. Its options
-are parsed by fairseq's own parsers, so that a wrong one ends no run later.
+A variant is what is asked of a training: its options, which fairseq's own parsers parse, so that a
+wrong one ends no run later, and its evaluation.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from odeformers.parsers import raise_errors, training_parser
 from odeformers.predict import make_parser
 
 from .experiment import CHOICES, Experiment, name_options
-from .results import find_kind
+from .results.rows import find_kind
 
 PACKAGES = {"fairseq", PLUGIN}  # a plugin is another one
 BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
@@ -72,13 +72,9 @@ COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "w
 
 @dataclass(frozen=True)
 class Variant:
-    """An architecture at one value of each tuned option, with all that determines its runs.
-
-    The fields from ``parameters`` on are known when it has been tried.
-    """
+    """An architecture at one value of each tuned option, with all options of its runs."""
 
     architecture: str  # its name in tables
-    seed: int  # of a run; until then the one that options are tuned with
     task: str
     data: str
     options: Options  # of fairseq-train, without the seed and the folder
@@ -92,20 +88,9 @@ class Variant:
     score: dict[str, str] = field(default_factory=dict)  # a recipe's own commands, by split
     bleu_tokenize: str | None = None
     paper: dict[str, float] = field(default_factory=dict)
+    cited: dict[str, str] = field(default_factory=dict)  # with their sources
     baseline: str = ""
     budget: float | None = None  # minutes
-    parameters: int = 0  # that are trained
-    updates: int = 0
-    epoch_updates: int = 0  # of one epoch
-    update_seconds: float = 0.0  # of an update, on average
-    validation_texts: int | None = None  # that choose the best checkpoint, if they are texts
-    size: str = ""  # how its width was chosen
-    defaults: Options = field(default_factory=dict)  # other options of the model
-    environment: str = ""
-    command: str = ""  # when the command that planned it was started
-    begun: str = ""
-    # What makes scores on a split misleading: columns of its rows.
-    flaws: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def arch(self) -> str:
@@ -141,15 +126,19 @@ class Variant:
         """Of the file of predictions: a table of classes, or what fairseq prints."""
         return "tsv" if self.kind is Kind.CLASSIFICATION else "out"
 
-    @property
-    def seconds(self) -> float:
-        """Of a training, as planned."""
-        return 60 * self.budget if self.budget else self.updates * self.update_seconds
-
     def change(self, **changes: Any) -> Variant:
         """The variant with other options, by their names with underscores; None removes one."""
         options = {**self.options, **{hyphenate(name): v for name, v in changes.items()}}
         return replace(self, options={n: v for n, v in options.items() if v is not None})
+
+    def at(self, option: str, value: str) -> Variant:
+        """The variant at another value of a tuned option."""
+        tried, options = ({**old, option: value} for old in (self.tried, self.options))
+        return replace(self, tried=tried, options=options)
+
+    def lasting(self, updates: int) -> Variant:
+        """The variant for so many updates: shares of a training, such as ``10%``, are numbers."""
+        return replace(self, options=resolve_shares(self.options, updates))
 
     @cached_property
     def cfg(self) -> DictConfig:
@@ -233,7 +222,6 @@ def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
     options = resolve_options(experiment, name, {**experiment.architectures[name], **tried})
     variant = Variant(
         architecture=name,
-        seed=experiment.tuning_seed,
         task=experiment.task,
         data=experiment.data,
         options=options,
@@ -246,9 +234,13 @@ def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
         score=experiment.score,
         bleu_tokenize=experiment.bleu_tokenize or None,
         paper=experiment.paper.get(name, {}),
+        cited={
+            column: f"{figure} ({source})"
+            for source, figures in experiment.cited.items()
+            for column, figure in figures.get(name, {}).items()
+        },
         baseline=experiment.baseline,
         budget=experiment.budget,
-        command=experiment.command,
     )
     variant.check_options()
     return variant

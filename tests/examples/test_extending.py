@@ -15,6 +15,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
     TransformerClassifierConfig,
 )
 from fairseq_odeformers.registry import import_plugins
+from odeformers.__main__ import main
 from odeformers.check.command import check
 
 PLUGIN = ROOT / "examples" / "extending"
@@ -40,18 +41,20 @@ def checkpoint(words, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def test_every_program_takes_the_folder(words, checkpoint, tmp_path):
+def test_every_program_takes_the_folder(words, checkpoint, tmp_path, capsys):
     """Or several."""
 
     def run(*line):
-        return module("odeformers", *line, "--user-dir", PLUGIN)
+        main([*map(str, line), "--user-dir", str(PLUGIN)])
+        return capsys.readouterr().out
 
     table, text = tmp_path / "test.tsv", tmp_path / "text"
     predict = ["predict", words, "--path", checkpoint, "--cpu"]
-    assert "valid: accuracy" in run(*predict, "--split", "valid", "--output", table)
+    several = [*predict, "--split", "valid", "--output", table, "--user-dir", PLUGIN]
+    assert "valid: accuracy" in module("odeformers", *several, "--user-dir", USER_DIR)
     assert len(lines(table)) == 1 + 8
     text.write_text("1 1 2\n")
-    assert "\t1 1 2\t" in run(*predict, "--text", text, "--user-dir", USER_DIR)
+    assert "\t1 1 2\t" in run(*predict, "--text", text)
     run("export", checkpoint, tmp_path / "weights")
     assert (tmp_path / "weights/config.json").exists()
     out = ["--data", words, "--out", tmp_path / "states", "--split", "valid", "--cpu"]
@@ -177,3 +180,13 @@ def test_language_model_generates_as_it_trains(plugin, iterations):
         step, _ = model.decoder(tokens[:, :length], incremental_state=state)
         full, _ = model.decoder(tokens[:, :length])
         assert (step[:, 0] - full[:, -1]).abs().max() < 1e-5
+
+
+def test_the_layer_of_the_page_needs_no_model_of_fairseq():
+    """Padding changes nothing, and the gradients of all parameters are finite."""
+    encoder = run_code_of_page("TextEncoder")["TextEncoder"]()
+    tokens = torch.tensor([[8, 9, 0], [5, 6, 7]])
+    states = encoder(tokens)
+    assert torch.allclose(states[:1, :2], encoder(tokens[:1, :2]), atol=1e-5)
+    states.square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in encoder.parameters())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from script_helpers import ROOT, lines
 
-from odeformers.compare.results import Curve
+from odeformers.compare.results.curves import Curve
 from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 
@@ -35,8 +35,8 @@ def test_figure2_takes_the_highest_score_of_a_run(tmp_path, draw, capsys):
         folder = tmp_path / pair / run
         folder.mkdir(parents=True)
         for checkpoint, bleu in scores.items():
-            text = f"tokenized:      BLEU|nrefs:1 = {bleu:.2f} 60.1/30.2 (BP = 1.000)\n"
-            text += f"detokenized:    BLEU|nrefs:1 = {bleu + 5:.2f} 60.1/30.2 (BP = 1.000)\n"
+            text = f"detokenized:    BLEU|nrefs:1 = {bleu + 5:.2f} 60.1/30.2 (BP = 1.000)\n"
+            text += f"uncased:        BLEU|nrefs:1 = {bleu:.2f} 60.1/30.2 (BP = 1.000)\n"
             (folder / f"{checkpoint}.test.score").write_text(text)
     draw("transevolve/figure2.py", tmp_path)
     assert "| en-de | 1.0 | 4,000 | 2 | 26.50 | 25.45 | 27.55 |" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from make_checkpoints import parsed
 from omegaconf import OmegaConf
 from script_helpers import ROOT
 
-from odeformers.compare.runs import make_steps
+from odeformers.compare.run import make_steps
 from odeformers.compare.variant import Variant
 
 RECIPES = {  # recipe and part, and the architecture
@@ -28,8 +28,8 @@ def command_line(name):
     file, part, arch = RECIPES[name]
     (recipe,) = read_recipe(folder / file, part).values()
     options = {**options_of(recipe, arch), "user-dir": "fairseq_odeformers"}
-    variant = Variant(arch, 1, recipe.task, recipe.data, options, average=recipe.average)
-    training = next(make_steps(variant, Path("runs")))
+    variant = Variant(arch, recipe.task, recipe.data, options, average=recipe.average)
+    training = next(make_steps(variant, 1, Path("runs")))
     return [*training.words[1:]]
 
 

@@ -4,6 +4,7 @@ The schedule of Dutta et al. 2021, section 7.3, factor d^-0.5 min(step^-0.5, ste
 fairseq's ``inverse_sqrt`` with ``--lr`` factor (d warmup)^-0.5.
 """
 
+import csv
 import re
 import shlex
 from functools import cache
@@ -11,9 +12,11 @@ from functools import cache
 import pytest
 from examples.recipes import options_of, read_recipe
 from fairseq import options
+from fairseq.models import ARCH_MODEL_REGISTRY
 from helpers import OLD, resolved
-from script_helpers import ROOT
+from script_helpers import ROOT, lines
 
+from fairseq_odeformers.registry import declared_family
 from odeformers.__main__ import COMMANDS
 from odeformers.compare.experiment import read_parts
 from odeformers.compare.variant import resolve_shares, training_words
@@ -98,6 +101,7 @@ Dutta et al. 2021, section 7.3, appendix C: 3.49e-4 = 0.5 (256 x 8000)^-0.5
     text_classification/transevolve agnews transformer_classifier: {TRANSEVOLVE}
     lra/transevolve text transevolve_classifier_randomff_1: {TRANSEVOLVE}
     lra/transevolve text transformer_classifier: --batch-size 48
+    lra/transevolve text transformer-512: --encoder-embed-dim 512 --encoder-attention-heads 8
     lra/transevolve listops transformer_classifier: {TRANSEVOLVE} --batch-size 64
 Dutta et al. 2021, section 7.1
     lra/transevolve text transevolve_classifier_fullff_1: --encoder-blocks 1 --encoder-depth 6
@@ -146,10 +150,16 @@ Chen et al. 2021 (Skyformer), released configuration; Sengupta et al. 2023, appe
     lra/transject pathfinder transformer_classifier: --warmup-updates 312
     lra/transject image transject_lra: {LONG} --batch-size 256 --lr 1e-4 --warmup-updates 175
     lra/transject image transformer_classifier: {SKYFORMER}
+    lra/transject image transject_lra: --save-interval-updates 50 --adam-eps 1e-6
+    lra/transject retrieval transject_lra: --save-interval-updates 1000
+    lra/transject text transformer_classifier_lra: {SKYFORMER} {LONG} --activation-dropout 0.1
+    lra/transject text transformer_classifier_lra: --activation-fn gelu --classifier-hidden-dim 128
     lra/transject listops transformer_classifier_rezero: {SKYFORMER} {LONG}
     lra/transject text transformer_classifier_orthogonal: {SKYFORMER} --lr 1e-4
 Lu et al. 2019, Table 1: the authors' scripts
     macaron/iwslt14 macaron_transformer_iwslt_de_en: {MACARON} --lr 0.0015 --max-tokens 4096
+    macaron/iwslt14 transformer_iwslt_de_en_v2: {MACARON} --dropout 0.3 --attention-dropout 0.1
+    macaron/wmt14 base transformer_wmt_en_de_v2: {MACARON} --encoder-normalize-before --lr 0.0015
     macaron/iwslt14 transformer_iwslt_de_en: {MACARON} --dropout 0.3 --weight-decay 0.0001
     macaron/wmt14 base macaron_transformer_wmt_en_de: {MACARON} --lr 0.0015 --max-tokens 8192
     macaron/wmt14 big macaron_transformer_wmt_en_de_big: {MACARON} --lr 0.003 --max-tokens 4096
@@ -159,6 +169,9 @@ Li et al. 2022, the authors' README
     ode_transformer/wmt14 en-de rk2-12: {ODE} --update-freq 4 --encoder-layers 12 --rk-order 2
     ode_transformer/wmt14 en-fr rk2-12: {ODE} --update-freq 8 --dropout 0.1 --rk-field released
     ode_transformer/wmt14 en-fr transformer-12: {ODE} --encoder-embed-dim 1024
+    ode_transformer/wmt14 en-de rk2-12: --dense-history --decoder-layers 6
+    ode_transformer/wmt14 en-ro rk2-12: --warmup-updates 8000 --dropout 0.3 --update-freq 1
+    ode_transformer/wmt14 en-ro rk2-12: --share-decoder-input-output-embed --dense-history
 Lu et al. 2019, the authors' scripts of pretraining
     macaron/pretraining base macaron_bert_base: {BERT} --task bert_pretraining
     macaron/pretraining base roberta_prenorm: {BERT} --criterion bert_pretraining
@@ -204,7 +217,7 @@ examples/text_classification/README.md, Small trials
     text_classification/small transevolve_classifier_fullff_1: {SMALL_TEXTS} --encoder-depth 6
     text_classification/small transject: {SMALL_TEXTS} --encoder-layers 6
     text_classification/small vanilla_transformer: {SMALL_TEXTS} --pooling mean
-examples/lra/README.md, Short ListOps
+examples/text_classification/README.md, Short ListOps
     lra/small transformer_classifier: {SHORT_LISTOPS} --encoder-layers 6
     lra/small transevolve_classifier_fullff_2: {SHORT_LISTOPS} --encoder-blocks 2 --encoder-depth 3
     lra/small node_transformer: {SHORT_LISTOPS} --encoder-ffn-embed-dim 512
@@ -310,8 +323,55 @@ def test_every_recipe_is_in_the_table():
     assert {name.split()[0] for name, *_ in ROWS} == set(RECIPES)
 
 
-def test_the_last_ten_checkpoints_are_averaged():
-    """One in 2,000 updates (Dutta et al. 2021, section 7.3), or an epoch (Li et al. 2022)."""
-    wmt14 = [f"{paper}/wmt14 en-de" for paper in ("transevolve", "ode_transformer")]
-    for part in (*wmt14, "transevolve/figure2 en-fr"):
+def test_the_last_checkpoints_are_averaged():
+    """Ten, one in 2,000 updates (Dutta et al. 2021, section 7.3), or five epochs (Li et al. 2022).
+
+    The latter's translate.sh also has a beam and a length penalty for each language.
+    """
+    for part in ("transevolve/wmt14 en-de", "transevolve/figure2 en-fr"):
         assert recipe(part).average == 10
+    for language, beam, lenpen in (("de", 4, 0.6), ("fr", 5, 0.8), ("ro", 5, 1.3)):
+        found = recipe(f"ode_transformer/wmt14 en-{language}")
+        assert (found.average, found.evaluate["beam"], found.evaluate["lenpen"]) == (
+            5,
+            beam,
+            lenpen,
+        )
+
+
+# Baselines that a paper trained itself, by the folder of its recipes. All other figures beside a
+# baseline are cited from where the paper has them.
+TRAINED_BASELINES = {
+    "text_classification": {"transformer_classifier_rezero", "transformer_classifier_orthogonal"},
+    "lra": {"transformer_classifier_rezero", "transformer_classifier_orthogonal"},
+    "transject": {"transformer_lm", "transformer_lm_rezero", "transformer_lm_orthogonal"},
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_figures_of_a_paper_are_of_its_models(name):
+    """All others have a source; each stands beside a row of the recipe, once."""
+    text = RECIPES[name].read_text(encoding="utf-8")
+    for found in read_recipe(RECIPES[name]).values():
+        figures = [
+            (arch, column)
+            for each in (found.paper, *found.cited.values())
+            for arch, columns in each.items()
+            for column in columns
+        ]
+        assert len(figures) == len(set(figures))
+        rows = set(found.architectures)
+        assert "base:" in text or {arch for arch, _ in figures} <= rows
+        for arch in rows & found.paper.keys() - TRAINED_BASELINES.get(name.split("/")[0], set()):
+            model = ARCH_MODEL_REGISTRY[found.architectures[arch].get("arch", arch)]
+            family = declared_family(model)
+            assert family and family.year and f"{family.authors} {family.year}" in text, arch
+        assert all(re.search(r" et al\. \d{4}", source) for source in found.cited)
+
+
+def test_trainings_of_long_text_take_equal_time():
+    """Their updates are what fill 60 CPU minutes, a multiple of the eight validations."""
+    *rows, _ = csv.DictReader(lines(ROOT / "examples/scoreboard/long_text/updates.csv"))
+    fitting = {row["architecture"]: int(row["updates"]) // 8 * 8 for row in rows}
+    trained = recipe("lra/long_text").architectures
+    assert {arch: options["max-update"] for arch, options in trained.items()} == fitting

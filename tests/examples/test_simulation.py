@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import multivariate_t
 from scipy.stats import t as student
 
-from odeformers.compare import verdict
-from odeformers.compare.verdict import DUNNETT, compare_with_baseline, minimal_detectable
+from odeformers.compare.results import verdict
+from odeformers.compare.results.verdict import DUNNETT, compare_with_baseline, minimal_detectable
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples/scoreboard"
 sys.path.insert(0, str(FOLDER))

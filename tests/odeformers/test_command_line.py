@@ -9,12 +9,12 @@ import sys
 from importlib.metadata import version
 
 import pytest
-import warm
 from helpers import OLD, resolved
 from omegaconf import OmegaConf
-from script_helpers import ROOT, USER_DIR, module
+from script_helpers import ROOT, USER_DIR, module, write_to
 
 from odeformers.__main__ import COMMANDS, main
+from odeformers.commands import FORK
 from odeformers.options import architectures, option_rows
 from odeformers.options import main as list_options
 from odeformers.prepare import CORPORA
@@ -219,60 +219,8 @@ def test_faults_of_the_program_are_raised(error, monkeypatch):
         main(["list"])
 
 
-@pytest.mark.parametrize(
-    "line, command",
-    [
-        ("lst", "odeformers"),
-        ("prepare glu", "odeformers prepare"),
-        ("prepare parallel --workers 0", "odeformers prepare parallel"),
-        ("list --user-dirr x", "odeformers list"),
-        ("compare . --size smal", "odeformers compare"),
-        ("compare", "odeformers compare"),
-        ("analyse states", "odeformers analyse states"),
-        ("average --by week", "odeformers average"),
-    ],
-)
-def test_a_wrong_option_is_one_line(line, command, capsys):
-    """Instead of all options that there are, it names the command that shows them."""
-    with pytest.raises(SystemExit, match="^2$"):
-        main(line.split())
-    said = capsys.readouterr().err
-    assert re.fullmatch(f"{command}: error: .* .see {command} --help.\n", said)
-
-
-@pytest.mark.parametrize(
-    "line, meant",
-    [
-        ("translat", "translate"),
-        ("prepare paralel", "parallel"),
-        ("prepare glue QQPP", "QQP"),
-        ("options transevolve_fulff_2", "transevolve_fullff_2"),
-        ("translate . --path x.pt --bem 3", "--beam"),
-        ("predict . --path x.pt --batch-sise=3 --cpuu", "--cpu"),
-        ("translate . --path x.pt README.md", "--text README.md"),
-    ],
-)
-def test_a_misspelt_name_is_asked_for(line, meant, capsys):
-    with pytest.raises(SystemExit, match="^2$"):
-        main(line.split())
-    assert f" did you mean {meant}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "line", ["translate absent --path x.pt", "compare absent", "report absent"]
-)
-def test_a_first_argument_that_is_not_there(line, capsys):
-    """It is refused before the command reads standard input."""
-    command, *_ = line.split()
-    with pytest.raises(SystemExit, match="^2$"):
-        main(line.split())
-    assert re.match(
-        f"odeformers {command}: error: absent: no such .*; give", capsys.readouterr().err
-    )
-
-
 def list_to(writer, errors):
-    warm.write_to(errors)
+    write_to(errors)
     os.dup2(writer, 1)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
     main(["list"])
@@ -283,7 +231,7 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)
     with open(tmp_path / "errors", "w") as errors:
-        child = warm.FORK.Process(target=list_to, args=(writer, errors))
+        child = FORK.Process(target=list_to, args=(writer, errors))
         child.start()
         child.join()
     os.close(writer)

@@ -12,7 +12,7 @@ def test_an_architecture_has_one_colour_and_marker_whatever_stands_beside_it():
     names += ["diffeq_transformer_lm", "pcformer", "yuriiformer", "tmmformer_lm", "ot_transformer"]
     together = plots.styles(names)
     for name in names:
-        for same in (name, f"runs/{name}-seed2", f"{name}:matrix"):
+        for same in (name, f"runs/{name}-seed2", f"{name}[--attention matrix]"):
             for part in ("color", "marker"):
                 assert plots.styles([same])[same][part] == together[name][part]
     for part in ("color", "marker"):
@@ -20,7 +20,13 @@ def test_an_architecture_has_one_colour_and_marker_whatever_stands_beside_it():
 
 
 def test_names_that_share_a_colour_differ_and_others_have_colours_of_their_own():
-    names = ["transject", "transject_random", "transject:1", "film - bad", "film - good"]
+    names = [
+        "transject",
+        "transject_random",
+        "transject[--encoder-experts 1]",
+        "film - bad",
+        "film - good",
+    ]
     looks = plots.styles(names)
     for part in ("linestyle", "fillstyle"):
         assert len({(look["color"], look[part]) for look in looks.values()}) == len(names)

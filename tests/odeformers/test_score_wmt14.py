@@ -47,7 +47,8 @@ def test_a_perfect_translation_scores_100_in_every_way(lang, tmp_path):
     hypotheses = read_hypotheses(write_output(tmp_path / "out.txt", TOKENIZED[lang]), 3)
     scores = values(score(hypotheses, REFERENCES[lang], lang))
     assert scores.pop("tokenized") == scores.pop("compound-split") == 100
-    assert scores == {"detokenized": 100}
+    assert scores["detokenized"] == 100
+    assert (scores["uncased"] == 100) == (lang == "fr"), "no tokenizer undoes the spaces of < gut >"
 
 
 def test_compounds_are_split_in_both():
@@ -66,6 +67,17 @@ def test_tokenised_scores_are_not_smoothed():
     """multi-bleu.perl gives 0 where no 4-gram matches; sacrebleu smoothes by default."""
     scores = values(score(["a b c x"], ["a b c y"], "de"))
     assert scores["tokenized"] == scores["compound-split"] == 0 < scores["detokenized"]
+
+
+def test_uncased_words_are_split_at_spaces():
+    """Case is ignored, but "good." is not "good": 3 of 4 words match, and so on.
+
+    Without a match of four words, half a match counts.
+    """
+    scores = values(score(["it IS so good"], ["It is so good."], "de"))
+    expected = (3 / 4) * (2 / 3) * (1 / 2) * (1 / 2)
+    assert scores["uncased"] == pytest.approx(100 * expected**0.25, abs=0.01)
+    assert scores["uncased"] > scores["detokenized"]
 
 
 def test_typographic_apostrophes_count_in_the_published_reference_alone():
@@ -110,7 +122,8 @@ def test_the_reference_is_what_the_preparation_leaves(tmp_path, monkeypatch, cap
     write_output(tmp_path / "out.txt", ["Das war &apos;s auch .", "ein 2 @-@ Pfund @-@ Brot ."])
     main(["score-wmt14", "en-de", "out.txt"])
     scores = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in scores] == ["tokenized", "compound-split", "detokenized"]
+    names = ["tokenized", "compound-split", "detokenized", "uncased"]
+    assert [line.split(":")[0] for line in scores] == names
     assert all(" = 100.00 " in line for line in scores)
     (tmp_path / expected).rename("own.sgm")
     main(["score-wmt14", "en-de", "out.txt", "--reference", "own.sgm"])

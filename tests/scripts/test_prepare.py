@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from published import iwslt14, multi30k, write_archive, write_folder
-from script_helpers import SCRIPTS, contents, run
+from script_helpers import SCRIPTS, contents, execute, run, stub_commands
 
+from odeformers.__main__ import main
+from odeformers.commands import FORK
 from odeformers.prepare import CORPORA
 
 COMMANDS = {
@@ -32,15 +34,18 @@ def test_the_scripts_stay():
     ],
 )
 def test_a_script_reaches_its_command(script, command, tmp_path):
-    said = run(f"{script}.sh", "--help", cwd=tmp_path)
-    assert said.startswith(f"usage: odeformers {command} [-h]")
+    (tmp_path / "scripts").symlink_to(SCRIPTS)
+    stub_commands(tmp_path, python='echo "$@"')
+    said = execute("bash", tmp_path / "scripts" / f"{script}.sh", "--out", "a b")
+    assert said == f"-m odeformers {command} --out a b\n"
 
 
 def test_killed_at_each_step_it_leaves_the_same(tmp_path, monkeypatch):
     """Before and after each rename of a step's temporary folder to its final name."""
     write_folder(tmp_path / "raw", multi30k(train=40, val=5, test_2016_flickr=6))
-    line = ["prepare-multi30k.sh", "--from", "raw", "--bpe-operations", 20, "--workers", 1, "--out"]
-    run(*line, "whole", cwd=tmp_path)
+    line = "--from raw --bpe-operations 20 --workers 1 --out".split()
+    run("prepare-multi30k.sh", *line, "whole", cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
     rename = Path.rename
     for number in count():
 
@@ -53,11 +58,14 @@ def test_killed_at_each_step_it_leaves_the_same(tmp_path, monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(Path, "rename", rename_and_die)
-            try:
-                run(*line, "killed", cwd=tmp_path)
-                break
-            except subprocess.CalledProcessError as error:
-                assert error.returncode == -signal.SIGKILL
+            preparation = FORK.Process(
+                target=main, args=(["prepare", "multi30k", *line, "killed"],)
+            )
+            preparation.start()
+            preparation.join()
+        if preparation.exitcode == 0:
+            break
+        assert preparation.exitcode == -signal.SIGKILL
     assert number == 2 * len(list((tmp_path / "whole").rglob("recipe.json"))) > 0
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 

@@ -230,7 +230,7 @@ class PaddedDecoder(FairseqIncrementalDecoder):
             encoder_out: the encoder's output in fairseq's form; None in a language model.
             incremental_state: state with the entry :data:`POSITION`.
         """
-        decoder, tokens, mask = self.decoder, prev_output_tokens, None
+        decoder, tokens = self.decoder, prev_output_tokens
         positions = decoder.embed_positions
         if positions is not None:
             positions = positions(tokens, incremental_state=incremental_state)
@@ -244,12 +244,15 @@ class PaddedDecoder(FairseqIncrementalDecoder):
         if decoder.layernorm_embedding is not None:
             x = decoder.layernorm_embedding(x)
         x = x.transpose(0, 1)
+        masks = {}
         if incremental_state is None:
-            mask = x.new_full((x.size(0), x.size(0)), -torch.inf).triu(1)
+            masks["self_attn_mask"] = x.new_full((x.size(0), x.size(0)), -torch.inf).triu(1)
+        if decoder.cross_self_attention:  # the source may have padding
+            masks["self_attn_padding_mask"] = tokens.eq(decoder.padding_idx)
         source = [(encoder_out or {}).get(f"encoder_{name}") for name in ("out", "padding_mask")]
         source = [parts[0] if parts else None for parts in source]
         for layer in decoder.layers:
-            x, *_ = layer(x, *source, incremental_state, self_attn_mask=mask)
+            x, *_ = layer(x, *source, incremental_state, **masks)
         if decoder.layer_norm is not None:
             x = decoder.layer_norm(x)
         x = x.transpose(0, 1)

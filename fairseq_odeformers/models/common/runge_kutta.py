@@ -68,12 +68,22 @@ class RungeKuttaLayer(nn.Module):
         self.released = spec.rk_field == "released"
 
     def slopes(
-        self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, base: Tensor
+        self,
+        evaluate: Callable[[int, Tensor], Tensor],
+        y: Tensor,
+        base: Tensor,
+        norms: Sequence[nn.Module] | nn.ModuleList = (),
     ) -> list[Tensor]:
-        """F_1, ..., F_s (T, B, C): F_1 at y, and the others at steps from *base*."""
-        slopes = [self.slope(evaluate, 0, y)]
-        for index, row in enumerate(self.matrix, start=1):
-            slopes.append(self.slope(evaluate, index, base + weighted_sum(row, slopes)))
+        """F_1, ..., F_s (T, B, C): F_1 at y, and the others at steps from *base*.
+
+        Args:
+            norms: one module per slope, applied before the next stage uses it.
+        """
+        slopes: list[Tensor] = []
+        for index, row in enumerate([(), *self.matrix]):
+            x = base + weighted_sum(row, slopes) if slopes else y
+            slope = self.slope(evaluate, index, x)
+            slopes.append(norms[index](slope) if norms else slope)
         return slopes
 
     def slope(self, evaluate: Callable[[int, Tensor], Tensor], index: int, x: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any, Optional
 
+import torch
 import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoder, FairseqEncoderModel
@@ -40,6 +41,12 @@ class SequenceClassifierConfig(FairseqDataclass):
         at_least=1,
         at_most=65_536,
     )
+    pair_encoding: str = option(
+        "separate",
+        "how the two texts of --lra-task retrieval are read: separate, each by the encoder and "
+        "together by the head, or joined, as one text",
+        choices=("separate", "joined"),
+    )
     max_positions: Optional[int] = option(None, "maximum input length (default: from the task)")
 
 
@@ -49,7 +56,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     A subclass sets ``encoder_class`` and is registered with a config that derives from
     :class:`SequenceClassifierConfig` and has the width ``encoder_embed_dim``. Two tasks train it
     and register a head for their classes: ``sentence_prediction`` joins the texts of a pair with a
-    separator, and ``long_range_arena`` encodes them separately.
+    separator, and ``long_range_arena`` passes them one by one (see ``pair_encoding``).
 
     The encoder is a fairseq encoder, constructed from the config (with ``max_source_positions``), a
     dictionary and an embedding. The embedding is an ``embedding_class``, constructed from the
@@ -71,6 +78,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
         # fairseq's sentence_prediction criterion reads options of RoBERTa from it.
         self.args = Namespace(**cfg)  # pyright: ignore[reportCallIssue]
         self.towers = towers
+        self.joins = cfg.pair_encoding == "joined"
         self.pool = POOLING[cfg.pooling]
         self.classification_heads = nn.ModuleDict()
 
@@ -86,7 +94,8 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
         """
         cls.check_options(cfg, task)
         positions = task.max_positions() if cfg.max_positions is None else cfg.max_positions
-        cfg = OmegaConf.create({**cfg, "max_source_positions": positions})
+        joined = getattr(task, "towers", 1) if cfg.pair_encoding == "joined" else 1
+        cfg = OmegaConf.create({**cfg, "max_source_positions": joined * positions})
         dictionary, width = task.source_dictionary, cls.embedding_dim(cfg)
         if getattr(task, "pixel_values", False):
             embed_tokens = IntensityEmbedding(dictionary, width)
@@ -120,6 +129,9 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
             Scores (B, K), or the states (B, T, C) if no head is named; and the dictionaries
             ``regularizers`` and ``statistics`` of tensors (B), one value per sequence or pair.
         """
+        if self.joins and src_tokens1 is not None:
+            src_tokens, src_lengths = self.join(src_tokens, src_tokens1)
+            src_tokens1 = None
         states, padding_mask, extra = self.encode(src_tokens, src_lengths)
         if classification_head_name is None:
             return states, extra
@@ -132,6 +144,18 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
                 for kind, values in extra.items()
             }
         return self.classification_heads[classification_head_name](*towers), extra
+
+    def join(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """The tokens (B, T + S) of pairs (B, T) and (B, S), padded at the end, and lengths (B)."""
+        tokens = torch.cat([first, second], 1)
+        padding = tokens.eq(self.encoder.dictionary.pad()).int()
+        order = padding.argsort(dim=1, stable=True)
+        return tokens.gather(1, order), (1 - padding).sum(1)
+
+    def max_positions(self) -> int:
+        """The longest text, also of a pair that is read as one."""
+        positions = super().max_positions()
+        return positions // 2 if self.joins and self.towers == 2 else positions
 
     def encode(
         self, src_tokens: Tensor, src_lengths: Tensor | None
@@ -155,7 +179,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
             num_classes,
             self.args.pooled_layer_norm,
             self.args.classifier_hidden_layers,
-            self.towers,
+            1 if self.joins else self.towers,
             self.args.classifier_hidden_dim,
         )
 

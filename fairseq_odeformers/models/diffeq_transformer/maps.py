@@ -12,15 +12,25 @@ from .spec import BlockSpec
 
 Weights = tuple[Tensor, Tensor]  # weight and bias, or scale and shift, at one time
 
+# Standard deviations in the authors' code: of initial matrices, and of B.
+RELEASED_STD, RELEASED_BIAS_STD = 0.02, 1e-4
 
-def time_features(steps: int, frequencies: int) -> Tensor:
-    """phi(t) = (t, sin(pi s t), cos(pi s t)), s = 1..S, at t = 1/L, 2/L, ..., 1: (L, 1 + 2S).
 
-    The highest frequency turns S/2 times from t = 0 to 1, so that few steps see all of it.
+def time_features(steps: int, frequencies: int, form: str) -> Tensor:
+    """phi(t) = (t, sin(a_s t), cos(a_s t)) at t = 1/L, 2/L, ..., 1: (L, 1 + 2S).
+
+    Args:
+        form: ``harmonic``, a_s = pi s for s = 1..S, which turns S/2 times from t = 0 to 1 at most,
+            so that few steps see all of it; or ``released``, a_s = 1000 / 10000^(s/S) for
+            s = 0..S-1, which turns 159 times at most, as in the authors' code.
     """
-    t = torch.arange(1, steps + 1).unsqueeze(1) / steps
-    angles = math.pi * t * torch.arange(1, frequencies + 1)
-    return torch.cat([t, angles.sin(), angles.cos()], 1)
+    if form == "harmonic":
+        t = torch.arange(1, steps + 1).unsqueeze(1) / steps
+        angles = math.pi * t * torch.arange(1, frequencies + 1)
+    else:  # angles of up to 1000, so in double precision
+        t = torch.arange(1, steps + 1, dtype=torch.float64).unsqueeze(1) / steps
+        angles = 1000 * t / 10_000 ** (torch.arange(frequencies) / t.new_tensor(frequencies))
+    return torch.cat([t, angles.sin(), angles.cos()], 1).to(torch.get_default_dtype())
 
 
 class TimeDependent(Kept):
@@ -33,13 +43,16 @@ class TimeDependent(Kept):
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
-        features = time_features(spec.steps_taken, spec.time_frequencies)
+        features = time_features(spec.steps_taken, spec.time_frequencies, spec.time_features)
         self.register_buffer("features", features, persistent=False)
         self.embedding = nn.Sequential(
             nn.Linear(features.size(1), spec.time_width),
             nn.SiLU(),
             nn.Linear(spec.time_width, spec.time_width),
         )
+        if spec.initialization == "released":
+            for name, parameter in self.embedding.named_parameters():
+                nn.init.normal_(parameter, std=RELEASED_STD if "weight" in name else 0.0)
 
     def embed(self) -> Tensor:
         """e(t) at the times of all steps (L, E)."""
@@ -53,9 +66,13 @@ class TimeDependent(Kept):
 class TimeDependentLinear(TimeDependent):
     """x W(t)^T + b(t), with W(t) = F e(t) + c and b(t) = B e(t).
 
+    In the released initialization c starts at zero, so the scale of W(t) follows the length of
+    e(t).
+
     Args:
-        std: the standard deviation of an ordinary layer's weight. At the start W(t) has it where
-            e(t) is longest, a third of the variance from F, and at least 0.8 of it at all times.
+        std: the standard deviation of an ordinary layer's weight. Otherwise W(t) starts with it
+            where e(t) is longest, a third of the variance from F, and with at least 0.8 of it at
+            all times.
     """
 
     def __init__(self, spec: BlockSpec, in_features: int, out_features: int, std: float):
@@ -64,11 +81,16 @@ class TimeDependentLinear(TimeDependent):
         self.weight = nn.Parameter(torch.empty(width, *shape))  # F
         self.constant = nn.Parameter(torch.empty(shape))  # c
         self.bias = nn.Parameter(torch.zeros(width, out_features))  # B
-        nn.init.normal_(self.weight, std=std * (1 / 3) ** 0.5)
-        nn.init.normal_(self.constant, std=std * (2 / 3) ** 0.5)
-        with torch.no_grad():
-            e = self.embedding(time_features(100, spec.time_frequencies))
-            self.weight /= e.norm(dim=1).max()
+        if spec.initialization == "released":
+            nn.init.normal_(self.weight, std=RELEASED_STD)
+            nn.init.zeros_(self.constant)
+            nn.init.normal_(self.bias, std=RELEASED_BIAS_STD)
+        else:
+            nn.init.normal_(self.weight, std=std * (1 / 3) ** 0.5)
+            nn.init.normal_(self.constant, std=std * (2 / 3) ** 0.5)
+            with torch.no_grad():
+                phi = time_features(100, spec.time_frequencies, spec.time_features)
+                self.weight /= self.embedding(phi).norm(dim=1).max()
 
     def make(self) -> Sequence[Weights]:
         """W (O, I) and b (O) of each step."""

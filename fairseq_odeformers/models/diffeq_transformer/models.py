@@ -19,7 +19,9 @@ from fairseq_odeformers.models.common.sequence_classifier import (
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
 from fairseq_odeformers.modules.tableaus import EULER
 from fairseq_odeformers.options import option
+from fairseq_odeformers.registry import register_preset
 
+from .spec import FEATURES, INITIALIZATIONS
 from .stacks import DiffEqCausalDecoder, DiffEqDecoder, DiffEqEncoder
 
 
@@ -33,8 +35,20 @@ class TimeConfig(FairseqDataclass):
         "large as a Transformer with as many layers as steps; 1 for a single step)",
         at_least=1,
     )
+    time_features: str = option(
+        "harmonic",
+        "frequencies of the time features: harmonic, so slow that a trained model can take another "
+        "number of steps, or released, as in the authors' code",
+        choices=FEATURES,
+    )
     time_frequencies: int = option(
         4, "number S of frequencies of the time features; 0: t alone", at_least=0, at_most=1000
+    )
+    initialization: str = option(
+        "transformer",
+        "initial weights: transformer, of the scale of a Transformer's at all times, or released, "
+        "as in the authors' code",
+        choices=INITIALIZATIONS,
     )
     eval_steps: Optional[int] = option(
         None,
@@ -87,10 +101,13 @@ class StepSizes(BaseModel):
         steps = cfg.eval_steps or max(trained)
         if not cfg.eval_steps and len(trained) > 1:
             raise ValueError("--eval-steps would give encoder and decoder the same number of steps")
-        if cfg.time_frequencies > steps:
+        frequencies = cfg.time_frequencies
+        released = getattr(cfg, "time_features", None) == "released"  # older checkpoints lack it
+        if frequencies > (0 if released else steps):
+            fast = "--time-features released" if released else f"--time-frequencies {frequencies}"
             raise ValueError(
-                f"--time-frequencies {cfg.time_frequencies}: the features turn too fast for the "
-                f"{steps} steps of the training, so the weights at other times are untrained"
+                f"{fast}: the features turn too fast for the {steps} steps of the training, so the "
+                "weights at other times are untrained"
             )
         return [Dial({"eval_steps": steps}, EULER.order)]
 
@@ -130,10 +147,42 @@ class DiffEqLanguageModelConfig(DecoderOnlyConfig, TimeConfig):
     """The defaults have the size of fairseq's Transformer LM."""
 
     decoder_steps: int = option(6, "number L of steps", at_least=1)
+    decoder_learned_pos: bool = option(False, "learn the positional embeddings")
+    no_scale_embedding: bool = option(False, "do not multiply embeddings by the root of the width")
 
 
 @register_model("diffeq_transformer_lm", dataclass=DiffEqLanguageModelConfig)
 class DiffEqLanguageModel(StepSizes, DecoderOnlyModel):
-    """Causal language model, the paper's model, for fairseq's ``language_modeling`` task."""
+    """Causal language model, the paper's kind of model, for the ``language_modeling`` task.
+
+    The presets ``diffeq_transformer_lm_gpt2_...`` have the paper's layers.
+    """
 
     decoder_class = DiffEqCausalDecoder
+
+
+# The GPT-2s of the published configuration files for OpenWebText (config/owt of the authors' code);
+# config/wikitext_103/medium.yaml has E = 48.
+for size, layers, width, heads, time_width in (
+    ("small", 12, 768, 12, 20),
+    ("medium", 24, 1024, 16, 96),
+    ("large", 36, 1280, 20, 96),
+):
+    register_preset(
+        "diffeq_transformer_lm",
+        f"diffeq_transformer_lm_gpt2_{size}",
+        decoder_steps=layers,
+        decoder_embed_dim=width,
+        decoder_ffn_embed_dim=4 * width,
+        decoder_attention_heads=heads,
+        time_embed_dim=time_width,
+        time_features="released",
+        time_frequencies=128,
+        initialization="released",
+        activation_fn="gelu_accurate",
+        dropout=0.1,
+        attention_dropout=0.0,  # the code does not pass its attn_pdrop on to this model
+        decoder_learned_pos=True,
+        no_scale_embedding=True,
+        share_decoder_input_output_embed=True,
+    )

@@ -27,6 +27,15 @@ def time_features(t: float, frequencies: int) -> Tensor:
     return torch.tensor([t, *map(math.sin, angles), *map(math.cos, angles)])
 
 
+def released_time_features(t: float, frequencies: int) -> Tensor:
+    """phi(t) = (t, sin(1000 w_i t), cos(1000 w_i t)), w_i = 10000^(-i/S), i = 0, ..., S - 1.
+
+    The frequencies of the authors' code (``qkvflow/nn/time_embed.py``).
+    """
+    angles = [1000 * t * 10_000 ** (-i / frequencies) for i in range(frequencies)]
+    return torch.tensor([t, *map(math.sin, angles), *map(math.cos, angles)])
+
+
 def time_embedding(phi: Tensor, a1: Tensor, b1: Tensor, a2: Tensor, b2: Tensor) -> Tensor:
     """e(t) = A2 silu(A1 phi(t) + a1) + a2: (E). Each weight has its own A1, a1, A2, a2."""
     hidden = a1 @ phi + b1

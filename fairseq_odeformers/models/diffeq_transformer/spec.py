@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from fairseq_odeformers.models.common.transformer import Spec
 
+FEATURES = ("harmonic", "released")
+INITIALIZATIONS = ("transformer", "released")
+
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):
@@ -14,7 +17,9 @@ class BlockSpec(Spec):
     attention_heads: int  # H
     steps: int  # L
     time_embed_dim: int | None = None  # E
+    time_features: str = "harmonic"  # one of FEATURES
     time_frequencies: int = 4  # S
+    initialization: str = "transformer"  # one of INITIALIZATIONS
     eval_steps: int | None = None
     dropout: float = 0.0
     attention_dropout: float = 0.0

@@ -16,11 +16,17 @@ from .spec import LayerSpec
 
 
 class StageNorms(nn.Module):
-    """LayerNorms of the residual term and of each stage, or none (``--rk-norm``)."""
+    """LayerNorms of each slope, or none, and of the residual term (``--rk-norm`` only).
 
-    def __init__(self, embed_dim: int, stages: int, wanted: bool):
+    Attributes:
+        early: whether the next stage takes the normalised slope (``--rk-norm-slopes``).
+    """
+
+    def __init__(self, spec: LayerSpec):
         super().__init__()
-        norms = [LayerNorm(embed_dim) if wanted else nn.Identity() for _ in range(stages + 1)]
+        self.early = spec.rk_norm_slopes
+        wanted = [spec.rk_norm] + [spec.rk_norm or self.early] * spec.rk_order
+        norms = [LayerNorm(spec.embed_dim) if each else nn.Identity() for each in wanted]
         self.residual, self.stages = norms[0], nn.ModuleList(norms[1:])
 
 
@@ -51,8 +57,11 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
             coefficients: sums the slopes.
         """
         base = norms.residual(y)
-        slopes = self.slopes(evaluate, y, base)
-        prediction = base + coefficients([n(f) for n, f in zip(norms.stages, slopes)])
+        if norms.early:
+            slopes = self.slopes(evaluate, y, base, norms.stages)
+        else:
+            slopes = [n(f) for n, f in zip(norms.stages, self.slopes(evaluate, y, base))]
+        prediction = base + coefficients(slopes)
         z = past + weight * self.prediction_layer_norm(prediction)
         return self.slope(evaluate, len(slopes), z)
 

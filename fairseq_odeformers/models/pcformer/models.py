@@ -35,7 +35,23 @@ class PredictorConfig(FieldConfig):
     rk_norm: bool = option(
         False, "apply layernorm to the residual term and to each slope of the predictor"
     )
+    rk_norm_slopes: bool = option(
+        False,
+        "apply layernorm to each slope of the predictor before the next stage takes it, and not to "
+        "the residual term, as in the authors' language model",
+    )
     alpha_per_layer: bool = option(False, "learn one alpha per layer, instead of one for all")
+
+
+class PredictorModel(RungeKuttaModel):
+    """The base of the models, a mixin: it checks the options of the predictor."""
+
+    @classmethod
+    def check_config(cls, cfg):
+        """As the base class's; also for two forms of the LayerNorms at once."""
+        super().check_config(cfg)
+        if cfg.rk_norm and cfg.rk_norm_slopes:
+            raise ValueError("--rk-norm-slopes is another form of --rk-norm; leave one of them out")
 
 
 @dataclass
@@ -44,7 +60,7 @@ class PCformerConfig(PredictorConfig, RungeKuttaConfig):
 
 
 @register_model("pcformer", dataclass=PCformerConfig)
-class PCformer(RungeKuttaModel, PreNormTransformer):
+class PCformer(PredictorModel, PreNormTransformer):
     """Encoder of predictor-corrector layers, with a pre-norm decoder that has a dense history."""
 
     encoder_class = PCformerEncoder
@@ -82,10 +98,22 @@ class PCformerLanguageModelConfig(PredictorConfig, RungeKuttaLanguageModelConfig
 
 
 @register_model("pcformer_lm", dataclass=PCformerLanguageModelConfig)
-class PCformerLanguageModel(RungeKuttaModel, LanguageModel):
+class PCformerLanguageModel(PredictorModel, LanguageModel):
     """Causal language model of predictor-corrector layers."""
 
     decoder_class = PCformerLanguageModelDecoder
+
+
+# The predictor and the dropout of the authors' language model, over fairseq's layers, not Llama's.
+register_preset(
+    "pcformer_lm",
+    "pcformer_lm_released",
+    rk_field="released",
+    rk_norm_slopes=True,
+    dropout=0.0,
+    attention_dropout=0.0,
+    activation_dropout=0.0,
+)
 
 
 @dataclass
@@ -94,7 +122,7 @@ class PCformerClassifierConfig(PredictorConfig, RungeKuttaClassifierConfig):
 
 
 @register_model("pcformer_classifier", dataclass=PCformerClassifierConfig)
-class PCformerClassifier(RungeKuttaModel, TransformerClassifier):
+class PCformerClassifier(PredictorModel, TransformerClassifier):
     """PCformer's encoder as a classifier."""
 
     encoder_class = PCformerEncoder

@@ -26,6 +26,20 @@ def rk4_stages(y: Tensor, base: Tensor, f: Function) -> list[Tensor]:
     return [f1, f2, f3, f(base + f3)]
 
 
+def normalised_rk2_stages(y: Tensor, f: Function, norms: Sequence[Function]) -> list[Tensor]:
+    """G_1 = LN_1(F(y)), G_2 = LN_2(F(y + G_1)), in the authors' language model."""
+    g1 = norms[0](f(y))
+    return [g1, norms[1](f(y + g1))]
+
+
+def normalised_rk4_stages(y: Tensor, f: Function, norms: Sequence[Function]) -> list[Tensor]:
+    """The same of order 4: each stage takes the normalised slope before it."""
+    g1 = norms[0](f(y))
+    g2 = norms[1](f(y + g1 / 2))
+    g3 = norms[2](f(y + g2 / 2))
+    return [g1, g2, g3, norms[3](f(y + g3))]
+
+
 def predict(base: Tensor, stages: Sequence[Tensor], alpha: Tensor) -> Tensor:
     """P = base + sum_j alpha (1 - alpha)^(s-j) F_j, for j = 1, ..., s."""
     s = len(stages)

@@ -10,4 +10,5 @@ class LayerSpec(RungeKuttaSpec):
     """The predictor of a layer: the options of these names."""
 
     rk_norm: bool = False
+    rk_norm_slopes: bool = False
     alpha_per_layer: bool = False

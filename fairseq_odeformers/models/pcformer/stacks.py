@@ -23,7 +23,7 @@ class PredictorCorrectorStack(RungeKuttaStack):
 
     def share(self, layers):
         spec = self.spec
-        self.norms = StageNorms(spec.embed_dim, spec.rk_order, spec.rk_norm)
+        self.norms = StageNorms(spec)
         hand_over(self, ["norms"], layers)
         if spec.alpha_per_layer:
             for layer in layers:

@@ -10,7 +10,7 @@ from fairseq.models.transformer import Embedding, TransformerConfig
 from fairseq.modules import PositionalEmbedding
 from torch import Tensor, nn
 
-from fairseq_odeformers.models.common.answers import PaddedEncoder
+from fairseq_odeformers.models.common.answers import PaddedDecoder, PaddedEncoder
 from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths, join_layers
 from fairseq_odeformers.models.common.transformer import Config, Decoder, Encoder, stack_config
 from fairseq_odeformers.modules.incremental import IncrementalState
@@ -46,7 +46,7 @@ class VelocityEmbedding(nn.Module):
         """The velocity (T, B, C) for tokens (B, T); with an incremental state, for the last one."""
         positions = None
         if self.embed_positions is not None:
-            positions = self.embed_positions(tokens)
+            positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:
             tokens = tokens[:, -1:]
             positions = None if positions is None else positions[:, -1:]
@@ -173,3 +173,23 @@ class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
             x, extra = super().extract_features(*inputs, *args, **kwargs)
         encoder = (encoder_out or {}).get("statistics", {})
         return x, {**extra, "statistics": {**encoder, **self.statistics(len(x))}}
+
+    def for_export(self) -> PaddedDecoder:
+        """The decoder that looks for no padding."""
+        return PaddedMomentumDecoder(self)
+
+
+class PaddedMomentumDecoder(PaddedDecoder):
+    """The same, with the velocity that the decoder starts from."""
+
+    decoder: MomentumDecoder
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: dict[str, Any] | None = None,
+        incremental_state: IncrementalState = None,
+        **unused: Any,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        with self.decoder.starting(prev_output_tokens, incremental_state):
+            return super().forward(prev_output_tokens, encoder_out, incremental_state)

@@ -35,15 +35,9 @@ SIDES: Names = {
     "source": ("source", "src", "original", "input"),
     "target": ("target", "tgt", "trg", "translation", "output"),
 }
-LANGUAGES = {  # names in headers, by language code
-    "de": ("german", "deutsch"),
-    "en": ("english", "englisch"),
-    "es": ("spanish", "español"),
-    "fr": ("french", "français"),
-    "it": ("italian", "italiano"),
-    "nl": ("dutch", "nederlands"),
-    "pt": ("portuguese", "português"),
-    "ru": ("russian", "русский"),
+LANGUAGES = {  # English names in headers, by language code
+    **{"de": "german", "en": "english", "es": "spanish", "fr": "french"},
+    **{"it": "italian", "nl": "dutch", "pt": "portuguese", "ru": "russian"},
 }
 BESIDE = {"text", "sentence", "language"}  # further words in column names, as in "source text"
 KEYS = {"id", "idx", "index"}  # names of a further column in test sets without classes
@@ -202,7 +196,7 @@ def read_pairs(
 
 def name_sides(langs: Sequence[str]) -> Names:
     """The words for the two sides of pairs in headers, including the names of their languages."""
-    own = [{*find_words(lang), *LANGUAGES.get(lang.casefold()[:2], ())} for lang in langs]
+    own = [{*find_words(lang), LANGUAGES.get(lang.casefold()[:2], lang)} for lang in langs]
     return {side: {*SIDES[side], *(own[n] - own[1 - n])} for n, side in enumerate(SIDES)}
 
 

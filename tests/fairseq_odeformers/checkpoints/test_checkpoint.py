@@ -155,7 +155,9 @@ def test_a_translator_is_not_loaded_on_data_without_pairs(change, tmp_path):
     no_languages = {"source_lang": None, "target_lang": None}
     path = change("macaron_transformer", lambda state: state["cfg"]["task"].update(no_languages))
     (tmp_path / "texts").mkdir()
-    with pytest.raises(FileNotFoundError, match="^texts has no sentence pairs, .*; give translation data"):
+    with pytest.raises(
+        FileNotFoundError, match="^texts has no sentence pairs, .*; give translation data"
+    ):
         Checkpoint.read(path).build("texts")
 
 

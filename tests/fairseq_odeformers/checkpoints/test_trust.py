@@ -5,8 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from fairseq import checkpoint_utils
-from helpers import checkpoint_of
 
 from fairseq_odeformers.checkpoints.trust import check_finite, limit_size
 

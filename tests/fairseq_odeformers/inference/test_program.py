@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import warm
 from fairseq.models import FairseqEncoderDecoderModel
 from helpers import EOS, HEAD, PAD
 from make_checkpoints import PATHS
@@ -19,6 +18,7 @@ from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.inference import program
 from fairseq_odeformers.text.word_pieces import SPECIAL
 from odeformers.__main__ import main
+from odeformers.commands import FORK
 
 OVERRIDES = {  # by family
     "node": {"ode_method": "euler", "ode_steps": 2, "adaptivity": "batch"},
@@ -130,7 +130,7 @@ def test_a_process_without_fairseq_classifies(data, checkpoint, tmp_path, monkey
     tokens = {"init_token": 5, "separator_token": 6}
     main(["export", path, out, "--data", "words", "--model-overrides", str(tokens)])
     receiver, sender = Pipe(duplex=False)
-    child = warm.FORK.Process(target=classify, args=(out, texts, sender))
+    child = FORK.Process(target=classify, args=(out, texts, sender))
     child.start()
     sender.close()
     expected = load_classifier(path, "words", **tokens).classify(texts)

@@ -10,7 +10,9 @@ import torch
 from fairseq.modules import FairseqDropout
 from fairseq.search import Sampling
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.trainer import _catalog_shared_params
 from helpers import CLASSIFIERS, EOS, HEAD, PAD, Task, call, make_any, scores, source_batch, wake
+from make_checkpoints import PATHS
 
 CLASSIFYING = [
     *("transject", "transject_random", "node_transformer", "vanilla_transformer"),
@@ -26,7 +28,7 @@ MASKING = [  # language models that take texts of padding alone
 LANGUAGE_MODELS = [
     *("transformer_lm_rezero", "transformer_lm_orthogonal", "transject_lm_random"),
     *("ode_transformer_lm --dense-history", "ode_transformer_lm --rk-order 4 --rk-field released"),
-    *("ode_transformer_lm --rk-coefficients learned", "pcformer_lm", *MASKING),
+    *("ode_transformer_lm --rk-coefficients learned", "pcformer_lm --rk-norm-slopes", *MASKING),
     *("yuriiformer_lm", "tmmformer_lm --velocity embedding --decoder-learned-pos"),
 ]
 TRANSLATING = [
@@ -93,6 +95,20 @@ def test_padding_on_either_side_and_beyond_the_longest_text(line):
     for found in padded:
         for ours, theirs in zip(found, expected):
             assert (ours - theirs).abs().max() < 1e-5
+
+
+@classifying
+def test_a_joined_pair_is_read_as_one_text(line):
+    """No padding stays between the two texts."""
+    task = Task()
+    task.towers = 2
+    model = build(line, "--pair-encoding", "joined", task=task).eval()
+    longest = model.max_positions()
+    first, second = torch.randint(4, 50, (2, 2, longest))
+    first[1, longest // 2 :] = second[0, 4:] = PAD
+    for n, found in enumerate(scores(model, first, second)):
+        text = torch.cat([first[n], second[n]])
+        assert (found - scores(model, text[text != PAD].unsqueeze(0))[0]).abs().max() < 1e-5
 
 
 @classifying
@@ -278,3 +294,19 @@ def test_state_of_another_task_starts_a_new_one(line, caplog):
     torch.nn.init.normal_(old.classification_heads[HEAD].out_proj.weight)
     same.load_state_dict(old.state_dict())
     assert torch.equal(scores(old, tokens), scores(same.eval(), tokens))
+
+
+@pytest.mark.parametrize("arch", [name for name in PATHS if "." not in name])
+def test_a_training_starts_without_lines_of_our_own(arch, caplog):
+    """Of a bias that is not there the trainer would print a line, as of a shared parameter."""
+    if "bert" in arch:
+        pytest.skip("fairseq's own layers around")
+    with caplog.at_level("INFO"):
+        model = make_any(arch)
+    ours = [record for record in caplog.records if record.name.startswith("fairseq_odeformers")]
+    assert all(record.levelname == "WARNING" for record in ours)
+    for paths in _catalog_shared_params(model):
+        first = model
+        for name in paths[0].split("."):
+            first = getattr(first, name)
+        assert first is not None, paths

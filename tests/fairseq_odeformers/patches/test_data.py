@@ -1,13 +1,13 @@
 """Labels of fairseq's ``sentence_prediction`` and of ``long_range_arena``: one word, one class.
 
 The data set of the former does not know whose model it is for: our models look before they are
-built.
+built. Paths of data are no commands.
 """
 
 from argparse import Namespace
 
 import pytest
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, data_utils
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from helpers import make_model
 from make_checkpoints import make_dictionary, write_rows
@@ -77,3 +77,11 @@ def test_more_or_fewer_classes_than_there_are_are_refused(folder, number, caplog
         make_model("transformer_classifier", task=task)
     task.load_dataset("valid")  # for a model of fairseq
     assert message in caplog.text
+
+
+def test_no_shell_sees_the_path_of_a_fasta_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a; touch trace; b.fasta").write_text(">1\nMKV\n")
+    with pytest.raises(ValueError, match="b.fasta has no index"):
+        data_utils.load_indexed_dataset("a; touch trace; b", Dictionary())
+    assert not (tmp_path / "trace").exists()

@@ -43,7 +43,7 @@ COMMANDS = [
 def results(tmp_path_factory):
     """What the commands log and print, without and with the plugin, and the weights they save.
 
-    Without it in a new Python, with it in forks of this one.
+    In processes of their own.
     """
     folder = tmp_path_factory.mktemp("guest")
     write_data(folder)

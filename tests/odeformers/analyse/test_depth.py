@@ -117,7 +117,7 @@ def test_models_without_a_dial_are_refused_or_left_out(name, said, paths, tmp_pa
 
 
 def test_the_default_models_have_dials():
-    """DiffEqFormer with our features, not with as many as a fork of the released code has."""
+    """DiffEqFormer with harmonic features, few of them; not with those of the released code."""
     for arch, names in (
         ("diffeq_transformer", {"eval_steps": 6}),
         ("diffeq_transformer_classifier", {"eval_steps": 6}),
@@ -129,6 +129,9 @@ def test_the_default_models_have_dials():
     cfg = resolved("diffeq_transformer", SimpleNamespace(time_frequencies=128))
     with pytest.raises(ValueError, match="--time-frequencies 128"):
         fairseq_model("diffeq_transformer").depth_dials(cfg)
+    published = "diffeq_transformer_lm_gpt2_small"
+    with pytest.raises(ValueError, match="--time-features released"):
+        fairseq_model(published).depth_dials(resolved(published))
 
 
 def fairseq_model(arch):

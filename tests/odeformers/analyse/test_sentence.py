@@ -141,7 +141,7 @@ def test_pictures_are_of_one_size_at_most(line, tokens):
     for kind in stacks.values():  # a picture for each number of blocks
         figure, panels, heading = drawn(rows, kind, name)
         width, height = figure.get_size_inches()
-        assert width <= heat_maps.WIDTH and height <= heat_maps.HEIGHT + heat_maps.LINE
+        assert width <= heat_maps.WIDTH and height <= heat_maps.HEIGHT
         maps = sorted({(row["block"], row["depth"]) for row in rows if row["kind"] == kind})
         assert (len(panels) < len(maps)) == ("of" in heading.split("(")[-1].split())
         for axes, (block, depth) in ((panels[0], maps[0]), (panels[-1], maps[-1])):

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from forms import every_form
 from script_helpers import module
 
-from fairseq_odeformers.registry import default_options, paper_of
 from odeformers.check.command import check, judge, main, require
 from odeformers.check.properties import PROPERTIES, Property, difference
-from odeformers.options import architectures
 
 FINITE = "forward and backward are finite"
 STATELESS = "earlier batches change nothing"
@@ -24,6 +23,7 @@ PADDING = "padding changes nothing"
 BATCH = "the other texts of a batch change nothing"
 INCREMENTAL = "incremental decoding equals full decoding"
 BEAMS = "caches follow their beams"
+EXPORTS = "exports"
 ALL = {prop.name for prop in PROPERTIES}
 FAULTS = {
     "sound": set(),
@@ -39,49 +39,10 @@ FAULTS = {
     "mistake": {FINITE},
     "shape": {FINITE},
 }
-VARIANTS = [  # options that choose another form of a layer
-    "transevolve --self-attention-value-projection --cross-attention-value-norm "
-    "--cross-attention-value-projection",
-    "macaron_transformer --cross-self-attention --no-cross-attention",
-    "ode_transformer_lm --rk-order 4 --rk-field released",
-    "ode_transformer --rk-order 3 --dense-history",
-    "ode_transformer_classifier --rk-coefficients learned",
-    "ot_transformer --ode-field textbook --final-norm state --ode-method rk4",
-    "ot_transformer_lm --no-layer-norm --final-norm none --ode-method midpoint",
-    "pcformer_lm --rk-order 4 --rk-field released --rk-norm --alpha-per-layer",
-    "yuriiformer --velocity embedding",
-    "tmmformer_lm --velocity embedding --decoder-learned-pos",
-    "tmmformer_classifier --velocity embedding",
-]
 
 
-# Options that check chooses, or that decide how often or how long, not what, a layer computes.
-SIZES = r"(dropout|dim|heads|layers|depth|blocks|experts|positions|steps|share_.*|help)$"
-
-
-def features(line):
-    """The class of an architecture's model, and the values of its options, by family."""
-    arch, *_ = line.split()
-    options = {name: str(v) for name, v in default_options(arch).items()}
-    given = re.findall(r"--([\w-]+)(?: (\w+))?", line)
-    options |= {name.replace("-", "_"): value or "True" for name, value in given}
-    kept = (item for item in options.items() if not re.search(SIZES, item[0]))
-    return {ARCH_MODEL_REGISTRY[arch], *((paper_of(arch), *item) for item in kept)}
-
-
-def representatives(lines):
-    """Lines with all features of all; each has one that those before it do not have."""
-    left = {line: features(line) for line in lines}
-    while left:
-        line = max(left, key=lambda one: len(left[one]))
-        covered = left.pop(line)
-        left = {other: rest for other in left if (rest := left[other] - covered)}
-        yield line
-
-
-@pytest.mark.parametrize("line", representatives([*VARIANTS, *architectures()[::-1]]))
+@pytest.mark.parametrize("line", every_form())
 def test_every_architecture_has_every_property(line):
-    """At least one has each model, and each form of a layer that an option of a family chooses."""
     assert [str(verdict) for verdict in check(*line.split()) if verdict.fault] == []
 
 
@@ -190,9 +151,10 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, said, printe
 @pytest.mark.parametrize(
     "arch, premise, skipped",
     [
-        ("look_ahead", CAUSAL, {PADDING, ADDITIVE, INCREMENTAL}),  # a text's padding is later
-        ("batch", BATCH, {PADDING, ADDITIVE}),
-        ("mask", PADDING, {ADDITIVE}),
+        # A text's padding is later.
+        ("look_ahead", CAUSAL, {PADDING, ADDITIVE, INCREMENTAL, EXPORTS}),
+        ("batch", BATCH, {PADDING, ADDITIVE, EXPORTS}),
+        ("mask", PADDING, {ADDITIVE, EXPORTS}),
         ("dropout", REPEATABLE, ALL - {FINITE, STATELESS, REPEATABLE}),
     ],
 )
@@ -227,7 +189,6 @@ def test_a_difference_that_is_not_a_number_fails(place):
 @pytest.mark.parametrize(
     "name, remedy",
     [
-        ("transjekt", "did you mean transject or "),
         (
             "macaron",
             r"did you mean macaron_transformer or macaron_classifier or macaron_transformer_lm\?",
@@ -259,16 +220,10 @@ def test_a_task_that_does_not_train_the_architecture(task, message):
         check("transject", task=task)
 
 
-def test_an_option_without_a_value():
-    with pytest.raises(ValueError, match="--encoder-layers: no value follows; give one"):
-        check("transject", "--encoder-layers")
-
-
 @pytest.mark.parametrize(
     "arch, option, remedy",
     [
         ("transformer", "--droput", "did you mean --dropout"),
-        ("transject", "--droput", "did you mean --dropout"),  # which it does not have
         ("transformer", "--layers", "fairseq calls it --encoder-layers or"),
         ("transformer", "--layer", "did you mean --layers"),
         ("transject", "--encoder_experts", "did you mean --encoder-experts"),
@@ -277,17 +232,6 @@ def test_an_option_without_a_value():
 def test_an_unknown_option(arch, option, remedy):
     with pytest.raises(ValueError, match=rf"{option} 1; {remedy}\b"):
         check(arch, option, "1")
-
-
-def test_an_architecture_behind_options():
-    with pytest.raises(ValueError, match="arguments: transject; name architectures before options"):
-        check("transformer", "--dropout", "0.1", "transject")
-
-
-def test_an_option_of_other_architectures():
-    """The remedy is one that this command takes, too."""
-    with pytest.raises(ValueError, match="belong to transject, .*: leave it out"):
-        check("transformer", "--encoder-experts=1")
 
 
 def test_a_mistake_in_a_preset_is_named_with_its_file_and_line(monkeypatch):

@@ -3,17 +3,16 @@
 import json
 from dataclasses import replace
 
-from odeformers.compare.results import (
+from odeformers.compare.results.curves import (
     Curve,
     Predictions,
-    Row,
-    collect_rows,
     write_curve,
     write_likelihoods,
     write_predictions,
-    write_rows,
 )
-from odeformers.compare.scores import make_rows
+from odeformers.compare.results.rows import Row, collect_rows, write_rows
+from odeformers.compare.results.scores import make_rows
+from odeformers.compare.trial import Trial
 from odeformers.compare.variant import Variant
 
 CLASSIFICATION = {"task": "sentence_prediction", "metric": "accuracy"}
@@ -90,6 +89,11 @@ def write_comparison(out, *runs):
     return out
 
 
+def tried(variant, parameters=1000, updates=78):
+    """A trial of a variant."""
+    return Trial(variant, parameters, epoch_updates=26, update_seconds=0.5, updates=updates)
+
+
 # --- runs by what their commands leave ---------------------------------------------------
 
 # By architecture: how many answers of 120 are right after each epoch, the loss there, and how the
@@ -133,15 +137,14 @@ def write_scripted(out, architecture, seed):
     chosen = {"best-checkpoint-metric": "accuracy", "maximize-best-checkpoint-metric": True}
     variant = Variant(
         architecture,
-        seed,
         "sentence_prediction",
         "/data",
         {"arch": architecture, **chosen},
         test_sets={"test": None},
         baseline="base",
-        parameters=1000 + step,
-        begun=f"{[*SCRIPTS].index(architecture)}{seed}",
     )
+    trial = Trial(variant, 1000 + step, EPOCH, 0.1, EPOCH * len(rights))
+    columns = {"seed": seed, "begun": f"{[*SCRIPTS].index(architecture)}{seed}"}
     (folder / "run.yaml").touch()
-    write_rows(folder / "results.csv", make_rows(variant, folder))
+    write_rows(folder / "results.csv", make_rows(trial, folder, **columns))
     collect_rows(out)

@@ -3,20 +3,21 @@
 import os
 import signal
 import time
+from dataclasses import asdict
 
 import pytest
-import warm
-from script_helpers import parallel_data
+from script_helpers import parallel_data, write_to
 
 from fairseq_odeformers.files import sha256
 from odeformers.__main__ import main
+from odeformers.commands import FORK
 from odeformers.compare.command import foresee
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.plan import Shared
-from odeformers.compare.runs import write_yaml
+from odeformers.compare.results.verdict import minimal_detectable
+from odeformers.compare.run import make_runs, write_yaml
 from odeformers.compare.variant import Variant
-from odeformers.compare.verdict import minimal_detectable
-from tests.odeformers.compare.comparisons import write_comparison, write_run
+from tests.odeformers.compare.comparisons import tried, write_comparison, write_run
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
 
@@ -62,12 +63,12 @@ def test_an_interrupted_dry_run_speaks_of_no_checkpoint(data, tmp_path):
     errors = open(tmp_path / "errors", "w+b")
 
     def compare():
-        warm.write_to(open(os.devnull, "w"))
+        write_to(open(os.devnull, "w"))
         os.dup2(errors.fileno(), 2)
         line = ["compare", str(data), "--archs", "transformer", *SMALL[2:], "--dry-run"]
         main([*line, "--tune", "layers=1,2,3,4,5,6,7,8", "--match", "none"])
 
-    command = warm.FORK.Process(target=compare)
+    command = FORK.Process(target=compare)
     command.start()
     end = time.monotonic() + 120
     while b"trying" not in (tmp_path / "errors").read_bytes() and time.monotonic() < end:
@@ -119,11 +120,10 @@ def test_the_size_of_a_baseline_that_is_not_there_any_more_is_forgotten(
     """Its runs and others are deleted as a message says, and the sizes are others now."""
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     left = Shared(str(data), sha256(data), "translation", "", {"max-epoch": "3"}, "transformer")
-    write_yaml(tmp_path / "comparison.yaml", left)
-    (tmp_path / "other-seed1").mkdir()
+    write_yaml(tmp_path / "comparison.yaml", asdict(left))
     options = {"arch": "transformer", "user-dir": "here"}
-    other = Variant("other", 1, "translation", str(data), options, parameters=3000)
-    write_yaml(tmp_path / "other-seed1/run.yaml", other)
+    other = tried(Variant("other", "translation", str(data), options), parameters=3000)
+    make_runs([other], tmp_path, seeds=[1])[0].begin()
     line = ["compare", data, "--archs", "transformer", "macaron_transformer", "--out", tmp_path]
     main([str(word) for word in [*line, *SMALL, "--epochs", 3, "--dry-run"]])
     printed = capfd.readouterr().out

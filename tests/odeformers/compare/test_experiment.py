@@ -8,14 +8,13 @@ import yaml
 from fairseq.data import Dictionary
 
 from fairseq_odeformers.registry import Kind
-from odeformers.commands import to_words
+from odeformers.commands import parse_words, to_words
 from odeformers.compare.command import make_parser
 from odeformers.compare.defaults import Batches, choose_epochs, find_task
 from odeformers.compare.experiment import (
     find_test_sets,
     parse_architectures,
     parse_tuning,
-    parse_words,
     read_experiments,
     read_parts,
 )

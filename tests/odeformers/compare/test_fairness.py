@@ -11,12 +11,14 @@ from odeformers.compare.fairness import (
     fit_effort,
     make_fair,
     search_width,
+    warn_of_warmup,
     width_options,
 )
+from odeformers.compare.trial import Measured
 from odeformers.compare.variant import make_variants
 from tests.odeformers.compare.test_experiment import read
 
-MEASURED = {"parameters": 1234, "epoch_updates": 10, "update_seconds": 0.5}
+MEASURED = Measured(parameters=1234, epoch_updates=10, update_seconds=0.5)
 
 
 @pytest.mark.parametrize("start, step, target", [(96, 24, 9000), (8, 8, 10**6), (257, 2, 20000)])
@@ -63,7 +65,7 @@ def test_a_width_fits_the_heads():
 def variant(data, arch, *words):
     (experiment,) = read(data, "--archs", arch, "--width", 32, "--heads", 2, *words).values()
     (found,) = make_variants(experiment)
-    return replace(found, **MEASURED)
+    return found
 
 
 def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys):
@@ -73,7 +75,7 @@ def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys)
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
     experiment = replace(experiment, baseline=archs[1])
     base, macaron = begun = make_fair(experiment, [])
-    assert (base.architecture, base.size) == (archs[1], "") and "->" in macaron.size
+    assert (base.variant.architecture, base.size) == (archs[1], "") and "->" in macaron.size
     assert abs(base.parameters - macaron.parameters) < 40, "of a width of 2"
     assert capsys.readouterr().err.count("trying") == 2
     again = make_fair(experiment, begun)
@@ -82,7 +84,7 @@ def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys)
     ]
     assert "trying" not in capsys.readouterr().err
     (alone,) = make_fair(replace(experiment, architectures={archs[0]: {}}), [base])
-    assert alone.options == macaron.options
+    assert alone.variant.options == macaron.variant.options
     wider = {**experiment.architectures, archs[1]: {"ffn": 96}}
     base, other = make_fair(replace(experiment, architectures=wider), [macaron])
     assert abs(base.parameters - other.parameters) < 40, "another baseline sets the width anew"
@@ -98,7 +100,7 @@ def test_a_width_that_the_model_chooses_itself_can_be_matched(training_data):
     assert modern.size.startswith("encoder-ffn-embed-dim default -> ")
     assert abs(base.parameters - modern.parameters) < 100, "of a width of 2"
     modern, base = make_fair(replace(experiment, baseline=archs[1]), [])
-    assert (modern.architecture, modern.size) == (archs[1], "")
+    assert (modern.variant.architecture, modern.size) == (archs[1], "")
     assert base.size.startswith("encoder-ffn-embed-dim 1024 -> ")
 
 
@@ -116,29 +118,40 @@ def test_values_of_an_option_share_a_trial_also_where_no_width_is_equal(training
 def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
     """It rises in the same share of the updates, and the limit of the epochs goes."""
     data, warmup = training_data / "words", ["--warmup-updates", "20%"]
-    found = fit_effort(variant(data, "transject", "--epochs", 3, *warmup))
-    assert found.updates == found.options["total-num-update"] == 30
-    assert found.options["warmup-updates"] == 6
+    found = fit_effort(variant(data, "transject", "--epochs", 3, *warmup), MEASURED)
+    assert found.updates == found.variant.options["total-num-update"] == 30
+    assert found.variant.options["warmup-updates"] == 6
     planned = variant(data, "transject", "--budget", "1m", *warmup)
-    found = fit_effort(planned)
-    given = found.options
+    found = fit_effort(planned, MEASURED)
+    given = found.variant.options
     assert found.updates == given["max-update"] == given["total-num-update"] == 120
     assert given["warmup-updates"] == 24 and "max-epoch" not in given
     totals = set()
     for total in ("10", "1e1"):  # fairseq reads both
         words = ["--budget", "1m", *warmup, "--total-num-update", total]
-        found = fit_effort(variant(data, "transject", *words))
-        totals.add(found.options["total-num-update"])
+        found = fit_effort(variant(data, "transject", *words), MEASURED)
+        totals.add(found.variant.options["total-num-update"])
     assert len(totals) == 1
     with pytest.raises(ValueError, match="an update takes 99.0 seconds; give more"):
-        fit_effort(replace(planned, update_seconds=99.0))
+        fit_effort(planned, MEASURED._replace(update_seconds=99.0))
+
+
+@pytest.mark.parametrize("warmup, told", [("31", True), ("30", False), ("10%", False)])
+def test_a_warm_up_that_is_longer_than_the_training_is_told(warmup, told, training_data):
+    """Of 30 updates; shares are not."""
+    words = ["--epochs", 3, "--warmup-updates", warmup, "--lr-scheduler", "inverse_sqrt"]
+    trial = fit_effort(variant(training_data / "words", "transject", *words), MEASURED)
+    lines = [*warn_of_warmup([trial, trial])]
+    assert ["rises for 31 updates, and trainings end after 30: transject" in x for x in lines] == [
+        True
+    ] * told
 
 
 def test_as_many_checkpoints_are_saved_as_are_averaged(training_data):
     found = variant(training_data / "words", "transject", "--epochs", 2, "--average", 3)
     refused = "--average 3: 20 updates of transject leave 2 checkpoints"
     with pytest.raises(ValueError, match=refused):
-        fit_effort(found)
+        fit_effort(found, MEASURED)
 
 
 def test_a_training_ends_at_its_first_limit():

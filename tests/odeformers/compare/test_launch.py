@@ -13,9 +13,10 @@ from submitit import AutoExecutor
 
 from odeformers.commands import FORK, call_in_child
 from odeformers.compare.launch import LocalJob, Machine, Slurm, launch, progress
-from odeformers.compare.runs import Run, Step
-from odeformers.compare.scores import TRAIN_LOG
-from tests.odeformers.compare.test_runs import VARIANT
+from odeformers.compare.results.scores import TRAIN_LOG
+from odeformers.compare.run import Run, Step, read_failure
+from tests.odeformers.compare.comparisons import tried
+from tests.odeformers.compare.test_run import VARIANT
 
 # Holds a lock as long as it lives.
 HOLD = """
@@ -104,7 +105,7 @@ def test_a_cluster_gets_all_runs_at_once(tmp_path):
     """By the public interface of submitit, here of its executor for tests."""
     slurm = Slurm.__new__(Slurm)
     slurm.executor = AutoExecutor(tmp_path / "jobs", cluster="debug")
-    runs = [Run(tmp_path / str(n), VARIANT) for n in range(2)]
+    runs = [Run(tmp_path / str(n), tried(VARIANT), n) for n in range(2)]
     jobs = slurm.submit(runs)
     assert list(jobs) == runs and slurm.jobs is None
 
@@ -152,10 +153,10 @@ def test_no_runs_have_no_progress(capsys):
 
 def test_a_run_that_has_failed_is_not_begun_again(tmp_path):
     """Even if nothing is known of why, or another command begins at once; until the next one."""
-    run = Failing(tmp_path / "run", VARIANT)
+    run = Failing(tmp_path / "run", tried(VARIANT), 1)
     launch([run], Machine(1, 0))
     assert run.failure == "" and (run.folder / TRAIN_LOG).read_text() == "begun\n"
-    launch([run], Machine(1, 0))
+    launch([replace(run, earlier_failure=read_failure(run.folder))], Machine(1, 0))
     assert (run.folder / TRAIN_LOG).read_text() == "begun\nbegun\n"
 
 
@@ -166,7 +167,7 @@ def run(tmp_path):
     folder.mkdir()
     stats = '{"epoch": 2, "num_updates": "150", "ups": "1.5", "valid_loss": "8"}'
     (folder / TRAIN_LOG).write_text(f"a | INFO | train_inner | {stats}\n")
-    return Run(folder, replace(VARIANT, updates=600))
+    return Run(folder, tried(VARIANT, updates=600), 1)
 
 
 def test_progress_says_what_is_left(run):

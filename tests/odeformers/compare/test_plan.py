@@ -2,24 +2,26 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fairseq_odeformers.files import sha256
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.plan import Plan, check_settings, find_runs, flaws_of, join
-from odeformers.compare.results import Comparison, read_rows
-from odeformers.compare.runs import read_yaml
-from odeformers.compare.scores import TRAIN_LOG
-from odeformers.compare.variant import Variant
-from tests.odeformers.compare.test_runs import OPTIONS, VARIANT, begun
-from tests.odeformers.compare.test_scores import write_log
+from odeformers.compare.results.comparison import Comparison
+from odeformers.compare.results.rows import read_rows
+from odeformers.compare.results.scores import TRAIN_LOG
+from odeformers.compare.run import Run, read_run
+from tests.odeformers.compare.comparisons import tried
+from tests.odeformers.compare.results.test_scores import write_log
+from tests.odeformers.compare.test_run import OPTIONS, VARIANT, begun
 
 # --- settings of a variant ---------------------------------------------------------------
 
 
 def read_begun(out):
-    return {folder: read_yaml(folder / "run.yaml", Variant) for folder in find_runs(out)}
+    return {folder: read_run(folder) for folder in find_runs(out)}
 
 
 def check(out, variant):
@@ -31,7 +33,7 @@ def test_the_same_settings_continue_a_folder(tmp_path):
     begun(tmp_path, replace(VARIANT, evaluate={"beam": 5}))
     same = {**OPTIONS, "user-dir": "elsewhere", "fp16": False, "clip-norm": None}
     smaller = {"beam": 5, "batch-size": 8}
-    check(tmp_path, replace(VARIANT, options=same, evaluate=smaller, seed=9))
+    check(tmp_path, replace(VARIANT, options=same, evaluate=smaller))
 
 
 @pytest.mark.parametrize(
@@ -51,8 +53,8 @@ def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, t
     """Which are all of the architecture, whatever their seeds."""
     out = tmp_path / "runs"
     kept = replace(VARIANT, evaluate={"beam": 5}, test_sets={"test": None}, code="y")
-    for variant in (kept, replace(kept, seed=2), replace(kept, architecture="b")):
-        begun(out, variant)
+    for variant, seed in ((kept, 1), (kept, 2), (replace(kept, architecture="b"), 1)):
+        begun(out, variant, seed)
     folders = f"{out}/a-seed1 {out}/a-seed2"
     message = f"^{out} was begun with other settings .{named}.; delete {folders} to .* {out}-2$"
     with pytest.raises(ValueError, match=message):
@@ -88,7 +90,7 @@ def continued(experiment, out):
 
 def begin(experiment, out):
     """A command that begins a run."""
-    return Plan(continued(experiment, out), [VARIANT], out).begin({})
+    return Plan(continued(experiment, out), [tried(VARIANT)], out).begin({})
 
 
 def test_the_first_command_says_what_runs_share(experiment, tmp_path):
@@ -133,7 +135,7 @@ def test_another_comparison_is_told_a_free_folder(changes, named, experiment, tm
 def test_a_plan_is_made_anew_where_another_command_has_begun_runs(experiment, tmp_path):
     """It was made for the folder as it was; nothing of it is left there."""
     out = tmp_path / "runs"
-    other = Plan(continued(experiment, out), [replace(VARIANT, architecture="c")], out)
+    other = Plan(continued(experiment, out), [tried(replace(VARIANT, architecture="c"))], out)
     begin(experiment, out)
     assert not other.begin({}) and [*read_begun(out)] == [out / "a-seed5", out / "a-seed1"][::-1]
     assert other.begin(read_begun(out)) and (out / "c-seed5/run.yaml").exists()
@@ -142,8 +144,11 @@ def test_a_plan_is_made_anew_where_another_command_has_begun_runs(experiment, tm
 def test_flaws_of_the_data_are_looked_for_once(experiment):
     """By the first command; its runs keep them, whatever other splits they have."""
     experiment, found = replace(experiment, test_sets={"test": None}), {"test": {"leaked": 0.5}}
-    others = [VARIANT, replace(VARIANT, flaws={"valid": {}})]
-    kept = replace(VARIANT, flaws={"valid": {}, **found})
+    none, other, kept = (
+        Run(Path("a-seed1"), tried(VARIANT), 1, flaws=flaws)
+        for flaws in ({}, {"valid": {}}, {"valid": {}, **found})
+    )
+    others = [none, other]
     assert flaws_of(experiment, [*others, kept]) == kept.flaws
     assert flaws_of(experiment, others) == {}, "the data have no texts"
 
@@ -154,12 +159,6 @@ def test_fields_of_an_earlier_version_are_left_out(experiment, tmp_path):
     for path in (out / "comparison.yaml", out / "a-seed5/run.yaml"):
         path.write_text(path.read_text("utf-8") + "gone: 1\n")
     assert continued(experiment, out) == joined
-
-
-def test_a_folder_of_an_earlier_version_is_refused(experiment, tmp_path):
-    (tmp_path / "plan.yaml").touch()
-    with pytest.raises(ValueError, match=f"{tmp_path} was begun by an earlier version"):
-        continued(experiment, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["comparison.yaml", "part/comparison.yaml"])
@@ -200,12 +199,13 @@ def test_the_best_validation_is_chosen_also_of_earlier_candidates(tmp_path):
 
     def chosen(variants):
         experiment = Experiment("/data", {}, {}, tuning_seed=1)
-        return [run.variant for run in Plan(experiment, variants, tmp_path).best_runs()]
+        plan = Plan(experiment, [*map(tried, variants)], tmp_path)
+        return [run.variant for run in plan.best_runs()]
 
     assert chosen(every[1:]) == [every[1]], "the first, before any is trained"
     for variant, log in zip(every, logs.values()):
         for seed, lines in ((1, log), (2, [(10, 0.1, 1)] if variant is every[1] else [])):
-            run = begun(tmp_path, replace(variant, seed=seed))
+            run = begun(tmp_path, variant, seed)
             write_log(run.folder / TRAIN_LOG, *lines)
             run.write_results("not evaluated")
     (best,) = chosen(every[1:])

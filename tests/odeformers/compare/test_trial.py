@@ -63,4 +63,3 @@ def test_a_trial_measures_the_model_and_the_epoch(training_data):
     assert try_variant(together).epoch_updates == -(-found.epoch_updates // 2) > 1
     assert found.parameters == sum(each.numel() for each in alone.build()[1].parameters())
     assert found.update_seconds > 0 and found.validation_texts == 8
-    assert (found.options, found.label) == (alone.options, alone.label)

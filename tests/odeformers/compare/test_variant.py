@@ -150,7 +150,7 @@ def test_an_evaluation_repeats_what_fairseq_does_not_know_of_a_training():
     """Languages, positions and blocks; an option of the evaluation wins."""
     options = {"source-lang": "en", "target-lang": "pt-br", "max-source-positions": 2000, "lr": 1}
     options |= {"tokens-per-sample": 64, "sample-break-mode": "none", "user-dir": "plugin"}
-    variant = Variant("a", 1, "translation", "data", options, evaluate={"beam": 5})
+    variant = Variant("a", "translation", "data", options, evaluate={"beam": 5})
     line = " ".join(evaluation_words(variant, "test.2016", path="x.pt"))
     assert line == (
         "fairseq-generate data --user-dir plugin --source-lang en --target-lang pt-br "

@@ -213,12 +213,6 @@ def test_classes_that_are_alike_are_warned_of(names, said, prepare, tmp_path, vo
     assert classes.symbols[classes.nspecial :] == sorted(names)
 
 
-@pytest.mark.parametrize("lines, named", [(["a\tx", "a\ty"], "one class, a"), (["a\tx"], "one")])
-def test_a_single_class_is_refused(lines, named, prepare, tmp_path, vocab):
-    folder = write(tmp_path / "table", {"train.tsv": lines * 20, "test.tsv": ["a\tz"]})
-    prepare.refuses(f"set has {named}.*; give", f"{LINE} tsv", folder, "--vocab", vocab)
-
-
 QUOTED = [
     *('"calm"\t"a ""quiet"" day"', '"wild"\t"the wind,\nthe\n\nsea"', '"calm"\t"still\there"'),
     *('wild\t"the sea\n""far"" away"', 'calm\tno quotes\t""', '"wild"\t"no\nrow\tof its own"'),
@@ -341,20 +335,6 @@ def test_columns_are_chosen_by_name_or_number(case, prepare, tmp_path, vocab):
     assert found[0] == found[1] and len(found[0][0]) > 20
 
 
-@pytest.mark.parametrize(
-    "columns, named",
-    [
-        ("a", "--columns: a: give two"),
-        ("label,x", "no column x"),
-        ("1,1", "give two columns"),
-        ("7,1", "no column 7"),
-    ],
-)
-def test_columns_that_are_not_there_are_named(columns, named, prepare, tmp_path, vocab):
-    source = write(tmp_path / "table", {"own.csv": table("label", "text")}) / "own.csv"
-    prepare.refuses(named, f"{LINE} tsv", source, "--vocab", vocab, "--columns", columns)
-
-
 @pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz"])
 def test_one_table_is_divided(name, prepare, tmp_path, vocab):
     """Each text is in one set, a share of each class is held out, and no text that is repeated."""
@@ -389,6 +369,46 @@ def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
     assert valid and test and not train & (valid | test) and not valid & test
 
 
+def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
+    """Also around some of the texts, and where one opens a text and another ends the next."""
+    lines = ['a b\t"Text" is, a "text"', 'no\t"a text"'] * 20
+    tests = ['no\t"a text', 'a b\ttext"', 'no\t"a" text']
+    folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": tests, "valid.tsv": lines})
+    prepare(f"{LINE} tsv", folder, "--vocab", vocab)
+    assert load(prepare.out / "data-bin", "valid")[:2] == [
+        ("a b", "<unk> text <unk> is , a <unk> text <unk>"),
+        ("no", "<unk> a text <unk>"),
+    ]
+    assert load(prepare.out / "data-bin", "test") == [
+        ("no", "<unk> a text"),
+        ("a b", "text <unk>"),
+        ("no", "<unk> a <unk> text"),
+    ]
+
+
+def test_a_part_of_each_class_is_held_out(prepare, tmp_path, vocab):
+    """At random, but always the same ones; both parts are in order and have everything."""
+    examples = [("rare" if n % 5 == 0 else "common", str(n)) for n in range(100)]
+    lines = [f"{label}\t{text}" for label, text in examples]
+    folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": lines[:2]})
+    prepare(f"{LINE} tsv --valid-fraction 0.25", folder, "--vocab", vocab)
+    kept, held_out = (load(prepare.out / "data-bin", split) for split in ("train", "valid"))
+    assert Counter(label for label, _ in held_out) == {"common": 20, "rare": 5}
+    assert [sorted(part, key=examples.index) for part in (kept, held_out)] == [kept, held_out]
+    assert sorted(kept + held_out) == sorted(examples)
+    assert [n for label, n in held_out if label == "rare"] == ["10", "15", "30", "50", "80"]
+
+
+def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(prepare, tmp_path):
+    line = f"{LINE} tsv --vocab-size 60 --valid-fraction 0.2"
+    prepare(line, write(tmp_path / "table", TABLE))
+    data_bin = prepare.out / "data-bin"
+    assert Counter(label for label, _ in load(data_bin, "valid")) == {"a b": 4, "no": 4}
+    train = {text for _, text in load(data_bin, "train")}
+    assert len(train) == 32 and "text 7 , a no one ." in train
+    assert len((data_bin / "vocab.txt").read_text("utf-8").splitlines()) <= 60
+
+
 @pytest.mark.parametrize(
     "name, rows, named",
     [
@@ -416,107 +436,65 @@ def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
             "own.tsv: 80 classes for 4 different texts: the columns seem to be swapped",
         ),
         ("train.csv", ["a,b"], "--from .*train.csv: give its folder"),
+        # what may be read in two ways
+        ("own.tsv", [*PLAIN, 'calm\t"a ""quiet"" day"'], "line 7: quoted as by a spreadsheet"),
+        (
+            "own.tsv",
+            [f'"calm"\t"{n}"' for n in range(9)],
+            "line 2: quoted .* name the file .csv",
+        ),
+        ("own.tsv", ["label\ttext", *(f'calm\t"{n}"' for n in range(9))], "line 2: quoted as by"),
+        ("own.tsv", [*(f'calm\t"{n}"' for n in range(9)), "\t", ""], "line 2: quoted as by"),
+        ("own.tsv", [*PLAIN[1:3], 'calm\t"the', 'calm\tsea"'], "line 3: quoted as by"),
+        ("own.tsv", ['"calm"\tx', *PLAIN], "line 1: no class can be called '\"calm\"'"),
+        (
+            "own.tsv",
+            ["1\tcalm\tx", "2\twild\ty"],
+            "line 1: which of the columns 1, calm, x are class and text. Give --columns",
+        ),
+        (
+            "own.tsv",
+            ["class\ttext", "1\tcalm\tx"],
+            "line 2: expected 2 columns, class<tab>text, found 3",
+        ),
+        (
+            "own.csv",
+            ["calm,the wind; the sea"],
+            "line 1: commas or semicolons may .* begin .* with a header",
+        ),
+        ("own.csv", ["3,5;calm"] * 9, "line 1: commas or semicolons"),
+        ("own.csv", ["calm\ta, b"] * 9, "line 1: commas or tabs"),
+        (
+            "own.tsv",
+            ["stimmung\tbericht", *PLAIN],
+            "line 1: no .* has the class stimmung",
+        ),
+        (
+            "own.csv",
+            ["stimmung,bericht", *["a,b"] * 9],
+            "line 1: no .* has the class stimmung",
+        ),
+        ("own.csv", ["class,text"], "has no rows below its header"),
     ],
 )
-def test_a_refusal_leaves_no_folder(name, rows, named, prepare, tmp_path, vocab):
+def test_a_table_that_is_refused_leaves_no_folder(name, rows, named, prepare, tmp_path, vocab):
     source = write(tmp_path / "table", {name: rows}) / name
     prepare.refuses(named, f"{LINE} tsv", source, "--vocab", vocab)
     assert not prepare.out.exists()
 
 
-def test_two_tables_of_one_set_are_refused(prepare, tmp_path, vocab):
-    folder = write(tmp_path / "table", {**TABLE, "train.csv": ["no,x"]})
-    prepare.refuses(
-        "has train.csv and train.tsv; keep one", f"{LINE} tsv", folder, "--vocab", vocab
-    )
-
-
-def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
-    """Also around some of the texts, and where one opens a text and another ends the next."""
-    lines = ['a b\t"Text" is, a "text"', 'no\t"a text"'] * 20
-    tests = ['no\t"a text', 'a b\ttext"', 'no\t"a" text']
-    folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": tests, "valid.tsv": lines})
-    prepare(f"{LINE} tsv", folder, "--vocab", vocab)
-    assert load(prepare.out / "data-bin", "valid")[:2] == [
-        ("a b", "<unk> text <unk> is , a <unk> text <unk>"),
-        ("no", "<unk> a text <unk>"),
-    ]
-    assert load(prepare.out / "data-bin", "test") == [
-        ("no", "<unk> a text"),
-        ("a b", "text <unk>"),
-        ("no", "<unk> a <unk> text"),
-    ]
-
-
 @pytest.mark.parametrize(
-    "name, lines, named",
+    "columns, named",
     [
-        ("tsv", [*PLAIN, 'calm\t"a ""quiet"" day"'], "line 7: quoted as by a spreadsheet"),
-        ("tsv", [f'"calm"\t"{n}"' for n in range(9)], "line 2: quoted as by .* name the file .csv"),
-        ("tsv", ["label\ttext", *(f'calm\t"{n}"' for n in range(9))], "line 2: quoted as by"),
-        ("tsv", [*(f'calm\t"{n}"' for n in range(9)), "\t", ""], "line 2: quoted as by"),
-        ("tsv", [*PLAIN[1:3], 'calm\t"the', 'calm\tsea"'], "line 3: quoted as by"),
-        ("tsv", ['"calm"\tx', *PLAIN], "line 1: no class can be called '\"calm\"'"),
-        (
-            "tsv",
-            ["1\tcalm\tx", "2\twild\ty"],
-            "line 1: which of the columns 1, calm, x are class and text. Give --columns",
-        ),
-        (
-            "tsv",
-            ["class\ttext", "1\tcalm\tx"],
-            "line 2: expected 2 columns, class<tab>text, found 3",
-        ),
-        (
-            "csv",
-            ["calm,the wind; the sea"],
-            "line 1: commas or semicolons may .* begin .* with a header",
-        ),
-        ("csv", ["3,5;calm"] * 9, "line 1: commas or semicolons"),
-        ("csv", ["calm\ta, b"] * 9, "line 1: commas or tabs"),
-        (
-            "tsv",
-            ["stimmung\tbericht", *PLAIN],
-            "line 1: no other line has the class stimmung; if this is a header, name",
-        ),
-        ("csv", ["stimmung,bericht", *["a,b"] * 9], "line 1: no other line has the class stimmung"),
-        ("csv", ["class,text"], "has no rows below its header"),
+        ("a", "--columns: a: give two"),
+        ("label,x", "no column x"),
+        ("1,1", "give two columns"),
+        ("7,1", "no column 7"),
     ],
 )
-def test_a_table_that_may_be_read_in_two_ways_is_refused(
-    name, lines, named, prepare, tmp_path, vocab
-):
-    source = write(tmp_path / "table", {f"own.{name}": lines}) / f"own.{name}"
-    prepare.refuses(f"own.{name},? {named}", f"{LINE} tsv", source, "--vocab", vocab)
-
-
-def test_a_part_of_each_class_is_held_out(prepare, tmp_path, vocab):
-    """At random, but always the same ones; both parts are in order and have everything."""
-    examples = [("rare" if n % 5 == 0 else "common", str(n)) for n in range(100)]
-    lines = [f"{label}\t{text}" for label, text in examples]
-    folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": lines[:2]})
-    prepare(f"{LINE} tsv --valid-fraction 0.25", folder, "--vocab", vocab)
-    kept, held_out = (load(prepare.out / "data-bin", split) for split in ("train", "valid"))
-    assert Counter(label for label, _ in held_out) == {"common": 20, "rare": 5}
-    assert [sorted(part, key=examples.index) for part in (kept, held_out)] == [kept, held_out]
-    assert sorted(kept + held_out) == sorted(examples)
-    assert [n for label, n in held_out if label == "rare"] == ["10", "15", "30", "50", "80"]
-
-
-def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(prepare, tmp_path):
-    line = f"{LINE} tsv --vocab-size 60 --valid-fraction 0.2"
-    prepare(line, write(tmp_path / "table", TABLE))
-    data_bin = prepare.out / "data-bin"
-    assert Counter(label for label, _ in load(data_bin, "valid")) == {"a b": 4, "no": 4}
-    train = {text for _, text in load(data_bin, "train")}
-    assert len(train) == 32 and "text 7 , a no one ." in train
-    assert len((data_bin / "vocab.txt").read_text("utf-8").splitlines()) <= 60
-
-
-def test_a_file_in_place_of_its_folder(prepare, tmp_path):
-    folder = write(tmp_path / "table", TABLE)
-    named = "train.tsv: give its folder; or, to draw"
-    prepare.refuses(named, f"{LINE} tsv", folder / "train.tsv")
+def test_columns_that_are_not_there_are_named(columns, named, prepare, tmp_path, vocab):
+    source = write(tmp_path / "table", {"own.csv": table("label", "text")}) / "own.csv"
+    prepare.refuses(named, f"{LINE} tsv", source, "--vocab", vocab, "--columns", columns)
 
 
 @pytest.mark.parametrize(
@@ -544,6 +522,9 @@ def test_a_file_in_place_of_its_folder(prepare, tmp_path):
             ("tsv", {"test.tsv": [header, "x\tno\tno"]}, "line 1: the header .* name them ")
             for header in ("text\tlabel\tcategory", "Review\tsentence", "text_label\ttext")
         ),
+        ("tsv", {"train.csv": ["no,x"]}, "has train.csv and train.tsv; keep one"),
+        ("tsv", {"train.tsv": ["a\tx", "a\ty"] * 20, "test.tsv": ["a\tz"]}, "one class, a.*; give"),
+        ("tsv", {"train.tsv": ["a\tx"] * 20, "test.tsv": ["a\tz"]}, "one.*; give"),
         ("tsv", {"train.tsv": ["\tx"]}, "train.tsv, line 1: no class can be called ''"),
         (
             "tsv",

@@ -1,11 +1,15 @@
 """Each architecture is of the kinds whose tasks train it: ours, fairseq's own and a plugin's."""
 
+from argparse import Namespace
+
 import pytest
 from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
 from fairseq.models.bart import BARTModel
 from fairseq.models.wav2vec import Wav2Vec2Model
+from helpers import Task, make_model
 
 from fairseq_odeformers.registry import Kind, check_kind, kind_of, kinds_of
+from fairseq_odeformers.tasks.parity import ParityTask
 from odeformers.options import architectures
 
 BERT = [Kind.MASKED_LM, Kind.CLASSIFICATION]
@@ -82,3 +86,26 @@ def test_a_task_of_another_kind_is_refused(arch, kinds):
 def test_a_preset_of_a_plugin_has_the_kind_of_its_model():
     register_model_architecture("transformer_lm", "kinds_test_preset")(lambda args: None)
     assert kinds_of(ARCH_MODEL_REGISTRY["kinds_test_preset"]) == [Kind.LANGUAGE_MODEL]
+
+
+@pytest.mark.parametrize(
+    "arch, name",
+    [
+        *(("transject", name) for name in ("translation", "language_modeling", "masked_lm")),
+        *((arch, "translation") for arch in ("transevolve_lm", "transformer_lm_prenorm")),
+        *(("transevolve", name) for name in ("language_modeling", "sentence_prediction")),
+        ("node_transformer_mt", "sentence_prediction"),
+    ],
+)
+def test_a_model_checks_its_task_itself(arch, name):
+    """Hydra makes no command line, and fairseq-generate takes a checkpoint for a translator's."""
+    task = Task()
+    task.cfg = Namespace(_name=name, tokens_per_sample=64)
+    with pytest.raises(ValueError, match=f"--task {name}: .* --arch {arch}, .*for "):
+        make_model(arch, task=task)
+
+
+def test_a_task_checks_fairseq_s_models():
+    task = ParityTask(Namespace(parity_max_length=3))
+    with pytest.raises(ValueError, match="--task parity: .* --arch transformer, .*translation"):
+        task.build_model(Namespace(_name="transformer"))

@@ -22,9 +22,25 @@ def test_as_large_as_the_transformer(arch):
     assert ours == pytest.approx(theirs, rel=1e-3)
 
 
-def count(arch, *options):
+@pytest.mark.parametrize(
+    "size, options, width, parameters",
+    [
+        ("small", [], 768, 188_254_152),
+        ("medium", [], 1024, 1_274_538_688),
+        ("medium", ["--time-embed-dim", "48"], 1024, 669_803_872),
+        ("large", [], 1280, 1_974_541_760),
+    ],
+)
+def test_parameters_of_the_published_configurations(size, options, width, parameters):
+    """The authors' modules, counted by hand; fairseq has two more rows of learned positions."""
+    arch = f"diffeq_transformer_lm_gpt2_{size}"
+    ours = count(arch, "--tokens-per-sample", "1024", *options, symbols=50_257)
+    assert ours - 2 * width == parameters
+
+
+def count(arch, *options, symbols=1000):
     with torch.device("meta"):
-        model = make_any(arch, *options, task=Task(1000), sizes=[])
+        model = make_any(arch, *options, task=Task(symbols), sizes=[])
     return count_parameters(getattr(model, "encoder", model))
 
 

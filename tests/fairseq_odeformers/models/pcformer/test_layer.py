@@ -24,18 +24,18 @@ from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
 C, H, INNER, L = 8, 2, 12, 3
 
 
-def make_history(cls, order, field, rk_norm):
+def make_history(cls, order, field, norms):
     torch.manual_seed(0)
     sizes = dict(embed_dim=C, ffn_embed_dim=INNER, attention_heads=H, normalize_before=True)
     cfg = TransformerConfig(
         encoder=EncDecBaseConfig(**sizes), decoder=DecoderConfig(**sizes), dropout=0.0
     )
-    spec = LayerSpec(C, rk_order=order, rk_field=field)
+    spec = LayerSpec(C, rk_order=order, rk_field=field, **dict.fromkeys(norms.split(), True))
     without_encoder = [True] * (cls is PredictorCorrectorDecoderLayer)
     history = PredictorCorrectorHistory(
         nn.ModuleList(cls(cfg, spec, *without_encoder) for _ in range(L)), C
     )
-    history.norms, history.coefficients = StageNorms(C, order, rk_norm), ExponentialCoefficients()
+    history.norms, history.coefficients = StageNorms(spec), ExponentialCoefficients()
     hand_over(history, ["norms", "coefficients"], history.depths)
     for parameter in history.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.2)
@@ -45,7 +45,13 @@ def make_history(cls, order, field, rk_norm):
 def formula(history, x, order, field, causal):
     """The layers by the paper's equations, from and to (T, C)."""
     make_ffn, make_attention = sub_layers(H)
-    states, y = [x], x
+    states, y, norms = [x], x, history.norms
+    stages = naive.rk2_stages if order == 2 else naive.rk4_stages
+    rk_norms = (norms.residual, norms.stages)
+    if norms.early:
+        normalised = naive.normalised_rk2_stages if order == 2 else naive.normalised_rk4_stages
+        stages = lambda y, base, f: normalised(y, f, norms.stages)  # noqa: E731
+        rk_norms = (nn.Identity(), [nn.Identity()] * order)
     for index, layer in enumerate(history.depths):
         parts = (
             make_attention(layer.self_attn, layer.self_attn_layer_norm, causal=causal),
@@ -56,25 +62,25 @@ def formula(history, x, order, field, causal):
             y,
             states,
             lambda y, parts=parts, slope=slope: slope(y, *parts),
-            naive.rk2_stages if order == 2 else naive.rk4_stages,
+            stages,
             history.coefficients.alpha,
             (history.correctors[index].weight, history.combinations[index].weight),
             (layer.prediction_layer_norm, history.output_layer_norms[index]),
-            (history.norms.residual, history.norms.stages),
+            rk_norms,
         )
     return y
 
 
-@pytest.mark.parametrize("rk_norm", [False, True])
+@pytest.mark.parametrize("norms", ["", "rk_norm", "rk_norm_slopes"])
 @pytest.mark.parametrize("field", ["textbook", "released"])
 @pytest.mark.parametrize("order", [2, 4])
 @pytest.mark.parametrize("cls", [PredictorCorrectorEncoderLayer, PredictorCorrectorDecoderLayer])
-def test_layers_equal_the_formula(float64, cls, order, field, rk_norm):
+def test_layers_equal_the_formula(float64, cls, order, field, norms):
     """Output, and gradients of the input and of all parameters, alpha and both w included.
 
     fairseq's causal attention takes its softmax in float32, whatever the input.
     """
-    history = make_history(cls, order, field, rk_norm)
+    history = make_history(cls, order, field, norms)
     x = torch.randn(5, 1, C, requires_grad=True)
     causal = cls is PredictorCorrectorDecoderLayer
     if causal:

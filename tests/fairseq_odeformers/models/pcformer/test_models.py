@@ -11,14 +11,17 @@ every = pytest.mark.parametrize("arch, side", SIDES.items())
 
 
 @every
-@pytest.mark.parametrize("line, alphas", [("", 1), ("--alpha-per-layer", 2), ("--rk-norm", 1)])
+@pytest.mark.parametrize(
+    "line, alphas",
+    [("", 1), ("--alpha-per-layer", 2), ("--rk-norm", 1), ("--rk-norm-slopes", 1)],
+)
 def test_alpha_is_one_for_all_layers_or_one_per_layer(arch, side, line, alphas):
     """It starts at 1/2, and has one name; LayerNorms of stages are shared."""
     model = make_any(arch, *line.split())
     found = [p for name, p in model.named_parameters() if name.endswith("coefficients.alpha")]
     assert [alpha.item() for alpha in found] == [0.5] * alphas
     norms = [name for name, _ in model.named_parameters() if ".norms." in name]
-    assert len(norms) == (2 * 3 if line == "--rk-norm" else 0)
+    assert len(norms) == {"--rk-norm": 2 * 3, "--rk-norm-slopes": 2 * 2}.get(line, 0)
 
 
 @every
@@ -75,6 +78,7 @@ def count(line):
         ("pcformer_lm", "--no-decoder-normalize-before", "--no-decoder-normalize-before: a hist"),
         ("ode_transformer --dense-history", "--encoder-layerdrop 0.1", "a weight for each layer"),
         ("pcformer", "--rk-order 3", "--rk-order 3: give a multiple of 2"),
+        ("pcformer_lm_released", "--rk-norm", "--rk-norm-slopes is another form of --rk-norm"),
     ],
 )
 def test_options_that_a_history_rules_out(arch, option, message):

@@ -3,58 +3,58 @@
 import os
 import shlex
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
-import script_helpers  # noqa: F401  as forks of this process would, each of them
-import warm
 from make_checkpoints import make_dictionary, write_rows
+from script_helpers import write_to
 
-import odeformers.average
-import odeformers.compare.command  # noqa: F401  the same
 from odeformers.__main__ import main
+from odeformers.commands import FORK
 from tests.odeformers.compare.pages import cell, numbers, table, tables  # noqa: F401  for its tests
 
 EOS = 2
 PLUGIN = Path(__file__).parent / "scripted"
 BOTH = ["--archs", "scripted_base", "scripted_poor"]
 SHORT = ["--epochs", 2, "--average", 2]
-WAIT = 120  # seconds, after which a test fails that waits for another process
+WAIT = 600  # seconds, after which a test fails that waits for another process
 
 
 class Command:
-    """A command line of ``odeformers``, in a fork that leads a process group."""
+    """A command line of ``odeformers``, in a process that leads a group."""
 
-    def __init__(self, *words, cwd=None, **environment):
+    def __init__(self, *words, **environment):
         self.output, self.errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        line = [str(word) for word in words]
-        self.process = warm.FORK.Process(target=self.start, args=(line, cwd, environment))
-        self.process.start()
+        self.start([str(word) for word in words], environment)
 
-    def start(self, line, cwd, environment):
-        os.setpgid(0, 0)
-        warm.write_to(self.output)
-        os.dup2(self.errors.fileno(), 2)
-        os.chdir(cwd or ".")
-        os.environ.update(environment)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        main(line)
+    def start(self, words, environment):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "odeformers", *words],
+            env={**os.environ, **environment},
+            stdout=self.output,
+            stderr=self.errors,
+            start_new_session=True,
+        )
 
     def kill(self, number=signal.SIGKILL):
         os.kill(self.process.pid, number)
 
+    def wait(self):
+        return self.process.wait(WAIT)
+
     def end(self):
         """What it has printed, and how it has ended."""
-        self.process.join(WAIT)
-        if self.process.is_alive():
+        try:
+            status = self.wait()
+        except subprocess.TimeoutExpired as error:
             self.kill()
-            raise TimeoutError(self.text(self.output) + self.text(self.errors))
+            raise TimeoutError(self.text(self.output) + self.text(self.errors)) from error
         return SimpleNamespace(
-            status=self.process.exitcode,
-            output=self.text(self.output),
-            errors=self.text(self.errors),
+            status=status, output=self.text(self.output), errors=self.text(self.errors)
         )
 
     @staticmethod
@@ -63,16 +63,36 @@ class Command:
         return file.read().decode()
 
 
-def run(*words, **options):
-    """The output of a command that succeeds."""
-    ended = Command(*words, **options).end()
+class Fork(Command):
+    """The same, whose main function runs in a fork of this process."""
+
+    def start(self, words, environment):
+        self.process = FORK.Process(target=self.main, args=(words, environment))
+        self.process.start()
+
+    def main(self, words, environment):
+        write_to(self.output)
+        os.dup2(self.errors.fileno(), 2)
+        os.environ.update(environment)
+        main(words)
+
+    def wait(self):
+        self.process.join(WAIT)
+        if self.process.exitcode is None:
+            raise subprocess.TimeoutExpired("odeformers", WAIT)
+        return self.process.exitcode
+
+
+def run(*words, start=Fork, **environment):
+    """The output of a command that succeeds; the commands that it starts are new processes."""
+    ended = start(*words, **environment).end()
     assert ended.status == 0, f"{ended.output}\n{ended.errors}"
     return ended.output
 
 
-def refuse(*words, **options):
+def refuse(*words, **environment):
     """The message of a command that is refused: one line, and status 2."""
-    ended = Command(*words, **options).end()
+    ended = Fork(*words, **environment).end()
     assert ended.status == 2, f"{ended.output}\n{ended.errors}"
     line = ended.errors.rstrip("\n").split("\n")[-1]
     start = f"odeformers {words[0]}: error: "

@@ -1,19 +1,22 @@
 """The same command again, one that was killed, more seeds or architectures, and other settings."""
 
+import os
 import re
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 import torch
 from filelock import FileLock
 from script_helpers import contents
 
-from odeformers.compare.results import read_rows
+from odeformers.compare.results.rows import read_rows
 from tests.odeformers.compare.outside.commands import (
     BOTH,
     SHORT,
     Command,
+    Fork,
     alive,
     compare,
     held,
@@ -72,7 +75,7 @@ def test_a_finished_run_has_its_products_and_no_other_checkpoint(finished):
 def test_the_same_command_repeats_nothing(again):
     """Neither trainings nor trials."""
     before, told = runs(again.out), scores(again.out)
-    ended = again(*BOTH, *SHORT, call=Command).end()
+    ended = again(*BOTH, *SHORT, call=Fork).end()
     assert ended.status == 0 and "trying" not in ended.errors
     assert runs(again.out) == before and scores(again.out) == told
 
@@ -83,7 +86,7 @@ def test_rows_that_a_killed_command_has_not_written_are_written(again):
     kept = rows.read_bytes()
     rows.unlink()
     with FileLock(rows.parent / ".lock"):  # of another command, which is at this run
-        command = again(*BOTH, *SHORT, call=Command)
+        command = again(*BOTH, *SHORT, call=Fork)
         wait_for(lambda: "by another command" in command.text(command.output))
         rows.write_bytes(kept)
     assert command.end().status == 0 and scores(again.out) == told
@@ -98,7 +101,7 @@ def test_outputs_that_cannot_be_scored_are_a_failure(again):
     (folder / "results.csv").unlink()
     outputs = folder / "averaged.test.tsv"
     outputs.write_text(outputs.read_text("utf-8") + "120\n")
-    ended = again(*BOTH, *SHORT, call=Command).end()
+    ended = again(*BOTH, *SHORT, call=Fork).end()
     assert ended.status == 1 and "1 of 2" in ended.errors
     assert f"{outputs}, line 122" in ended.output
     page = (again.out / "report.md").read_text("utf-8")
@@ -127,7 +130,7 @@ def test_more_architectures_train_alone(again, controls):
     before, told = runs(again.out), scores(again.out)
     words = ["--archs", "scripted_good", *SHORT]
     (controls / "fail-training").touch()
-    ended = again(*words, call=Command, SCRIPTED=str(controls)).end()
+    ended = again(*words, call=Fork, SCRIPTED=str(controls)).end()
     assert ended.status == 1 and "1 of 1" in ended.errors
     (failed,) = (row for row in ended.output.splitlines() if "no memory is left" in row)
     assert "scripted_good-seed1" in failed
@@ -198,10 +201,12 @@ def test_what_was_killed_resumes(finished, controls, tmp_path):
     out, name = tmp_path / "runs", "scripted_base-seed1"
     words = ["--archs", "scripted_base", *SHORT]
     words = line(finished / "data", out, *words, plugin=finished / "plugin")
+    holding = Path(__file__).with_name("holding")
+    paths = os.pathsep.join([str(holding), os.environ.get("PYTHONPATH", "")])
     for place in ("training", "averaging", "evaluation"):
         hold = controls / f"hold-{place}"
         hold.touch()
-        command = Command(*words, SCRIPTED=str(controls))
+        command = Command(*words, SCRIPTED=str(controls), PYTHONPATH=paths)
         (mark,) = wait_for(lambda: held(controls))
         command.kill()
         assert command.end().status == -signal.SIGKILL
@@ -230,7 +235,7 @@ def test_commands_that_begin_at_once_train_one_plan(data, tmp_path):
     """Updates by a budget, which each would count otherwise, are those of one of them."""
     out = tmp_path / "runs"
     words = line(data, out, *BOTH, "--budget", "1s")
-    commands = [Command(*words), Command(*words)]
+    commands = [Fork(*words), Fork(*words)]
     assert [command.end().status for command in commands] == [0, 0]
     assert [trainings(out, run) for run in runs(out)] == [(1, 0)] * 2
     refused = refuse(*line(data, out, *BOTH, "--budget", "3s"))
@@ -242,14 +247,14 @@ def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):
     out, plugin = tmp_path / "runs", finished / "plugin"
     hold = controls / "hold-training"
     hold.touch()
-    first = Command(
+    first = Fork(
         *line(finished / "data", out, "--archs", "scripted_base", *ALONE, plugin=plugin),
         SCRIPTED=str(controls),
     )
     wait_for(lambda: held(controls))
     compare(finished / "data", out, "--archs", "scripted_poor", *ALONE, plugin=plugin)
     assert trainings(out, "scripted_base-seed1") == (0, 0), "the first command is at it"
-    second = Command(*line(finished / "data", out, *BOTH, *ALONE, plugin=plugin))
+    second = Fork(*line(finished / "data", out, *BOTH, *ALONE, plugin=plugin))
     hold.unlink()
     assert first.end().status == second.end().status == 0
     assert {run: trainings(out, run) for run in runs(out)} == {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.odeformers.compare.outside.commands import compare, line, refuse, table
 
-RATES = ("1e-3", "2e-3", "4e-3", "5e-4")
+RATES = ("1e-3", "2e-3", "5e-4")
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +61,13 @@ def test_the_report_has_all_candidates_and_the_chosen_one_s_scores(tuned):
 def test_a_grid_is_extended_once_where_its_best_is_at_an_edge(data, tmp_path):
     """Here any rate is as good, so that the first is chosen, the smallest; the script is words."""
     words = ["--archs", "scripted_base", "--epochs", 2, "--seeds", 1]
-    grid = ["--tune", "lr=1e-3,2e-3,4e-3"]
+    grid = ["--tune", "lr=1e-3,2e-3"]
     for _ in range(2):  # the second command finds all of it done
         compare(data, tmp_path / "runs", *words, *grid)
         trained = {folder.name for folder in (tmp_path / "runs").glob("*-seed0")}
         assert trained == {f"scripted_base-lr-{rate}-seed0" for rate in RATES}
     compare(data, tmp_path / "kept", *words, *grid, "--no-extend")
-    assert len([*(tmp_path / "kept").glob("*-seed0")]) == 3
+    assert len([*(tmp_path / "kept").glob("*-seed0")]) == 2
     told = refuse(*line(data, tmp_path / "zero", *words[:-1], 0, *grid))
     assert "--seeds 0: seed 0 tunes" in told
 

@@ -1,81 +1,17 @@
-"""Bad options end a preparation before it starts; one of two preparations waits for the other."""
+"""Other settings need another folder, and one of two preparations waits for the other."""
 
 import multiprocessing
 import os
-import re
 import signal
 import time
 from argparse import Namespace
 
 import pytest
-import warm
 
 from fairseq_odeformers.files import build
-from odeformers.__main__ import main
-from odeformers.prepare import CORPORA
+from odeformers.commands import FORK
 from odeformers.prepare.common import command
 from odeformers.prepare.common.command import preparing
-
-
-@pytest.mark.parametrize(
-    "line, named",
-    [
-        ("glue wnli", "TASK: .*'wnli' .*CoLA"),
-        ("glue --dict absent", "--dict: absent"),
-        ("glue --dict file", "--bpe-codes and --dict"),
-        ("glue --bpe-codes file --dict file --bpe-operations 5", "--bpe-operations: not allowed"),
-        ("lra imdb", "TASK: .*'imdb' .*listops"),
-        ("text-classification sst", "DATA: .*'sst'"),
-        ("text-classification tsv", "tsv needs --from"),
-        (
-            "text-classification file",
-            "DATA: file: a path goes after --from; name imdb, agnews, tsv",
-        ),
-        ("glue raw", "TASK: raw: a path goes after --from; name CoLA, "),
-        (
-            "file",
-            "file: name the kind of data: parallel --from file -s .*, text-classification tsv",
-        ),
-        ("parallel -s de -t en --from . --out file", "--out: file: is a file; give a folder"),
-        ("text-classification imdb --vocab absent", "--vocab: absent"),
-        ("text-classification imdb --vocab file --vocab-size 9", "--vocab-size: not allowed"),
-        ("text-classification tsv --valid-fraction 1", "--valid-fraction: 1: give"),
-        ("text-classification tsv --valid-fraction x", "--valid-fraction: x: give a number"),
-        ("listops --max-args 1", "--max-args: 1"),
-        ("wmt14", "are required: pair; name it before the options"),
-        ("wmt14 de-en", "pair: .*'de-en'"),
-        ("multi30k --bpe-operations x", "--bpe-operations: x"),
-        ("parallel -s de", "are required: --from"),
-        ("parallel -s de -t en", "are required: --from"),
-        ("lm", "are required: --from"),
-        ("parallel -s de -t de --from .", "-s and -t are both de"),
-        ("parallel -s de -t en --from . --valid 9", "--valid and --test"),
-        ("parallel -s de -t en --from a.tar.gz", "--from a.tar.gz: an archive; unpack it"),
-        ("parallel -s de -t en --from a.txz", "--from a.txz: an archive; unpack it"),
-        ("parallel -s de -t en --max-ratio 0.5", "--max-ratio: 0.5: give 1"),
-        ("parallel -s de -t en --max-ratio x", "--max-ratio: x: give a number"),
-        *((f"{corpus} --workers 0", "--workers: 0") for corpus in CORPORA),
-        *(
-            (f"{corpus} --from absent", "--from: absent")
-            for corpus in CORPORA
-            if corpus != "listops"
-        ),
-    ],
-)
-def test_bad_options(line, named, tmp_path, monkeypatch, capsys):
-    (tmp_path / "raw" / "corpus").mkdir(parents=True)
-    (tmp_path / "file").touch()
-    (tmp_path / "a.tar.gz").touch()
-    (tmp_path / "a.txz").touch()
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as stopped:
-        main(["prepare", *line.split()])
-    assert stopped.value.code == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert re.match(f"odeformers prepare( {line.split()[0]})?: error: .*{named}", last)
-    there = ["a.tar.gz", "a.txz", "corpus", "file", "raw"]
-    assert sorted(path.name for path in tmp_path.rglob("*")) == there
-
 
 LISTOPS = "listops --train 20 --valid 2 --test 2 --min-length 3 --max-length 60"
 
@@ -112,15 +48,13 @@ def prepare_slowly(out, name, begun, go_on):
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, request):
     """And says so once; if the first is killed, the second goes on."""
-    begun, second_begun = warm.FORK.Event(), warm.FORK.Event()
+    begun, second_begun = FORK.Event(), FORK.Event()
     go_on, say = os.pipe()
-    first = warm.FORK.Process(target=prepare_slowly, args=(tmp_path, "first", begun, go_on))
+    first = FORK.Process(target=prepare_slowly, args=(tmp_path, "first", begun, go_on))
     first.start()
     request.addfinalizer(first.kill)
     assert begun.wait(60)
-    second = warm.FORK.Process(
-        target=prepare_slowly, args=(tmp_path, "second", second_begun, go_on)
-    )
+    second = FORK.Process(target=prepare_slowly, args=(tmp_path, "second", second_begun, go_on))
     second.start()
     request.addfinalizer(second.kill)
     assert not second_begun.wait(1)
@@ -155,7 +89,7 @@ def terminate(out):
 
 
 def test_a_termination_leaves_nothing(tmp_path):
-    process = warm.FORK.Process(target=terminate, args=(tmp_path / "out",))
+    process = FORK.Process(target=terminate, args=(tmp_path / "out",))
     process.start()
     process.join()
     assert process.exitcode == 128 + signal.SIGTERM

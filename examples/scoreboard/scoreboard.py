@@ -1,0 +1,398 @@
+"""Several comparisons on one page: each family's difference from a baseline.
+
+    python examples/scoreboard/scoreboard.py [NAME=]RUNS [[NAME=]RUNS ...] --out DIR
+
+A comparison is a column, and a family of architectures a row. RUNS are folders of ``odeformers
+compare`` or a file such as ``trainings.csv``, which has the rows of several comparisons. DIR gets
+the page, its figures and rows as CSV, and the forest plot.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, astuple, dataclass, replace
+from itertools import cycle
+from pathlib import Path
+from statistics import fmean, median
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fairseq_odeformers.files import markdown_table, replacing, write_csv
+from odeformers.arguments import add_margin
+from odeformers.compare.report.notes import RULES_OUT, Note, give_verdicts, judge, margin_of
+from odeformers.compare.results.comparison import Comparison, Table, read_comparison
+from odeformers.compare.results.restore import restore_files
+from odeformers.compare.results.rows import BEST_CHECKPOINT, Row, group, lock, read_rows, write_rows
+from odeformers.compare.results.statistics import add_decimals, compare_seeds
+from odeformers.compare.results.verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds
+from odeformers.plots import legend, panels, save, shades
+
+PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A family in a column."""
+
+    column: str
+    family: str
+    architecture: str
+    tuned: str
+    seeds: int  # the number of runs
+    parameters: int
+    metric: str
+    mean: float | None  # on the test set; None of a baseline without a score
+    difference: float | None  # from the baseline, if they are compared; positive is better
+    # The simultaneous 95% interval; None where a side has too few seeds, or all equal.
+    low: float | None
+    high: float | None
+    p_value: float | None  # adjusted for the number of families
+    test: str  # of the p-value
+    verdict: str  # "" of the baseline
+    obstacles: str  # notes that rule its comparison out
+    reservations: str  # other notes on the column
+
+    @property
+    def mark(self) -> str:
+        return " †" if self.obstacles else ""
+
+    @property
+    def runs(self) -> str:
+        return "one seed" if self.seeds == 1 else f"{self.seeds} seeds"
+
+    @property
+    def score(self) -> str:
+        if self.mean is None:
+            return f"no score{self.mark}"
+        return f"{self.mean:.{add_decimals(self.mean, 1)}f} ({self.runs}){self.mark}"
+
+    @property
+    def advantage(self) -> str:
+        if self.obstacles or self.difference is None:
+            return f"not compared{self.mark}"
+        if self.low is None or self.high is None:
+            return f"{self.difference:+.1f} ({self.runs})"
+        ends = min(abs(self.low), abs(self.high))
+        digits = 1 if ends >= 0.05 else 2  # so that no end of an interval reads 0.0
+        low, high = (f"{end:+.{digits}f}" for end in (self.low, self.high))
+        told = f"{self.difference:+.1f} ({low} to {high})"
+        return f"**{told}**" if self.low > 0 or self.high < 0 else told
+
+
+def write_scoreboard(sources: Sequence[str], out: Path, margin: float | None = None) -> str:
+    """Write the page, the cells and runs as CSV and the forest plot, and return the page.
+
+    Args:
+        sources: folders of comparisons or files of rows; ``NAME=`` before a folder names its
+            column, which otherwise has the folder's name.
+        margin: the difference that counts as none, see :func:`.find_margin`.
+    """
+    columns = [column for source in sources for column in read_columns(source, margin)]
+    names = [column.name for column in columns]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(
+            f"{' '.join(sources)}: the column {twice[0]} comes twice; give folders of one name as "
+            "NAME=RUNS"
+        )
+    figures = [
+        {k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(cell).items()}
+        for column in columns
+        for cell in column.cells
+    ]
+    page = describe(columns)
+    out.mkdir(parents=True, exist_ok=True)
+    with lock(out / PAGE):
+        write_csv(out / CELLS, figures)
+        write_rows(out / RUNS, [row for column in columns for row in column.rows])
+        save(draw, columns, out / PICTURE)
+        with replacing(out / PAGE) as path:
+            path.write_text(page, encoding="utf-8")
+    return page
+
+
+# --- columns and cells -----------------------------------------------------------------
+
+
+class Column(NamedTuple):
+    """A comparison on a board.
+
+    Attributes:
+        cells: the baseline's first.
+        rows: with its notes, since its predictions and curves stay elsewhere.
+        over_seeds: the differences, by architecture.
+        margin: the largest difference that counts as none.
+        scores_tuning: whether the seed that tuned options is scored as well.
+    """
+
+    name: str
+    cells: Sequence[Cell]
+    rows: Sequence[Row]
+    over_seeds: OverSeeds
+    margin: float
+    scores_tuning: bool
+
+
+def read_columns(source: str, margin: float | None = None) -> list[Column]:
+    """The comparisons of a source.
+
+    Raises:
+        ValueError: no run has finished with a test set.
+    """
+    name, _, path = source.rpartition("=")
+    folder = Path(path)
+    if folder.suffix == ".csv":
+        several = group(read_rows(folder), "comparison")
+        comparisons = [(name or each, Comparison(rows)) for each, rows in several.items()]
+    else:
+        restore_files(folder)
+        comparisons = [(name or folder.resolve().name, read_comparison(folder))]
+    columns = []
+    for each, comparison in comparisons:
+        if tables := [t for t in comparison.tables if t.checkpoint == BEST_CHECKPOINT]:
+            table = min(tables, key=lambda table: table.split != "test")
+            columns.append(make_column(each, comparison, table, margin))
+    if not columns:
+        raise ValueError(f"{source}: no run has finished with a test set; leave it out")
+    return columns
+
+
+def make_column(
+    name: str, comparison: Comparison, table: Table, margin: float | None = None
+) -> Column:
+    """The column of a table of scores, with the notes of its report, or that its rows have kept."""
+    if table.first.notes:
+        notes = [Note(*each) for each in json.loads(table.first.notes)]
+    else:
+        notes, judged = judge(comparison)
+        notes += next(each.notes for each in judged if each.table is table)
+    kept = json.dumps([*map(astuple, notes)])
+    changes = {"comparison": name, "notes": kept, "predictions": "", "curve": ""}
+    rows = [replace(row, **changes) for row in comparison.rows]
+    if table.baseline not in table.main:
+        sentence = f"Nothing to compare with: the baseline, {table.baseline}, has no score."
+        missing = (table.baseline, *table.main)
+        notes.append(Note(RULES_OUT, missing, sentence, "no score of the baseline"))
+    chosen, within = choose_families(comparison, table), margin_of(table, margin)
+    ruled_out = {name for note in notes if note.kind == RULES_OUT for name in note.subjects}
+    compared = {runs[0].architecture: runs for runs in chosen.values() if runs}
+    compared = {name: runs for name, runs in compared.items() if name not in ruled_out}
+    over_seeds = OverSeeds({})
+    if table.baseline in compared:
+        over_seeds = compare_seeds(compared, table.baseline)
+    verdicts = give_verdicts(table, over_seeds, notes, within)
+    baseline = comparison.runs[table.baseline][0]
+    cells = []
+    for runs in chosen.values():
+        row = runs[0] if runs else baseline
+        difference = over_seeds.differences.get(row.architecture)
+        verdict = str(verdicts.get(row.architecture, ""))
+        cells.append(make_cell(name, table, row, runs, difference, verdict, notes))
+    scored = {row.seed for runs in table.main.values() for row in runs}
+    tuning = {row.seed for row in comparison.candidates}
+    return Column(name, cells, rows, over_seeds, within, bool(tuning & scored))
+
+
+def make_cell(
+    column: str,
+    table: Table,
+    row: Row,
+    runs: Sequence[Row],
+    difference: Difference | None,
+    verdict: str,
+    notes: Sequence[Note],
+) -> Cell:
+    """The cell of a family.
+
+    Args:
+        row: the family's first run.
+        runs: all scored runs.
+        difference: from the baseline, if they are compared.
+    """
+    is_baseline = row.architecture == table.baseline
+    concerned = {row.architecture, table.baseline}
+    obstacles = [n for n in notes if n.kind == RULES_OUT and concerned & {*n.subjects}]
+    others = [n for n in notes if n.kind != RULES_OUT]
+    low, high = (difference and difference.interval) or (None, None)
+    return Cell(
+        column=column,
+        family=row.family,
+        architecture=row.architecture,
+        tuned=row.tuned,
+        seeds=len(runs),
+        parameters=row.parameters,
+        metric=table.metric,
+        mean=fmean(each.value for each in runs) if runs else None,
+        difference=difference.mean if difference else 0.0 if is_baseline and runs else None,
+        low=low,
+        high=high,
+        p_value=difference.p_value if difference else None,
+        test=difference.method if difference else "",
+        verdict=verdict,
+        obstacles=" ".join(note.sentence for note in obstacles),
+        reservations=" ".join(note.sentence for note in others),
+    )
+
+
+def choose_families(comparison: Comparison, table: Table) -> dict[str, list[Row]]:
+    """The runs of each family on a board: the baseline's first, perhaps without any.
+
+    Another family has its architecture that has validated best with its first seed.
+    """
+    base = table.main.get(table.baseline, [])
+    first = (base or comparison.runs[table.baseline])[0]
+    chosen = {first.family: base}
+    for runs in table.main.values():
+        best = chosen.setdefault(runs[0].family, runs)
+        if runs[0].family != first.family and runs[0].quality > best[0].quality:
+            chosen[runs[0].family] = runs
+    return chosen
+
+
+# --- the page --------------------------------------------------------------------------
+
+
+def describe(columns: Sequence[Column]) -> str:
+    """The page: a table of differences, and how they were made."""
+    header, shown = ["family"], {}
+    for column in columns:
+        base, *others = column.cells
+        header.append(f"{column.name}, {base.metric}{' ‡' if base.reservations else ''}")
+        shown |= {(base.family, column.name): base.score}
+        shown |= {(cell.family, column.name): cell.advantage for cell in others}
+    families = dict.fromkeys(family for family, _ in shown)
+    rows = [[f, *(shown.get((f, each.name), "-") for each in columns)] for f in families]
+    tuned = ", ".join(column.name for column in columns if column.scores_tuning)
+    return (
+        f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
+        "The first row gives scores, the others differences from it (+ is better). Brackets have "
+        "95% intervals over\nthree seeds or more, simultaneous for a column, not over test texts; "
+        "bold ones leave out zero. - was not run.\nValidation chose checkpoints and tuned options. "
+        f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
+        f"{WORDS}\n"
+        "With three seeds, verdicts assume that the seeds of all models spread alike.\n\n"
+        f"{''.join(map(tell_verdicts, columns))}"
+        + (f"- {tuned}: the seed that tuned options is scored as well.\n" if tuned else "")
+        + f"\n{list_caveats(columns)}"
+        f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
+    )
+
+
+def tell_verdicts(column: Column) -> str:
+    """The verdicts on the families of a column, and what the seeds could show."""
+    families = group(column.cells[1:], "verdict")
+    if not families:
+        return ""
+    told = [f"{', '.join(c.family for c in of)}: {word}" for word, of in families.items()]
+    lines = [f"- **{column.name}** (margin {column.margin:.3g}): {'; '.join(told)}."]
+    if apart := [cell.family for cell in column.cells if cell.test == WELCH]:
+        lines.append(f"Seeds spread unlike others', so by Welch's test: {', '.join(apart)}.")
+    if least := column.over_seeds.least_difference:
+        seeds = column.over_seeds.seeds
+        lines.append(f"{seeds} seeds find a difference of {least:.1f} in four of five cases.")
+    return f"{' '.join(lines)}\n"
+
+
+def list_caveats(columns: Sequence[Column]) -> str:
+    """What the reports of the columns say against comparing them, with the marks of the table."""
+    told: dict[str, dict[str, None]] = {}  # columns by caveat
+    for cell in (cell for column in columns for cell in column.cells):
+        for mark, caveat in (("†", cell.obstacles), ("‡", cell.reservations)):
+            if caveat:
+                told.setdefault(f"{mark} {caveat}", {})[cell.column] = None
+    lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in told.items()]
+    return "".join([*lines, "\n"]) if lines else ""
+
+
+# --- the picture -----------------------------------------------------------------------
+
+LEGEND = (
+    "n is the number of seeds where it is not three. Hollow points have no interval. An arrow "
+    "marks one that goes\nbeyond the axis; a difference beyond it is beside the panel.\n"
+)
+UNITS = {"accuracy": "points of accuracy", "macro-F1": "points of macro-F1"}  # others: themselves
+MARKERS = "osDv^P"  # of tasks
+LINE = 0.26  # the height of a task in a family's row, in inches
+
+
+def draw(columns: Sequence[Column]) -> Figure:
+    """A forest plot: a panel per metric, a row per family, and in it a line for each task."""
+    shown = [cell for column in columns for cell in column.cells[1:]]
+    shown = shown or [column.cells[0] for column in columns]
+    metrics, families, names = (
+        list(dict.fromkeys(getattr(cell, name) for cell in shown))
+        for name in ("metric", "family", "column")
+    )
+    colors = shades([*names, "too light"])
+    looks = {c: {"marker": m, "color": colors[c]} for c, m in zip(names, cycle(MARKERS))}
+    tasks = {m: list(dict.fromkeys(c.column for c in shown if c.metric == m)) for m in metrics}
+    height = LINE * (0.6 + max(map(len, tasks.values()))) * len(families)
+    figure, grid = panels(len(metrics), 3, 3.2, height, margins=(1.4, 0.9), sharey=True)
+    for axes, metric in zip(grid, metrics):
+        of_metric = [cell for cell in shown if cell.metric == metric]
+        edge = reach(of_metric)
+        for cell in of_metric:
+            line = (tasks[metric].index(cell.column) + 0.5) / len(tasks[metric]) - 0.5
+            draw_cell(
+                axes, cell, families.index(cell.family) + 0.8 * line, edge, looks[cell.column]
+            )
+        axes.axvline(0, color="0.6", linewidth=1)
+        axes.hlines(np.arange(1, len(families)) - 0.5, -edge, edge, color="0.85", linewidth=0.8)
+        axes.grid(visible=False, axis="y")
+        axes.set_xlim(-edge, edge)
+        axes.set_yticks(range(len(families)), families)
+        axes.set_ylim(len(families) - 0.5, -0.5)
+        axes.set_xlabel(f"{UNITS.get(metric, metric)}, better to the right")
+    bases = {each.cells[0].family: None for each in columns if each.name in names}
+    figure.suptitle(f"Difference from the {' or '.join(bases)}, simultaneous 95% intervals")
+    legend(figure, [Line2D([], [], linestyle="", label=c, **look) for c, look in looks.items()])
+    return figure
+
+
+def draw_cell(axes: Axes, cell: Cell, place: float, edge: float, look: dict) -> None:
+    """The difference of a family on a task, and beside the panel what it cannot show."""
+    notes = []
+    if cell.obstacles or cell.difference is None:
+        notes.append("not compared")
+    elif cell.low is not None and cell.high is not None:
+        ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
+        axes.errorbar(cell.difference, place, xerr=ends, linestyle="", capsize=3, **look)
+        for end, arrow, beyond in (-edge, "<", cell.low < -edge), (edge, ">", cell.high > edge):
+            if beyond:
+                axes.plot(end, place, clip_on=False, zorder=3, **{**look, "marker": arrow})
+        if abs(cell.difference) > edge:
+            notes.append(f"{cell.difference:+.1f}")
+    else:
+        axes.plot(cell.difference, place, fillstyle="none", **look)
+    if cell.seeds != ENOUGH and not cell.obstacles:
+        notes.append(f"n={cell.seeds}")
+    beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": "small"}
+    axes.text(1.04, place, ", ".join(notes), color="0.4", **beside)
+
+
+def reach(cells: Sequence[Cell]) -> float:
+    """How far the axis of a metric goes from 0: twice the usual interval, and to all other points.
+
+    If a model diverges with one of its seeds, its interval is many times as wide as the others.
+    """
+    ends = [max(-c.low, c.high) for c in cells if c.low is not None and c.high is not None]
+    points = (abs(c.difference) for c in cells if c.low is None and c.difference is not None)
+    return 1.1 * max(2 * median(ends or [0]), *points, 0) or 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", metavar="[NAME=]RUNS", nargs="+")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+    add_margin(parser)
+    args = parser.parse_args()
+    print(write_scoreboard(args.runs, args.out, args.margin))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""What an exported folder has beside its programs: ``model.json``, ``run.py`` and a README.
+
+``model.json`` has
+
+- ``kind``, ``architecture``, ``family``, ``paper``, ``parameters``, ``versions``; ``score``, the
+  validation score of the checkpoint, if it has one;
+- ``programs``: by name the ``file``, ``inputs``, which give the dimension that counts texts, and
+  ``outputs``; an output that is named as an input takes its place in the next call;
+- ``symbols``, and ``source_symbols`` if a translator's source has others; their numbers are tokens;
+  ``pad``, ``unk``, ``bos`` and ``eos``, special tokens; ``start``, the first tokens;
+- ``longest`` and ``longest_target``, most tokens of a text;
+- ``text``, how text becomes symbols, see :func:`describe_text`;
+- of a language model ``block``, the tokens that are scored together; of a classifier ``classes``,
+  ``towers`` and ``separator`` of pairs, ``end``, and ``truncates``.
+"""
+
+import json
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from fairseq import utils
+from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
+
+from fairseq_odeformers.checkpoints import Trained
+from fairseq_odeformers.data.classification import classes_of
+from fairseq_odeformers.files import MADE_FROM
+from fairseq_odeformers.registry import Kind, family_of, paper_of
+from fairseq_odeformers.text import detokenize
+from fairseq_odeformers.text.moses import read_raw_pairs
+from fairseq_odeformers.text.raw_text import (
+    LONG_WORD,
+    add_special_tokens,
+    appends_eos,
+    tokenize,
+)
+from fairseq_odeformers.text.word_pieces import load_tokenizer
+
+from . import run
+from .hub import find_codes
+from .texts import allows_truncation
+
+NAMES = {  # kinds of models that can be exported
+    Kind.TRANSLATION: "translation",
+    Kind.LANGUAGE_MODEL: "language model",
+    Kind.CLASSIFICATION: "classification",
+}
+MAKERS = ("torch", "onnx", "fairseq-odeformers")  # packages whose versions are kept
+NEEDED = {"moses": "sacremoses", "bpe": "subword-nmt", "tokenizer": "tokenizers"}
+USES = {  # commands and a call in the README
+    NAMES[Kind.TRANSLATION]: ("python run.py --beam 5 < text", 'model.translate(["..."], beam=5)'),
+    NAMES[Kind.LANGUAGE_MODEL]: (
+        "python run.py --sampling --topp 0.9 < text\npython run.py --score < text",
+        'model.sample(["..."], sampling=True, topp=0.9)',
+    ),
+    NAMES[Kind.CLASSIFICATION]: ("python run.py < text", 'model.classify(["..."])'),
+}
+README = """# {architecture}
+
+A {kind} model of {parameters:,} parameters: {paper}. {size:.1f} MB, {symbols:,} symbols.
+
+```bash
+pip install {packages}
+{commands}
+```
+
+```python
+from run import load
+
+model = load()
+{call}
+```
+
+`run.py` reads one text per line and prints one result per line; `python run.py --help` lists its
+options. `model.json` describes the model and how its text is tokenised. The license of the data
+that it was trained on is yours to check and to pass on.
+"""
+
+
+def describe(trained: Trained, arch: str, kind: Kind) -> dict[str, Any]:
+    """The content of ``model.json``, without the programs and the score.
+
+    Raises:
+        FileNotFoundError: a file of the data's preparation is missing.
+    """
+    model, task, cfg = trained
+    words, options = task.source_dictionary, cfg.task
+    about: dict[str, Any] = {
+        "kind": NAMES[kind],
+        "architecture": arch,
+        "family": family_of(arch),
+        "paper": paper_of(arch),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "versions": {name: found for name in MAKERS if (found := find_version(name))},
+        "pad": words.pad(),
+        "unk": words.unk(),
+        "bos": words.bos(),
+        "eos": words.eos(),
+        "symbols": words.symbols,
+        "text": describe_text(task, options, kind),
+    }
+    if kind is Kind.CLASSIFICATION:
+        return about | {
+            "classes": classes_of(task),
+            "towers": getattr(task, "towers", 1),
+            "separator": getattr(options, "separator_token", None),
+            "start": add_special_tokens(task, [], False).tolist(),
+            "end": [words.eos()] if appends_eos(task) else [],
+            "longest": min(task.max_positions(), model.max_positions()),
+            "truncates": hasattr(task, "towers") or allows_truncation(options),
+        }
+    positions: Any = utils.resolve_max_positions(task.max_positions(), model.max_positions())
+    about["start"] = words.bos() if getattr(options, "add_bos_token", False) else words.eos()
+    about["longest_target"] = model.max_decoder_positions()
+    if kind is Kind.LANGUAGE_MODEL:
+        each = options.sample_break_mode in ("eos", "complete", "complete_doc")
+        return about | {"longest": positions, "block": 0 if each else options.tokens_per_sample}
+    about |= {"longest": positions[0], "left_pad": bool(options.left_pad_source)}
+    if words.symbols != task.target_dictionary.symbols:
+        about |= {"symbols": task.target_dictionary.symbols, "source_symbols": words.symbols}
+    return about
+
+
+def describe_text(task, options: Any, kind: Kind) -> dict[str, Any]:
+    """How a text becomes symbols, in this order; text between spaces is a symbol.
+
+    ``moses``: the languages and options of Moses' tokeniser; ``tokenizer``: of the library
+    tokenizers; ``replace``: a regular expression and what takes the place of its matches;
+    ``bytes``: the symbol of each byte; ``bpe``: codes of subword-nmt.
+
+    Raises:
+        FileNotFoundError: a file of the data's preparation is missing.
+    """
+    data = getattr(options, "data", None)
+    if kind is Kind.CLASSIFICATION:
+        tokenize(task, "")  # names what is missing
+        vocabulary, codes = Path(data or "", "vocab.txt"), Path(data or "", "code")
+        if not data:
+            return {"replace": ["", " "]}  # each character is a symbol
+        if vocabulary.exists():
+            return {"tokenizer": load_tokenizer(vocabulary).to_str()}
+        if codes.exists():
+            cut = [LONG_WORD.pattern, r"\g<0> "]
+            return {"replace": cut, "bpe": codes.read_text(encoding="utf-8")}
+        if SPACE_ESCAPE in task.source_dictionary:
+            table = (BYTE_TO_BCHAR[byte] for byte in range(256))
+            escaped = [SPACE_ESCAPE if symbol == SPACE else symbol for symbol in table]
+            return {"replace": [r"\s+", " "], "bytes": escaped}
+        if getattr(options, "lra_task", "") == "listops" and "(" not in task.source_dictionary:
+            return {"replace": [r"(?<!\S)[()](?!\S)", ""]}
+        return {}
+    text: dict[str, Any] = {}
+    recipe = Path(data or "", MADE_FROM)
+    if kind is Kind.TRANSLATION and recipe.exists():
+        read_raw_pairs(str(data), options.source_lang, options.target_lang)  # names its faults
+        preparation = json.loads(recipe.read_text(encoding="utf-8"))
+        text["moses"] = {
+            "source": options.source_lang,
+            "target": options.target_lang,
+            **{name: preparation[name] for name in ("aggressive_hyphens", "lowercase")},
+        }
+    if codes := find_codes(data or "").get("bpe_codes"):
+        text["bpe"] = Path(codes).read_text(encoding="utf-8")
+    return text
+
+
+def find_version(name: str) -> str | None:
+    """The version of an installed package; None if it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def write_files(about: dict[str, Any], folder: Path) -> None:
+    """Write all but the programs, which are there."""
+    shutil.copyfile(run.__file__, folder / "run.py")
+    if "moses" in about["text"]:
+        shutil.copyfile(detokenize.__file__, folder / "detokenize.py")
+    files = [folder / program["file"] for program in about["programs"].values()]
+    text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+    (folder / "model.json").write_text(text, encoding="utf-8")
+    packages = ["torch" if files[0].suffix == ".pt2" else "onnxruntime", "numpy"]
+    packages += [package for key, package in NEEDED.items() if key in about["text"]]
+    commands, call = USES[about["kind"]]
+    sizes = {
+        "size": sum(file.stat().st_size for file in files) / 1e6,
+        "symbols": len(about["symbols"]),
+    }
+    readme = README.format(
+        **{**about, **sizes}, packages=" ".join(packages), commands=commands, call=call
+    )
+    (folder / "README.md").write_text(readme, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The report of a comparison: sections, notes on what they cannot show, pictures and pages."""

@@ -1,0 +1,160 @@
+"""Pictures of a comparison: learning curves, and quality against cost and size."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, product
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from odeformers.plots import STYLE, legend, panels, styles
+
+from ..results.comparison import Runs
+from ..results.curves import Curve
+from ..results.rows import LOSSES, Row, group, name_time
+from ..results.statistics import half_interval
+from ..results.verdict import ENOUGH
+
+SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
+SAME = 0.01  # values whose span is a smaller share of them are nearly equal
+LEAST_SPAN = 0.1  # of an axis, as a share of its end: less makes noise look like a gap
+MARKER = {"linestyle": "", "markersize": 7}
+
+
+@rc_context(STYLE)
+def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
+    """Validation loss, and the metric that chooses, against updates and against cost.
+
+    Args:
+        trained: rows with learning curves.
+        unit: of the loss.
+    """
+    curves = {
+        name: [row.learning for row in rows if row.learning]
+        for name, rows in group(trained, "architecture").items()
+    }
+    every, metric = [*chain(*curves.values())], trained[0].validated
+    seconds, time = choose_time_unit(max(curve.seconds[-1] for curve in every), trained)
+    rows = {"loss": f"validation loss\n({unit})"}
+    if metric not in LOSSES:
+        rows["metric"] = f"validation {metric}"
+    figure, grid = panels(2 * len(rows), 2, 4.5, 2.9)
+    for axes, (values, (cost, scale)) in zip(
+        grid, product(rows, (("updates", 1), ("seconds", seconds)))
+    ):
+        for (name, of_seeds), look in zip(curves.items(), styles(curves).values()):
+            x = [np.divide(getattr(curve, cost), scale) for curve in of_seeds]
+            y = [np.array(getattr(curve, values)) for curve in of_seeds]
+            draw_curves(axes, x, y, [curve.best for curve in of_seeds], label=name, **look)
+        lowest = lowest_losses(every) if values == "loss" else []
+        axes.set_ylim(span_best_thirds([(getattr(c, values), c.best) for c in every], lowest))
+        if cost == "updates":
+            axes.set_ylabel(rows[values])
+    best = trained[0].best_validation
+    headline = f"Learning curves, axes fitted to the best third; markers: {best} of each run"
+    if len(every) > len(curves):
+        headline += "\nlines: mean of the seeds, bands from lowest to highest"
+    finish(figure, grid, headline, ("updates", time))
+    return figure
+
+
+def draw_curves(
+    axes: Axes, x: Sequence[np.ndarray], y: Sequence[np.ndarray], best: Sequence[int], **look
+) -> None:
+    """The mean of the seeds' curves, their band, and a marker at the best point of each seed."""
+    shortest = min(map(len, y))
+    mean = np.mean([of_seed[:shortest] for of_seed in x], axis=0)
+    heights = np.array([of_seed[:shortest] for of_seed in y])
+    hidden: dict[str, Any] = {"label": None}  # from the legend
+    line = {"marker": ""} if shortest > 1 else hidden  # one point leaves no line
+    axes.plot(mean, heights.mean(0), **look | line)
+    band = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
+    axes.fill_between(mean, heights.min(0), heights.max(0), **band)
+    points = [(of_x[at], of_y[at]) for of_x, of_y, at in zip(x, y, best)]
+    axes.plot(*zip(*points), **look | MARKER | (hidden if shortest > 1 else {}))
+
+
+def lowest_losses(curves: Sequence[Curve]) -> list[float]:
+    """The lowest loss of each run; another metric may choose the checkpoint of another loss."""
+    return [min(filter(math.isfinite, curve.loss), default=math.nan) for curve in curves]
+
+
+def span_best_thirds(
+    runs: Sequence[tuple[Sequence[float], int]], more: Sequence[float]
+) -> tuple[float, float]:
+    """Limits of an axis that shows the third of each run's values that is nearest to its best.
+
+    Args:
+        runs: values, and the number of the one that the best checkpoint has.
+        more: values to show in any case.
+    """
+    ends = [value for value in more if math.isfinite(value)]
+    for values, best in runs:
+        nearest = sorted(values, key=lambda value: abs(value - values[best]))
+        ends += filter(math.isfinite, (values[best], nearest[len(values) // 3]))
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    span = high - low
+    # Values that are equal, or nearly, are no reason to magnify their differences.
+    room = span / 10 if span > SAME * abs(high) else (LEAST_SPAN * abs(high) - span) / 2 or 1
+    return low - room, high + room
+
+
+@rc_context(STYLE)
+def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
+    """A score against the cost of a training and, where they differ, parameters.
+
+    Bars are intervals over the seeds, or over the texts where there are too few seeds.
+
+    Args:
+        errors: by architecture, half of the interval over the texts.
+    """
+    every = [row for runs in scores.values() for row in runs]
+    unit, time = choose_time_unit(max(row.cost for row in every), every)
+    costs = {time: [fmean(row.cost for row in runs) / unit for runs in scores.values()]}
+    sizes = [runs[0].parameters / 1e6 for runs in scores.values()]
+    if max(sizes) > SAME_SIZE * min(sizes):
+        costs["parameters (millions)"] = sizes
+    over = "seeds" if min(map(len, scores.values())) >= ENOUGH else "texts"
+    figure, grid = panels(len(costs), 2, 4.2 if len(costs) > 1 else 7.4, 3, sharey=True)
+    for axes, places in zip(grid, costs.values()):
+        for x, (name, runs), look in zip(places, scores.items(), styles(scores).values()):
+            values = [row.value for row in runs]
+            error = half_interval(values) if over == "seeds" else errors.get(name, 0.0)
+            mean = {"fmt": "_", "markersize": 20, "capsize": 4, "color": look["color"]}
+            axes.errorbar(x, fmean(values), error or None, **mean)
+            # At 100, where the axis ends, a marker is whole.
+            axes.plot([x] * len(values), values, label=name, clip_on=False, **look | MARKER)
+        axes.margins(0.15)
+    low, high = grid[0].get_ylim()
+    more = max(0.0, LEAST_SPAN * high - (high - low)) / 2
+    most = 100 if max(row.value for row in every) <= 100 else math.inf  # in percent, or above
+    grid[0].set_ylim(max(0.0, low - more), min(high + more, most))
+    first = every[0]
+    grid[0].set_ylabel(first.metric)
+    headline = f"{first.metric} on {first.split}, {first.checkpoint}\nmarkers: seeds; lines: means"
+    finish(figure, grid, f"{headline}; bars: 95% intervals over the {over}", [*costs])
+    return figure
+
+
+def choose_time_unit(longest: float, rows: Iterable[Row]) -> tuple[int, str]:
+    """The unit for costs up to so many seconds: its length in seconds, and its name on an axis."""
+    if longest < 180:
+        length, name = 1, "seconds"
+    else:
+        length, name = (60, "minutes") if longest <= 3 * 3600 else (3600, "hours")
+    return length, f"{name_time(rows, name)} of training"
+
+
+def finish(figure: Figure, grid: Sequence[Axes], headline: str, labels: Sequence[str]) -> None:
+    """Headline, legend, and at most two columns of panels with horizontal axes from zero."""
+    for axes, label in zip(grid, [*labels] * 2):
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
+        axes.set_xlabel(label)
+    legend(figure, grid[0].get_legend_handles_labels()[0])
+    figure.suptitle(headline)

@@ -1,0 +1,430 @@
+"""Notes: what the figures of a comparison do not bear.
+
+A new note is a line of a function below that yields :class:`Note`; each is named in :func:`judge`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from statistics import fmean, median
+
+import numpy as np
+
+from fairseq_odeformers.data.binarised import FEW
+from fairseq_odeformers.registry import Kind
+from fairseq_odeformers.text.detokenize import RESTORED
+from odeformers.prepare.common.checks import LEAK
+
+from ..results.comparison import Comparison, Table
+from ..results.curves import Predictions
+from ..results.rows import Row, clock
+from ..results.statistics import (
+    FEW_BLOCKS,
+    LEAST_BLOCK,
+    Statistics,
+    compare_with_constant,
+    compute_statistics,
+    count_decimals,
+    join_blocks,
+    metric_of,
+)
+from ..results.verdict import (
+    BETTER,
+    FEW_SEEDS,
+    INCONCLUSIVE,
+    WORSE,
+    OverSeeds,
+    Verdict,
+    find_margin,
+    give_verdict,
+)
+
+LEVEL = 0.05  # of significance
+SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
+UNEQUAL = 0.25  # the share from which on times are too different to call them equal
+INCOMPARABLE = 0.5  # the share from which on times rule a comparison out
+LEAST_VOCABULARY = 0.1  # of the references' words; a model below repeats phrases
+LEAST_BLEU = 1  # below which translations are hardly words of the reference
+LEAST_TIME = 30  # seconds of a training, below which seeds take unequal time by chance
+UNKNOWN = 0.01  # the share of unknown words from which on it is told
+RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
+EDGE, OTHER = "at a grid's edge", "see the notes"  # reasons of verdicts
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the figures of a comparison do not bear.
+
+    Attributes:
+        kind: it rules out a comparison of the scores, leaves their order open, or is to be kept in
+            mind.
+        subjects: the architectures that it concerns.
+        sentence: Markdown.
+        reason: the note in a verdict; notes of earlier versions have none.
+    """
+
+    kind: str
+    subjects: tuple[str, ...]
+    sentence: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A table of scores, and what it shows.
+
+    Attributes:
+        notes: on the table.
+        statistics: without what any note rules out.
+        margin: the largest difference that counts as none.
+        verdicts: on each architecture but the baseline.
+    """
+
+    table: Table
+    notes: list[Note]
+    statistics: Statistics
+    margin: float
+    verdicts: dict[str, Verdict]
+
+
+def judge(comparison: Comparison, margin: float | None = None) -> tuple[list[Note], list[Judged]]:
+    """The notes on the trainings of a comparison, and those on each of its tables.
+
+    Args:
+        margin: see :func:`.find_margin`.
+    """
+    finders = note_effort, note_times, note_improving, note_untuned, note_defaults, note_edges
+    of_trainings = [note for find in finders for note in find(comparison)]
+    judged = []
+    for table in comparison.tables:
+        notes = [*note_undertrained(comparison, table), *note_chance(table), *note_texts(table)]
+        ruling = (note for note in (*of_trainings, *notes) if note.kind == RULES_OUT)
+        excluded = {name for note in ruling for name in note.subjects}
+        statistics = compute_statistics(table, excluded)
+        notes += note_statistics(table, statistics)
+        within = margin_of(table, margin)
+        verdicts = give_verdicts(table, statistics.over_seeds, [*of_trainings, *notes], within)
+        judged.append(Judged(table, notes, statistics, within, verdicts))
+    return of_trainings, judged
+
+
+# --- verdicts --------------------------------------------------------------------------
+
+
+def margin_of(table: Table, margin: float | None = None) -> float:
+    """The largest difference from the baseline of a table that counts as none."""
+    runs = table.main.get(table.baseline, ())
+    return find_margin(table.metric, fmean(row.value for row in runs) if runs else 0.0, margin)
+
+
+def give_verdicts(
+    table: Table, over_seeds: OverSeeds, notes: Iterable[Note], margin: float
+) -> dict[str, Verdict]:
+    """The verdicts on all architectures of a table but the baseline."""
+    notes, verdicts = [*notes], {}
+    for name, runs in table.main.items():
+        if name == table.baseline:
+            continue
+        pair = {name, table.baseline}
+        if difference := over_seeds.differences.get(name):
+            seeds = min(len(runs), len(table.main[table.baseline]))
+            verdict = give_verdict(difference, margin, seeds)
+            verdicts[name] = verdict.leave_open(find_reasons(notes, name, table.baseline, verdict))
+        else:
+            ruling = (n for n in notes if n.kind == RULES_OUT and pair & {*n.subjects})
+            reasons = dict.fromkeys(note.reason or OTHER for note in ruling)
+            verdicts[name] = Verdict(INCONCLUSIVE, ", ".join(reasons) or "nothing to compare with")
+    return verdicts
+
+
+def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdict) -> list[str]:
+    """The reasons why a model's order with the baseline is open, whatever the seeds say.
+
+    A value beyond the edge of a grid could only make a model better. So a model remains better at
+    its own edge, and worse at the baseline's.
+    """
+    undone_by = {BETTER: {baseline}, WORSE: {name}}.get(verdict.word, {name, baseline})
+    reasons = [
+        note.reason or OTHER
+        for note in notes
+        if note.kind == LEAVES_OPEN
+        and {*note.subjects} & (undone_by if note.reason == EDGE else {name, baseline})
+    ]
+    return [*dict.fromkeys(reasons)]
+
+
+# --- on trainings ----------------------------------------------------------------------
+
+
+def differ(values: Iterable[float], share: float = UNEQUAL) -> bool:
+    """Whether the largest value is larger than the smallest by more than a share."""
+    values = list(values)
+    return max(values, default=0) > (1 + share) * min(values, default=0)
+
+
+def note_effort(comparison: Comparison) -> Iterator[Note]:
+    """Trainings with one budget that took longer than others: means over the seeds."""
+    times = {
+        name: fmean(row.effort for row in runs)
+        for name, runs in comparison.trained.items()
+        if all(row.budget for row in runs)
+    }
+    least, most = min(times.values(), default=0), max(times.values(), default=0)
+    if least and differ([least, most]):
+        kind = RULES_OUT if differ([least, most], INCOMPARABLE) else REMARK
+        sentence = (
+            f"Unequal effort: with one budget, trainings took {clock(least)} to {clock(most)} "
+            f"({most / least - 1:.0%} more). Compare again with a longer `--budget`, or on a "
+            "steadier machine."
+        )
+        yield Note(kind, tuple(times), sentence, "unequal training")
+
+
+def note_times(comparison: Comparison) -> Iterator[Note]:
+    """Times that do not tell what models cost: another machine, or other processes on it."""
+    trained = comparison.trained
+    costs = {name: [row.cost for row in runs] for name, runs in trained.items()}
+    unsteady = [name for name, of in costs.items() if differ(of) and max(of) >= LEAST_TIME]
+    if unsteady:
+        sentence = f"Seeds took unequal time: {', '.join(unsteady)} (by more than {UNEQUAL:.0%}). "
+        sentence += "Do not compare the cost of these models."
+        yield Note(REMARK, tuple(unsteady), sentence)
+    every = [row for runs in trained.values() for row in runs if row.cost]
+    if busy := [row for row in every if (row.seconds or 0) > (1 + UNEQUAL) * row.cost]:
+        most = max((row.seconds or 0) / row.cost for row in busy)
+        sentence = "Other processes kept the machine busy: by the clock, trainings took up to "
+        sentence += f"{most:.1f} times their CPU time, which counts as their cost."
+        yield Note(REMARK, tuple(dict.fromkeys(row.architecture for row in busy)), sentence)
+    commands = {row.command for runs in trained.values() for row in runs}
+    if len(commands) > 1:
+        sentence = f"Trained by {len(commands)} commands: conditions may have differed, so compare "
+        yield Note(REMARK, tuple(trained), sentence + "costs with care.")
+
+
+def note_improving(comparison: Comparison) -> Iterator[Note]:
+    if names := find_improving(comparison, SLIGHT):
+        sentence = f"Still improving at the end: {', '.join(names)}. Longer training may change "
+        yield Note(LEAVES_OPEN, tuple(names), sentence + "the order.", "still improving")
+
+
+def find_improving(comparison: Comparison, share: float) -> list[str]:
+    """The architectures whose loss the last quarter of the updates lowered by more than a share."""
+    return [
+        name
+        for name, runs in comparison.trained.items()
+        if any(row.learning and row.learning.late_gain > share for row in runs)
+    ]
+
+
+def note_untuned(comparison: Comparison) -> Iterator[Note]:
+    names = tuple(comparison.trained)
+    if len(names) > 1 and not comparison.candidates:
+        sentence = "Options were not tuned for each model (`--tune`). Other values may change the "
+        yield Note(LEAVES_OPEN, names, sentence + "order.", "not tuned")
+    left = {row.architecture: None for row in comparison.candidates if not ended(row)}
+    if left:
+        sentence = f"Tuning has not finished: {', '.join(left)}. Other values may be chosen yet."
+        yield Note(LEAVES_OPEN, tuple(left), sentence, "tuning unfinished")
+
+
+def ended(candidate: Row) -> bool:
+    """Whether a candidate has been trained, or has failed, such as by a rate that is too high."""
+    return candidate.trained or "failed" in candidate.state
+
+
+def note_defaults(comparison: Comparison) -> Iterator[Note]:
+    """Norms and dropout that differ from the baseline's, though nobody has set them."""
+    base, *_ = comparison.runs[comparison.baseline]
+    names = [
+        name
+        for name, (row, *_) in comparison.runs.items()
+        if re.search("norm|drop", " ".join(different_defaults(row, base)))
+    ]
+    if names:
+        sentence = f"Norms or dropout differ from the baseline's: {', '.join(names)} (see Options)."
+        yield Note(REMARK, tuple(names), sentence)
+
+
+MEMORY = "checkpoint-activations", "offload-activations", "min-params-to-wrap"
+
+
+def different_defaults(row: Row, base: Row) -> dict[str, str]:
+    """The options of a model that nobody has set, and whose values are not the baseline's.
+
+    An option that the other model does not have is no difference, since it belongs to the
+    architecture; but a dropout that is missing is one of 0. Options of memory change no result.
+    """
+    ours, others, chosen, set_there = (
+        json.loads(text or "{}")
+        for text in (row.defaults, base.defaults, row.options, base.options)
+    )
+    others |= set_there
+    dropouts = {n: "0" for n in (*ours, *others) if n.endswith(("dropout", "layerdrop"))}
+    ours, others = {**dropouts, **ours}, {**dropouts, **others}
+    return {
+        name: value
+        for name, value in ours.items()
+        if name in others and name not in (*chosen, *MEMORY)
+        if str(value) != str(others[name]) and parse_number(value) != parse_number(others[name])
+    }
+
+
+def parse_number(value: object) -> float:
+    """The number in a value such as 1e-3, 10% or True, or NaN, which equals nothing."""
+    text = {"False": "0", "True": "1"}.get(str(value), str(value))
+    try:
+        return float(text.removesuffix("%"))
+    except ValueError:
+        return float("nan")
+
+
+def note_edges(comparison: Comparison) -> Iterator[Note]:
+    """Tuned values that are the smallest or the largest tried, once all have been tried."""
+    edges: dict[str, list[str]] = {}  # architectures
+    for name, (chosen, *_) in comparison.trained.items():
+        candidates = [row for row in comparison.candidates if row.architecture == name]
+        tried = [parse_tuned(row.tuned) for row in candidates if all(map(ended, candidates))]
+        for option, value in parse_tuned(chosen.tuned).items() if tried else ():
+            numbers = {parse_number(values.get(option)) for values in tried}
+            side = {min(numbers): "smallest", max(numbers): "largest"}.get(parse_number(value))
+            if side and len(numbers) > 1:
+                edges.setdefault(f"the {side} {option}, {value}", []).append(name)
+    for edge, names in edges.items():
+        every = len(names) == len(comparison.trained) > 1
+        who = "All architectures" if every else ", ".join(names)
+        sentence = f"{who} chose {edge}; values beyond it may be better."
+        yield Note(LEAVES_OPEN, tuple(names), sentence, EDGE)
+
+
+def parse_tuned(tuned: str) -> dict[str, str]:
+    """The values of tuned options, of a text such as ``lr 1e-3 dropout 0.1``."""
+    words = tuned.split(" ")
+    return dict(zip(words[::2], words[1::2]))
+
+
+# --- on a table of scores --------------------------------------------------------------
+
+
+def note_undertrained(comparison: Comparison, table: Table) -> Iterator[Note]:
+    """Architectures that have learned too little to be compared, each with the reason."""
+    told: dict[str, str] = {}
+    marked = find_improving(comparison, MARKED)
+    for name in comparison.runs:
+        reasons = [explain_undertrained(row) for row in table.main.get(name, ())]
+        if any((r.updates or 0) < (r.epoch_updates or 0) for r in comparison.trained.get(name, ())):
+            reasons.append("less than an epoch")
+        if name in marked:
+            reasons.append(f"loss fell by more than {MARKED:.0%} in the last quarter of updates")
+        if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
+            told[name] = f"{name} ({reason})"
+    if told:
+        sentence = f"Too little training to compare: {'; '.join(told.values())}; train longer, or "
+        yield Note(RULES_OUT, tuple(told), sentence + "leave them out.", "too little training")
+
+
+def explain_undertrained(row: Row) -> str:
+    """Why the run of a score has learned too little to be compared; "" if it has learned enough."""
+    predictions = row.outputs
+    if row.metric == Kind.TRANSLATION.score and row.value < LEAST_BLEU:
+        return f"BLEU below {LEAST_BLEU}"
+    if predictions is None:
+        return ""
+    if row.metric == Kind.TRANSLATION.score:
+        tokenize = metric_of(row.signature).tokenizer
+        words, known = (
+            len({word for text in texts for word in tokenize(text).split()})
+            for texts in (predictions.output, predictions.reference)
+        )
+        few = words < LEAST_VOCABULARY * known
+        return f"{words} different words, the references have {known}" if few else ""
+    if len({*predictions.output}) == 1 < len({*predictions.reference}):
+        return "it predicts one class"
+    return ""
+
+
+def note_chance(table: Table) -> Iterator[Note]:
+    """Classifiers that are no better than the most frequent class for all texts.
+
+    The median over the seeds of a one-sided McNemar test decides.
+    """
+    if table.metric != Kind.CLASSIFICATION.score or not table.first.outputs:
+        return
+    majority, share = find_majority(table.first.outputs)
+    told: dict[str, str] = {}
+    for name, runs in table.main.items():
+        answers = [row.outputs for row in runs if row.outputs]
+        p_values = [compare_with_constant(each, majority) for each in answers]
+        if share < 100 and p_values and median(p_values) > LEVEL:
+            mean = fmean(row.value for row in runs)
+            told[name] = f"{name} ({mean:.{count_decimals(table.metric, table.first.texts)}f})"
+    if told:
+        sentence = (
+            f"No better than always {majority}, which scores {share:.1f} on {table.split}: "
+            f"{', '.join(told.values())}. The verdict does not compare them; train longer, or with "
+            "other rates."
+        )
+        yield Note(RULES_OUT, tuple(told), sentence, f"no better than always {majority}")
+
+
+def find_majority(predictions: Predictions) -> tuple[str, float]:
+    """The most frequent class, and its share of the texts in percent."""
+    names, counts = np.unique(predictions.reference, return_counts=True)
+    return str(names[counts.argmax()]), 100 * counts.max() / len(predictions.reference)
+
+
+def note_texts(table: Table) -> Iterator[Note]:
+    """Test texts that are too few, too similar, or unlike what models read and write."""
+    first, names = table.first, tuple(table.main)
+    rows = [row for runs in table.main.values() for row in runs]
+    leaked = max(row.leaked or 0 for row in rows)
+    unknown = max(row.unknown or 0 for row in rows)
+    if first.outputs and len(first.outputs.output) < FEW:
+        texts = len(first.outputs.output)
+        sentence = f"Too few texts to compare: {texts}; test on {FEW} or more."
+        yield Note(RULES_OUT, names, sentence, "too few texts")
+    if first.outputs and first.metric == Kind.CLASSIFICATION.score:
+        name, share = find_majority(first.outputs)
+        if share == 100:
+            sentence = f"Nothing to compare: all texts of {table.split} have one class, {name}."
+            yield Note(RULES_OUT, names, sentence, "one class")
+    if leaked >= LEAK:
+        pairs = first.metric == Kind.TRANSLATION.score
+        what, shared = ("pairs", "share a side with") if pairs else ("texts", "are also in")
+        sentence = f"{leaked:.1%} of the {what} of {table.split} {shared} the training set: "
+        yield Note(REMARK, names, sentence + "scores on them are too good.")
+    if first.outputs and (empty := sum(not text.strip() for text in first.outputs.reference)):
+        sentence = (
+            f"{empty:,} of the references of {table.split} are empty, which lowers all scores."
+        )
+        yield Note(REMARK, names, sentence)
+    if first.metric == Kind.LANGUAGE_MODEL.score and unknown > UNKNOWN:
+        sentence = f"{unknown:.1%} of the words of {table.split} are unknown. They count as "
+        sentence += "one word, which is easy to predict: the score looks better than it is."
+        yield Note(REMARK, names, sentence)
+    if match := re.search(rf"\|{RESTORED}:([\d.]+%)", first.signature):
+        sentence = f"{match[1]} of the references have spaces that tokens do not tell. Translations"
+        sentence += " are scored against their detokenised tokens, so a perfect one scores 100."
+        yield Note(REMARK, names, sentence)
+
+
+def note_statistics(table: Table, statistics: Statistics) -> Iterator[Note]:
+    """Differences that hold for other seeds, perhaps not for other texts; and single seeds."""
+    if (likelihoods := table.first.likelihoods) and statistics.p_values:
+        blocks = len(join_blocks(likelihoods).tokens)
+        if blocks < FEW_BLOCKS:
+            sentence = f"The texts are {blocks} blocks of {LEAST_BLOCK} tokens. With fewer than "
+            sentence += f"{FEW_BLOCKS}, p over texts is below 0.05 by chance more often than in 5%."
+            yield Note(REMARK, tuple(table.main), sentence)
+    for name, p_values in statistics.p_values.items():
+        unsure = sum(p > LEVEL for p in p_values.values())
+        low, high = statistics.differences[name].interval or (0.0, 0.0)
+        if 2 * unsure > len(p_values) and low * high > 0:
+            sentence = f"{name}: other seeds would probably agree, other texts may not, since p is "
+            sentence += f"above {LEVEL} with {unsure} of {len(p_values)} seeds."
+            yield Note(LEAVES_OPEN, (name,), sentence, "other texts may not agree")
+    if max(map(len, table.main.values())) == 1:
+        sentence = "One seed says nothing of the variation between seeds; train three or more."
+        yield Note(LEAVES_OPEN, tuple(table.main), sentence, FEW_SEEDS)

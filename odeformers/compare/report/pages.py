@@ -1,0 +1,80 @@
+"""The pages of a report: the same sections in Markdown, with pictures beside it, and in HTML."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from jinja2 import Environment
+from markupsafe import Markup, escape
+from matplotlib.figure import Figure
+
+from fairseq_odeformers.files import markdown_table
+from odeformers.plots import write
+
+TEMPLATE = "report.html"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: warnings, a table, lines of Markdown, and a picture in a file."""
+
+    title: str = ""
+    warnings: Sequence[str] = ()
+    table: Sequence[Sequence[str]] = ()  # the header first
+    lines: Sequence[str] = ()
+    figure: Figure | None = None
+    picture: str = ""  # its file
+
+
+def to_png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    write(figure, file, format="png", dpi=110)
+    return file.getvalue()
+
+
+def to_page(sections: Sequence[Section]) -> str:
+    """The report as Markdown; its pictures are files beside it."""
+    return "\n".join(["# Comparison\n", *map(to_markdown, sections)])
+
+
+def to_markdown(section: Section) -> str:
+    parts = [f"## {section.title}\n"] if section.title else []
+    if section.warnings:
+        parts.append(f"**{' '.join(section.warnings)}**\n")
+    if section.table:
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in section.table]
+        parts.append(markdown_table(cells))
+    if section.lines:
+        parts.append("  \n".join(section.lines))
+    if section.figure:
+        parts.append(f"![{section.title}]({section.picture})")
+    return "\n".join(parts) + "\n"
+
+
+def to_html(sections: Sequence[Section], pictures: Mapping[str, bytes]) -> str:
+    """The report as one HTML file with all pictures, by their names, in it."""
+    environment = Environment(autoescape=True)
+    environment.tests["figure"] = re.compile(r"[+-]?\d").match
+    environment.filters |= {
+        "inline": mark_code,
+        "breakable": let_break,
+        "embedded": lambda name: base64.b64encode(pictures[name]).decode(),
+    }
+    text = files("odeformers.compare.report").joinpath(TEMPLATE).read_text(encoding="utf-8")
+    return environment.from_string(text).render(sections=sections)
+
+
+def mark_code(line: str) -> Markup:
+    """A line of Markdown, which has no other marks than backticks."""
+    parts = str(escape(line)).split("`")
+    return Markup("".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts)))
+
+
+def let_break(text: str) -> Markup:
+    """A name that may break after its parts."""
+    return Markup(re.sub("([_-])", r"\1<wbr>", str(escape(text))))

@@ -1,0 +1,362 @@
+"""The report of a comparison: its results as tables and pictures, in Markdown and HTML."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import chain
+from pathlib import Path
+from statistics import fmean, median
+
+from fairseq_odeformers.data.classification import f1_score
+from fairseq_odeformers.files import replacing
+from fairseq_odeformers.registry import Kind
+from odeformers.commands import to_words
+
+from ..results.comparison import Comparison, Table, read_comparison
+from ..results.restore import restore_files
+from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, clock, lock, name_time
+from ..results.scores import CLASSES
+from ..results.statistics import Statistics, count_decimals, describe_difference, over_seeds
+from ..results.verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds, Verdict
+from .figures import draw_learning_curves, draw_quality
+from .notes import (
+    REMARK,
+    RULES_OUT,
+    Judged,
+    Note,
+    different_defaults,
+    find_majority,
+    judge,
+    parse_tuned,
+)
+from .pages import Section, to_html, to_page, to_png
+
+PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
+UNITS = {
+    Kind.TRANSLATION: "bits per token",
+    Kind.CLASSIFICATION: "bits per example",
+    Kind.LANGUAGE_MODEL: "bits per token",
+    Kind.MASKED_LM: "bits per token",
+}
+
+
+def unit_of(comparison: Comparison) -> str:
+    """The unit of the losses; translators of earlier versions were validated with smoothing."""
+    rows = [row for runs in comparison.trained.values() for row in runs]
+    smoothed = comparison.kind is Kind.TRANSLATION and any(r.validated == "loss" for r in rows)
+    return f"{'label-smoothed, ' * smoothed}{UNITS[comparison.kind]}"
+
+
+def write_report(out: Path, baseline: str = "", margin: float | None = None) -> str:
+    """Write ``report.md`` with its pictures, and ``report.html``, of the runs in a folder.
+
+    Args:
+        baseline: the architecture that the others are compared with; by default as the runs say.
+        margin: the difference that counts as none, see :func:`.find_margin`.
+
+    Returns:
+        ``report.md``.
+    """
+    restore_files(out)
+    known = (out / RESULTS).is_file()  # another folder stays as it is
+    with lock(out / PAGE) if known else nullcontext():
+        sections = [*make_sections(read_comparison(out, baseline), margin)]
+        files = {each.picture: to_png(each.figure) for each in sections if each.figure}
+        page = to_page(sections)
+        files |= {PAGE: page.encode(), DOCUMENT: to_html(sections, files).encode()}
+        for name, content in files.items():
+            with replacing(out / name) as path:
+                path.write_bytes(content)
+    return page
+
+
+# --- sections --------------------------------------------------------------------------
+
+
+def make_sections(comparison: Comparison, margin: float | None = None) -> Iterator[Section]:
+    """All parts of the report."""
+    row, count, unit = comparison.rows[0], len(comparison.runs), unit_of(comparison)
+    models = "1 model" if count == 1 else f"{count} models"
+    lines = [f"{models} for {comparison.kind.purpose}, data `{row.data}`."]
+    if row.environment:
+        lines.append(f"Environment: {row.environment}.")
+    yield Section(lines=lines)
+    of_trainings, judged = judge(comparison, margin)
+    yield describe_verdicts(of_trainings, judged)
+    yield describe_trainings(comparison, unit, of_trainings)
+    if comparison.candidates:
+        yield describe_tuning(comparison)
+    for each in judged:
+        table = each.table
+        yield compare_scores(each)
+        if printed := [row for row in comparison.printed if row.place == table.first.place]:
+            rows = [[f"{row.architecture}, seed {row.seed}", row.printed] for row in printed]
+            yield Section(table=[["run", printed[0].metric], *rows])
+        if table.checkpoint == BEST_CHECKPOINT:
+            figure = draw_quality(table.main, each.statistics.errors)
+            title, picture = f"{table.metric} against cost", f"quality-{table.split}.png"
+            yield Section(title, figure=figure, picture=picture)
+    trained = [row for row in chain(*comparison.trained.values()) if row.learning]
+    if trained:
+        figure = draw_learning_curves(trained, unit)
+        yield Section("Learning curves", figure=figure, picture="curves.png")
+    yield describe_options(comparison)
+
+
+def describe_verdicts(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
+    """The verdicts on differences from the baseline, and the notes that bear on them."""
+    lines = [] if judged else ["No model has been scored."]
+    for each in judged:
+        table = each.table
+        if each.verdicts:
+            digits = count_decimals(table.metric, table.first.texts)
+            differences = each.statistics.differences
+            told = (
+                explain(name, verdict, differences.get(name), digits)
+                for name, verdict in each.verdicts.items()
+            )
+            place = f"{table.split}, {table.checkpoint}, {table.metric} against {table.baseline}"
+            lines.append(f"{place} (margin {each.margin:.3g}): {'; '.join(told)}.")
+    lines += [WORDS] * any(each.verdicts for each in judged)
+    places: dict[Note, list[str]] = {note: [] for note in of_trainings}
+    for each in judged:
+        for note in each.notes:
+            places.setdefault(note, []).append(f"{each.table.split}, {each.table.checkpoint}")
+    told = {
+        note: f"{' and '.join(at)}: {note.sentence}" if 0 < len(at) < len(judged) else note.sentence
+        for note, at in places.items()
+        if note.kind != REMARK
+    }
+    warnings = [sentence for note, sentence in told.items() if note.kind == RULES_OUT]
+    lines += [sentence for note, sentence in told.items() if note.kind != RULES_OUT]
+    return Section("Verdict", warnings, lines=lines)
+
+
+def explain(name: str, verdict: Verdict, difference: Difference | None, digits: int) -> str:
+    """The verdict on a model in words."""
+    told = f"{name} is {verdict}"
+    return f"{told}, {describe_difference(difference, digits)}" if difference else told
+
+
+def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
+    """A table of rows, which have their cells by column; a column without any is left out."""
+    columns = dict.fromkeys(name for row in rows for name, cell in row.items() if cell)
+    return [[*columns], *([row.get(name, "") for name in columns] for row in rows)]
+
+
+def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note]) -> Section:
+    """Sizes, costs and validations, and what to keep in mind when they are compared."""
+    trained = [*chain(*comparison.trained.values())]
+    rows = []
+    for name, (one, *others) in comparison.runs.items():
+        runs = comparison.trained.get(name, [])
+        row: dict[str, str] = {
+            "architecture": name,
+            "parameters": f"{one.parameters:,}",
+            "seeds": str(len(runs)),
+            "unfinished": "; ".join(f"seed {r.seed}: {r.state}" for r in (one, *others) if r.state),
+            "budget": clock(60 * one.budget) if one.budget else "",
+        }
+        if runs:
+            row["updates"] = f"{fmean(run.updates or 0 for run in runs):,.0f}"
+            row[name_time(trained)] = clock(fmean(run.cost for run in runs))
+            if runs[0].cpu_seconds:
+                row["time on the clock"] = clock(fmean(run.seconds or 0 for run in runs))
+            speeds = [run.tokens / run.cost for run in runs if run.tokens and run.cost]
+            row[f"tokens per {name_time(trained, 'second')}"] = (
+                f"{fmean(speeds):,.0f}" if speeds else ""
+            )
+            if curves := [run.learning for run in runs if run.learning]:
+                losses = {
+                    f"validation loss ({unit})": [curve.loss[curve.best] for curve in curves],
+                    "training loss, last full epoch": [curve.train_loss[-1] for curve in curves],
+                }
+                row |= {column: over_seeds(values, 3) for column, values in losses.items()}
+            if (metric := runs[0].validated) not in LOSSES:
+                values = [run.validation or 0 for run in runs]
+                row[f"validation {metric}"] = over_seeds(values, count_decimals(metric))
+        rows.append(row)
+    lines = []
+    if any(len(runs) > 1 for runs in comparison.trained.values()):
+        lines.append(
+            "± gives the standard deviation over seeds, brackets the 95% interval of the mean, "
+            "with three seeds or more, unless all are equal."
+        )
+    if trained and trained[0].validation_texts:
+        lines.append(
+            f"Best checkpoints have the {trained[0].best_validation} on "
+            f"{trained[0].validation_texts:,} validation texts."
+        )
+    lines.append(tell_total_cost(comparison))
+    lines += [note.sentence for note in notes if note.kind == REMARK]
+    return Section("Trainings", table=table_of(rows), lines=lines)
+
+
+def tell_total_cost(comparison: Comparison) -> str:
+    """The hours that all trainings took: of the CPU where they are known, else on the clock."""
+    trainings = [row for row in comparison.rows if not row.metric]
+    on_cpu = sum(row.cpu_seconds or 0 for row in trainings) / 3600
+    on_clock = sum(row.seconds or 0 for row in trainings if not row.cpu_seconds) / 3600
+    hours = [f"{on_cpu:,.2g} CPU hours"] if on_cpu else []
+    hours += [f"{on_clock:,.2g} hours on GPUs, by the clock"] if on_clock else []
+    rejected = len(trainings) - sum(map(len, comparison.runs.values()))
+    unfinished = sum(not row.trained for row in trainings)
+    counts = [f"{rejected} with rejected values" * bool(rejected)]
+    counts.append(f"{unfinished} unfinished" * bool(unfinished))
+    among = " and ".join(filter(None, counts))
+    return (
+        f"Total cost: {' and '.join(hours) or 'no time yet'}, without validations, for "
+        f"{len(trainings)} training{'s' * (len(trainings) > 1)}"
+        f"{f', {among}' if among else ''}."
+    )
+
+
+def describe_tuning(comparison: Comparison) -> Section:
+    """What was tried with the seed that tunes, and what was chosen."""
+    rows = []
+    for row in comparison.candidates:
+        cells = {"architecture": row.architecture, **parse_tuned(row.tuned)}
+        cells["updates"] = f"{row.updates or 0:,}"
+        if row.validation is not None:
+            digits = count_decimals(row.validated)
+            cells[f"{row.best_validation} (validation)"] = over_seeds([row.validation], digits)
+        chosen = comparison.runs[row.architecture][0].tuned
+        cells[""] = "chosen" if row.trained and chosen == row.tuned else ""
+        cells["unfinished"] = "" if row.trained else row.state
+        rows.append(cells)
+    told = f"All candidates were trained with seed {comparison.candidates[0].seed}."
+    return Section("Tuning", table=table_of(rows), lines=[told])
+
+
+def compare_scores(judged: Judged) -> Section:
+    """The scores on a split, with tests against the baseline, seed by seed, and remarks on them."""
+    table, statistics = judged.table, judged.statistics
+    digits, rows = count_decimals(table.metric, table.first.texts), []
+    for name, runs in table.main.items():
+        row: dict[str, str] = {"architecture": name, "seeds": str(len(runs))}
+        for metric, scores in table.scores.items():
+            if name in scores:
+                row[metric] = over_seeds([each.value for each in scores[name]], digits)
+        row["seed by seed"] = ", ".join(over_seeds([each.value], digits) for each in runs)
+        if error := statistics.errors.get(name):
+            row["± over texts"] = f"{error:.{digits}f}"
+        if difference := statistics.differences.get(name):
+            told = describe_difference(difference, digits)
+            row[f"{table.metric} against {table.baseline}"] = told
+            if difference.p_value is not None:
+                row["p over seeds"] = f"{difference.p_value:.3f}"
+        tested = statistics.p_values.get(name, {})
+        all_seeds = [*tested] == [each.seed for each in runs]
+        p_values = (f"{p:.3f}" if all_seeds else f"seed {s}: {p:.3f}" for s, p in tested.items())
+        row["p over texts"] = ", ".join(p_values)
+        for source in ("paper", "cited"):
+            figures = json.loads(getattr(runs[0], source) or "{}")
+            row |= {f"{source}: {column}": str(figure) for column, figure in figures.items()}
+        rows.append(row)
+    if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:
+        name, share = find_majority(table.first.outputs)
+        always = score_constant(share, count_classes(table))
+        always = {m: over_seeds([always[m]], digits) for m in always if m in table.scores}
+        rows.append({"architecture": f"always {name}", **always})
+    firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
+    lines = [f"{row.metric}: `{row.signature}`" for row in firsts if row.signature]
+    if statistics.errors:
+        lines.append(f"± over texts: the 95% interval of a score over the {statistics.unit}.")
+    lines += describe_seeds(statistics.over_seeds, table.baseline, digits)
+    if tests := sum(map(len, statistics.p_values.values())):
+        adjusted = f", adjusted for {tests} tests (Benjamini-Hochberg)" if tests > 1 else ""
+        lines.append(f"p over texts: {statistics.test}, seed by seed{adjusted}.")
+    lines += name_limits(statistics)
+    lines += [note.sentence for note in judged.notes if note.kind == REMARK]
+    return Section(f"{table.split}, {table.checkpoint}", (), table_of(rows), lines)
+
+
+def count_classes(table: Table) -> int:
+    """The number of classes that macro-F1 is a mean over."""
+    for runs in table.scores.values():
+        signature = next(iter(runs.values()))[0].signature
+        if match := re.fullmatch(rf"{CLASSES}:(\d+)", signature):
+            return int(match[1])
+    outputs = table.first.outputs
+    assert outputs  # earlier versions have predictions without a signature
+    return len({*outputs.reference, *outputs.output})
+
+
+def score_constant(share: float, classes: int) -> dict[str, float]:
+    """The scores of a model that predicts one of the classes for all texts.
+
+    Args:
+        share: of the texts that have this class, in percent.
+    """
+    f1 = f1_score(share, share + 100)
+    return {"accuracy": share, "macro-F1": f1 / classes}
+
+
+def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]:
+    """How intervals over seeds were computed, and which difference so many seeds find."""
+    if not told.differences:
+        return
+    yield "Differences: positive is better."
+    if compared := sum(each.interval is not None for each in told.differences.values()):
+        models = "1 model" if compared == 1 else f"{compared} models at once"
+        yield f"Brackets: 95% intervals over the seeds, for {models}."
+    apart = [name for name, each in told.differences.items() if each.method == WELCH]
+    if apart:
+        who = ", ".join(f"{name} (F-test, p = {p:.2g})" for name, p in told.left.items())
+        yield (
+            f"Seeds spread unlike the other models': {who}. So Welch's test at the Bonferroni "
+            f"level compares {', '.join(apart) if told.pool else 'all'}."
+        )
+    if told.spread is not None and told.least_difference is not None:
+        yield (
+            f"Dunnett's test: {len(told.pool)} models share a standard deviation of "
+            f"{told.spread:.{max(2, digits)}f} over seeds. So many seeds find a difference of "
+            f"{told.least_difference:.{max(2, digits)}f} in four of five cases."
+        )
+        if told.seeds == ENOUGH:
+            yield "With three seeds a verdict assumes that the seeds of all models spread alike."
+
+
+def name_limits(statistics: Statistics) -> Iterator[str]:
+    """Whether seeds or texts limit what can be said of each model, by the larger p-value."""
+    limits: dict[str, list[str]] = {"seeds": [], "test texts": []}
+    for name, difference in statistics.differences.items():
+        tested = statistics.p_values.get(name)
+        if difference.p_value is not None and tested:
+            which = "seeds" if difference.p_value >= median(tested.values()) else "test texts"
+            limits[which].append(name)
+    told = [f"the {which} ({', '.join(names)})" for which, names in limits.items() if names]
+    if told:
+        yield (
+            f"A claim is limited by {' or by '.join(told)}: the larger of p over seeds and the "
+            "median p over texts."
+        )
+
+
+def describe_options(comparison: Comparison) -> Section:
+    """The options of all trainings and evaluations, and the others for each architecture."""
+    rows = {name: runs[0] for name, runs in comparison.runs.items()}
+    given = {name: json.loads(row.options or "{}") for name, row in rows.items()}
+    first, *others = given.values()
+    shared = {k: v for k, v in first.items() if all(other.get(k) == v for other in others)}
+    cells = []
+    for name, row in rows.items():
+        own = {k: v for k, v in given[name].items() if k not in shared}
+        defaults = different_defaults(row, rows[comparison.baseline])
+        cells.append(
+            {
+                "architecture": name,
+                "its own options": shlex.join(to_words(own)),
+                "defaults that differ": ", ".join(f"{k} {v}" for k, v in defaults.items()),
+                "size": row.size,
+            }
+        )
+    row = rows[comparison.baseline]
+    lines = [f"All trainings: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
+    if row.evaluation not in ("", "{}"):
+        lines.append(f"All evaluations: `{shlex.join(to_words(json.loads(row.evaluation)))}`")
+    return Section("Options", table=table_of(cells), lines=lines)

@@ -1,0 +1,129 @@
+"""Comparisons: rows as a report shows them, one setting of each architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from fairseq_odeformers.files import check_regular
+
+from .rows import RESULTS, Row, find_kind, group, read_rows, share_clock
+
+TUNING_SEED = 0  # trainings with this seed choose options
+Runs = dict[str, list[Row]]  # rows of each architecture, one per seed, in the order of the seeds
+
+
+class Table:
+    """The scores of a checkpoint on a split.
+
+    Attributes:
+        scores: by metric, the one that counts first.
+        main: of the one that counts.
+        first: one of its rows.
+    """
+
+    def __init__(self, rows: Sequence[Row], baseline: str):
+        self.baseline, self.first = baseline, rows[0]
+        self.split, self.checkpoint = self.first.split, self.first.checkpoint
+        metrics = group(rows, "metric")
+        self.scores: dict[str, Runs] = {m: group(of, "architecture") for m, of in metrics.items()}
+        self.metric, self.main = next(iter(self.scores.items()))
+
+
+class Comparison:
+    """The rows of one comparison, as a report shows them: one setting of each architecture.
+
+    Attributes:
+        baseline: the architecture that the others are compared with; it comes first.
+        rows: all of the comparison.
+        runs: rows of trainings at the chosen settings; these and the following have one clock.
+        trained: the same, of trainings that have ended.
+        candidates: rows of trainings at all tried settings, with the seed that chooses.
+        kind: of the models.
+        tables: scores of each split and checkpoint.
+        printed: rows of what a recipe's own commands have printed.
+    """
+
+    def __init__(self, rows: Sequence[Row], baseline: str = ""):
+        names = list(dict.fromkeys(row.architecture for row in rows))
+        if baseline and baseline not in names:
+            raise ValueError(f"--baseline {baseline}: give one of {', '.join(names)}")
+        baseline = baseline or rows[0].baseline
+        self.rows, self.baseline = rows, baseline if baseline in names else names[0]
+        names.sort(key=lambda name: name != self.baseline)
+        trainings = [row for row in rows if not row.metric]
+        self.kind = find_kind(trainings[0].task)
+        seed, settings = find_tuning_seed(trainings), choose_settings(trainings)
+        rows = sorted(rows, key=lambda row: (names.index(row.architecture), row.seed))
+        self.candidates = [r for r in rows if r.tuned and r.seed == seed and not r.metric]
+        chosen = [r for r in rows if r.tuned == settings.get(r.architecture)]
+        scored_runs = {row.run for row in chosen if row.metric}
+        rows = share_clock([r for r in chosen if not only_tunes(r, scored_runs)])
+        self.runs: Runs = group((row for row in rows if not row.metric), "architecture")
+        ended = (r for r in rows if not r.metric and r.trained and r.validation is not None)
+        self.trained: Runs = group(ended, "architecture")
+        self.printed = [row for row in rows if row.printed]
+        scored = group((row for row in rows if row.score is not None), "place")
+        self.tables = [Table(of_place, self.baseline) for of_place in scored.values()]
+
+
+def only_tunes(row: Row, scored: Collection[str]) -> bool:
+    """Whether a training has chosen options, and so counts in no table of scores.
+
+    Args:
+        scored: the runs that have scores: earlier versions scored the seed that tunes.
+    """
+    return bool(row.tuned) and row.seed == TUNING_SEED and row.run not in scored
+
+
+class Begun(Protocol):
+    """A training that has begun, as a row or a variant tells."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def begun(self) -> str: ...
+
+
+def find_tuning_seed(trainings: Iterable[Begun]) -> int:
+    """The seed that options are tuned with: most settings were trained with it.
+
+    Among equal seeds the training that began first decides; a seed may have been trained anew.
+    """
+    seeds = [row.seed for row in sorted(trainings, key=lambda row: row.begun)]
+    return max(seeds, key=seeds.count, default=1)
+
+
+def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
+    """The values of tuned options, by architecture, that validate best with the seed that tunes.
+
+    If several are equal, the one with the lowest validation loss is chosen. If their losses are
+    equal, too, or if no training has ended, it is the one that began first.
+    """
+    in_order, settings = sorted(trainings, key=lambda row: row.begun), {}
+    seed = find_tuning_seed(in_order)
+    for name, rows in group(in_order, "architecture").items():
+        tried = (row for row in rows if row.seed == seed)
+        best = sorted(tried, key=lambda row: -row.quality)
+        equal = [row for row in best if row.quality == best[0].quality] or rows[:1]
+        chosen = min(equal, key=lambda row: row.best_loss) if equal[1:] else equal[0]
+        settings[name] = chosen.tuned
+    return settings
+
+
+def read_comparison(out: Path, baseline: str = "") -> Comparison:
+    """The comparison in a folder.
+
+    Raises:
+        ValueError: the folder has none; the message says which folder to give.
+    """
+    check_regular(out)
+    rows = read_rows(out) if (out / RESULTS).is_file() else []
+    if not rows:  # a run, the folder of a recipe with parts, or no run has begun
+        paths = (out.parent, *sorted(out.glob("*")))
+        near = " or ".join(str(path) for path in paths if (path / RESULTS).is_file())
+        fault = "no comparison" if near else f"no {RESULTS} with a row"
+        raise ValueError(f"{out}: {fault}; give {near or 'a folder that was --out of compare'}")
+    return Comparison(rows, baseline)

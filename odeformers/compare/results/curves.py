@@ -1,0 +1,226 @@
+"""What trainings and evaluations leave of each run, in files: curves, predictions, likelihoods.
+
+A learning curve is read off the log of fairseq-train. Rows name these files.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairseq_odeformers.files import read_lines, reading, write_csv
+from odeformers.commands import log_stats
+
+CPU, CLOCK = "cpu", "clock"  # the seconds that training.py adds to the statistics of an epoch
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A learning curve: what each validation of a training has shown."""
+
+    updates: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)  # that the training has cost until there
+    loss: list[float] = field(default_factory=list)
+    metric: list[float] = field(default_factory=list)  # that chooses the best checkpoint
+    train_loss: list[float] = field(default_factory=list)
+    best: int = 0  # the number of the validation whose checkpoint is scored
+
+    @property
+    def late_gain(self) -> float:
+        """By how much the last quarter of the updates has lowered the loss; 0 if it was lower.
+
+        It is a share of the first loss, since a classifier's last one may be near zero.
+        """
+        if self.loss[-1] >= min(self.loss[:-1], default=-np.inf):
+            return 0.0
+        before = float(np.interp(0.75 * self.updates[-1], self.updates, self.loss))
+        return (before - self.loss[-1]) / self.loss[0]
+
+
+def write_curve(path: Path, curve: Curve) -> None:
+    best = [number == curve.best for number in range(len(curve.updates))]
+    write_columns(path, {**asdict(curve), "best": best})
+
+
+def read_curve(path: Path) -> Curve:
+    """A curve that :func:`write_curve` has written."""
+    with reading(path):
+        columns = read_columns(path)
+        best, updates = columns.pop("best").index("True"), [*map(int, columns.pop("updates"))]
+        values = {name: [*map(float, cells)] for name, cells in columns.items()}
+        return Curve(updates, **values, best=best)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The outputs of a model for the texts of a split, in their order."""
+
+    source: list[str]  # what was translated, or has a class
+    reference: list[str]  # the translation as published, or the class
+    output: list[str]
+    probability: list[float]  # of the right class; none of translations
+
+
+def write_predictions(path: Path, predictions: Predictions) -> None:
+    numbers = range(len(predictions.output))
+    shares = predictions.probability or [""] * len(numbers)
+    write_columns(path, {"id": numbers, **asdict(predictions), "probability": shares})
+
+
+def read_predictions(path: Path, count: int | None = None) -> Predictions:
+    """Predictions that :func:`write_predictions` has written, of so many texts."""
+    with reading(path):
+        columns = read_columns(path)
+        texts = [columns[name] for name in ("source", "reference", "output")]
+        shares = [float(cell) for cell in columns["probability"] if cell]
+        if len(texts[0]) != (count or len(texts[0])) or len(shares) not in (0, len(texts[0])):
+            raise ValueError(f"{path} has no predictions of {count} texts; it is damaged")
+        return Predictions(*texts, probability=shares)
+
+
+@dataclass(frozen=True)
+class Likelihoods:
+    """How a language model predicts texts, or blocks of them.
+
+    Attributes:
+        tokens: the number of tokens in each text.
+        nll: the sum of their negative log-likelihoods, in nats.
+    """
+
+    tokens: np.ndarray
+    nll: np.ndarray
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(self.nll.sum() / self.tokens.sum())
+
+
+def write_likelihoods(path: Path, likelihoods: Likelihoods) -> None:
+    nll = [round(value, 6) for value in likelihoods.nll.tolist()]
+    write_columns(path, {"tokens": likelihoods.tokens.tolist(), "nll": nll})
+
+
+def read_likelihoods(path: Path) -> Likelihoods:
+    """Likelihoods that :func:`write_likelihoods` has written."""
+    with reading(path):
+        columns = read_columns(path)
+        return Likelihoods(
+            np.array([*map(int, columns["tokens"])]), np.array(columns["nll"], float)
+        )
+
+
+def write_columns(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    write_csv(path, [dict(zip(columns, row)) for row in zip(*columns.values())])
+
+
+def read_columns(path: Path) -> dict[str, list[str]]:
+    """The cells of a table with a header, by column."""
+    csv.field_size_limit(1 << 30)  # a text may be long
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if any(None in row or None in row.values() for row in rows):
+        raise ValueError(f"{path} has lines of other lengths than its header; it is damaged")
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+# --- logs of fairseq-train with --log-format json ------------------------------------------------
+
+TAIL = 20_000  # bytes at the end of a log that tell its progress
+SAVED = re.compile(r"Preparing to save checkpoint for epoch \d+ @ (\d+) updates")
+SAVED_BEST = re.compile(r"Best checkpoint @ (\d+) updates")  # the plugin's; earlier logs have none
+
+
+def read_log(
+    path: Path, metric: str = "loss", maximize: bool = False, subset: str = "valid"
+) -> tuple[Curve, dict[str, Any]]:
+    """The learning curve of a log, and columns of its row, as far as it has been validated.
+
+    Where an interrupted training repeats an epoch, the last counts.
+
+    Args:
+        path: it may still grow, or not be there yet.
+        metric: of a validation, which chooses the best checkpoint; the loss does where a validation
+            lacks it.
+        subset: the name of the validation set.
+    """
+    valid, ends, saved, best_at = {}, {}, set(), None
+    for line in read_lines(path) if path.exists() else ():
+        if match := SAVED.search(line):
+            saved.add(int(match[1]))
+        if match := SAVED_BEST.search(line):
+            best_at = int(match[1])
+        if stats := log_stats(line, subset):
+            valid[int(stats[f"{subset}_num_updates"])] = stats
+        if stats := log_stats(line, "train"):
+            ends[int(stats["train_num_updates"])] = stats
+    if not ends or not valid:
+        return Curve(), {}
+    updates, epochs = sorted(valid), sorted(ends)
+
+    def of_train(name: str) -> np.ndarray:
+        return np.array([float(ends[end].get(f"train_{name}", math.nan)) for end in epochs])
+
+    def of_valid(name: str) -> list[float]:
+        return [float(valid[update].get(f"{subset}_{name}", math.nan)) for update in updates]
+
+    def until_validations(of_epochs: np.ndarray) -> np.ndarray:
+        return np.interp(updates, [0, *epochs], [0, *np.cumsum(of_epochs)])
+
+    def in_all(name: str) -> bool:
+        return all(f"{subset}_{name}" in stats for stats in valid.values())
+
+    if not in_all(metric):
+        metric, maximize = "loss", False
+    loss = "nll_loss" if metric != "loss" and in_all("nll_loss") else "loss"
+    cpu, tokens = map(until_validations, (of_train(CPU), of_train("wpb") * np.diff([0, *epochs])))
+    known = bool(np.isfinite(cpu[-1]))  # of a GPU it is not
+    clock = of_train(CLOCK)  # which fairseq-train's own log lacks
+    clock = until_validations(np.where(np.isfinite(clock), clock, of_train("train_wall")))
+    train_loss = of_train(loss)
+    if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
+        train_loss[-1] = train_loss[-2]
+    train_losses = np.interp(updates, epochs, train_loss).tolist()
+    values, sign = of_valid(metric), 1 if maximize else -1
+    ranks = [sign * v if math.isfinite(v) else -math.inf for v in values]
+    if saved.intersection(updates):  # a validation without a checkpoint cannot be the best
+        ranks = [rank if at in saved else -math.inf for at, rank in zip(updates, ranks)]
+    best = len(ranks) - 1 - int(np.argmax(ranks[::-1]))  # fairseq keeps the last of equal ones
+    if best_at in updates:
+        best = updates.index(best_at)
+    seconds = (cpu if known else clock).tolist()
+    return Curve(updates, seconds, of_valid(loss), values, train_losses, best), {
+        "updates": updates[-1],
+        "seconds": float(clock[-1]),
+        "cpu_seconds": float(cpu[-1]) if known else None,
+        "tokens": float(tokens[-1]) if np.isfinite(tokens[-1]) else None,
+        "validated": metric,
+        "maximized": maximize,
+        "validation": values[best],
+    }
+
+
+def read_progress(path: Path, subset: str = "valid") -> dict[str, Any]:
+    """The newest epoch, updates, validation loss and updates per second at the end of a log.
+
+    Args:
+        subset: the name of the validation set.
+    """
+    progress: dict[str, Any] = {"updates": 0}
+    if path.exists():
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL))
+            lines = file.read().decode(errors="replace").split("\n")
+        for line in lines:
+            for kind, prefix in (("train_inner", ""), (subset, f"{subset}_")):
+                if stats := log_stats(line, kind):
+                    shown = {"epoch": "epoch", "loss": f"{subset}_loss", "ups": "ups"}
+                    progress |= {key: str(stats[n]) for key, n in shown.items() if n in stats}
+                    progress["updates"] = int(stats[f"{prefix}num_updates"])
+    return progress

@@ -1,0 +1,51 @@
+"""Files that a report reads and somebody has removed, made anew from what their runs have left."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..run import read_run
+from .rows import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
+from .scores import TRAIN_LOG
+
+
+def restore_files(out: Path) -> None:
+    """Make the missing rows, learning curves and predictions of a comparison.
+
+    The rows of a run whose folder is gone are dropped.
+
+    Raises:
+        ValueError: the folder is one of a single run.
+        FileNotFoundError: what a file is made from is missing, too; the message has the remedy.
+    """
+    if (out / RUN).exists():
+        raise ValueError(f"{out}: a run; give the folder of its comparison, {out.resolve().parent}")
+    if not (out / RESULTS).is_file() or find_runs(out) and has_lost_runs(out):
+        collect_rows(out)
+    rows = read_rows(out) if (out / RESULTS).is_file() else []
+    for folder in {out / row.run: None for row, _ in find_missing(out, rows)}:
+        if (folder / RUN).exists():
+            states = [row.state for row in rows if row.run == folder.name]
+            read_run(folder).make_rows(states[0])
+    for row, path in find_missing(out, rows):
+        if not (out / row.run / RUN).exists():
+            remedy = "copy the folders of the runs as well"
+        elif path.name == Path(row.curve).name:
+            remedy = f"and {TRAIN_LOG} is; delete {path.parent}, and repeat the command"
+            remedy += " odeformers compare, which trains the run anew"
+        else:
+            remedy = "and what it is made from; repeat the command odeformers compare, which makes"
+            remedy += " both"
+        raise FileNotFoundError(f"{path} is missing, {remedy}")
+
+
+def has_lost_runs(out: Path) -> bool:
+    """Whether rows are of a run whose folder is gone."""
+    return not all((out / row.run).is_dir() for row in read_rows(out))
+
+
+def find_missing(out: Path, rows: list[Row]) -> Iterator[tuple[Row, Path]]:
+    """Files that rows name and that are not there."""
+    for row in rows:
+        for name in filter(None, (row.curve, row.predictions)):
+            if not (out / name).exists():
+                yield row, out / name

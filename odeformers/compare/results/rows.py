@@ -1,0 +1,293 @@
+"""Results: ``results.csv``, which is all that runs and reports share.
+
+A row is a score of a run, with what its training was and cost. Each run writes its own rows into
+its folder. The file of the comparison is made of them, so that commands that share a folder do not
+disturb each other. Reports, notebooks and pandas read it, together with the predictions and
+learning curves that it names.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any, TypeVar, get_type_hints
+
+from filelock import FileLock
+
+from fairseq_odeformers.files import (
+    naming_faults,
+    reading,
+    write_csv,
+)
+from fairseq_odeformers.registry import Kind
+
+from .curves import Curve, Likelihoods, Predictions, read_curve, read_likelihoods, read_predictions
+
+RESULTS = "results.csv"
+BEST_CHECKPOINT = "best checkpoint"  # whose scores count
+RUN = "run.yaml"  # in the folder of each run
+SCHEMA = 1  # of the columns
+NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason may follow
+LOSSES = ("loss", "nll_loss")  # the second without label smoothing and regularisers
+T = TypeVar("T")
+
+
+def find_kind(task: str) -> Kind:
+    """The kind of models that a task trains; translators if nothing tells."""
+    return Kind.of_task(task) or Kind.TRANSLATION
+
+
+def clock(seconds: float) -> str:
+    """A time such as 1:05:09."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of ``results.csv``.
+
+    Each run has a row without a metric, which tells of its training alone. A number that is not
+    known is None. Paths are relative to the folder of the file.
+    """
+
+    # The comparison.
+    schema: int = SCHEMA
+    comparison: str = ""  # its name, where a file has several
+    baseline: str = ""  # the architecture that others are compared with
+    task: str = ""  # of fairseq
+    data: str = ""
+    environment: str = ""  # date, machine and versions, when the run began
+    command: str = ""  # when the command that planned the run was started
+    # The run.
+    run: str = ""  # its folder
+    begun: str = ""
+    state: str = ""  # what the run lacks; "" if it has finished
+    family: str = ""  # the row of a scoreboard
+    architecture: str = ""  # its name in tables
+    tuned: str = ""  # the values of tuned options, such as lr 1e-3
+    seed: int = 1
+    options: str = ""  # of fairseq-train, as typed
+    defaults: str = ""  # other options of the model, as typed
+    size: str = ""  # how its width was chosen
+    evaluation: str = ""  # options of the evaluation
+    # The training.
+    parameters: int = 0  # that are trained
+    budget: float | None = None  # minutes of training that were asked for
+    updates: int | None = None
+    epoch_updates: int | None = None  # of one epoch
+    seconds: float | None = None  # of updates, on the clock
+    cpu_seconds: float | None = None  # of updates
+    tokens: float | None = None  # of all updates
+    validated: str = ""  # the metric that chooses the best checkpoint
+    maximized: bool = False  # whether a higher value of it is better
+    validation: float | None = None  # its best value
+    validation_texts: int | None = None
+    curve: str = ""  # the path of the learning curve
+    # The score.
+    checkpoint: str = ""
+    split: str = ""
+    metric: str = ""
+    score: float | None = None
+    printed: str = ""  # by a recipe's own command, which is the metric
+    signature: str = ""  # how the score was computed
+    paper: str = ""  # the paper's figures for the architecture and metric
+    cited: str = ""  # figures of others that stand beside it, with their sources
+    texts: int | None = None
+    unknown: float | None = None  # the share of unknown words, of pairs on either side
+    leaked: float | None = None  # the share of texts that the training set has, too
+    predictions: str = ""  # the path of a table of references and outputs, or of likelihoods
+    notes: str = ""  # of the report, where predictions and curves are not kept
+    # No column.
+    folder: Path = field(default=Path(), compare=False)  # of the file
+
+    @property
+    def value(self) -> float:
+        """The score, which all rows of tables have."""
+        assert self.score is not None
+        return self.score
+
+    @property
+    def trained(self) -> bool:
+        """Whether the training has ended as it should."""
+        return not self.state or self.state.startswith(NOT_EVALUATED)
+
+    @property
+    def cost(self) -> float:
+        """The seconds that the training has cost: of the CPU, or on the clock where a GPU trains.
+
+        Other processes on the machine make the clock's longer. All that is told of time uses it, so
+        a comparison has one clock; see :func:`share_clock`.
+        """
+        return self.cpu_seconds or self.seconds or 0.0
+
+    @property
+    def effort(self) -> float:
+        """The seconds that a budget counts: the clock's, or the CPU's if these are fewer.
+
+        Several threads make the CPU's more.
+        """
+        return min(filter(None, (self.seconds, self.cpu_seconds)), default=0.0)
+
+    @property
+    def quality(self) -> float:
+        """How well the best checkpoint of a training that has ended validates: higher is better."""
+        if not self.trained or self.validation is None or math.isnan(self.validation):
+            return -math.inf
+        return self.validation if self.maximized else -self.validation
+
+    @property
+    def best_loss(self) -> float:
+        """The validation loss of the best checkpoint; infinite if its curve is not there."""
+        for folder in (self.folder, self.folder.parent):  # a run's own rows are in its folder
+            if self.curve and (folder / self.curve).is_file():
+                curve = read_curve(folder / self.curve)
+                return curve.loss[curve.best]
+        return math.inf
+
+    @property
+    def best_validation(self) -> str:
+        """Direction and metric of the best checkpoint, such as ``highest accuracy``."""
+        return f"{'highest' if self.maximized else 'lowest'} {self.validated}"
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What was scored."""
+        return self.split, self.checkpoint
+
+    @cached_property
+    def learning(self) -> Curve | None:
+        """The learning curve, if it is there."""
+        if not self.curve:
+            return None
+        curve = read_curve(self.folder / self.curve)
+        scale = self.cost / (curve.seconds[-1] or 1)  # 1, unless the clock counts instead
+        return replace(curve, seconds=[scale * seconds for seconds in curve.seconds])
+
+    @cached_property
+    def outputs(self) -> Predictions | None:
+        """The predictions that have the score, if they are there."""
+        if not self.predictions or self.metric == Kind.LANGUAGE_MODEL.score:
+            return None
+        return read_predictions(self.folder / self.predictions, self.texts)
+
+    @cached_property
+    def likelihoods(self) -> Likelihoods | None:
+        """The likelihoods that have the perplexity, if they are there."""
+        if not self.predictions or self.metric != Kind.LANGUAGE_MODEL.score:
+            return None
+        return read_likelihoods(self.folder / self.predictions)
+
+
+def share_clock(rows: Sequence[Row]) -> list[Row]:
+    """Rows whose costs are of one clock: without the CPU's seconds if a training lacks them."""
+    if all(row.cpu_seconds for row in rows if row.trained and row.validation is not None):
+        return [*rows]
+    return [replace(row, cpu_seconds=None) for row in rows]
+
+
+def name_time(rows: Iterable[Row], unit: str = "time") -> str:
+    """What costs are counted in: *unit* of the CPU, or of the clock if a GPU has trained one."""
+    return f"CPU {unit}" if all(row.cpu_seconds for row in rows) else unit
+
+
+# --- files -------------------------------------------------------------------------------------
+
+COLUMNS = {name: kind for name, kind in get_type_hints(Row).items() if name != "folder"}
+ADDED = "cited"  # a column that files of the version before lack
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write rows as :func:`read_rows` reads them."""
+    write_csv(path, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file, or of the file in a folder.
+
+    Raises:
+        ValueError: a line is damaged, or of another schema; the message has its number.
+    """
+    path = path / RESULTS if path.is_dir() else path
+    with reading(path), open(path, encoding="utf-8", newline="") as file:
+        reader, rows = csv.DictReader(file), []
+        names = reader.fieldnames or []
+        if names not in ([*COLUMNS], [name for name in COLUMNS if name != ADDED]):
+            raise ValueError(
+                f"{path}, line 1: no results of this version; its columns are {', '.join(COLUMNS)}"
+            )
+        for cells in reader:
+            with naming_faults(f"{path}, line {reader.line_num}"):
+                values = {name: parse(cells.get(name, ""), kind) for name, kind in COLUMNS.items()}
+                row = Row(**values, folder=path.parent)
+                if row.schema != SCHEMA:
+                    raise ValueError(f"schema {row.schema}; this version reads {SCHEMA}")
+                for part in map(PurePath, (row.curve, row.predictions)):
+                    if part.is_absolute() or ".." in part.parts:
+                        raise ValueError(f"{part} is not below the folder of the file")
+            rows.append(row)
+    return rows
+
+
+def parse(cell: str, kind: Any) -> Any:
+    """The value of a cell, of the type of its column; an empty one has no number."""
+    if kind is str:
+        return cell
+    if kind is bool:
+        return {"True": True, "False": False}[cell]
+    if kind in (int, int | None):
+        return int(cell) if cell or kind is int else None
+    return float(cell) if cell else None
+
+
+def lock(path: Path) -> FileLock:
+    """The lock of a file that is made of rows, and of the files that are written with it.
+
+    Whoever holds it reads the rows anew and writes whole files, so that commands in one folder
+    leave no mixture.
+    """
+    return FileLock(path.with_name(f".{path.stem}.lock"))
+
+
+def find_runs(out: Path) -> list[Path]:
+    """The folders of all runs of a comparison that have begun."""
+    return sorted(path.parent for path in out.glob(f"*/{RUN}"))
+
+
+def read_runs(out: Path) -> list[Row]:
+    """The rows that the runs of a comparison have written, each in its folder."""
+    files = [folder / RESULTS for folder in find_runs(out)]
+    return [row for path in files if path.exists() for row in read_rows(path)]
+
+
+def collect_rows(out: Path, order: Iterable[str] = ()) -> None:
+    """Make the file of a comparison of the rows that its runs have written.
+
+    Architectures are in the order of their first runs.
+
+    Args:
+        order: architectures that are in this order, in the places that they have together.
+    """
+    with lock(out / RESULTS):
+        rows = read_runs(out)
+        begun = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}
+        names = sorted(begun, key=lambda name: begun[name])
+        ordered = [name for name in order if name in begun]
+        following = iter(ordered)
+        names = [next(following) if name in ordered else name for name in names]
+        rows.sort(key=lambda row: (names.index(row.architecture), row.begun))
+        if rows:
+            write_rows(out / RESULTS, rows)
+
+
+def group(rows: Iterable[T], column: str) -> dict[Any, list[T]]:
+    """The rows that have each value of a column, in their order."""
+    groups: dict[Any, list[T]] = {}
+    for row in rows:
+        groups.setdefault(getattr(row, column), []).append(row)
+    return groups

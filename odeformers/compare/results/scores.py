@@ -1,0 +1,295 @@
+"""Scores: what the log and the outputs of a run come to.
+
+fairseq's programs print translations and perplexities, ``odeformers predict`` a table of classes.
+Here they become :class:`Scores`, and a training's log becomes a learning curve; rows have both.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from fairseq_odeformers.data.classification import macro_f1
+from fairseq_odeformers.files import naming_faults, read_lines
+from fairseq_odeformers.registry import Kind, family_of
+from fairseq_odeformers.text.detokenize import RESTORED, choose_references, make_detokenizer
+
+from ..trial import Trial
+from ..variant import Variant
+from .curves import (
+    Likelihoods,
+    Predictions,
+    read_log,
+    write_curve,
+    write_likelihoods,
+    write_predictions,
+)
+from .rows import BEST_CHECKPOINT, Row
+
+# --- outputs -----------------------------------------------------------------------------------
+
+# sacrebleu's tokenizers, and the modules that they need.
+MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
+UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
+LINE = re.compile(r"([STH])-(\d+)\t(?:.*\t)?(.*)")  # of a hypothesis, after its probability
+CLASSES = "classes"  # in the signature of macro-F1, before the number of classes it is a mean over
+ANEW = "remove it, and compare makes it anew"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of a checkpoint on a split, the one that counts first."""
+
+    values: dict[str, float]
+    predictions: Predictions | None = None
+    signatures: Mapping[str, str] = field(default_factory=dict)  # how scores were computed
+    likelihoods: Likelihoods | None = None  # of a language model
+
+
+def bleu_tokenizer(language: str) -> str:
+    """sacrebleu's tokenizer of a language: 13a divides text at spaces, which some do not have.
+
+    Japanese and Korean are divided into words where sacrebleu's extra for them is installed.
+    """
+    language = re.split(r"[^a-z]", language.lower())[0]
+    if language == "zh":
+        return "zh"
+    tokenizer, module = MORPHEMES.get(language, ("", ""))
+    if tokenizer and find_spec(module):
+        return tokenizer
+    return "char" if tokenizer or language in UNSPACED else "13a"
+
+
+def score_translations(
+    path: Path,
+    language: str,
+    references: Sequence[str] | None = None,
+    tokenize: str | None = None,
+) -> Scores:
+    """BLEU and chrF of translations that fairseq-generate has printed.
+
+    Args:
+        language: of the translations, which are detokenised.
+        references: the test set as published; by default, as the data have it, detokenised. See
+            :func:`.choose_references`.
+        tokenize: sacrebleu's tokenizer for BLEU; by default :func:`bleu_tokenizer` chooses it.
+    """
+    printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
+    for line in read_lines(path):
+        if match := LINE.fullmatch(line):
+            printed[match[1]].setdefault(int(match[2]), match[3])  # the best of several is first
+    order = sorted(printed["H"])
+    if not order or (printed["T"] and sorted(printed["T"]) != order):
+        raise ValueError(f"{path} has no translations, or not of all sentences; {ANEW}")
+    detokenize = make_detokenizer(language)
+    sources, tokens = ([printed[kind].get(n, "") for n in order] for kind in "ST")
+    texts = [detokenize(printed["H"][n]) for n in order]
+    of_data = [*map(detokenize, tokens)]
+    references = list(references or of_data)
+    if len(references) != len(texts):
+        raise ValueError(
+            f"{path} has {len(texts):,} translations, but there are {len(references):,} references"
+        )
+    references, restored = choose_references(tokens, references, detokenize)
+    lowercase = not any(text != text.lower() for text in of_data)
+    bleu = BLEU(lowercase=lowercase, tokenize=tokenize or bleu_tokenizer(language))
+    metrics = {"BLEU": bleu, "chrF": CHRF(lowercase=lowercase)}
+    values = {name: each.corpus_score(texts, [references]).score for name, each in metrics.items()}
+    share = f"|{RESTORED}:{restored / len(texts):.1%}" if restored else ""
+    signatures = {name: f"{each.get_signature().format()}{share}" for name, each in metrics.items()}
+    return Scores(values, Predictions(sources, references, texts, []), signatures)
+
+
+def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
+    """Accuracy and :func:`.macro_f1`, in percent, of a table of ``predict``.
+
+    Args:
+        texts: what was classified, all of it.
+    """
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    for number, row in enumerate(rows, start=2):
+        classes = row.get("target"), row.get("prediction")
+        if None in row or not all(row.get(f"p({name})") for name in classes):
+            raise ValueError(
+                f"{path}, line {number} is not the prediction of a labelled text; remove the file, "
+                "and compare makes it anew"
+            )
+    if not rows:
+        raise ValueError(f"{path} has no predictions; {ANEW}")
+    targets, outputs = ([row[name] for row in rows] for name in ("target", "prediction"))
+    shares = [float(row[f"p({row['target']})"]) for row in rows]
+    sources = list(texts or (f"example {row['id']}" for row in rows))
+    if len(sources) != len(rows):
+        raise ValueError(
+            f"{path} has {len(rows):,} predictions, but there are {len(sources):,} texts; {ANEW}"
+        )
+    classes = [name[2:-1] for name in rows[0] if name.startswith("p(")]
+    predictions = Predictions(sources, targets, outputs, shares)
+    values = {
+        "accuracy": 100 * float((np.array(outputs) == np.array(targets)).mean()),
+        "macro-F1": macro_f1(targets, outputs, classes),
+    }
+    return Scores(values, predictions, {"macro-F1": f"{CLASSES}:{len(classes)}"})
+
+
+def score_language_model(path: Path) -> Scores:
+    """The perplexity that fairseq-eval-lm has logged."""
+    text = path.read_text(encoding="utf-8")
+    match = re.search(r"Perplexity: ([\d.]+)", text)
+    if match is None or "Evaluated 0 tokens" in text:
+        raise ValueError(f"{path} has no perplexity; {ANEW}")
+    values = {Kind.LANGUAGE_MODEL.score: float(match[1])}
+    return Scores(values, likelihoods=parse_likelihoods(text))
+
+
+# A text in fairseq-eval-lm's log, in fairseq's own format or Python's, and one of its words.
+SAMPLE = re.compile(r".*?fairseq_cli\.eval_lm(?: \| |:)(\d+) (.*)")
+WORD = re.compile(r".* \[(-?[\d.]+|-?inf|nan)\]")
+
+
+def parse_likelihoods(log: str) -> Likelihoods | None:
+    """The likelihoods that ``fairseq-eval-lm --output-word-probs`` has logged, if it has.
+
+    A line such as ``... | fairseq_cli.eval_lm | 12 the [-2.31] <tab> cat [-7.02]`` has the number
+    of a text and its words with their log-likelihoods. Like fairseq's perplexity, the sums leave
+    out infinite values.
+    """
+    texts: dict[int, list[float]] = {}
+    for line in log.split("\n"):
+        if match := SAMPLE.fullmatch(line):
+            words = [WORD.fullmatch(word) for word in match[2].split("\t")]
+            values = [float(word[1]) for word in words if word]
+            if len(values) == len(words):
+                texts[int(match[1])] = [value for value in values if math.isfinite(value)]
+    if not texts:
+        return None
+    in_order = [texts[number] for number in sorted(texts)]
+    return Likelihoods(np.array([*map(len, in_order)]), np.array([-sum(v) for v in in_order]))
+
+
+# --- texts of the data -------------------------------------------------------------------------
+
+
+def read_texts(path: Path) -> list[str]:
+    """The texts of a file, one per line or binarised."""
+    if path.suffix != ".idx":
+        return list(read_lines(path))
+    with naming_faults(path):
+        dictionary = Dictionary.load(str(path.with_name("dict.txt")))
+        dataset = MMapIndexedDataset(str(path.with_suffix("")))
+        # Word pieces that continue a word begin with ##.
+        return [dictionary.string(tokens.tolist()).replace(" ##", "") for tokens in dataset]
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"
+SCORE = ".score"  # the suffix of what a recipe's own command prints
+BEST, AVERAGED = "checkpoint_best", "averaged"  # names of checkpoints
+# Columns of a row that the variant and the trial of a run have.
+OF_VARIANT = ("baseline", "task", "data", "architecture", "tuned", "budget")
+OF_TRIAL = ("environment", "size", "parameters", "validation_texts")
+CHECKPOINTS = {BEST: BEST_CHECKPOINT, AVERAGED: "average of the last {} checkpoints"}
+
+
+def make_rows(
+    trial: Trial,
+    folder: Path,
+    state: str = "",
+    flaws: Mapping[str, Mapping[str, Any]] | None = None,
+    **columns: Any,
+) -> list[Row]:
+    """The rows of a run, with its learning curve and its predictions as files in its folder.
+
+    Args:
+        flaws: further columns of the scores on a split.
+        columns: those of all rows that a trial does not have, such as the seed.
+        state: what the run lacks. If it lacks something, outputs that cannot be scored have no
+            rows.
+
+    Raises:
+        ValueError: an output cannot be scored, or the log cannot be read.
+    """
+    variant = trial.variant
+    metric = variant.options.get("best-checkpoint-metric", "loss")
+    maximize = bool(variant.options.get("maximize-best-checkpoint-metric"))
+    with naming_faults(folder / TRAIN_LOG):
+        curve, trained = read_log(folder / TRAIN_LOG, metric, maximize, variant.valid_subset)
+    row = Row(
+        **{name: getattr(variant, name) for name in OF_VARIANT},
+        **{name: getattr(trial, name) for name in OF_TRIAL},
+        **columns,
+        run=folder.name,
+        state=state,
+        family=family_of(variant.options.get("arch", variant.architecture)),
+        options=json.dumps(variant.options),
+        defaults=json.dumps(trial.defaults),
+        evaluation=json.dumps(variant.evaluate),
+        epoch_updates=trial.epoch_updates or None,
+        **trained,
+    )
+    if trained:
+        write_curve(folder / CURVE, curve)
+        row = replace(row, curve=f"{folder.name}/{CURVE}")
+    rows = [row]
+    faulty = (OSError, ValueError) if state else ()
+    for split, checkpoint in product(variant.test_sets, CHECKPOINTS):
+        outputs = folder / f"{checkpoint}.{split}.{variant.output_suffix}"
+        if outputs.exists():
+            name = CHECKPOINTS[checkpoint].format(variant.average)
+            place = replace(row, split=split, checkpoint=name, **(flaws or {}).get(split, {}))
+            with suppress(*faulty), naming_faults(outputs):
+                rows += score_rows(variant, place, outputs, variant.test_sets[split])
+    return rows
+
+
+def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> list[Row]:
+    """The rows of a checkpoint on a split, for each of its scores.
+
+    Args:
+        row: of the training, with the checkpoint and the split.
+        texts: the file of the references or texts of the split.
+    """
+    given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None
+    if variant.kind is Kind.TRANSLATION:
+        language = variant.options["target-lang"]
+        scores = score_translations(outputs, language, given, variant.bleu_tokenize)
+    elif variant.kind is Kind.CLASSIFICATION:
+        scores = score_classes(outputs, given)
+    else:
+        scores = score_language_model(outputs)
+    figures = {"paper": variant.paper, "cited": variant.cited}
+    row = replace(row, **{name: json.dumps(found) for name, found in figures.items() if found})
+    if scores.predictions:
+        path = outputs.with_suffix(".csv")
+        write_predictions(path, scores.predictions)
+        place = {"predictions": f"{row.run}/{path.name}"}
+        row = replace(row, texts=len(scores.predictions.output), **place)
+    if scores.likelihoods:
+        path = outputs.with_suffix(".csv")
+        write_likelihoods(path, scores.likelihoods)
+        row = replace(row, predictions=f"{row.run}/{path.name}")
+    rows = [
+        replace(row, metric=metric, score=value, signature=scores.signatures.get(metric, ""))
+        for metric, value in scores.values.items()
+    ]
+    printed = outputs.with_suffix(SCORE)
+    for line in read_lines(printed) if printed.exists() else ():
+        rows.append(replace(row, metric=variant.score.get(row.split, ""), printed=line))
+    return rows

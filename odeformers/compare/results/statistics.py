@@ -1,0 +1,266 @@
+"""Statistics of scores: intervals over seeds, and tests over texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from statistics import fmean, stdev
+
+import numpy as np
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest, Result
+from scipy.stats import binomtest, false_discovery_control
+from scipy.stats import t as student
+
+from fairseq_odeformers.registry import Kind
+
+from .comparison import Table
+from .curves import Likelihoods, Predictions
+from .rows import Row, group
+from .verdict import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline, in_percent
+
+SAMPLES = 1000  # of a bootstrap
+LEAST_BLOCK = 500  # tokens of a block of texts
+FEW_BLOCKS = 30  # below which tests of perplexities are rough
+MANY = 10_000  # texts: one is 0.01%
+
+
+# --- numbers as text -------------------------------------------------------------------
+
+
+def count_decimals(metric: str, texts: int | None = 0) -> int:
+    """How many decimals of a score are shown: in percent, two only if one text is 0.01 points."""
+    if in_percent(metric):
+        return 2 if (texts or 0) >= MANY else 1
+    return 2 if metric in ("perplexity", "ppl") else 3
+
+
+def add_decimals(score: float, digits: int) -> int:
+    """So many decimals, or more where a score below 100 would read 100."""
+    while round(score, digits) == 100 > round(score, 6):
+        digits += 1
+    return digits
+
+
+def over_seeds(values: Sequence[float], digits: int) -> str:
+    """The mean, of several seeds its standard deviation, and of three Student's 95% interval."""
+    mean = fmean(values)
+    digits = add_decimals(mean, digits)
+    text = f"{mean:,.{digits}f}"
+    if len(values) > 1:
+        text += f" ± {stdev(values):.{digits}f}"
+    if half := half_interval(values):
+        text += f" ({mean - half:,.{digits}f} to {mean + half:,.{digits}f})"
+    return text
+
+
+# --- over seeds ------------------------------------------------------------------------
+
+
+def half_interval(values: Sequence[float]) -> float:
+    """Half of Student's 95% interval of the mean; 0 of too few seeds, or of equal ones."""
+    if len(values) < ENOUGH:
+        return 0.0
+    return float(student.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
+
+
+def describe_difference(difference: Difference, digits: int) -> str:
+    """A difference, with its interval if it has one."""
+    figures = [difference.mean, *(difference.interval or ())]
+    text, *ends = (f"{round(each, digits) + 0:+,.{digits}f}" for each in figures)
+    return f"{text} ({' to '.join(ends)})" if ends else text
+
+
+def compare_seeds(runs: Mapping[str, Sequence[Row]], baseline: str) -> OverSeeds:
+    """The differences of models from a baseline over their seeds.
+
+    Args:
+        runs: scored ones, by model.
+    """
+    metrics = {row.metric for rows in runs.values() for row in rows}
+    lower_is_better = any(m in ("perplexity", "ppl") or m.endswith("loss") for m in metrics)
+    sign = -1 if lower_is_better else 1
+    scores = {name: [sign * row.value for row in rows] for name, rows in runs.items()}
+    return compare_with_baseline(scores, baseline)
+
+
+# --- over texts ------------------------------------------------------------------------
+
+
+# Of each system: half of the 95% interval of its score, and the p-value of its difference from the
+# first system.
+OverTexts = list[tuple[float, float]]
+
+
+def compare_classes(systems: Sequence[Predictions]) -> OverTexts:
+    """McNemar's exact test: of the texts that one of both has right, how many each has."""
+    first, *_ = rights = [np.array(each.output) == each.reference for each in systems]
+    compared = []
+    for right in rights:
+        gained, lost = int((right & ~first).sum()), int((first & ~right).sum())
+        p_value = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+        low, high = interval_of_share(int(right.sum()), len(right))
+        compared.append(((high - low) / 2, p_value))
+    return compared
+
+
+def compare_with_constant(predictions: Predictions, answer: str) -> float:
+    """The p-value of McNemar's exact test that a model is better than one answer for all texts."""
+    right = np.array(predictions.output) == predictions.reference
+    constant = np.array(predictions.reference) == answer
+    gained, lost = int((right & ~constant).sum()), int((constant & ~right).sum())
+    return float(binomtest(gained, gained + lost, alternative="greater").pvalue) if gained else 1.0
+
+
+def interval_of_share(hits: int, texts: int) -> tuple[float, float]:
+    """Wilson's 95% interval of a share of texts, in percent."""
+    interval = binomtest(hits, texts).proportion_ci(method="wilson")
+    return 100 * float(interval.low), 100 * float(interval.high)
+
+
+def compare_translations(systems: Sequence[Predictions], signature: str) -> OverTexts:
+    """sacrebleu's paired bootstrap, of the BLEU that has a signature."""
+    outputs: list[tuple[str, Sequence[str]]] = [(str(n), s.output) for n, s in enumerate(systems)]
+    references, metrics = [systems[0].reference], {"BLEU": metric_of(signature)}
+    _, scores = PairedTest(outputs, metrics, references, test_type="bs", n_samples=SAMPLES)()
+    compared = []
+    for system, result in zip(systems, scores["BLEU"]):
+        assert isinstance(result, Result)  # other columns than System have these
+        same = result.p_value is None or system.output == systems[0].output
+        compared.append((result.ci or 0.0, 1.0 if same else result.p_value))
+    return compared
+
+
+def metric_of(signature: str) -> BLEU:
+    """The metric of a signature of sacrebleu's, such as ``nrefs:1|case:lc|eff:no|tok:13a``."""
+    parts = dict(part.split(":", 1) for part in signature.split("|"))
+    return BLEU(lowercase=parts["case"] == "lc", tokenize=parts["tok"])
+
+
+def join_blocks(texts: Likelihoods, least: int = LEAST_BLOCK) -> Likelihoods:
+    """Blocks of consecutive texts with so many tokens or more, as far as there are more.
+
+    Neighbouring sentences are about the same things, so a bootstrap draws them together.
+    """
+    starts, filled = [0], 0
+    for number, tokens in enumerate(texts.tokens):
+        if filled >= least:
+            starts.append(number)
+            filled = 0
+        filled += int(tokens)
+    if len(starts) > 1 and filled < least:
+        starts.pop()
+    return Likelihoods(*(np.add.reduceat(each, starts) for each in (texts.tokens, texts.nll)))
+
+
+def compare_perplexities(systems: Sequence[Likelihoods]) -> OverTexts:
+    """A paired bootstrap of blocks of texts.
+
+    The p-value is the share of samples whose difference is as far from the mean of the samples as
+    the observed one is from zero, as in sacrebleu (Koehn 2004, Riezler and Maxwell 2005).
+
+    Args:
+        systems: likelihoods of the same blocks.
+    """
+    tokens, nll = systems[0].tokens, np.stack([each.nll for each in systems], 1)
+    generator, count = np.random.default_rng(RANDOM_STATE), len(tokens)
+    drawn = generator.multinomial(count, np.full(count, 1 / count), SAMPLES)  # (samples, blocks)
+    perplexities = np.exp(drawn @ nll / (drawn @ tokens)[:, None])  # (samples, systems)
+    halves = np.ptp(np.quantile(perplexities, (0.025, 0.975), axis=0), axis=0) / 2
+    compared = []
+    for system, of_system, half in zip(systems, perplexities.T, halves.tolist()):
+        observed = system.perplexity - systems[0].perplexity
+        differences = of_system - perplexities[:, 0]
+        extreme = int((abs(differences - differences.mean()) >= abs(observed)).sum())
+        compared.append((half, (1 + extreme) / (1 + SAMPLES)))
+    return compared
+
+
+# --- of a table ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What a table says of differences from the baseline, where models can be compared.
+
+    Attributes:
+        over_seeds: the differences, by architecture, with their intervals.
+        p_values: over texts, by architecture and seed, adjusted for the number of tests by
+            Benjamini and Hochberg's method.
+        errors: by architecture, half of the 95% interval over the texts, the mean over its seeds.
+        test: what the p-values over texts are of.
+        unit: what these are drawn from, with their number.
+    """
+
+    over_seeds: OverSeeds
+    p_values: dict[str, dict[int, float]]
+    errors: dict[str, float]
+    test: str
+    unit: str
+
+    @property
+    def differences(self) -> dict[str, Difference]:
+        return self.over_seeds.differences
+
+
+def compute_statistics(table: Table, excluded: Collection[str] = ()) -> Statistics:
+    """The statistics of a table; architectures that are excluded have no more than their errors.
+
+    A run is tested over texts against the baseline's with the same seed.
+    """
+    baseline, over_seeds = table.baseline, OverSeeds({})
+    compared = {name: runs for name, runs in table.main.items() if name not in excluded}
+    if baseline in compared:
+        over_seeds = compare_seeds(compared, baseline)
+    errors: dict[str, list[float]] = {}
+    p_values: dict[tuple[str, int], float] = {}
+    runs = [row for rows in table.main.values() for row in rows]
+    test, unit = TESTS.get(table.metric, TESTS[Kind.CLASSIFICATION.score]), ""
+    for seed, rows in sorted(group(runs, "seed").items()):
+        rows, tested, unit = compare_texts(rows)
+        for row, (error, p_value) in zip(rows, tested):
+            errors.setdefault(row.architecture, []).append(error)
+            if row.architecture in over_seeds.differences and rows[0].architecture == baseline:
+                p_values[row.architecture, seed] = p_value
+    adjusted: dict[str, dict[int, float]] = {}
+    for (name, seed), p_value in zip(p_values, adjust([*p_values.values()])):
+        adjusted.setdefault(name, {})[seed] = p_value
+    means = {name: fmean(of_seeds) for name, of_seeds in errors.items()}
+    return Statistics(over_seeds, adjusted, means, test, unit)
+
+
+TESTS = {
+    Kind.TRANSLATION.score: "a paired bootstrap over the texts",
+    Kind.CLASSIFICATION.score: "McNemar's exact test",
+    Kind.LANGUAGE_MODEL.score: "a paired bootstrap over the blocks",
+}
+
+
+def compare_texts(rows: Sequence[Row]) -> tuple[Sequence[Row], OverTexts, str]:
+    """The tests over texts of runs with one seed, the baseline's first.
+
+    Returns:
+        The runs whose outputs are kept, their tests, and what these are drawn from.
+    """
+    if rows[0].metric == Kind.LANGUAGE_MODEL.score:
+        rows = [row for row in rows if row.likelihoods]
+        blocks = [join_blocks(row.likelihoods) for row in rows if row.likelihoods]
+        same = [np.array_equal(each.tokens, blocks[0].tokens) for each in blocks]
+        rows, blocks = [*compress(rows, same)], [*compress(blocks, same)]
+        unit = f"{len(blocks[0].tokens):,} blocks of {LEAST_BLOCK} tokens" if blocks else ""
+        return rows, compare_perplexities(blocks) if blocks else [], unit
+    rows = [row for row in rows if row.outputs]
+    systems = [row.outputs for row in rows if row.outputs]
+    if not systems:
+        return rows, [], ""
+    unit = f"{len(systems[0].output):,} texts"
+    if rows[0].metric == Kind.TRANSLATION.score:
+        return rows, compare_translations(systems, rows[0].signature), unit
+    return rows, compare_classes(systems), unit
+
+
+def adjust(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for their number by Benjamini and Hochberg's method."""
+    return false_discovery_control(p_values).tolist() if p_values else []

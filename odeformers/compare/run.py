@@ -1,0 +1,356 @@
+"""Runs: a training with one seed and what follows it, in a folder of its own.
+
+``run.yaml`` has all that determines a run. A folder whose ``run.yaml`` says the same as a command
+is done, or resumes. Its steps are training, averaging, evaluation and scoring. A step is skipped if
+its product exists, and an interrupted training resumes from its last checkpoint. Its rows are
+written last: a run has finished if they say that it lacks nothing. Whoever executes it holds its
+lock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import submitit
+import yaml
+from filelock import FileLock, Timeout
+
+from fairseq_odeformers.files import reading, reason, replacing, sha256
+from fairseq_odeformers.registry import Kind
+from odeformers.commands import Options, end_with_parent, python_command, to_words
+
+from .experiment import BOARD
+from .results.curves import read_progress
+from .results.rows import NOT_EVALUATED, RESULTS, RUN, Row, collect_rows, read_rows, write_rows
+from .results.scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
+from .trial import Trial
+from .variant import Variant, evaluation_words, training_words
+
+LOCK, FAILURE = ".lock", "failed.txt"
+# By kind, what a product is of what an evaluation prints; fairseq-eval-lm logs its score.
+PRINTED = {Kind.TRANSLATION: "stdout", Kind.LANGUAGE_MODEL: "all"}
+
+
+# --- steps -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of a run."""
+
+    name: str  # in the table of progress
+    words: tuple[str, ...]  # the command line, as a user types it
+    product: str  # the file, in the folder of the run, that says that the step is done
+    # What is printed and is the product: "stdout", or "all" that is printed or logged; "" if the
+    # command writes the product itself.
+    printed: str = ""
+
+    def make_product(self, folder: Path) -> None:
+        """Call the command. What it prints goes to the log, but for what is the product.
+
+        Raises:
+            ValueError: it failed, or has printed nothing where that is the product.
+        """
+        product, log = folder / self.product, folder / TRAIN_LOG
+        with replacing(product) if self.printed else nullcontext(Path(os.devnull)) as output:
+            with open(output, "wb") as file, open(log, "ab") as rest:
+                start = rest.tell()
+                status = subprocess.run(
+                    python_command(self.words),
+                    stdout=file if self.printed else rest,
+                    stderr=subprocess.STDOUT if self.printed == "all" else rest,
+                    env={**os.environ, "LOGLEVEL": "INFO"},  # fairseq logs its progress and scores
+                    preexec_fn=end_with_parent,
+                ).returncode
+            told = log.read_bytes()[start:] or output.read_bytes()
+            if status and self.printed:
+                with open(log, "ab") as rest:  # since a product of a failure does not stay
+                    rest.write(output.read_bytes())
+            if status:
+                why = explain_failure(told.decode(errors="replace"))
+                raise ValueError(f"{self.words[0]}: {why} (status {status}); its log is {log}")
+            if self.printed and not output.read_bytes().strip():
+                raise ValueError(
+                    f"{self.words[0]}: it has printed nothing, where its score is read; its log is "
+                    f"{log}"
+                )
+        product.touch()
+
+
+def explain_failure(output: str) -> str:
+    """Why a command failed, by what it printed: that a training diverged, or else the last line.
+
+    When a loss or a gradient is not finite, fairseq names the layer if it finds it, and often ends
+    with the StopIteration of a hook.
+    """
+    diverged = re.search(
+        r"^FloatingPointError: (gradients are .*|Minimum loss scale.*)", output, re.M
+    )
+    if diverged is None:
+        return output.strip().split("\n")[-1] or "no output"
+    layer = re.search(r"(NaN|Inf) detected in output of (\S*), shape", output)
+    first = f", {layer[1]} first in the output of {layer[2] or 'the model'}" if layer else ""
+    return (
+        f"the loss or the gradients became NaN or infinite ({diverged[1].split('. ')[0]}{first}); "
+        "lower --lr, or clip with --clip-norm 1"
+    )
+
+
+def make_steps(variant: Variant, seed: int, folder: Path) -> Iterator[Step]:
+    """The steps of a run."""
+    average, saving = variant.average, {"save-dir": str(folder), "seed": seed}
+    saving |= {"log-format": "json", "log-interval": 20}
+    # Without it, a resumed training has other batches than one that was not interrupted.
+    saving["update-epoch-batch-itr"] = "True"
+    if board := variant.options.get(BOARD):
+        saving[BOARD] = str(Path(board, folder.name))
+    by = "update" if variant.options.get("save-interval-updates") else "epoch"
+    if average:
+        saving["keep-interval-updates" if by == "update" else "keep-last-epochs"] = average
+    if by == "update" or not average:
+        saving["no-epoch-checkpoints"] = True
+    words = training_words(variant.data, variant.options, **saving)
+    yield Step("training", ("fairseq-train", *words), TRAINED)
+    if average:
+        output = folder / f"{AVERAGED}.pt"
+        options = {"checkpoint-dir": folder, "by": by, "last": average, "output": output}
+        yield Step("averaging", ("odeformers", "average", *to_words(options)), output.name)
+    for checkpoint in (BEST, AVERAGED) if average else (BEST,):
+        for split in variant.test_sets:
+            output = folder / f"{checkpoint}.{split}.{variant.output_suffix}"
+            place: Options = {"path": folder / f"{checkpoint}.pt"}
+            if variant.kind is Kind.CLASSIFICATION:
+                place["output"] = output
+            words = evaluation_words(variant, split, **place)
+            yield Step("predicting", tuple(words), output.name, PRINTED.get(variant.kind, ""))
+            if split in variant.score:
+                line = shlex.split(variant.score[split])
+                words = [word.replace("{output}", str(output)) for word in line]
+                yield Step("scoring", tuple(words), output.with_suffix(SCORE).name, "stdout")
+
+
+# --- runs --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A training of a variant with one seed, and what follows it."""
+
+    folder: Path
+    trial: Trial
+    seed: int
+    tuning: bool = False  # it only trains, until the best candidate is known
+    command: str = ""  # when the command that planned it was started
+    begun: str = ""
+    # What makes scores on a split misleading: columns of its rows.
+    flaws: dict[str, dict[str, float]] = field(default_factory=dict)
+    earlier_failure: tuple[int, str] | None = None  # of another command, before this one
+
+    @property
+    def variant(self) -> Variant:
+        return self.trial.variant
+
+    def __call__(self) -> None:
+        """Make all products that are missing; a launcher calls this in another process."""
+        with suppress(Timeout), self.lock():
+            try:
+                self.check_data()
+                while step := self.next_step:
+                    step.make_product(self.folder)
+                if not self.tuning:
+                    self.remove_checkpoints()
+                self.write_results(NOT_EVALUATED if self.tuning else "")
+                (self.folder / FAILURE).unlink(missing_ok=True)
+            except Exception as error:
+                self.fail(reason(error))
+
+    def checkpoint(self) -> submitit.helpers.DelayedSubmission:
+        """The same run again, where it was left: submitit's answer to preemption."""
+        return submitit.helpers.DelayedSubmission(self)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """Training, averaging, evaluation and scoring; of a candidate, the first."""
+        steps = tuple(make_steps(self.variant, self.seed, self.folder))
+        return steps[:1] if self.tuning else steps
+
+    @property
+    def next_step(self) -> Step | None:
+        """The first step that is not done; None if all are."""
+        left = (step for step in self.steps if not (self.folder / step.product).exists())
+        return next(left, None)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all is done and its rows say so; of a candidate, whether it is trained."""
+        if self.next_step or not (self.folder / RESULTS).exists():
+            return False
+        row = read_rows(self.folder / RESULTS)[0]
+        return row.trained if self.tuning else not row.state
+
+    def lock(self) -> FileLock:
+        """The lock of whoever executes it; to enter it raises a Timeout if another process has."""
+        return FileLock(self.folder / LOCK, timeout=0)
+
+    @property
+    def busy(self) -> bool:
+        """Whether another process is executing it."""
+        try:
+            with self.lock():
+                return False
+        except Timeout:
+            return True
+
+    def check_data(self) -> None:
+        """Check before a training that nobody has replaced the data."""
+        if not (self.folder / TRAINED).exists():
+            if sha256(Path(self.variant.data)) != self.variant.data_digest:
+                raise ValueError(f"{self.variant.data} has changed since this comparison was begun")
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints that only the training and averaging need."""
+        for path in self.folder.glob("checkpoint*.pt"):
+            if path.stem != BEST:
+                path.unlink()
+
+    def discard(self) -> None:
+        """Remove them where a candidate is not the best, unless another process executes it."""
+        with suppress(Timeout), self.lock():
+            if self.finished:
+                self.remove_checkpoints()
+
+    def begin(self) -> None:
+        """Make the folder with its ``run.yaml``, unless they are there.
+
+        Another process that is executing the run has done so.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with suppress(Timeout), self.lock():
+            if not (self.folder / RUN).exists():
+                write_run(self)
+
+    def fail(self, why: str) -> None:
+        """Keep why the run has ended; it is not tried again by this command."""
+        with replacing(self.folder / FAILURE) as temporary:
+            temporary.write_text(f"{why}\n", encoding="utf-8")
+
+    @property
+    def failure(self) -> str | None:
+        """Why it has ended early; the failure of an earlier command is passed over.
+
+        Its file stays, since that command may not have looked at it yet.
+        """
+        last = read_failure(self.folder)
+        return last[1] if last and last != self.earlier_failure else None
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """What the end of its log tells; see :func:`.read_progress`."""
+        return read_progress(self.folder / TRAIN_LOG, self.variant.valid_subset)
+
+    @property
+    def updates(self) -> int:
+        """How many updates are made, by its log."""
+        return self.progress["updates"]
+
+    def make_rows(self, state: str = "") -> list[Row]:
+        """The rows of what there is of it, see :func:`.make_rows`."""
+        columns = {"seed": self.seed, "command": self.command, "begun": self.begun}
+        return make_rows(self.trial, self.folder, state, self.flaws, **columns)
+
+    def write_results(self, lack: str) -> None:
+        """Write the rows of what there is of the run, and the file of the comparison.
+
+        Args:
+            lack: what the run lacks; "" if it has finished.
+        """
+        rows = read_run(self.folder).make_rows(lack)
+        write_rows(self.folder / RESULTS, rows)
+        collect_rows(self.folder.parent)
+
+    def note_unfinished(self) -> None:
+        """Write what a run that has ended early lacks, unless another process is executing it."""
+        if not (self.folder / RUN).exists():
+            return
+        with suppress(Timeout), self.lock():
+            if self.finished:
+                return
+            if (self.folder / TRAINED).exists():
+                lack = f"{NOT_EVALUATED}: {self.failure}" if self.failure else NOT_EVALUATED
+            elif self.failure:
+                lack = f"failed: {self.failure}"
+            else:
+                lack = f"{self.updates:,} of {self.trial.updates:,} updates"
+            self.write_results(lack)
+
+
+def read_failure(folder: Path) -> tuple[int, str] | None:
+    """When the run of a folder has ended early, in nanoseconds, and why."""
+    path = folder / FAILURE
+    with suppress(FileNotFoundError):  # it may be removed meanwhile
+        return path.stat().st_mtime_ns, path.read_text(encoding="utf-8").strip()
+    return None
+
+
+def make_runs(
+    trials: Iterable[Trial],
+    out: Path,
+    seeds: Sequence[int],
+    tuning: bool = False,
+    command: str = "",
+    flaws: Mapping[str, dict[str, float]] | None = None,
+) -> list[Run]:
+    """Runs of all variants with all seeds, seed by seed."""
+    runs = []
+    for seed, trial in product(seeds, trials):
+        folder = out / f"{trial.variant.label}-seed{seed}"
+        begun, failure = datetime.now().isoformat(), read_failure(folder)
+        runs.append(Run(folder, trial, seed, tuning, command, begun, dict(flaws or {}), failure))
+    return runs
+
+
+# --- run.yaml ----------------------------------------------------------------------------------
+
+OF_RUN = ("seed", "command", "begun", "flaws")  # keys beside those of its variant and its trial
+
+
+def write_run(run: Run) -> None:
+    """Write ``run.yaml``: the fields of the variant, of the trial, and of the run."""
+    trial = asdict(run.trial)
+    content = {**trial.pop("variant"), **trial, **{name: getattr(run, name) for name in OF_RUN}}
+    write_yaml(run.folder / RUN, content)
+
+
+def read_run(folder: Path) -> Run:
+    """The run that :func:`write_run` has written."""
+    with reading_yaml(folder / RUN) as content:
+        trial = Trial(**{**choose(content, Trial), "variant": Variant(**choose(content, Variant))})
+        return Run(folder, trial, **{name: content[name] for name in OF_RUN})
+
+
+def choose(content: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The fields of a dataclass in a file; other keys are those of other values, or gone."""
+    return {item.name: content[item.name] for item in fields(kind) if item.name in content}
+
+
+@contextmanager
+def reading_yaml(path: Path) -> Iterator[dict[str, Any]]:
+    """The content of a file of this version, whose faults are named with it."""
+    with reading(path, f"is no {path.name} of this version"):
+        yield yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(yaml.safe_dump({**content}, sort_keys=False), encoding="utf-8")

@@ -1,0 +1,429 @@
+"""Fill the pages: with figures from the tables that trainings and measurements left, and with help.
+
+    .venv/bin/python scripts/pages.py
+
+A page names a figure in a comment, ``<!--=cost; transject-->1.26<!--/-->``: the function
+:func:`cost` of this file, with its arguments, says what comes between the two comments. A number
+has no other marks; a table has empty lines around it.
+"""
+
+import csv
+import re
+import sys
+from collections.abc import Callable, Iterable
+from decimal import ROUND_HALF_UP, Decimal
+from functools import cache
+from pathlib import Path
+from statistics import fmean, stdev
+
+import yaml
+from scipy.stats import ttest_ind
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
+
+from questions import correct_by_holm  # noqa: E402  a script beside its results
+
+from scripts import reference  # noqa: E402
+
+MARKED = re.compile(r"(<!--=(.+?)-->)(.*?)(<!--/-->)", re.S)
+BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_linear"
+FIGURES: dict[str, Callable[..., str]] = {
+    "commands": reference.commands,
+    "names": reference.names,
+}
+
+Row = dict[str, str]
+
+
+def figure(function: Callable[..., str]) -> Callable[..., str]:
+    FIGURES[function.__name__] = function
+    return function
+
+
+@cache
+def read(path: str) -> list[Row]:
+    with open(ROOT / path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def table(head: Iterable[str], align: str, rows: Iterable[Iterable[str]]) -> str:
+    """A table; a letter for each column aligns it to the left (l) or right (r)."""
+    marks = ["---:" if letter == "r" else "---" for letter in align]
+    lines = ["| " + " | ".join(row) + " |" for row in (head, marks, *rows)]
+    return "\n\n" + "\n".join(line.replace("|  |", "| |") for line in lines) + "\n\n"
+
+
+# --- scores -----------------------------------------------------------------------------------
+
+
+def values(experiment: str, measure: str, arch: str) -> list[str]:
+    """The scores of all seeds."""
+    return [
+        row["value"]
+        for row in read("examples/results.csv")
+        if (row["experiment"], row["measure"], row["arch"]) == (experiment, measure, arch)
+    ]
+
+
+def archs(experiment: str) -> list[str]:
+    rows = read("examples/results.csv")
+    return [*dict.fromkeys(row["arch"] for row in rows if row["experiment"] == experiment)]
+
+
+@figure
+def seeds(experiment: str, measure: str, arch: str) -> str:
+    """The scores of all seeds, one after the other."""
+    return ", ".join(values(experiment, measure, arch))
+
+
+@figure
+def first(experiment: str, measure: str, arch: str) -> str:
+    return values(experiment, measure, arch)[0]
+
+
+@figure
+def p(experiment: str, measure: str, arch: str, last: str = "") -> str:
+    """p-values of all seeds, without zeros at their ends; ``and`` may come before the last one."""
+    *others, end = (f"{float(value):g}" for value in values(experiment, measure, arch))
+    return ", ".join([*others, end]) if not last else f"{', '.join(others)} {last} {end}"
+
+
+@figure
+def mean(experiment: str, measure: str, arch: str) -> str:
+    return f"{fmean(map(float, values(experiment, measure, arch))):.1f}"
+
+
+@figure
+def transevolve(experiment: str) -> str:
+    """The lowest and the highest mean of the four kinds of classifiers."""
+    kinds = [f"{ff}_{blocks}" for ff in ("randomff", "fullff") for blocks in (1, 2)]
+    means = (mean(experiment, "accuracy", f"transevolve_classifier_{kind}") for kind in kinds)
+    lowest, *_, highest = sorted(means, key=float)
+    return f"{lowest} to {highest}"
+
+
+def translators(experiment: str, measures: Iterable[str], more: Callable[[str], list[str]]):
+    for arch in archs(experiment):
+        (size,) = values(experiment, "parameters", arch)
+        numbers = ", ".join(str(n + 1) for n in range(len(values(experiment, "loss", arch))))
+        scores = (seeds(experiment, measure, arch) for measure in measures)
+        yield [f"`{arch}`", f"{int(size):,}", numbers, *scores, *more(arch)]
+
+
+@figure
+def multi30k() -> str:
+    head = ["`--arch`", "parameters", "seeds", "BLEU, best checkpoint"]
+    head += ["BLEU, last three averaged", "validation loss"]
+    rows = translators("multi30k", ("BLEU", "averaged BLEU", "loss"), lambda arch: [])
+    return table(head, "lrllll", rows)
+
+
+@figure
+def l10n() -> str:
+    def more(arch: str) -> list[str]:
+        tested = values("l10n-paired-bootstrap", "p", arch)
+        return [seeds("l10n", "hours", arch), ", ".join(tested)]
+
+    head = ["`--arch`", "parameters", "seeds", "BLEU", "chrF", "validation loss", "hours", "p"]
+    return table(head, "lrllllll", translators("l10n", ("BLEU", "chrF", "loss"), more))
+
+
+@figure
+def agnews() -> str:
+    rows = []
+    for arch in archs("agnews"):
+        of_one = len(values("agnews", "accuracy", arch)) == 1
+        shown = "" if of_one else mean("agnews", "accuracy", arch)
+        rows.append([f"`{arch}`", seeds("agnews", "accuracy", arch), shown])
+    return table(["`--arch`", "seeds 1, 2, 3", "mean"], "llr", rows)
+
+
+@figure
+def listops() -> str:
+    rows = [["the most frequent class", "15.5%"]]
+    rows += ([f"`{arch}`", seeds("listops", "accuracy", arch)] for arch in archs("listops"))
+    return table(["`--arch`", "accuracy (±3)"], "ll", rows)
+
+
+@figure
+def ptb() -> str:
+    """With the paper's perplexities, which the recipe has."""
+    text = (ROOT / "examples/transject/ptb.yaml").read_text("utf-8")
+    part = yaml.safe_load(text)["parts"]["paper"]
+    (cited,) = part["cited"].values()
+    rows = (
+        [
+            f"`{arch}`",
+            f"{shown['valid']:.2f}",
+            f"{shown['test']:.2f}",
+            seeds("ptb", "perplexity", arch),
+        ]
+        for arch, shown in (part["paper"] | cited).items()
+    )
+    return table(["`--arch`", "paper, valid", "paper, test", "trial, valid"], "lrrr", rows)
+
+
+@figure
+def truncation() -> str:
+    depths = ("one layer", "two layers")
+    rows = (
+        [f"`{block}`", *(seeds("truncation", depth, block) for depth in depths)]
+        for block in archs("truncation")
+    )
+    return table(["block", *depths], "lll", rows)
+
+
+@cache
+def board(name: str, metric: str, arch: str) -> list[float]:
+    """The test scores of a model in a table of the scoreboard's."""
+    return [
+        float(row["score"])
+        for row in read(f"examples/scoreboard/{name}.csv")
+        if (row["metric"], row["architecture"]) == (metric, arch)
+    ]
+
+
+@figure
+def perplexity(name: str, arch: str) -> str:
+    return f"{fmean(board(name, 'perplexity', arch)):.1f}"
+
+
+@figure
+def perplexity_above(arch: str) -> str:
+    """The baseline of the later runs."""
+    first, other = (
+        fmean(board("language_model", "perplexity", name))
+        for name in ("transformer_lm_prenorm", arch)
+    )
+    return f"{other - first:.1f}"
+
+
+@figure
+def on_bytes(arch: str) -> str:
+    """The mean accuracy on IMDb as bytes."""
+    return f"{fmean(board('long_text/results', 'accuracy', arch)):.1f}"
+
+
+@figure
+def seeds_on_bytes(arch: str) -> str:
+    return str(len(board("long_text/results", "accuracy", arch)))
+
+
+@figure
+def lead_on_bytes(arch: str) -> str:
+    """p of TransJect's lead over a model, corrected for two."""
+    others = (BASELINE, LINEAR)
+    first = board("long_text/results", "accuracy", "transject")
+    tests = (
+        ttest_ind(first, board("long_text/results", "accuracy", other), equal_var=False)
+        for other in others
+    )
+    corrected = correct_by_holm([test.pvalue for test in tests])
+    return f"{corrected[others.index(arch)]:.2f}"
+
+
+@figure
+def parity(kind: str, best: str = "") -> str:
+    """Training accuracy on strings of six bits: mean and deviation, or mean of the best runs."""
+    runs = sorted(
+        float(row["accuracy"])
+        for row in read("examples/parity/table1.csv")
+        if row["ensemble"].startswith(kind)
+    )
+    if not best:
+        return f"{fmean(runs):.1f} ± {stdev(runs):.1f}%"
+    return f"{fmean(runs[-int(best) :]):.1f}"
+
+
+# --- speed and memory -------------------------------------------------------------------------
+
+
+def seconds(path: str, arch: str, column: str = "seconds") -> float:
+    """CPU seconds of an update."""
+    (row,) = (row for row in read(path) if row["architecture"] == arch)
+    return float(row[column])
+
+
+@figure
+def cost(arch: str, digits: str = "2") -> str:
+    """CPU time of an update on AG News, relative to the Transformer's."""
+    path = "examples/scoreboard/cost.csv"
+    return f"{seconds(path, arch) / seconds(path, BASELINE):.{digits}f}"
+
+
+def faster_on_bytes(arch: str, length: str) -> float:
+    path = "examples/scoreboard/long_text/updates.csv"
+    return seconds(path, BASELINE, length) / seconds(path, arch, length)
+
+
+@figure
+def at_equal_size(arch: str, length: str = "2048", digits: str = "1") -> str:
+    """Speed with texts of bytes, relative to the Transformer's."""
+    return f"{faster_on_bytes(arch, length):.{digits}f}"
+
+
+@figure
+def equal_sizes() -> str:
+    models = ("transject", LINEAR, "transevolve_classifier_fullff_1_prenorm")
+    rows = (
+        [f"{int(length):,}", *(at_equal_size(model, length, "2") for model in models)]
+        for length in ("585", "2048")
+    )
+    return table(["bytes per text", *(f"`{model}`" for model in models)], "rrrr", rows)
+
+
+@figure
+def long_text_updates() -> str:
+    """How many updates 60 minutes have, and the recipe's number, a multiple of eight."""
+    path = "examples/scoreboard/long_text/updates.csv"
+    *models, batches = read(path)
+    order = (BASELINE, "transject", LINEAR, "transevolve_classifier_fullff_1_prenorm")
+    rows = []
+    for arch in order:
+        (model,) = (row for row in models if row["architecture"] == arch)
+        updates = int(model["updates"])
+        chosen = updates // 8 * 8
+        rounded = Decimal(model["seconds"]).quantize(Decimal("0.001"), ROUND_HALF_UP)
+        cells = [str(rounded), f"{updates:,}", f"{chosen:,}"]
+        rows.append([f"`{arch}`", *cells, f"{chosen / int(batches['updates']):.1f}"])
+    head = ["`--arch`", "CPU seconds per update", "in 60 minutes"]
+    return table([*head, "`--max-update`, a multiple of 8", "epochs"], "lrrrr", rows)
+
+
+@cache
+def grown(name: str, model: str) -> dict[int, Row]:
+    """The rows of a model by their lengths."""
+    rows = read("docs/growth.csv")
+    found = (row for row in rows if (row["table"], row["model"]) == (name, model))
+    return {int(row["length"]): row for row in found}
+
+
+def relative(what: str, model: str, least: int = 1) -> dict[int, float]:
+    """Speed or memory relative to the Transformer's, by length."""
+    rows = grown(f"{what}-length", model).items()
+    found = {length: float(row["ratio"]) for length, row in rows if length >= least}
+    return found if what == "encoder" else {length: 1 / ratio for length, ratio in found.items()}
+
+
+def span(numbers: Iterable[float], between: str, digits: str = ".1f") -> str:
+    numbers = [*numbers]
+    return between.join(f"{number:{digits}}" for number in (min(numbers), max(numbers)))
+
+
+@figure
+def faster(model: str) -> str:
+    """From 1,024 to 8,192 tokens, to two digits."""
+    return span(relative("encoder", model, 1024).values(), "–", ".2g")
+
+
+@figure
+def faster_at(length: str, model: str, digits: str = ".1f") -> str:
+    return f"{relative('encoder', model)[int(length)]:{digits}}"
+
+
+@figure
+def from_length(what: str, least: str, *models: str) -> str:
+    """The smallest and the largest relative speed or memory from a length on."""
+    found = (relative(what, model, int(least)).values() for model in models)
+    return span((number for numbers in found for number in numbers), " to ")
+
+
+@figure
+def slower_up_to(model: str) -> str:
+    """The last length at which it is slower than the Transformer, as at all before."""
+    speeds = relative("encoder", model)
+    slower = {length for length in speeds if speeds[length] < 1}
+    assert slower == {length for length in speeds if length <= max(slower)}
+    return f"{max(slower):,}"
+
+
+@figure
+def slower_from(model: str, other: str) -> str:
+    """The first length at which it is slower than another model, as at all later ones."""
+    ours, theirs = relative("encoder", model), relative("encoder", other)
+    slower = {length for length in ours if ours[length] < theirs[length]}
+    assert slower == {length for length in ours if length >= min(slower)}
+    return f"{min(slower):,}"
+
+
+@figure
+def parameters(model: str) -> str:
+    """The encoder's, relative to the Transformer's."""
+    ours, theirs = (
+        int(grown("encoder-length", name)[8192]["parameters"]) for name in (model, "transformer")
+    )
+    return f"{ours / theirs:.2f}"
+
+
+@figure
+def memory(model: str, length: str, kind: str = "length") -> str:
+    return f"{float(grown(f'memory-{kind}', model)[int(length)]['value']):,.0f}"
+
+
+@figure
+def memories() -> str:
+    models = ("transformer", "transevolve_fullff_1", "macaron_transformer", "transject")
+    rows = (
+        [f"{length:,}", *(memory(model, str(length)) for model in models)]
+        for length in (1024, 8192)
+    )
+    return table(["tokens", *(f"`{model}`" for model in models)], "rrrrr", rows)
+
+
+@figure
+def measured(row: str, column: str) -> str:
+    """A value of ``docs/speed.csv``."""
+    rows = read("docs/speed.csv")
+    (value,) = (each["value"] for each in rows if (each["row"], each["column"]) == (row, column))
+    return value
+
+
+@figure
+def throughput(model: str, other: str) -> str:
+    """Tokens per second of the largest batch, relative to another model's."""
+    ours, theirs = (float(measured(name, "tokens/s").replace(",", "")) for name in (model, other))
+    return f"{ours / theirs:.1f}"
+
+
+@figure
+def inference() -> str:
+    lengths = [f"{length:,}" for length in (1024, 2048, 3072, 4096)]
+    rows = []
+    for name, shown in (
+        ("transject (E = 4)", "`transject` (E = 4)"),
+        ("transject --encoder-experts 1", "`transject --encoder-experts 1`"),
+    ):
+        rows.append([shown, *(measured(name, length) for length in lengths)])
+    return table(["`--arch`", *lengths], "lllll", rows)
+
+
+# --- pages ------------------------------------------------------------------------------------
+
+
+def fill(text: str) -> str:
+    """A page with its figures."""
+
+    def value(match: re.Match[str]) -> str:
+        name, *arguments = match[2].split("; ")
+        found = FIGURES[name](*arguments)
+        return match[0] if found.split() == match[3].split() else match[1] + found + match[4]
+
+    return MARKED.sub(value, text)
+
+
+def pages() -> list[Path]:
+    folders = (ROOT.glob("*.md"), ROOT.glob("docs/**/*.md"), ROOT.glob("examples/**/*.md"))
+    return sorted(path for paths in folders for path in paths)
+
+
+def main() -> None:
+    for page in pages():
+        text = page.read_text("utf-8")
+        if (filled := fill(text)) != text:
+            page.write_text(filled, "utf-8")
+            print(page.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,345 @@
+"""Scoreboards: differences with intervals whose values are known, and the page that is kept."""
+
+import csv
+import importlib
+import json
+import re
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from scipy.stats import dunnett
+
+from fairseq_odeformers.registry import family_of
+from odeformers.__main__ import main
+from odeformers.compare.results.rows import lock
+from tests.odeformers.compare import pages
+from tests.odeformers.compare.comparisons import (
+    LANGUAGE_MODEL,
+    write_comparison,
+    write_run,
+    write_scripted,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples/scoreboard"))
+scoreboard = importlib.import_module("scoreboard")
+CLASSES = ["x", "y"] * 60
+
+
+def write_column(out, metric=None, **scores):
+    """A comparison of families, each with a score per seed."""
+    runs = [
+        write_run(out, name, seed, score, **(metric or {}), **{"tuned": "lr 1"})
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds, start=1)
+    ]
+    return write_comparison(out, *runs)
+
+
+def board(*sources):
+    """The page of a scoreboard, and its cells by family, without files."""
+    columns = [column for source in sources for column in read(source)]
+    return scoreboard.describe(columns), {cell.family: cell for cell in cells_of(columns)}
+
+
+def write(*words):
+    """Write a board by the command line of the script."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["scoreboard.py", *map(str, words)])
+        scoreboard.main()
+
+
+def read(source):
+    """The columns of a folder or a file of rows."""
+    return scoreboard.read_columns(str(source))
+
+
+def cells_of(columns):
+    return [cell for column in columns for cell in column.cells]
+
+
+def test_differences_have_dunnett_s_interval(tmp_path):
+    """Within a column."""
+    scores = {"a": [80.0, 81.0, 82.0], "ours": [84.0, 86.0, 88.0], "b": [80.0, 82.0, 82.5]}
+    page, cells = board(write_column(tmp_path / "runs", **scores))
+    test = dunnett(scores["ours"], scores["b"], control=scores["a"], random_state=0)
+    interval, ours = test.confidence_interval(), cells["ours"]
+    expected = (86, 5, interval.low[0], interval.high[0], test.pvalue[0])
+    found = (ours.mean, ours.difference, ours.low, ours.high, ours.p_value)
+    assert found == pytest.approx(expected, abs=0.02) and ours.test == "Dunnett"
+    assert cells["a"].low is None and cells["a"].difference == 0
+    assert f"| ours | **+5.0 ({ours.low:+.1f} to {ours.high:+.1f})** |" in page
+    assert "| a | 81.0 (3 seeds) |" in page
+    assert "- **runs** (margin 1): ours: better; b: inconclusive (the interval" in page
+
+
+@pytest.mark.parametrize("metric, difference", [("perplexity", "+4.0"), ("accuracy", "-4.0")])
+def test_positive_is_better(metric, difference, tmp_path):
+    out = write_column(
+        tmp_path / "runs", {**LANGUAGE_MODEL, "metric": metric}, a=[84.0], ours=[80.0]
+    )
+    page, _ = board(out)
+    assert f"| ours | {difference} (one seed) |" in page
+
+
+@pytest.mark.parametrize(
+    "base, ours, cell",
+    [
+        ([80.0, 81.0], [81.5, 82.0, 84.0], "+2.0 (3 seeds)"),
+        ([80.0, 81.0, 82.0], [81.5, 81.5, 81.5], "+0.5 (3 seeds)"),
+    ],
+)
+def test_few_or_equal_seeds_have_no_interval(base, ours, cell, tmp_path, recwarn):
+    """Equal ones happen where texts are few, and say nothing of the variance."""
+    page, _ = board(write_column(tmp_path / "runs", a=base, ours=ours))
+    assert f"| ours | {cell} |" in page and not recwarn
+
+
+@pytest.mark.parametrize("maximized, chosen", [(True, "y"), (False, "x")])
+def test_a_family_is_its_architecture_that_validates_best(maximized, chosen, tmp_path):
+    """Whatever its test says."""
+    runs = [write_run(tmp_path, "a", score=80.0)]
+    for name, validation, score in (("x", 1.0, 99.0), ("y", 2.0, 70.0)):
+        more = {"family": "ours", "validation": validation, "maximized": maximized}
+        runs.append(write_run(tmp_path, name, score=score, **more))
+    _, cells = board(write_comparison(tmp_path, *runs))
+    assert cells["ours"].architecture == chosen
+
+
+def test_a_baseline_is_no_other_model(tmp_path):
+    """Neither one of its family, whatever it validates, nor the next one where it has no score."""
+    better = {"family": "a", "validation": 0.1}
+    kept, failed = (
+        write_comparison(
+            tmp_path / name,
+            write_run(tmp_path / name, "a", score=score, state="" if score else "failed: NaN"),
+            write_run(tmp_path / name, "b", score=90.0, **better),
+            write_run(tmp_path / name, "ours", score=85.0),
+        )
+        for name, score in (("kept", 80.0), ("failed", None))
+    )
+    page, _ = board(kept, failed)
+    assert "| a | 80.0 (one seed) | no score † |" in page
+    assert "| ours | +5.0 (one seed) | not compared † |" in page
+    assert "- failed: † " in page and "the baseline, a, has no score." in page
+    out = tmp_path / "board"
+    write(kept, failed, "--out", out)
+    assert board(out / "trainings.csv")[0] == page == (out / "scoreboard.md").read_text("utf-8")
+
+
+def test_columns_are_beside_each_other(tmp_path):
+    """Named by their folders or as told; a family without a run in a column says so."""
+    first = write_column(tmp_path / "one", a=[80.0], ours=[81.0])
+    second = write_column(tmp_path / "two", a=[99.953])
+    page, _ = board(first, f"ListOps={second}")
+    assert "| family | one, accuracy ‡ | ListOps, accuracy ‡ |" in page, "one seed leaves it open"
+    assert "99.95 (one seed)" in page, "not 100.0"
+    assert "| ours | +1.0 (one seed) | - |" in page
+
+
+def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
+    """Its cells and points are left out; the page has its report's words, also from a file."""
+    late = tmp_path / "late"
+    runs = (
+        write_run(late, name, outputs=CLASSES, references=CLASSES, epoch_updates=31)
+        for name in ("a", "ours")
+    )
+    write_comparison(late, *runs)
+    news = write_column(tmp_path / "news", a=[80.0], ours=[81.0])
+    out = tmp_path / "board"
+    write(news, late, "--out", out)
+    page = (out / "scoreboard.md").read_text("utf-8")
+    with open(out / "scoreboard.csv", encoding="utf-8", newline="") as file:
+        obstacles = {row["family"]: row["obstacles"] for row in csv.DictReader(file)}
+    assert "| news, accuracy ‡ | late, accuracy ‡ |" in page
+    assert "| ours | +1.0 (one seed) | not compared † |" in page
+    (note,) = (line for line in page.splitlines() if "†" in line and line.startswith("- late"))
+    assert obstacles["ours"] in note
+    again, _ = board(out / "trainings.csv")
+    assert again == page, "though runs and predictions are elsewhere"
+    (axes,) = scoreboard.draw(read(out / "trainings.csv")).axes
+    assert [point for point, _ in points(axes)] == [1.0], "of the other column"
+    assert [text.get_text() for text in axes.texts] == ["n=1", "not compared"]
+
+
+def test_notes_of_earlier_versions_leave_a_column_open(tmp_path):
+    """They have no reason for a verdict."""
+    scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0)}
+    notes = json.dumps([["leaves open", ["b"], "b may improve."]])
+    runs = [
+        write_run(tmp_path, name, seed, score, tuned="lr 1", notes=notes)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    page, cells = board(write_comparison(tmp_path, *runs))
+    told = "inconclusive (better over these seeds, but see the notes)"
+    assert cells["b"].verdict == told and f"b: {told}." in page and "‡ b may improve." in page
+
+
+def points(axes):
+    """The places of markers in a panel."""
+    lines = (line for line in axes.lines if line.get_marker() != "None")
+    return [tuple(line.get_xydata()[0]) for line in lines]
+
+
+def test_each_metric_has_an_axis_and_each_task_a_line_in_it(tmp_path):
+    """Tasks of one metric do not cover each other, and a baseline has no row."""
+    scores = {"news": {"a": [80.0], "b": [81.0], "c": [83.0]}, "lists": {"a": [40.0], "c": [39.5]}}
+    columns = [write_column(tmp_path / name, **of) for name, of in scores.items()]
+    columns.append(write_column(tmp_path / "text", LANGUAGE_MODEL, a=[100.0], b=[90.0]))
+    columns = [column for folder in columns for column in read(folder)]
+    shares, perplexities = scoreboard.draw(columns).axes
+    assert [label.get_text() for label in shares.get_yticklabels()] == ["b", "c"]
+    drawn = points(shares)
+    assert [x for x, _ in drawn] == [1.0, 3.0, -0.5] and len({y for _, y in drawn}) == 3
+    assert [round(y) for _, y in drawn] == [0, 1, 1] and points(perplexities) == [(10.0, 0.0)]
+    assert shares.get_xlim()[1] < 10 < perplexities.get_xlim()[1]
+
+
+def test_families_are_those_of_the_papers():
+    names = {
+        "transformer_lm_prenorm": "pre-norm Transformer",
+        "transformer_classifier_prenorm": "pre-norm Transformer",
+        "transformer_classifier": "Transformer",
+        "transformer_classifier_linear": "linear attention",
+        "transformer_lm": "transformer_lm",  # fairseq's
+        "transevolve_classifier_fullff_1_prenorm": "TransEvolve",
+        "node_transformer_mt": "N-ODE Transformer",
+        "macaron_classifier": "Macaron Net",
+        "heun_of_a_plugin": "heun_of_a_plugin",  # which a report does not load
+    }
+    assert {arch: family_of(arch) for arch in names} == names
+
+
+def test_pages_tell_the_verdicts_of_the_board():
+    """All that leave out zero over seeds, and that each is inconclusive for another reason."""
+    columns = read(ROOT / "examples/scoreboard/trainings.csv")
+    shown = [cell for cell in cells_of(columns) if cell.low is not None]
+    readme, text = (
+        " ".join((ROOT / page).read_text("utf-8").split())
+        for page in ("README.md", "docs/results.md")
+    )
+    firm = [cell for cell in shown if cell.low > 0 or cell.high < 0]
+    assert all(cell.verdict.endswith("over these seeds, but at a grid's edge)") for cell in firm)
+    assert all(cell.verdict.startswith("inconclusive") for cell in shown)
+    words = "none one two three four five six seven eight nine".split()
+    gains = sum(cell.low > 0 for cell in firm)
+    losses = len(firm) - gains
+    assert f"{words[len(firm)]} of the {len(shown)} intervals leave out zero" in text.lower()
+    assert f"{words[gains]} gains, {words[losses]} losses" in text
+    for cell in firm:
+        worse = f"{abs(cell.difference):.1f} ({cell.family})"  # of a perplexity, which is higher
+        told = worse if cell.metric == "perplexity" else f"{cell.difference:+.1f}"
+        assert told in readme, cell
+    on_bytes = next(cell for cell in firm if cell.column == "IMDb as bytes")
+    assert f"p = {on_bytes.p_value:.3f}, by the rule of all its columns" in text
+    for page, family in (("pcformer", "PCformer"), ("diffeq_transformer", "DiffEqFormer")):
+        (cell,) = (cell for cell in shown if cell.family == family)
+        told = (ROOT / f"docs/papers/{page}.md").read_text("utf-8")
+        for figure in (cell.difference, cell.low, cell.high):
+            assert f"{abs(figure):.1f}" in told, (family, figure)
+    on_bleu = {(c.column, c.architecture): c for c in cells_of(columns) if c.metric == "BLEU"}
+    for family, arch in (
+        ("Macaron Net", "macaron_transformer"),
+        ("TransEvolve", "transevolve_fullff_2_prenorm"),
+    ):
+        captions, programs = (
+            on_bleu[column, arch].difference for column in ("Multi30k captions", "Debian texts")
+        )
+        assert f"{family} {captions:+.1f}, {programs:+.1f}" in readme
+
+
+def test_scores_are_of_the_best_checkpoint_on_the_test_set(tmp_path):
+    """Also where a comparison has averaged checkpoints and other splits."""
+    rows = write_run(tmp_path, "a", score=70.0)
+    rows.insert(1, replace(rows[1], checkpoint="average of the last 2 checkpoints", score=75.0))
+    rows.insert(1, replace(rows[2], split="other", score=60.0))
+    _, cells = board(write_comparison(tmp_path, rows))
+    assert cells["a"].mean == 70
+
+
+def test_a_run_without_a_test_set_has_no_column(tmp_path):
+    write_comparison(tmp_path / "runs", write_run(tmp_path / "runs", "a"))
+    with pytest.raises(ValueError, match=f"^{tmp_path}/runs: no run has finished with a test set"):
+        scoreboard.write_scoreboard([str(tmp_path / "runs")], tmp_path / "board")
+
+
+def test_a_column_that_is_given_twice_is_refused(tmp_path):
+    path = str(ROOT / "examples/scoreboard/trainings.csv")
+    with pytest.raises(ValueError, match=r"the column AG News comes twice; give .*NAME=RUNS"):
+        scoreboard.write_scoreboard([path, path], tmp_path / "board")
+    assert not (tmp_path / "board").exists()
+
+
+def test_a_model_that_diverges_does_not_hide_the_others(tmp_path):
+    """Its interval leaves the picture, which shows the other intervals.
+
+    Arrows tell it, and the difference in figures.
+    """
+    groups = {"a": (80, 80.5, 81), "b": (82, 82.5, 83), "c": (81, 82, 82.5)}
+    groups |= {"d": (82, 82.2, 82.4), "wide": (84, 84, 50)}
+    (column,) = read(write_column(tmp_path, **groups))
+    (axes,) = scoreboard.draw([column]).axes
+    low, high = axes.get_xlim()
+    *others, wide = column.cells[1:]
+    assert all(low < cell.low < cell.high < high for cell in others)
+    assert wide.low < wide.difference < low
+    (text,) = (text for text in axes.texts if text.get_text() == "-7.8")
+    assert text.get_position()[0] > 1, "beside the panel"
+    arrows = [line for line in axes.lines if line.get_marker() in "<>"]
+    assert [tuple(line.get_xydata()[0]) for line in arrows] == [(low, 3), (high, 3)]
+
+
+def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
+    """By the command; the figures are those of the file of runs, and nobody's memory."""
+    folder = ROOT / "examples" / "scoreboard"
+    write(folder / "trainings.csv", "--out", tmp_path)
+    for name in (scoreboard.PAGE, scoreboard.CELLS, scoreboard.RUNS):
+        assert (tmp_path / name).read_text("utf-8") == (folder / name).read_text("utf-8"), name
+    assert (tmp_path / scoreboard.PICTURE).stat().st_size < 300_000
+
+
+def test_the_page_quotes_the_board():
+    """Each difference with an interval is one of the board's."""
+    board = (ROOT / "examples/scoreboard/scoreboard.md").read_text("utf-8")
+    text = " ".join((ROOT / "docs/results.md").read_text("utf-8").split())
+    for cell in re.findall(r"[+-]\d+\.\d \([^)]*?(?:to|seeds?)[^)]*\)", text):
+        assert cell in board, cell
+
+
+def test_of_two_boards_in_a_folder_one_waits_for_the_other(tmp_path):
+    """So their files are no mixture, and no temporary file is taken away."""
+    source, out = write_column(tmp_path / "runs", a=[70.0]), tmp_path / "board"
+    out.mkdir()
+    with lock(out / "scoreboard.md"):
+        waiting = Thread(target=scoreboard.write_scoreboard, args=[[str(source)], out])
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive() and not [*out.glob("*.csv")]
+    waiting.join()
+    assert (out / "scoreboard.md").exists()
+
+
+def test_a_board_has_the_differences_of_its_reports(tmp_path):
+    """And its files are all that another board needs."""
+    runs, first, second = (tmp_path / name for name in ("runs", "1", "2"))
+    for architecture in ("base", "good", "poor"):
+        for seed in (1, 2, 3):
+            write_scripted(runs, architecture, seed)
+    main(["report", str(runs)])
+    rows = pages.table((runs / "report.md").read_text("utf-8"), " against ")
+    write(f"three={runs}", "--out", first)
+    shutil.rmtree(runs)
+    shown = pages.table((first / "scoreboard.md").read_text("utf-8"), "three")
+    for name in ("good", "poor"):
+        told = pages.numbers(rows[name]["accuracy against base"])
+        assert pages.numbers(pages.cell(shown[name], "three")) == told
+    told = pages.numbers(rows["base"]["accuracy"])[0]
+    assert pages.numbers(pages.cell(shown["base"], "three"))[0] == told
+    write(first / "trainings.csv", "--out", second)
+    for name in ("scoreboard.md", "scoreboard.csv", "trainings.csv"):
+        assert (second / name).read_bytes() == (first / name).read_bytes(), name

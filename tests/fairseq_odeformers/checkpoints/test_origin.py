@@ -1,0 +1,70 @@
+"""Before torch 2.10 only checkpoints are read that this user's fairseq has written, or trusted."""
+
+import logging
+import shutil
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from helpers import checkpoint_of
+
+from fairseq_odeformers.checkpoints import origin
+from fairseq_odeformers.checkpoints.state import read_state
+from odeformers import average
+
+STATE = checkpoint_of({"weight": torch.rand(20)})
+
+
+@pytest.fixture
+def old_torch(tmp_path, monkeypatch):
+    """As with torch 2.9, for a user who trusts no file."""
+    monkeypatch.setattr(origin, "HARDENED", False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv(origin.TRUST, raising=False)
+    origin.warn.cache_clear()
+
+
+def test_a_file_of_another_origin_is_refused(old_torch, tmp_path, monkeypatch):
+    """Before it is unpickled; even if it lies beside the user's own."""
+    path = tmp_path / "checkpoint_last.pt"
+    checkpoint_utils.torch_persistent_save(STATE, str(tmp_path / "own.pt"))
+    torch.save(checkpoint_of({"weight": torch.rand(20)}), path)
+    with pytest.raises(ValueError, match=f"^{path} is refused: .*CVE-.* set ODEFORMERS_TRUST=1 "):
+        read_state(str(path))
+    with pytest.raises(ValueError, match="is refused"):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    monkeypatch.setenv(origin.TRUST, "1")
+    assert read_state(str(path))["model"].keys() == {"weight"}
+
+
+def test_a_file_that_was_saved_here_is_read(old_torch, tmp_path, caplog):
+    """Also under another name and elsewhere; and what is averaged of it. A changed one is not."""
+    path, copied = tmp_path / "checkpoint_1_1.pt", tmp_path / "elsewhere" / "best.pt"
+    copied.parent.mkdir()
+    checkpoint_utils.torch_persistent_save(STATE, str(path))
+    shutil.copyfile(path, copied)
+    mean = tmp_path / "mean.pt"
+    average.main(["--inputs", str(path), str(copied), "--output", str(mean)])
+    with caplog.at_level(logging.WARNING):
+        for each in (path, copied, mean):
+            assert torch.equal(read_state(str(each))["model"]["weight"], STATE["model"]["weight"])
+    assert caplog.text.count("CVE-2026-24747") <= 1  # average.main has warned
+    torch.save({**torch.load(path), "more": 1}, path)
+    with pytest.raises(ValueError, match="is refused"):
+        read_state(str(path))
+
+
+def test_the_loader_is_warned_of_once(old_torch, tmp_path, caplog):
+    path = str(tmp_path / "own.pt")
+    checkpoint_utils.torch_persistent_save(STATE, path)
+    for _ in range(2):
+        read_state(path)
+    assert caplog.text.count("may run code of a crafted checkpoint (CVE-2026-24747)") == 1
+
+
+def test_a_hardened_torch_keeps_no_record(old_torch, tmp_path, monkeypatch):
+    monkeypatch.setattr(origin, "HARDENED", True)
+    path = str(tmp_path / "own.pt")
+    checkpoint_utils.torch_persistent_save(STATE, path)
+    read_state(path)
+    assert not origin.record_file().exists()

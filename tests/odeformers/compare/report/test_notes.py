@@ -1,0 +1,431 @@
+"""Notes at both sides of their thresholds."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from odeformers.compare.report.notes import (
+    LEAVES_OPEN,
+    REMARK,
+    RULES_OUT,
+    different_defaults,
+    judge,
+)
+from odeformers.compare.results.comparison import read_comparison
+from odeformers.compare.results.curves import Curve
+from tests.odeformers.compare.comparisons import (
+    LANGUAGE_MODEL,
+    SIGNATURE,
+    TRANSLATION,
+    write_comparison,
+    write_run,
+)
+
+CLASSES = ["x", "y"] * 60
+
+
+def notes_of(out, start):
+    """The notes of a comparison that begin with a text."""
+    notes, judged = judge(read_comparison(out))
+    notes += [note for each in judged for note in each.notes]
+    return [note for note in notes if note.sentence.startswith(start)]
+
+
+@pytest.mark.parametrize("equal", [None, "seconds", "cpu_seconds"])
+@pytest.mark.parametrize(
+    "a, b, kind",
+    [
+        ([60], [75], None),
+        ([60], [76], REMARK),
+        ([60], [91], RULES_OUT),
+        ([90], [90], None),
+        ([40, 80], [70, 70], None),  # seeds of one architecture have made the same effort
+    ],
+)
+def test_unequal_effort(a, b, kind, equal, tmp_path):
+    """A note from a quarter on; from a half on, scores are not compared.
+
+    Other processes make the clock's times unequal, several cores the CPU's: one of both may be.
+    """
+    kind = None if equal else kind
+    runs = []
+    for name, times in (("a", a), ("b", b)):
+        for seed, time in enumerate(map(float, times)):
+            spent = {"seconds": time, "cpu_seconds": 2 * time} | ({equal: 50.0} if equal else {})
+            runs.append(write_run(tmp_path, name, seed, 70.0, budget=1.0, **spent))
+    write_comparison(tmp_path, *runs)
+    found = notes_of(tmp_path, "Unequal effort")
+    assert [note.kind for note in found] == [kind] * (kind is not None)
+    _, (judged,) = judge(read_comparison(tmp_path))
+    assert bool(judged.statistics.differences) == (kind != RULES_OUT)
+
+
+def test_unfinished_trainings_are_not_of_equal_effort(tmp_path):
+    runs = (
+        write_run(tmp_path, name, budget=1.0, seconds=float(s), state=state)
+        for name, s, state in (("a", 60, ""), ("b", 10, "1 of 9 updates"))
+    )
+    write_comparison(tmp_path, *runs)
+    assert not notes_of(tmp_path, "Unequal effort")
+
+
+@pytest.mark.parametrize(
+    "one, other, told", [(40, 50, False), (40, 51, True), (10, 30, True), (1, 29, False)]
+)
+def test_seeds_of_unequal_time_tell_no_cost(one, other, told, tmp_path):
+    """By the CPU, since the clock depends on other processes; not of trainings of seconds."""
+    runs = (
+        write_run(tmp_path, "a", seed, cpu_seconds=float(cpu), seconds=seed * 100.0)
+        for seed, cpu in ((1, one), (2, other))
+    )
+    found = notes_of(write_comparison(tmp_path, *runs), "Seeds took unequal time")
+    assert [note.subjects for note in found] == [("a",)] * told
+
+
+@pytest.mark.parametrize(
+    "clock, cpu, told", [(125, 100, 0), (126, 100, 1), (100, 200, 0), (9, 5, 1)]
+)
+def test_a_busy_machine_is_told(clock, cpu, told, tmp_path):
+    """Also of trainings of seconds, but not several threads."""
+    runs = (
+        write_run(tmp_path, "a", seconds=float(clock), cpu_seconds=float(cpu)),
+        write_run(tmp_path, "b", seconds=500.0, cpu_seconds=500.0),
+    )
+    found = notes_of(write_comparison(tmp_path, *runs), "Other processes")
+    assert [note.subjects for note in found] == [("a",)] * told
+
+
+def test_models_of_several_commands(tmp_path):
+    runs = (write_run(tmp_path, name, command=f"10:0{name}") for name in "ab")
+    write_comparison(tmp_path, *runs)
+    assert len(notes_of(tmp_path, "Trained by 2 commands")) == 1
+
+
+def improving(last, updates=(50, 100)):
+    losses = [5.0, last]
+    return Curve([*updates], [1.0, 2.0], losses, losses, losses, 1)
+
+
+@pytest.mark.parametrize(
+    "last, notes",
+    [
+        (4.91, []),
+        (4.89, ["Still improving"]),  # 4.945 at 75, and 1% of 5 is 0.05
+        (4.71, ["Still improving"]),
+        (4.69, ["Still improving", "Too little"]),  # 3% of 5 is 0.15
+    ],
+)
+def test_a_loss_that_falls_at_the_end(last, notes, tmp_path):
+    """By 1% of the first one, the order is open; by 3%, there is too little training."""
+    runs = [
+        write_run(tmp_path, "a", score=70.0),
+        write_run(tmp_path, "b", score=70.0, curve=improving(last)),
+    ]
+    write_comparison(tmp_path, *runs)
+    found = [
+        note for start in ("Still improving", "Too little") for note in notes_of(tmp_path, start)
+    ]
+    assert [note.sentence[: len(start)] for note, start in zip(found, notes, strict=True)] == notes
+    assert [note.kind for note in found] == [LEAVES_OPEN, RULES_OUT][: len(notes)]
+    assert all(note.subjects == ("b",) for note in found)
+
+
+@pytest.mark.parametrize(
+    "updates, losses",
+    [
+        ([25, 75, 100], [1.0, 0.05, 0.03]),  # near zero
+        ([50, 90, 100], [5.0, 4.0, 4.1]),
+        ([100], [5.0]),
+    ],
+)
+def test_a_loss_that_has_ended_to_fall(updates, losses, tmp_path):
+    curve = Curve(updates, [1.0] * len(losses), losses, losses, losses, 0)
+    write_comparison(tmp_path, write_run(tmp_path, "a", score=70.0, curve=curve))
+    assert not notes_of(tmp_path, "Too little")
+
+
+def test_untuned_options_leave_the_order_open(tmp_path):
+    """Nothing is to be said of one model."""
+    runs = [write_run(tmp_path, name) for name in "ab"]
+    write_comparison(tmp_path, *runs)
+    (note,) = notes_of(tmp_path, "Options were not tuned")
+    assert note.kind == LEAVES_OPEN
+    write_comparison(tmp_path, runs[0])
+    assert not notes_of(tmp_path, "Options were not tuned")
+
+
+def test_values_at_an_edge_are_told(tmp_path):
+    """A candidate without a value is none; values that are no numbers have no edge."""
+    tried = {
+        "a": {"1e-3": 3.0, "2e-3": 2.0, "4e-3": 1.0},
+        "b": {"1e-3": 3.0, "2e-3": 2.0, "4e-3": 9.0},
+    }
+    runs = [
+        write_run(tmp_path, name, tuned=f"lr {value} activation-fn relu", validation=loss)
+        for name, values in tried.items()
+        for value, loss in values.items()
+    ]
+    (note,) = notes_of(write_comparison(tmp_path, *runs), "a chose")
+    assert note.sentence == "a chose the largest lr, 4e-3; values beyond it may be better."
+    assert not notes_of(tmp_path, "b chose")
+
+
+def test_an_edge_that_all_have_chosen_is_told_without_a_list(tmp_path):
+    runs = [
+        write_run(tmp_path, name, tuned=f"lr {value}", validation=loss)
+        for name in "ab"
+        for value, loss in {"1e-3": 3.0, "2e-3": 2.0}.items()
+    ]
+    (note,) = notes_of(write_comparison(tmp_path, *runs), "All architectures chose the largest lr")
+    assert note.subjects == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "rates, score, verdict",
+    [
+        ({"a": "2e-3", "b": "4e-3"}, 90.0, "better"),
+        ({"a": "4e-3", "b": "2e-3"}, 90.0, "better over these seeds, but at a grid's edge"),
+        ({"a": "4e-3", "b": "2e-3"}, 50.0, "worse"),
+        ({"a": "2e-3", "b": "1e-3"}, 50.0, "worse over these seeds, but at a grid's edge"),
+        ({"a": "2e-3", "b": "1e-3"}, 70.1, "equivalent over these seeds, but at a grid's edge"),
+        ({"a": "2e-3", "b": "2e-3"}, 70.1, "equivalent"),
+    ],
+)
+def test_an_edge_leaves_open_what_it_could_undo(rates, score, verdict, tmp_path):
+    """Values beyond it could only make a model better."""
+    runs = [
+        write_run(tmp_path, name, seed, score + seed / 10, tuned=f"lr {rate}", validation=loss)
+        for name, score in {"a": 70.0, "b": score}.items()
+        for rate, loss in {"1e-3": 3.0, "2e-3": 3.0, "4e-3": 3.0, rates[name]: 2.0}.items()
+        for seed in ((1, 2, 3) if rate == rates[name] else (1,))
+    ]
+    _, (judged,) = judge(read_comparison(write_comparison(tmp_path, *runs)))
+    told = judged.verdicts["b"]
+    assert verdict in (told.word, told.reason) and (told.word == "inconclusive") == (" " in verdict)
+
+
+@pytest.mark.parametrize("state, edge", [("1 of 9 updates", False), ("failed: diverged", True)])
+def test_a_tuning_that_has_not_finished_is_told_and_has_no_edge(state, edge, tmp_path):
+    runs = [
+        write_run(tmp_path, "a", tuned="lr 1e-3", validation=1.0),
+        write_run(tmp_path, "a", tuned="lr 2e-3", validation=None),
+        write_run(tmp_path, "a", tuned="lr 4e-3", validation=3.0, state=state),
+    ]
+    write_comparison(tmp_path, *runs)
+    assert bool(notes_of(tmp_path, "a chose")) is edge
+    assert bool(notes_of(tmp_path, "Tuning has not finished: a.")) is not edge
+
+
+@pytest.mark.parametrize(
+    "base, ours, differ",
+    [
+        ({"encoder-normalize-before": True}, {"encoder-normalize-before": False}, True),
+        ({"encoder-normalize-before": True}, {}, False),
+        ({}, {"pooled-layer-norm": True}, False),
+        ({"dropout": "0.1"}, {"dropout": "0.10"}, False),
+        ({}, {"attention-weights-dropout": "0.0"}, False),
+        ({}, {"retain-dropout": "False"}, False),
+        ({}, {"attention-weights-dropout": "0.1"}, True),
+        ({"dropout": "0.0"}, {}, False),
+        ({"activation-fn": "relu"}, {"activation-fn": "gelu"}, False),
+    ],
+)
+def test_norms_and_dropouts_that_differ_by_default_are_told(base, ours, differ, tmp_path):
+    """A dropout that is missing is one of 0; norms of one model alone belong to it."""
+    defaults = {"a": base, "b": ours}
+    runs = (write_run(tmp_path, name, defaults=json.dumps(d)) for name, d in defaults.items())
+    found = notes_of(write_comparison(tmp_path, *runs), "Norms or dropout differ")
+    assert [note.subjects for note in found] == [("b",)] * differ
+
+
+def test_defaults_are_compared_with_what_is_set_for_the_baseline(tmp_path):
+    """And what is set for a model is no default of its own."""
+    runs = [
+        write_run(tmp_path, "a", options='{"dropout": 0.3}', defaults='{"activation-dropout": 0}'),
+        write_run(tmp_path, "b", options='{"dropout": 0.1}'),
+        write_run(tmp_path, "c", defaults='{"dropout": "0.1", "width": "1"}'),
+        write_run(tmp_path, "d"),
+    ]
+    comparison = read_comparison(write_comparison(tmp_path, *runs))
+    base, ours, default, none = (rows[0] for rows in comparison.runs.values())
+    assert different_defaults(ours, base) == {}
+    assert different_defaults(default, base) == {"dropout": "0.1"}
+    assert different_defaults(none, base) == {"dropout": "0"}
+
+
+def test_less_than_an_epoch_is_too_little(tmp_path):
+    runs = (
+        write_run(tmp_path, name, score=70.0, epoch_updates=of_epoch)
+        for name, of_epoch in (("a", 30), ("b", 31))
+    )
+    (note,) = notes_of(write_comparison(tmp_path, *runs), "Too little")
+    assert "compare: b (less than an epoch); train" in note.sentence and note.subjects == ("b",)
+
+
+def test_a_training_that_has_not_ended_rules_nothing_out(tmp_path):
+    """Nor does it count in means, or is its candidate chosen."""
+    half = Curve([10], [2.0], [0.5], [0.5], [0.5], 0)
+    runs = [
+        write_run(tmp_path, name, seed, score=70.0, epoch_updates=20)
+        for name in "ab"
+        for seed in (1, 2)
+    ]
+    for state in ("10 of 30 updates", "failed: no memory"):
+        seed = 3 + len(state)
+        runs.append(write_run(tmp_path, "b", seed, curve=half, epoch_updates=20, state=state))
+    assert not notes_of(write_comparison(tmp_path, *runs), "Too little")
+    assert [len(rows) for rows in read_comparison(tmp_path).trained.values()] == [2, 2]
+    other = tmp_path / "tuned"
+    runs = [
+        write_run(other, "a", tuned=f"lr {rate}", validation=loss, state=state)
+        for rate, loss, state in (("1", 0.1, "failed: diverged"), ("2", 2.0, ""), ("3", 3.0, ""))
+    ]
+    (row,) = read_comparison(write_comparison(other, *runs)).runs["a"]
+    assert row.tuned == "lr 2"
+
+
+def test_a_classifier_of_one_class_has_learned_too_little(tmp_path):
+    """Unless the texts have no other, which rules out all."""
+    outputs = {"a": CLASSES, "b": ["x"] * 120}
+    runs = [write_run(tmp_path, n, outputs=o, references=CLASSES) for n, o in outputs.items()]
+    (note,) = notes_of(write_comparison(tmp_path, *runs), "Too little")
+    assert "compare: b (it predicts one class); train" in note.sentence
+    other = tmp_path / "other"
+    run = write_run(other, "a", outputs=["x"] * 120, references=["x"] * 120)
+    (note,) = notes_of(write_comparison(other, run), "Nothing to compare")
+    assert note.kind == RULES_OUT and "all texts of test have one class, x" in note.sentence
+    assert not notes_of(other, "Too little")
+
+
+def answers(gained, lost):
+    """Outputs for 70 texts of one class and 30 of another: so many differ from the first class."""
+    return ["y"] * lost + ["x"] * (70 - lost) + ["y"] * gained + ["x"] * (30 - gained)
+
+
+@pytest.mark.parametrize(
+    "gained, lost, told", [(0, 5, True), (2, 0, True), (5, 0, False), (20, 13, True)]
+)
+def test_a_classifier_that_does_not_beat_the_constant_class_is_not_compared(
+    gained, lost, told, tmp_path
+):
+    """Also if chance alone puts it above, by texts; another model remains."""
+    references = ["x"] * 70 + ["y"] * 30
+    each = {"a": answers(30, 0), "b": answers(gained, lost), "c": answers(25, 1)}
+    runs = [
+        write_run(tmp_path, name, seed, outputs=outputs, references=references)
+        for name, outputs in each.items()
+        for seed in (1, 2, 3)
+    ]
+    found = notes_of(write_comparison(tmp_path, *runs), "No better than always x, which scores 70")
+    assert [(note.kind, note.subjects) for note in found] == [(RULES_OUT, ("b",))] * told
+    _, (judged,) = judge(read_comparison(tmp_path))
+    reasons = {name: verdict.reason for name, verdict in judged.verdicts.items()}
+    assert (reasons["b"] == "no better than always x") == told
+    assert "always" not in reasons["c"]
+
+
+def test_one_seed_at_chance_does_not_rule_a_model_out(tmp_path):
+    """It is part of how its seeds spread; the median counts."""
+    references = ["x"] * 70 + ["y"] * 30
+    gains = {"a": (30, 30, 30), "b": (30, 1, 29)}
+    runs = [
+        write_run(tmp_path, name, seed, outputs=answers(gained, 0), references=references)
+        for name, of_seeds in gains.items()
+        for seed, gained in enumerate(of_seeds)
+    ]
+    assert not notes_of(write_comparison(tmp_path, *runs), "No better than")
+
+
+@pytest.mark.parametrize(
+    "score, words, told",
+    [
+        (0.9, 60, "BLEU below 1"),
+        (3.0, 2, "2 different words, the references have 60"),
+        (3.0, 9, None),
+    ],
+)
+def test_translations_that_are_hardly_words_of_the_references(score, words, told, tmp_path):
+    """Whatever their BLEU: with fewer than a tenth of the references' words."""
+    references = [" ".join(f"w{30 * n + i}" for i in range(30)) for n in range(2)]  # 60 words
+    outputs = [" ".join(f"w{i % words}" for i in range(30)) for _ in references]
+    run = write_run(
+        tmp_path, "a", score=score, outputs=outputs, references=references, **TRANSLATION
+    )
+    found = notes_of(write_comparison(tmp_path, run), "Too little")
+    assert [told in note.sentence for note in found] == [True] * bool(told)
+
+
+@pytest.mark.parametrize("texts, told", [(99, True), (100, False)])
+def test_few_texts_rule_a_comparison_out(texts, told, tmp_path):
+    run = write_run(tmp_path, "a", outputs=CLASSES[:texts], references=CLASSES[:texts])
+    found = notes_of(write_comparison(tmp_path, run), "Too few texts to compare: 99")
+    assert [note.kind for note in found] == [RULES_OUT] * told
+
+
+@pytest.mark.parametrize("share, told", [(0.009, False), (0.121, True)])
+def test_unknown_words_make_a_perplexity_look_better(share, told, tmp_path):
+    """Also where it is not known of the first run."""
+    runs = [
+        write_run(tmp_path, name, score=100.0, unknown=of_run, **LANGUAGE_MODEL)
+        for name, of_run in (("a", None), ("b", share))
+    ]
+    found = notes_of(write_comparison(tmp_path, *runs), "12.1% of the words of test are unknown")
+    assert len(found) == told
+
+
+@pytest.mark.parametrize("share, told", [(0.009, False), (0.031, True)])
+def test_test_texts_that_were_trained_on_are_told(share, told, tmp_path):
+    """Also where it is not known of the first run."""
+    runs = [
+        write_run(tmp_path, name, score=20.0, leaked=of_run, **TRANSLATION)
+        for name, of_run in (("a", None), ("b", share))
+    ]
+    found = notes_of(
+        write_comparison(tmp_path, *runs), "3.1% of the pairs of test share a side with"
+    )
+    assert len(found) == told
+
+
+def test_empty_references_are_told(tmp_path):
+    run = write_run(
+        tmp_path, "a", score=20.0, outputs=["x", "y"], references=["x", " "], **TRANSLATION
+    )
+    assert notes_of(write_comparison(tmp_path, run), "1 of the references of test are empty")
+
+
+@pytest.mark.parametrize("more, told", [("", False), ("|restored:46.7%", True)])
+def test_references_whose_spaces_do_not_come_back_are_told(more, told, tmp_path):
+    run = write_run(tmp_path, "a", score=20.0, **TRANSLATION)
+    run[1] = replace(run[1], signature=SIGNATURE + more)
+    found = notes_of(write_comparison(tmp_path, run), "46.7% of the references have spaces")
+    assert len(found) == told
+
+
+@pytest.mark.parametrize("ours, told", [([60.0, 61.0, 62.0], True), ([68.0, 71.0, 75.0], False)])
+def test_seeds_that_agree_where_texts_do_not_leave_the_order_open(ours, told, tmp_path):
+    """A difference in the mean that the same outputs of both models do not show."""
+    runs = [
+        write_run(tmp_path, name, seed, score, CLASSES, CLASSES)
+        for name, scores in (("a", [70.0, 71.0, 72.0]), ("b", ours))
+        for seed, score in enumerate(scores)
+    ]
+    write_comparison(tmp_path, *runs)
+    found = notes_of(tmp_path, "b: other seeds would probably agree, other texts may not")
+    assert [note.kind for note in found] == [LEAVES_OPEN] * told
+
+
+def test_one_seed_leaves_the_order_open(tmp_path):
+    write_comparison(tmp_path, *(write_run(tmp_path, name, score=70.0) for name in "ab"))
+    assert len(notes_of(tmp_path, "One seed says nothing")) == 1
+
+
+@pytest.mark.parametrize("early, compared", [("b", ["c"]), ("a", [])])
+def test_a_model_with_too_little_training_withholds_its_own_statistics(early, compared, tmp_path):
+    """All if it is the baseline."""
+    runs = (
+        write_run(tmp_path, n, score=70.0, epoch_updates=31 if n == early else 30) for n in "abc"
+    )
+    _, (judged,) = judge(read_comparison(write_comparison(tmp_path, *runs)))
+    assert list(judged.statistics.differences) == compared
+    assert all(judged.verdicts[n].reason == "too little training" for n in {*"bc"} - {*compared})

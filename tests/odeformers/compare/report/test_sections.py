@@ -1,0 +1,389 @@
+"""The command ``odeformers report``: what its page says of rows, and how it looks."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from statistics import stdev
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from odeformers.__main__ import main
+from odeformers.compare.report.pages import Section, to_html, to_markdown, to_page
+from odeformers.compare.report.sections import PAGE, make_sections
+from odeformers.compare.results.comparison import read_comparison
+from odeformers.compare.results.curves import Likelihoods
+from odeformers.compare.results.rows import RESULTS, collect_rows, lock
+from odeformers.compare.results.verdict import minimal_detectable
+from tests.odeformers.compare.comparisons import (
+    LANGUAGE_MODEL,
+    write_comparison,
+    write_run,
+)
+
+CLASSES = ["x", "y", "x"] * 40
+
+
+def report(out, baseline=""):
+    """The lines of a report, whose pictures nobody looks at."""
+    return to_page([*make_sections(read_comparison(out, baseline))]).splitlines()
+
+
+def cells(lines, start):
+    """The cells of a row of a table, by the names of its columns."""
+    place = next(n for n, line in enumerate(lines) if line.startswith(f"| {start} |"))
+    header = place
+    while lines[header - 1].startswith("|"):
+        header -= 1
+    names, row = ([c.strip() for c in lines[n].strip("|").split(" | ")] for n in (header, place))
+    return dict(zip(names, row))
+
+
+def part(lines, heading):
+    """The lines of a part of the report."""
+    begin = lines.index(f"## {heading}")
+    ends = (n for n in range(begin + 1, len(lines)) if lines[n].startswith("## "))
+    return lines[begin : next(ends, len(lines))]
+
+
+def test_trainings_are_a_row_for_each_architecture(tmp_path):
+    """The baseline first; what a training lacks is in a column of its own."""
+    more = {"validated": "mcc", "maximized": True, "validation": 0.5}
+    runs = [
+        write_run(tmp_path, "b", 1, budget=0.5, state="not evaluated", **more),
+        write_run(tmp_path, "b", 2, budget=0.5, state="1 of 9 updates", **more),
+        *(write_run(tmp_path, "a", s, cpu_seconds=10.0 * s, validation=s / 10) for s in (1, 2)),
+    ]
+    lines = report(write_comparison(tmp_path, *runs))
+    rows = part(lines, "Trainings")
+    a, b = cells(rows, "a"), cells(rows, "b")
+    assert a["parameters"] == "1,234" and (a["seeds"], a["updates"]) == ("2", "30")
+    assert (a["time on the clock"], a["CPU time"]) == ("0:00:06", "0:00:15")
+    assert a["validation loss (bits per example)"] == "2.000 ± 0.000", "of the scored checkpoint"
+    assert a["training loss, last full epoch"] == "2.000 ± 0.000"
+    assert b["unfinished"] == "seed 1: not evaluated; seed 2: 1 of 9 updates"
+    assert (b["seeds"], b["budget"]) == ("1", "0:00:30")
+    assert b["validation mcc"] == "0.500"
+    assert [line[:4] for line in rows if line[:1] == "|"][2:] == ["| a ", "| b "]
+
+
+def test_costs_are_of_one_clock(tmp_path):
+    """The CPU's, unless a training lacks it, as on a GPU; learning curves end there."""
+    spent = {"score": 70.0, "seconds": 8.0, "cpu_seconds": 6.0, "tokens": 48.0}
+    alone, mixed = tmp_path / "alone", tmp_path / "mixed"
+    write_comparison(alone, write_run(alone, "a", **spent))
+    on_gpu = write_run(mixed, "b", **{**spent, "cpu_seconds": None})
+    write_comparison(mixed, write_run(mixed, "a", **spent), on_gpu)
+    a = cells(report(alone), "a")
+    assert (a["CPU time"], a["time on the clock"]) == ("0:00:06", "0:00:08")
+    assert a["tokens per CPU second"] == "8"
+    for name in "ab":
+        row = cells(report(mixed), name)
+        assert (row["time"], row["tokens per second"]) == ("0:00:08", "6")
+        assert "time on the clock" not in row
+    (table,) = read_comparison(mixed).tables
+    assert [runs[0].cost for runs in table.main.values()] == [8.0, 8.0]
+    assert table.first.learning.seconds == pytest.approx([8 / 3, 16 / 3, 8])
+
+
+def test_scores_are_beside_their_differences(tmp_path):
+    """And beside the paper's or cited figures; always the most frequent class is the last row."""
+    wrong = ["y", *CLASSES[1:]]
+    runs = [
+        write_run(tmp_path, "a", outputs=CLASSES, references=CLASSES, paper='{"accuracy": 88.8}'),
+        write_run(
+            tmp_path, "b", outputs=wrong, references=CLASSES, cited='{"accuracy": "81.3 (Tay)"}'
+        ),
+    ]
+    lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
+    a, b, always = (cells(lines, name) for name in ("a", "b", "always x"))
+    assert (a["accuracy"], b["accuracy"], always["accuracy"]) == ("100.0", "99.2", "66.7")
+    assert (b["accuracy against a"], b["p over texts"]) == ("-0.8", "1.000")
+    assert (a["± over texts"], b["± over texts"]) == ("1.6", "2.2"), "each has its own"
+    assert a["paper: accuracy"] == "88.8" and a["accuracy against a"] == ""
+    assert b["cited: accuracy"] == "81.3 (Tay)" and b["paper: accuracy"] == ""
+
+
+def test_a_seed_that_the_baseline_lacks_has_no_p_value(tmp_path):
+    """So the others are named."""
+    runs = [
+        write_run(tmp_path, name, seed, outputs=CLASSES, references=CLASSES)
+        for name, seeds in (("a", (1, 3)), ("b", (1, 2, 3)), ("c", (1, 3)))
+        for seed in seeds
+    ]
+    lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
+    assert cells(lines, "b")["p over texts"] == "seed 1: 1.000, seed 3: 1.000"
+    assert cells(lines, "c")["p over texts"] == "1.000, 1.000"
+
+
+def test_seeds_or_texts_limit_a_claim(tmp_path):
+    """Whichever has the larger p-value, with its model."""
+    outputs = {"a": CLASSES, "b": CLASSES, "c": ["y"] * 60 + CLASSES[60:]}
+    scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0), "c": (71.0, 70.2, 70.3)}
+    runs = [
+        write_run(tmp_path, name, seed, score, outputs[name], CLASSES)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    page = "\n".join(report(write_comparison(tmp_path, *runs)))
+    assert "A claim is limited by the seeds (c) or by the test texts (b): the larger" in page
+
+
+def test_few_blocks_of_a_text_are_told(tmp_path):
+    tokens = np.full(29, 500)
+    runs = [
+        write_run(tmp_path, n, likelihoods=Likelihoods(tokens, tokens * x), **LANGUAGE_MODEL)
+        for n, x in (("a", 5.0), ("b", 5.1))
+    ]
+    page = "\n".join(report(write_comparison(tmp_path, *runs)))
+    assert "The texts are 29 blocks of 500 tokens." in page
+    assert "± over texts: the 95% interval of a score over the 29 blocks of 500 tokens." in page
+    assert "p over texts: a paired bootstrap over the blocks, seed by seed." in page
+
+
+def test_perplexities_without_likelihoods_have_no_p_values(tmp_path):
+    runs = (write_run(tmp_path, n, score=s, **LANGUAGE_MODEL) for n, s in (("a", 8.25), ("b", 7)))
+    lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
+    assert cells(lines, "b")["perplexity against a"] == "+1.25"
+    assert not any("p over texts" in line for line in lines)
+
+
+def test_what_rules_a_comparison_out_takes_the_place_of_tests(tmp_path):
+    """For averaged checkpoints as well; the verdict, before all tables, says it once."""
+    runs = [write_run(tmp_path, name, outputs=CLASSES[:9], references=CLASSES[:9]) for name in "ab"]
+    for rows in runs:
+        rows.append(replace(rows[-1], checkpoint="average of the last 2 checkpoints"))
+    lines = report(write_comparison(tmp_path, *runs))
+    verdict = part(lines, "Verdict")
+    assert sum("Too few texts" in line for line in lines) == 1
+    assert verdict[2].startswith("**Too few texts") and not any("|" in line for line in verdict)
+    for checkpoint in ("best checkpoint", "average of the last 2 checkpoints"):
+        told = (
+            f"test, {checkpoint}, accuracy against a (margin 1): b is inconclusive (too few texts)."
+        )
+        assert any(line.startswith(told) for line in verdict)
+    assert lines.index("## Verdict") < next(n for n, line in enumerate(lines) if line[:1] == "|")
+    assert not any("against a |" in line for line in lines)
+
+
+def test_the_verdict_is_the_intervals_and_the_notes_that_bear_on_them(tmp_path):
+    """What a note leaves open is inconclusive; a note on one table of several names it; remarks are
+    beside their tables."""
+    scores = {"a": (70.0, 70.5, 71.0), "b": (72.0, 72.5, 73.1), "c": (69.5, 70.4, 72.3)}
+    scores["d"] = (60.0, 60.5, 60.8)
+    empty = ["", *CLASSES[1:]]
+    runs = [
+        write_run(tmp_path, name, seed, score, CLASSES, empty)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    for rows in (rows for rows in runs if rows[0].seed == 0):
+        rows.append(replace(rows[-1], split="other"))
+    lines = report(write_comparison(tmp_path, *runs))
+    verdict = "\n".join(part(lines, "Verdict"))
+    better = (
+        "inconclusive (better over these seeds, but not tuned, other texts may not agree), +2.0 ("
+    )
+    assert f"test, best checkpoint, accuracy against a (margin 1): b is {better}" in verdict
+    assert "; c is inconclusive (the interval includes zero), +0.2 (" in verdict
+    assert "; d is inconclusive (worse over these seeds, but not tuned" in verdict
+    seeds = "b is inconclusive (too few seeds), +2.0; c"
+    assert f"other, best checkpoint, accuracy against a (margin 1): {seeds}" in verdict
+    assert "\nother, best checkpoint: One seed says nothing" in verdict
+    assert "are empty" not in verdict
+    assert any("are empty" in line for line in part(lines, "test, best checkpoint"))
+
+
+@pytest.mark.parametrize(
+    "ours, margin, word", [(90.0, None, "better"), (70.1, None, "equivalent"), (70.1, 0.1, "incon")]
+)
+def test_a_difference_that_no_note_leaves_open_is_decided(ours, margin, word, tmp_path):
+    runs = [
+        write_run(tmp_path, name, seed, score + seed / 5, tuned="activation-fn relu")
+        for name, score in {"a": 70.0, "b": ours}.items()
+        for seed in (1, 2, 3)
+    ]
+    page = to_page([*make_sections(read_comparison(write_comparison(tmp_path, *runs)), margin)])
+    assert f"accuracy against a (margin {margin or 1:g}): b is {word}" in page
+
+
+def test_a_margin_may_be_asked_for(tmp_path, capsys):
+    """Points of accuracy; percent of the baseline's perplexity."""
+    for name, more in (("points", {}), ("percent", LANGUAGE_MODEL)):
+        out = tmp_path / name
+        write_comparison(out, *(write_run(out, n, score=80.0, **more) for n in "ab"))
+        main(["report", str(out), "--margin", "0.5"])
+    told = capsys.readouterr().out
+    assert "accuracy against a (margin 0.5)" in told and "perplexity against a (margin 0.4)" in told
+    with pytest.raises(SystemExit):
+        main(["report", str(tmp_path / "points"), "--margin", "-1"])
+    assert "argument --margin: -1: give a number from 0 on" in capsys.readouterr().err
+
+
+def test_seeds_that_spread_unlike_the_others_are_told(tmp_path):
+    """And what difference the others' seeds would find."""
+    scores = {"a": (70.0, 70.5, 71.0), "b": (70.2, 70.9, 71.1), "wide": (40.0, 70.0, 90.0)}
+    runs = [
+        write_run(tmp_path, name, seed, score)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
+    (told,) = (line for line in lines if line.startswith("Seeds spread unlike"))
+    assert "wide (F-test, p = " in told and "level compares wide." in told
+    (told,) = (line for line in lines if line.startswith("Dunnett's test: 2 models share"))
+    spread = (stdev(scores["a"]) ** 2 / 2 + stdev(scores["b"]) ** 2 / 2) ** 0.5
+    assert f"standard deviation of {spread:.2f} over seeds" in told
+    least = minimal_detectable(1, 3, level=0.025) * spread
+    assert f"find a difference of {least:.2f} in four" in told
+
+
+def test_another_baseline_may_be_named(tmp_path, capsys):
+    runs = (write_run(tmp_path, n, score=s) for n, s in (("a", 70.0), ("b", 71.0)))
+    write_comparison(tmp_path, *runs)
+    main(["report", str(tmp_path), "--baseline", "b"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:-1] == (tmp_path / "report.md").read_text("utf-8").splitlines()
+    rows = part(lines, "test, best checkpoint")
+    assert cells(rows, "b")["accuracy against b"] == ""
+    assert cells(rows, "a")["accuracy against b"] == "-1.0"
+
+
+def test_what_was_tried_and_chosen(tmp_path):
+    tried = {"1e-3": 2.5, "2e-3": 1.5, "4e-3": 2.0}
+    runs = [
+        write_run(tmp_path, "a", tuned=f"lr {rate}", validation=loss, score=loss)
+        for rate, loss in tried.items()
+    ]
+    runs.append(write_run(tmp_path, "a", 2, tuned="lr 2e-3", validation=0.5, score=0.5))
+    lines = report(write_comparison(tmp_path, *runs))
+    rows = [line for line in part(lines, "Tuning") if line.startswith("| a ")]
+    assert rows == [
+        "| a | 1e-3 | 30 | 2.500 |  |",
+        "| a | 2e-3 | 30 | 1.500 | chosen |",
+        "| a | 4e-3 | 30 | 2.000 |  |",
+    ]
+    assert cells(part(lines, "test, best checkpoint"), "a")["seed by seed"] == "1.5, 0.5"
+
+
+@pytest.mark.parametrize(
+    "last, told",
+    [(3600.0, "7 CPU hours"), (None, "6 CPU hours and 0.5 hours on GPUs, by the clock")],
+)
+def test_the_total_cost_counts_all_trainings(last, told, tmp_path):
+    """Candidates that were not chosen and unfinished trainings as well."""
+    spent = {"cpu_seconds": 3600.0, "seconds": 1800.0}
+    tried = [
+        write_run(tmp_path, name, tuned=f"lr {rate}", validation=loss, **spent)
+        for name in "ab"
+        for rate, loss in {"1e-3": 2.5, "2e-3": 1.5}.items()
+    ]
+    tried.append(write_run(tmp_path, "a", 2, tuned="lr 2e-3", **spent))
+    tried.append(write_run(tmp_path, "b", 2, tuned="lr 2e-3", state="1 of 9 updates", **spent))
+    tried.append(write_run(tmp_path, "b", 3, tuned="lr 2e-3", **{**spent, "cpu_seconds": last}))
+    lines = part(report(write_comparison(tmp_path, *tried)), "Trainings")
+    counts = "for 7 trainings, 2 with rejected values and 1 unfinished."
+    assert any(f"Total cost: {told}, without validations, {counts}" in line for line in lines)
+
+
+def test_what_a_recipe_s_own_command_has_printed(tmp_path):
+    rows = write_run(tmp_path, "a", score=70.0)
+    metric = "odeformers score-wmt14 en-de {output}"
+    rows.append(replace(rows[-1], metric=metric, score=None, printed="tokenized: BLEU = 27.55"))
+    lines = report(write_comparison(tmp_path, rows))
+    assert cells(lines, "a, seed 1")[metric] == "tokenized: BLEU = 27.55"
+
+
+def test_options_that_differ_are_told_and_defaults_that_nobody_has_set(tmp_path):
+    options = {"arch": "transformer", "adam-betas": "(0.9, 0.98)", "fp16": True}
+    defaults = {"encoder-normalize-before": True, "dropout": 0.1}
+    runs = [
+        write_run(tmp_path, "a", options=json.dumps(options), defaults=json.dumps(defaults)),
+        write_run(
+            tmp_path,
+            "b",
+            options=json.dumps({**options, "arch": "mine"}),
+            defaults=json.dumps({**defaults, "encoder-normalize-before": False}),
+            size="encoder-ffn-embed-dim 64 -> 60",
+        ),
+    ]
+    lines = part(report(write_comparison(tmp_path, *runs)), "Options")
+    b = cells(lines, "b")
+    assert b["its own options"] == "--arch mine" and b["size"].endswith("-> 60")
+    assert b["defaults that differ"] == "encoder-normalize-before False"
+    assert "`fairseq-train /data --adam-betas '(0.9, 0.98)' --fp16`" in lines[-1], "for a shell"
+
+
+def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
+    """Of what has begun, there are sizes."""
+    (rows,) = [write_run(tmp_path, "a", state="seed 1 failed")]
+    row = replace(rows[0], curve="", validation=None, updates=None, seconds=None, cpu_seconds=None)
+    lines = report(write_comparison(tmp_path, [row]))
+    assert cells(lines, "a")["seeds"] == "0"
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("{} --csv tables", "--csv: {}/results.csv has all figures"),
+        ("{} --latex tables", "--latex: {}/results.csv has all figures"),
+        ("{} --redo", "unrecognized arguments: --redo"),
+        ("{} {}", "unrecognized arguments: {}"),
+        ("{}", "{}: no results.csv with a row; give a folder that was --out"),
+    ],
+)
+def test_what_is_no_report_is_told_in_a_line(line, told, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["report", *line.replace("{}", str(tmp_path)).split()])
+    assert told.replace("{}", str(tmp_path)) in capsys.readouterr().err
+
+
+def test_a_page_in_html_shows_figures_and_texts_as_they_are():
+    """An interval is below its mean, names may break, and only backticks mark code."""
+    table = [["loss", "of_all"], ["0.7 ± 0.1 (-0.6 to +0.8)", "<b> | c"]]
+    section = Section("Trainings", table=table, lines=["give `--tune <x>` & more"])
+    page = to_html([section], {})
+    assert '<td class="number">0.7 ± 0.1<br>(-0.6 to +0.8)</td>' in page
+    assert "<td>&lt;b&gt; | c</td>" in page and "<th>of_<wbr>all</th>" in page
+    assert "give <code>--tune &lt;x&gt;</code> &amp; more" in page
+    assert r"| 0.7 ± 0.1 (-0.6 to +0.8) | <b> \| c |" in to_markdown(section)
+    assert not re.search(r"https?://", page), "it needs no other file"
+
+
+def test_a_report_that_waits_for_another_command_has_the_newest_rows(tmp_path):
+    """So files of two commands are never a mixture: one begins when the other has ended."""
+    runs = [write_run(tmp_path, name, score=70.0) for name in "ab"]
+    write_comparison(tmp_path, *runs[:1])
+    with lock(tmp_path / PAGE):
+        waiting = Thread(target=main, args=[["report", str(tmp_path)]])
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive() and not (tmp_path / "report.md").exists()
+        write_comparison(tmp_path, *runs)
+    waiting.join()
+    for name in ("report.md", "report.html"):
+        assert "2 models" in (tmp_path / name).read_text("utf-8")
+
+
+def test_a_report_does_not_wait_for_rows_nor_rows_for_it(tmp_path):
+    """It may take minutes, and runs that end meanwhile go on."""
+    write_comparison(tmp_path, write_run(tmp_path, "a", score=70.0))
+    (tmp_path / "a-seed1/run.yaml").touch()
+    shutil.copy(tmp_path / "results.csv", tmp_path / "a-seed1/results.csv")
+    with lock(tmp_path / RESULTS):
+        main(["report", str(tmp_path)])
+    with lock(tmp_path / PAGE):
+        collect_rows(tmp_path)
+
+
+def test_a_folder_that_was_copied_is_reported(board, tmp_path, monkeypatch):
+    """Without logs and checkpoints, by a relative path: pages and pictures are the same."""
+    copy = tmp_path / "copy"
+    left_out = shutil.ignore_patterns("report*", "*.log", "*.png", "*.tsv")
+    shutil.copytree(board, copy, ignore=left_out)
+    monkeypatch.chdir(tmp_path)
+    main(["report", "copy"])
+    for name in ("report.md", "report.html", "curves.png", "quality-test.png"):
+        assert (copy / name).read_bytes() == (board / name).read_bytes(), name

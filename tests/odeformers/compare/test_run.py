@@ -1,0 +1,225 @@
+"""Runs: their steps, and what they keep."""
+
+import multiprocessing
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import yaml
+from filelock import FileLock
+
+from fairseq_odeformers.files import sha256
+from odeformers.compare.results.rows import read_rows
+from odeformers.compare.results.scores import TRAIN_LOG, TRAINED
+from odeformers.compare.run import LOCK, Run, Step, explain_failure, make_runs, make_steps, read_run
+from odeformers.compare.variant import Variant
+from tests.odeformers.compare.comparisons import tried
+from tests.odeformers.compare.results.test_scores import write_log
+
+OPTIONS = {"arch": "transformer", "source-lang": "de", "target-lang": "en", "lr": "1e-3"}
+VARIANT = Variant("a", "translation", "/data", OPTIONS, baseline="a")
+FORK = multiprocessing.get_context("fork")
+
+
+def lines(variant, folder=Path("out/a-seed1")):
+    return [(step, " ".join(step.words)) for step in make_steps(variant, 1, folder)]
+
+
+# --- steps -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "saving, by, kept",
+    [
+        ({}, "epoch", "--keep-last-epochs 2"),
+        ({"save-interval-updates": 500}, "update", "--keep-interval-updates 2 --no-epoch"),
+    ],
+)
+def test_what_a_run_averages_and_scores(saving, by, kept):
+    """The checkpoints that the training keeps, and each translation of the splits with a score."""
+    score = {"test": "odeformers score-wmt14 en-de {output}"}
+    sets = dict.fromkeys(["valid", "test"])
+    variant = replace(
+        VARIANT, options={**OPTIONS, **saving}, average=2, test_sets=sets, score=score
+    )
+    (_, training), (_, averaging), *others = lines(variant)
+    assert kept in training and "--seed 1 " in training and "--save-dir out/a-seed1 " in training
+    assert "--update-epoch-batch-itr True" in training, "or it cannot go on as if not interrupted"
+    assert averaging.startswith(f"odeformers average --checkpoint-dir out/a-seed1 --by {by}")
+    expected = []
+    for name in ("checkpoint_best", "averaged"):
+        for split in ("valid", "test"):
+            expected.append((f"{name}.{split}.out", "fairseq-generate", "stdout"))
+        expected.append((f"{name}.test.score", "odeformers", "stdout"))
+    assert [(step.product, step.words[0], step.printed) for step, _ in others] == expected
+    for step, line in others:
+        if step.words[0] == "fairseq-generate":
+            checkpoint, split, _ = step.product.split(".")
+            assert f"--path out/a-seed1/{checkpoint}.pt" in line and f"subset {split} " in line
+        else:
+            assert line.endswith(step.product.replace(".score", ".out"))
+
+
+def test_without_averages_no_epoch_is_kept():
+    ((_, training),) = lines(VARIANT)
+    assert "--no-epoch-checkpoints" in training and "keep-last" not in training
+
+
+@pytest.mark.parametrize(
+    "task, suffix, printed",
+    [("sentence_prediction", "tsv", ""), ("language_modeling", "out", "all")],
+)
+def test_predictions_are_a_table_or_what_a_command_logs(task, suffix, printed):
+    variant = replace(VARIANT, task=task, test_sets={"test.2016": None})
+    _, (step, line) = lines(variant)
+    assert (step.product, step.printed) == (f"checkpoint_best.test.2016.{suffix}", printed)
+    assert ("--output " in line) == (suffix == "tsv")
+
+
+@pytest.mark.parametrize("printed", ["", "stdout", "all"])
+def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, tmp_path):
+    """And with the log that has its errors."""
+    step = Step(
+        "training", ("sh", "-c", "echo begun >&2; echo no such thing >&2; exit 1"), "x", printed
+    )
+    with pytest.raises(
+        ValueError, match=rf"^sh: no such thing \(status 1\); its log is {tmp_path}"
+    ):
+        step.make_product(tmp_path)
+    assert (tmp_path / TRAIN_LOG).read_text().endswith("no such thing\n")
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("printed", [">&2", ""])
+def test_a_score_that_is_logged_is_read_from_both_streams(printed, tmp_path, monkeypatch):
+    """As fairseq-eval-lm logs it, also where LOGLEVEL would hide it."""
+    monkeypatch.setenv("LOGLEVEL", "ERROR")
+    line = f"echo hello; echo $LOGLEVEL Perplexity: 7.5 {printed}"
+    Step("predicting", ("sh", "-c", line), "test.out", "all").make_product(tmp_path)
+    assert (tmp_path / "test.out").read_text() == "hello\nINFO Perplexity: 7.5\n"
+
+
+def test_warnings_are_no_score(tmp_path):
+    """They are in the log; nothing printed is a failure."""
+    line = "echo careful >&2; echo 27.55"
+    Step("scoring", ("sh", "-c", line), "test.score", "stdout").make_product(tmp_path)
+    assert (tmp_path / "test.score").read_text() == "27.55\n"
+    assert (tmp_path / TRAIN_LOG).read_text() == "careful\n"
+    step = Step("scoring", ("sh", "-c", "echo 27.55 >&2"), "other.score", "stdout")
+    with pytest.raises(ValueError, match="^sh: it has printed nothing"):
+        step.make_product(tmp_path)
+    assert not (tmp_path / "other.score").exists()
+
+
+def test_a_training_that_diverged_says_so_and_where():
+    output = (
+        "WARNING | NaN detected in output of encoder.layers.0.fc1, shape: torch.Size([3, 4])\n"
+        "FloatingPointError: gradients are Nan/Inf\nTraceback\nStopIteration"
+    )
+    assert explain_failure(output).startswith(
+        "the loss or the gradients became NaN or infinite (gradients are Nan/Inf, NaN first in the "
+        "output of encoder.layers.0.fc1); lower --lr"
+    )
+    assert explain_failure("one\ntwo\n") == "two" and explain_failure(" ") == "no output"
+
+
+# --- runs ------------------------------------------------------------------------------
+
+
+def begun(out, variant=VARIANT, seed=1, **more):
+    """A run that has begun."""
+    (run,) = make_runs([tried(variant)], out, [seed], **more)
+    run.begin()
+    return run
+
+
+def test_what_is_missing_of_a_run(tmp_path):
+    """From its folder alone; the comparison's file says it."""
+    trial = tried(replace(VARIANT, test_sets={"test": None}))
+    (run,) = make_runs([trial], tmp_path, [3])
+    run.note_unfinished()
+    assert not run.folder.exists() and run.folder == tmp_path / "a-seed3"
+
+    def state():
+        run.note_unfinished()
+        (row,) = read_rows(tmp_path)
+        assert (row.seed, row.validation) == (3, None)
+        return row.state
+
+    run.begin()
+    stats = '{"epoch": 1, "num_updates": "45"}'
+    (run.folder / TRAIN_LOG).write_text(f"a | INFO | train_inner | {stats}\n")
+    assert state() == "45 of 78 updates"
+    run.fail("no memory")
+    assert state() == "failed: no memory"
+    (run,) = make_runs([trial], tmp_path, [3])  # of the next command
+    (run.folder / TRAINED).touch()
+    assert state() == "not evaluated" and not run.finished
+
+
+def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
+    variant = replace(VARIANT, tried={"lr": "1"}, test_sets={"test": None})
+    run = begun(tmp_path, variant, tuning=True)
+    write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
+    (run.folder / TRAINED).touch()
+    assert run.folder.name == "a-lr-1-seed1" and not run.finished, "its row is not there"
+    run()
+    assert run.finished and not replace(run, tuning=False).finished
+    assert [row.validation for row in read_rows(tmp_path)] == [5.0]
+
+
+def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):
+    """What is trained already is still evaluated."""
+    (data := tmp_path / "data").mkdir()
+    (data / "train.bin").write_text("1")
+    run = begun(tmp_path / "runs", replace(VARIANT, data=str(data), data_digest="another"))
+    with pytest.raises(ValueError, match=f"{data} has changed since"):
+        run.check_data()
+    run()
+    assert "data has changed since" in run.failure
+    (run.folder / TRAINED).touch()
+    run.check_data()
+    (run.folder / TRAINED).unlink()
+    now = replace(run.variant, data_digest=sha256(data))
+    replace(run, trial=tried(now)).check_data()
+
+
+def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
+    run = begun(tmp_path)
+    with FileLock(run.folder / LOCK):
+        assert run.busy
+        run.fail("of the other")
+        run = begun(tmp_path)
+        process = FORK.Process(target=run)
+        process.start()
+        process.join()
+        run.note_unfinished()
+    assert process.exitcode == 0 and run.failure is None
+    assert not (tmp_path / "results.csv").exists() and not (run.folder / TRAIN_LOG).exists()
+
+
+def test_the_checkpoints_of_the_training_go_when_all_is_done(tmp_path):
+    """Of a candidate, too, but not while another process is at it."""
+    run = replace(begun(tmp_path), tuning=True)
+    write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
+    for name in ("checkpoint_best", "checkpoint_last", "checkpoint3", "averaged"):
+        (run.folder / f"{name}.pt").touch()
+    run.discard()
+    (run.folder / TRAINED).touch()
+    run.write_results("not evaluated")
+    with FileLock(run.folder / LOCK):
+        run.discard()
+    assert len([*run.folder.glob("*.pt")]) == 4
+    run.discard()
+    assert {path.name for path in run.folder.glob("*.pt")} == {"checkpoint_best.pt", "averaged.pt"}
+
+
+def test_what_determines_a_run_is_kept_as_it_is(tmp_path):
+    """Variant, trial and the rest of the run, in one file."""
+    variant = replace(VARIANT, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5)
+    run = begun(tmp_path, variant, command="now", flaws={"test": {"leaked": 0.5}})
+    kept = read_run(run.folder)
+    assert kept.begun and all(getattr(kept, n.name) == getattr(run, n.name) for n in fields(Run))
+    begun(tmp_path, variant, command="later")
+    assert read_run(run.folder).command == "now", "the first command stays"
+    assert yaml.safe_load((run.folder / "run.yaml").read_text())["tried"] == {"lr": "no"}
