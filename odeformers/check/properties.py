@@ -219,7 +219,7 @@ def batch(subject: Subject) -> Iterator[Pair]:
 @holds(
     PADDING,
     1e-4,
-    "exclude padding from attention, sums, means and step sizes; the encoder gets its mask",
+    "keep padding out of attention, sums, means and step sizes; the encoder gets its mask",
     premises=(CAUSAL, BATCH),
 )
 def padding(subject: Subject) -> Iterator[Pair]:
