@@ -41,7 +41,8 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
     """The last checkpoint, its parameters replaced by their mean over all checkpoints.
 
     Means are in float64, so that a tensor that is the same in all checkpoints stays the same bit
-    for bit. Tensors that share memory still do. The optimizer's state is left out.
+    for bit. Tensors that share memory still do. The optimizer's state and the validation score are
+    left out.
 
     Raises:
         OSError: a file is not there.
@@ -68,7 +69,8 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
             tensor.copy_(sums[name] / len(paths))
     kept = {name: value for name, value in state.items() if name != "last_optimizer_state"}
     cfg = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # as fairseq saves it
-    return {**kept, "model": means, "cfg": cfg}
+    extra = {**(state.get("extra_state") or {}), "val_loss": None}
+    return {**kept, "model": means, "cfg": cfg, "extra_state": extra}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
