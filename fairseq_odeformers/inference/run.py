@@ -389,7 +389,8 @@ def pick(log_probs, topk, topp, draw):
     shares = np.exp(np.take_along_axis(log_probs, order, 1).astype(float))
     before = np.cumsum(shares, axis=1) - shares
     shares[before >= topp * shares.sum(1, keepdims=True)] = 0
-    shares[:, topk or None :] = 0
+    if topk:
+        shares[:, topk:] = 0
     sums = np.cumsum(shares, axis=1)
     drawn = draw.random((len(sums), 1)) * sums[:, -1:]
     return np.take_along_axis(order, (sums <= drawn).sum(1, keepdims=True), 1)

@@ -163,13 +163,28 @@ def test_raw_text_to_raw_text(export, prepared):
     assert files == programs | {"run.py", "detokenize.py", "model.json", "README.md"}
 
 
-def test_samples_repeat_by_their_seed(export):
+@pytest.mark.parametrize("kept", [{"topk": 3}, {"topp": 0.5}, {}])
+def test_samples_repeat_by_their_seed(kept, export):
     _, out = export("macaron_transformer_lm", "onnx")
-    options = {"sampling": True, "topk": 3, "seed": 1, "nbest": 2}
-    (found,) = run.load(out).generate(["1 2"], **options)
-    printed = run_outside(out, *"--sampling --topk 3 --seed 1 --nbest 2".split(), text="1 2\n")
+    (found,) = run.load(out).generate(["1 2"], sampling=True, seed=1, nbest=3, **kept)
+    words = [word for name, value in kept.items() for word in (f"--{name}", value)]
+    printed = run_outside(out, *"--sampling --seed 1 --nbest 3".split(), *words, text="1 2\n")
     assert printed == [text for _, text in found]
     assert all(text.startswith("1 2 ") for text in printed)
+    assert len({*printed}) == 3
+
+
+@pytest.mark.parametrize(
+    "topk, topp, allowed", [(0, 1.0, 4), (2, 1.0, 2), (0, 0.6, 2), (1, 1.0, 1)]
+)
+def test_samples_are_drawn_from_the_most_probable_symbols(topk, topp, allowed):
+    shares = np.array([0.1, 0.4, 0.2, 0.3])
+    logs = np.log(np.tile(shares, (4000, 1)))
+    drawn = run.pick(logs, topk, topp, np.random.default_rng(0))[:, 0]
+    best = np.argsort(-shares)[:allowed]
+    expected = np.where(np.isin(np.arange(4), best), shares, 0)
+    found = np.bincount(drawn, minlength=4) / len(drawn)
+    assert found == pytest.approx(expected / expected.sum(), abs=0.03)
 
 
 @pytest.mark.parametrize("form", ["torch", pytest.param("onnx", marks=pytest.mark.slow)])
