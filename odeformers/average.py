@@ -44,7 +44,8 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
     """The last checkpoint, with its parameters replaced by their mean over all checkpoints.
 
     Means are computed in float64, so that a tensor that is the same in all checkpoints stays
-    bitwise the same. Tensors that share memory still do. The optimizer's state is left out.
+    bitwise the same. Tensors that share memory still do. The optimizer's state and the
+    validation score are left out.
 
     Raises:
         OSError: a file does not exist.
@@ -71,7 +72,8 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
             tensor.copy_(sums[name] / len(paths))
     others = {name: value for name, value in state.items() if name != "last_optimizer_state"}
     cfg = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # fairseq saves a dictionary
-    return {**others, "model": means, "cfg": cfg}
+    extra = {**(state.get("extra_state") or {}), "val_loss": None}
+    return {**others, "model": means, "cfg": cfg, "extra_state": extra}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

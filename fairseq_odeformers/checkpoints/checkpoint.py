@@ -59,10 +59,8 @@ class Checkpoint:
     def read(cls, path: str) -> "Checkpoint":
         """The checkpoint in a file; for errors see :func:`.read_state`."""
         state = read_state(path)
-        cfg, value = state["cfg"], (state.get("extra_state") or {}).get("val_loss")
-        score = {"metric": cfg.checkpoint.best_checkpoint_metric, "value": value}
         task_state = state.get("task_state") or {}
-        return cls(path, cfg, state["model"], task_state, None if value is None else score)
+        return cls(path, state["cfg"], state["model"], task_state, find_score(state))
 
     @property
     def arch(self) -> str:
@@ -176,6 +174,14 @@ class Checkpoint:
                 f"{self.path} was trained on the classes {', '.join(self.classes)}, but {data} "
                 f"has, in order, {', '.join(names)}"
             )
+
+
+def find_score(state: dict[str, Any]) -> dict[str, Any] | None:
+    """The metric and the value of the validation before a checkpoint; None if it is not saved."""
+    value = (state.get("extra_state") or {}).get("val_loss")  # fairseq's name for any metric
+    if value is None:
+        return None
+    return {"metric": state["cfg"].checkpoint.best_checkpoint_metric, "value": value}
 
 
 @contextmanager

@@ -128,7 +128,7 @@ class Model:
             lenpen: a score is the log-probability over the length to the power of this.
             unkpen: is subtracted from the log-probability of unknown symbols.
             min_len: fewest tokens.
-            max_len_a, max_len_b: most tokens: *max_len_a* times the text's number, + *max_len_b*.
+            max_len_a, max_len_b: most tokens are *max_len_a* times the text's plus *max_len_b*.
             temperature: divides the logits.
             sampling: draw tokens, from the *topk* most probable ones, or from the most probable
                 ones whose probabilities sum to *topp*.
@@ -137,6 +137,8 @@ class Model:
         Returns:
             For each text pairs of score and tokens; a language model's begin with the text's.
         """
+        if min(beam, nbest) < 1 or temperature <= 0:
+            raise ValueError("give beam and nbest of at least 1, and a temperature above 0")
         copies, draw = nbest if sampling else 1, np.random.default_rng(seed)
         beam = 1 if sampling else min(beam, len(self.text.symbols) - 1)
         inputs = [tokens for tokens in inputs for _ in range(copies)]
@@ -255,7 +257,7 @@ class Decoder:
         about, source = model.about, {}
         self.model, self.position = model, 0
         self.texts = np.arange(len(inputs))  # text of each hypothesis
-        self.dims = about["programs"]["step"]["inputs"]  # that count hypotheses
+        self.dims = about["programs"]["step"]["inputs"]  # dimensions that count hypotheses
         self.changing = about["programs"]["step"]["outputs"]
         if "encoder" in about["programs"]:
             tokens = model.collate(inputs, about["left_pad"])
@@ -387,7 +389,8 @@ def pick(log_probs, topk, topp, draw):
     shares = np.exp(np.take_along_axis(log_probs, order, 1).astype(float))
     before = np.cumsum(shares, axis=1) - shares
     shares[before >= topp * shares.sum(1, keepdims=True)] = 0
-    shares[:, topk or None :] = 0
+    if topk:
+        shares[:, topk:] = 0
     sums = np.cumsum(shares, axis=1)
     drawn = draw.random((len(sums), 1)) * sums[:, -1:]
     return np.take_along_axis(order, (sums <= drawn).sum(1, keepdims=True), 1)
@@ -413,6 +416,8 @@ def main():
     lines = [
         line.rstrip("\r\n") for line in io.TextIOWrapper(sys.stdin.buffer, "utf-8", newline="\n")
     ]
+    if scores and "score" not in model.about["programs"]:
+        raise ValueError(f"--score is for language models; this model is for {model.about['kind']}")
     if scores:
         results = model.score(lines, block, options["batch_size"])
         total, count = (sum(column) for column in zip(*results, (0.0, 0)))
@@ -431,5 +436,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (ImportError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         sys.exit(f"run.py: {error}")

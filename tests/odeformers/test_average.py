@@ -50,6 +50,7 @@ def test_parameters_are_the_mean_and_all_else_stays(tmp_path, count, dtype):
     assert torch.equal(model["frozen"], states[0]["model"]["frozen"])
     assert torch.equal(model["counter"], torch.tensor([3]))
     assert averaged["extra_state"]["seed"] == count - 1
+    assert averaged["extra_state"]["val_loss"] is None  # of another model
     assert averaged["cfg"]["model"].arch == "transformer"
     assert "last_optimizer_state" not in averaged
 
