@@ -53,7 +53,7 @@ REFUSED = {
         "text-classification sst": "DATA: 'sst'",
         "text-classification tsv": "tsv needs --from",
         "text-classification lines": "lines: a path goes after --from; name imdb, agnews, tsv",
-        "lines": "lines: say what it is: parallel --from lines text-classification tsv --from",
+        "lines": "lines: name the kind of data: parallel --from lines text-classification tsv",
         "parallel -s de -t en --from parallel --out lines": "--out: lines: is a file; give",
         "text-classification imdb --vocab absent": "--vocab: absent",
         "text-classification imdb --vocab lines --vocab-size 9": "--vocab-size: not allowed",
@@ -103,7 +103,7 @@ REFUSED = {
     "report": {"absent": "absent: no such file or folder; give"},
     "predict words --path classifier.pt --output made": {
         "--text absent --path cut.pt": "--text absent: no such file; give",
-        "--text words": "--text words: is a folder; give a file",
+        "--text words": "--text words: a folder; give a file",
         "--text labels.csv": "labels.csv, line 1: which columns a, b, c texts? --column",
         "--text labels.csv --column 9": "labels.csv, line 1: no column 9",
         "--text tab --column 2": "--column 2: a table",

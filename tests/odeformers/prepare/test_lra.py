@@ -121,7 +121,7 @@ def test_the_last_reviews_of_each_class_are_held_out(prepare, tmp_path):
 
 @pytest.mark.parametrize(
     "task, share, message",
-    [("text", "0.1", "from 7 training texts .* none"), ("image", "0.1", "only the task text")],
+    [("text", "0.1", "from 7 training texts, .* none"), ("image", "0.1", "only the task text")],
 )
 def test_a_share_that_holds_nothing_out_is_refused(task, share, message, prepare, tmp_path):
     source = write_folder(tmp_path, LRA["aclImdb_v1.tar.gz"]())
