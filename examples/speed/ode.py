@@ -8,7 +8,7 @@
     vanilla_transformer
 
 All strings up to a length are one batch; a step is forward pass, cross-entropy and backward pass.
-Ratios are to the first model, within rounds in which all models take turns.
+Models take turns; ratios compare them with the first one in each round.
 """
 
 import argparse

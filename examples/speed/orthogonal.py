@@ -6,8 +6,8 @@
     cayley          each linear map by torch.nn.utils.parametrizations.orthogonal
     matrix_exp      likewise
 
-The matrices are those of a model with four experts: one of the embedding, and in each layer two of
-each expert and two of the FFN. Ratios are to the first way, within rounds in which all take turns.
+A model with four experts has one matrix for the embedding, and in each layer two per expert and two
+for the FFN. The ways take turns; ratios compare them with the first one in each round.
 """
 
 import argparse

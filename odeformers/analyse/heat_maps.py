@@ -34,7 +34,7 @@ LABELS = {  # for rows and columns
 }
 # All lengths are in inches. With 120 pixels to an inch a picture has at most 1,560 x 1,800.
 WIDTH, HEIGHT = 13.0, 15.0
-MARGINS = 2.6, 1.8  # of tokens, titles and colour bars, as they are laid out around the panels
+MARGINS = 2.6, 1.8  # room around the panels for tokens, titles and colour bars
 CELLS = (0.16, 0.14, 0.12, 0.1, 0.09, 0.08)  # sizes of a token to choose from
 SMALLEST = (1.4, 1.1)  # width and height of a panel with its title
 MOST_COLUMNS = 6

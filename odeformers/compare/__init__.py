@@ -1,10 +1,13 @@
 """Comparisons: trainings of several architectures on the same data, and a report on them.
 
-A command line or a recipe becomes an :class:`~.experiment.Experiment`. A :class:`~.plan.Plan`
-makes a :class:`~.variant.Variant` of each architecture and value of a tuned option: a trial
-measures it, and its width and updates are chosen for fairness. Then each :class:`~.run.Run` trains
-and evaluates a variant in its own folder, where ``run.yaml`` describes it, and writes rows of
-``results.csv``. A report is made of these rows alone. In this order, a file has one of them:
+Five values follow from each other, and each is complete when it is made::
+
+    argv or YAML -> Experiment -> Variant -> Trial -> Run -> Row = a line of results.csv -> report
+
+An :class:`~.experiment.Experiment` says what is compared. A :class:`~.variant.Variant` is one
+architecture with every option, a :class:`~.trial.Trial` what it costs: its parameters and the
+seconds of an update. A :class:`~.run.Run` is a folder whose ``run.yaml`` has both, with one seed. A
+:class:`~.results.rows.Row` is what came out, and a report reads rows alone. By their files:
 
 - ``command.py``: ``odeformers compare``, from the words to the page;
 - ``experiment.py``: what is compared, of a recipe in YAML or a folder of data (``defaults.py``);

@@ -85,7 +85,7 @@ def name_environment() -> str:
 
 
 def repeat_width(variant: Variant, kept: Trial, match: bool) -> Variant:
-    """A variant at the width of a trial that is also its own."""
+    """A variant at the width that was chosen in its trial."""
     if match and kept.size:
         names, _ = width_options(variant)
         variant = variant.change(**{n: kept.variant.options.get(hyphenate(n)) for n in names})
@@ -95,7 +95,7 @@ def repeat_width(variant: Variant, kept: Trial, match: bool) -> Variant:
 
 
 def warn_of_warmup(trials: Sequence[Trial]) -> Iterator[str]:
-    """What to say of trainings that end before the learning rate has risen to its value."""
+    """Name trainings that end before the learning rate has risen to its value."""
     ends: dict[tuple[int, int], list[str]] = {}
     for trial in trials:
         schedule = trial.variant.cfg.lr_scheduler

@@ -26,7 +26,7 @@ from .experiment import Experiment
 from .fairness import make_fair
 from .results.comparison import TUNING_SEED, choose_settings, find_tuning_seed
 from .results.rows import clock, find_runs, read_runs
-from .run import Run, choose, make_runs, read_run, reading_yaml, write_yaml
+from .run import Run, make_runs, pick_fields, read_run, reading_yaml, write_yaml
 from .trial import Trial
 from .variant import BEST_BY, COST_FREE, Variant
 
@@ -230,7 +230,7 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experi
         baseline = experiment.baseline or next(iter(experiment.architectures))
         return replace(experiment, baseline=baseline, tuning_seed=TUNING_SEED)
     with reading_yaml(out / COMPARISON) as content:
-        kept = Shared(**choose(content, Shared))
+        kept = Shared(**pick_fields(content, Shared))
     seed = find_tuning_seed(begun.values())
     train = experiment.train
     if all(BEST_BY not in run.variant.options for run in begun.values()):

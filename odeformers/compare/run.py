@@ -335,12 +335,13 @@ def write_run(run: Run) -> None:
 def read_run(folder: Path) -> Run:
     """The run that :func:`write_run` has written."""
     with reading_yaml(folder / RUN) as content:
-        trial = Trial(**{**choose(content, Trial), "variant": Variant(**choose(content, Variant))})
+        variant = Variant(**pick_fields(content, Variant))
+        trial = Trial(**{**pick_fields(content, Trial), "variant": variant})
         return Run(folder, trial, **{name: content[name] for name in OF_RUN})
 
 
-def choose(content: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a dataclass in a file; other keys are those of other values, or gone."""
+def pick_fields(content: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """The fields of a dataclass among the keys of a file."""
     return {item.name: content[item.name] for item in fields(kind) if item.name in content}
 
 

@@ -74,7 +74,7 @@ class Trial:
         return 60 * budget if budget else self.updates * self.update_seconds
 
     def of(self, variant: Variant) -> Trial:
-        """The same of a variant that costs as much."""
+        """The trial of another variant that costs as much."""
         return replace(self, variant=variant)
 
 

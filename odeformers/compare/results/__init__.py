@@ -1,1 +1,1 @@
-"""What came out of a comparison: rows, what they name, and what they say together."""
+"""Results of a comparison: rows, the files that they name, and statistics of all of them."""

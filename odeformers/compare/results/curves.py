@@ -1,4 +1,4 @@
-"""What trainings and evaluations leave of each run, in files: curves, predictions, likelihoods.
+"""Files of a run beside its rows: learning curves, predictions and likelihoods.
 
 A learning curve is read off the log of fairseq-train. Rows name these files.
 """

@@ -214,6 +214,50 @@ def test_the_checkpoints_of_the_training_go_when_all_is_done(tmp_path):
     assert {path.name for path in run.folder.glob("*.pt")} == {"checkpoint_best.pt", "averaged.pt"}
 
 
+KEPT = """
+architecture: a
+seed: 3
+task: translation
+data: /data
+options: {arch: transformer, lr: '1e-3'}
+data_digest: cd4c
+code: ''
+tried: {lr: '1e-3'}
+evaluate: {beam: 5}
+average: 2
+test_sets: {test: null}
+score: {}
+bleu_tokenize: null
+paper: {BLEU: 34.4}
+baseline: a
+budget: null
+parameters: 2123
+updates: 40
+epoch_updates: 20
+update_seconds: 0.25
+validation_texts: 40
+size: ''
+defaults: {dropout: '0.1'}
+environment: date 2026-11-28
+command: '2026-11-28T03:23:52'
+begun: '2026-11-28T03:24:27.269662'
+flaws: {test: {unknown: 0.0, leaked: 0.5}}
+"""
+
+
+def test_a_run_of_an_earlier_commit_is_read(tmp_path):
+    """Its file has the fields of three values side by side, as it still has."""
+    (tmp_path / "run.yaml").write_text(KEPT)
+    run, content = read_run(tmp_path), yaml.safe_load(KEPT)
+    values = [vars(run), vars(run.trial), vars(run.variant)]
+    for name, value in content.items():
+        assert [each[name] for each in values if name in each] == [value], name
+    (again,) = make_runs([run.trial], tmp_path, [3], command=run.command, flaws=run.flaws)
+    again.begin()
+    written = yaml.safe_load((again.folder / "run.yaml").read_text())
+    assert {**{name: written[name] for name in content}, "begun": run.begun} == content
+
+
 def test_what_determines_a_run_is_kept_as_it_is(tmp_path):
     """Variant, trial and the rest of the run, in one file."""
     variant = replace(VARIANT, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5)
