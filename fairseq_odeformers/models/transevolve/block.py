@@ -254,6 +254,7 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
 
     cross_attention = True
     encoder_attn: TimeEvolvingAttention
+    shares_source = True  # whether the beams of a sentence have one row of it
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec)
@@ -268,7 +269,7 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
     ) -> Sequence[Tensor]:
         """A_ed^l X_enc in every layer: L tensors (B, H, T, C/H), from (B, T, C) and (S, B, C)."""
         source = encoder_out.transpose(0, 1)
-        beams = x.size(0) // source.size(0)
+        beams = x.size(0) // source.size(0) if self.shares_source else 1
         if "source_key" not in saved:
             key, bias = self.encoder_attn.keys(source, padding_mask)
             saved["source_key"], saved["source_bias"] = key.contiguous(), bias
@@ -284,6 +285,12 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         else:
             out = attend.all_depths(value)
         return out.unflatten(3, (beams, -1)).transpose(2, 3).flatten(1, 2).unbind(0)
+
+    def for_export(self) -> "TransEvolveDecoderBlock":
+        """The same with a row of the source for each beam: no size depends on two others."""
+        super().for_export()
+        self.shares_source = False
+        return self
 
     def _source_values(self, encoder_out: Tensor) -> Tensor:
         """X_enc (B, H, S, C/H), or its maps in each layer (B, L, H, S, C/H)."""
