@@ -438,9 +438,14 @@ def add_base(content: dict, path: Path) -> dict:
         return content
     changes = dict(content)
     name, part = path.parent / changes.pop("base"), changes.pop("part", None)
+    if not name.is_file():
+        raise ValueError(f"{path}: base: there is no recipe {name}; give its path from {path.parent}")
     base = add_base(read_yaml(name), name)
     if part is not None:
-        base = merge(base, base.pop("parts")[part])
+        parts = base.pop("parts", {})
+        if part not in parts:
+            raise ValueError(f"{path}: part: {name} has no part {part}; it has {', '.join(parts)}")
+        base = merge(base, parts[part])
     if "architectures" in changes:
         base.pop("architectures", None)
     return merge(base, changes)

@@ -19,7 +19,7 @@ def restore_files(out: Path) -> None:
     """
     if (out / RUN).exists():
         raise ValueError(f"{out}: a run; give the folder of its comparison, {out.resolve().parent}")
-    if not (out / RESULTS).is_file() or find_runs(out) and has_lost_runs(out):
+    if find_runs(out) and (not (out / RESULTS).is_file() or has_lost_runs(out)):
         collect_rows(out)
     rows = read_rows(out) if (out / RESULTS).is_file() else []
     for folder in {out / row.run: None for row, _ in find_missing(out, rows)}:

@@ -83,6 +83,7 @@ def test_words_of_yaml_are_strings_but_for_true_and_false(text, value, tmp_path)
         ({"average": "two"}, "average is of another type .*'two'"),
         ({"architectures": {"transfomer": {}}}, "transfomer: no such .*; did you mean transformer"),
         ({"parts": {"a": {"seed": 1}}}, ", part a: there is no key seed"),
+        ({"base": "absent.yaml"}, "base: there is no recipe .*absent.yaml; give its path from"),
     ],
 )
 def test_bad_recipes_name_the_file_and_the_key(changes, named, recipe):

@@ -338,6 +338,7 @@ def test_what_is_no_report_is_told_in_a_line(line, told, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["report", *line.replace("{}", str(tmp_path)).split()])
     assert told.replace("{}", str(tmp_path)) in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_page_in_html_shows_figures_and_texts_as_they_are():
