@@ -439,7 +439,8 @@ def add_base(content: dict, path: Path) -> dict:
     changes = dict(content)
     name, part = path.parent / changes.pop("base"), changes.pop("part", None)
     if not name.is_file():
-        raise ValueError(f"{path}: base: there is no recipe {name}; give its path from {path.parent}")
+        fault = f"base: there is no recipe {name}; give its path from {path.parent}"
+        raise ValueError(f"{path}: {fault}")
     base = add_base(read_yaml(name), name)
     if part is not None:
         parts = base.pop("parts", {})
