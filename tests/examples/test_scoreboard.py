@@ -219,10 +219,7 @@ def test_pages_tell_the_verdicts_of_the_board():
     """All that leave out zero over seeds, and that each is inconclusive for another reason."""
     columns = read(ROOT / "examples/scoreboard/trainings.csv")
     shown = [cell for cell in cells_of(columns) if cell.low is not None]
-    readme, text = (
-        " ".join((ROOT / page).read_text("utf-8").split())
-        for page in ("README.md", "docs/results.md")
-    )
+    text = " ".join((ROOT / "docs/results.md").read_text("utf-8").split())
     firm = [cell for cell in shown if cell.low > 0 or cell.high < 0]
     assert all(cell.verdict.endswith("over these seeds, but at a grid's edge)") for cell in firm)
     assert all(cell.verdict.startswith("inconclusive") for cell in shown)
@@ -231,10 +228,6 @@ def test_pages_tell_the_verdicts_of_the_board():
     losses = len(firm) - gains
     assert f"{words[len(firm)]} of the {len(shown)} intervals leave out zero" in text.lower()
     assert f"{words[gains]} gains, {words[losses]} losses" in text
-    for cell in firm:
-        worse = f"{abs(cell.difference):.1f} ({cell.family})"  # of a perplexity, which is higher
-        told = worse if cell.metric == "perplexity" else f"{cell.difference:+.1f}"
-        assert told in readme, cell
     on_bytes = next(cell for cell in firm if cell.column == "IMDb as bytes")
     assert f"p = {on_bytes.p_value:.3f}, by the rule of all its columns" in text
     for page, family in (("pcformer", "PCformer"), ("diffeq_transformer", "DiffEqFormer")):
@@ -242,15 +235,6 @@ def test_pages_tell_the_verdicts_of_the_board():
         told = (ROOT / f"docs/papers/{page}.md").read_text("utf-8")
         for figure in (cell.difference, cell.low, cell.high):
             assert f"{abs(figure):.1f}" in told, (family, figure)
-    on_bleu = {(c.column, c.architecture): c for c in cells_of(columns) if c.metric == "BLEU"}
-    for family, arch in (
-        ("Macaron Net", "macaron_transformer"),
-        ("TransEvolve", "transevolve_fullff_2_prenorm"),
-    ):
-        captions, programs = (
-            on_bleu[column, arch].difference for column in ("Multi30k captions", "Debian texts")
-        )
-        assert f"{family} {captions:+.1f}, {programs:+.1f}" in readme
 
 
 def test_scores_are_of_the_best_checkpoint_on_the_test_set(tmp_path):
