@@ -348,9 +348,11 @@ def explain_undertrained(row: Row) -> str:
 def note_chance(table: Table) -> Iterator[Note]:
     """Classifiers that are no better than the most frequent class for all texts.
 
-    The median over the seeds of a one-sided McNemar test decides.
+    The median over the seeds of a one-sided McNemar test decides. Too few texts decide nothing.
     """
     if table.metric != Kind.CLASSIFICATION.score or not table.first.outputs:
+        return
+    if len(table.first.outputs.output) < FEW:
         return
     majority, share = find_majority(table.first.outputs)
     told: dict[str, str] = {}

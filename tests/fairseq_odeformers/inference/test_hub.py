@@ -28,7 +28,7 @@ def trained_on(task):
 def set_of(name):
     """The data set of a checkpoint."""
     kind = name.partition(".")[2]
-    return kind if kind in ("pairs", "pixels") else "words"
+    return {"pairs": "pairs", "pixels": "pixels", "joined": "pairs"}.get(kind, "words")
 
 
 class Frame:

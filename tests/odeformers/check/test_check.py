@@ -117,12 +117,12 @@ def test_the_status_tells_of_a_fault(printed):
         (
             "padding",
             "def forward(self, x, *args, **kwargs):\n        return super().forward(x + x.mean(0)",
-            "first from encoder.layers.0 .Padding., .*FILE, line LINE: exclude padding",
+            "first from encoder.layers.0 .Padding., .*FILE, line LINE: keep padding",
         ),
         (
             "mask",
             "def forward(self, x, encoder_padding_mask, attn_mask=None)",
-            "first from encoder.layers.0.self_attn .*FILE, line LINE: exclude padding",
+            "first from encoder.layers.0.self_attn .*FILE, line LINE: keep padding",
         ),
         (
             "batch",

@@ -120,7 +120,7 @@ def test_a_seed_that_the_baseline_lacks_has_no_p_value(tmp_path):
 
 def test_seeds_or_texts_limit_a_claim(tmp_path):
     """Whichever has the larger p-value, with its model."""
-    outputs = {"a": CLASSES, "b": CLASSES, "c": ["y"] * 60 + CLASSES[60:]}
+    outputs = {"a": CLASSES, "b": CLASSES, "c": ["y"] * 20 + CLASSES[20:]}
     scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0), "c": (71.0, 70.2, 70.3)}
     runs = [
         write_run(tmp_path, name, seed, score, outputs[name], CLASSES)

@@ -159,7 +159,7 @@ def test_texts_of_more_tokens_than_models_take(kind, positions, said):
     found = said(kind, train=TRAIN, valid=VALID, test=[long[0], *TEST, long[1]])
     [warning] = found
     assert warning.startswith(f"more than {positions:,} tokens, ")
-    assert "default: 1 of 42 in test; longer" in warning
+    assert "limit of models: 1 of 42 in test; longer" in warning
 
 
 # --- for a comparison ------------------------------------------------------------------
