@@ -13,8 +13,9 @@ from typing import Any
 import fairseq
 from fairseq import checkpoint_utils
 from fairseq.dataclass.utils import overwrite_args_by_name
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 
 from fairseq_odeformers.files import reading
 
@@ -78,6 +79,7 @@ def read_state(
             raise Damaged(path, "it has no model, or no configuration of a model and a task")
     if fairseq.__version__ == "0.12.2":
         drop_unknown_options(state)
+    add_newer_options(state["cfg"].model)
     return state
 
 
@@ -157,3 +159,19 @@ def drop_unknown_options(state: dict) -> None:
         with open_dict(task):
             for name in task.keys() - names:
                 del task[name]
+
+
+def add_newer_options(cfg: Any) -> None:
+    """Add the options of this package that the model of an older checkpoint lacks.
+
+    fairseq adds defaults only for architectures that have the name of their model. A plugin's
+    architecture may have another name, and inherit a newer option.
+    """
+    model = ARCH_MODEL_NAME_REGISTRY.get(getattr(cfg, "_name", ""), "")
+    dataclass = MODEL_DATACLASS_REGISTRY.get(model)
+    if dataclass is None or not OmegaConf.is_config(cfg):
+        return
+    with open_dict(cfg):
+        for field in dataclasses.fields(dataclass):
+            if "bounds" in field.metadata and field.name not in cfg:  # declared by option()
+                cfg[field.name] = field.default

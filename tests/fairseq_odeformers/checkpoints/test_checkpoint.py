@@ -9,6 +9,7 @@ from argparse import Namespace
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
 from helpers import OLD
 from make_checkpoints import PATHS
 
@@ -170,3 +171,18 @@ def test_a_missing_dictionary_is_named_with_its_remedy(tmp_path):
         with naming_missing("a.pt", "other"):
             open(missing)
     assert of_another_folder.value.filename == str(missing)
+
+
+def test_an_architecture_of_a_plugin_gets_newer_options(change):
+    """Of its model, which has another name; fairseq adds them only to models of the same name."""
+    name = "transformer_classifier_small_of_a_plugin"
+    if name not in ARCH_MODEL_REGISTRY:
+        register_model_architecture("transformer_classifier", name)(lambda args: None)
+
+    def make_old(state):
+        state["cfg"]["model"] |= {"_name": name, "arch": name}
+        state["cfg"]["model"].pop("pair_encoding", None)
+
+    label, _ = load_classifier(change("transformer_classifier", make_old), "words").classify("1 2")
+    original = change("transformer_classifier", lambda state: None)
+    assert label == load_classifier(original, "words").classify("1 2").label
