@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from collections.abc import Sequence
 from inspect import signature
 from typing import Any
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str]) -> None:
     settings = {"config_path": os.path.join("..", "fairseq", "config"), "config_name": "config"}
     if "version_base" in signature(hydra.main).parameters:  # not in hydra 1.0 and 1.1
         settings["version_base"] = "1.1"
+        # hydra 1.3.5 and later announce that 1.4 drops this behaviour; fairseq requires 1.3.
+        warnings.filterwarnings("ignore", r"\s*version_base=", UserWarning)
     hydra.main(**settings)(train)()
 
 
