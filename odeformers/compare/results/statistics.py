@@ -99,8 +99,7 @@ def compare_classes(systems: Sequence[Predictions]) -> OverTexts:
     first, *_ = rights = [np.array(each.output) == each.reference for each in systems]
     compared = []
     for right in rights:
-        gained, lost = int((right & ~first).sum()), int((first & ~right).sum())
-        p_value = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+        p_value = compare_answers(right, first)
         low, high = interval_of_share(int(right.sum()), len(right))
         compared.append(((high - low) / 2, p_value))
     return compared
@@ -110,8 +109,14 @@ def compare_with_constant(predictions: Predictions, answer: str) -> float:
     """The p-value of McNemar's exact test that a model is better than one answer for all texts."""
     right = np.array(predictions.output) == predictions.reference
     constant = np.array(predictions.reference) == answer
-    gained, lost = int((right & ~constant).sum()), int((constant & ~right).sum())
-    return float(binomtest(gained, gained + lost, alternative="greater").pvalue) if gained else 1.0
+    return compare_answers(right, constant, alternative="greater")
+
+
+def compare_answers(right: np.ndarray, other: np.ndarray, alternative: str = "two-sided") -> float:
+    """The p-value of McNemar's exact test for the texts that only one of two systems has right."""
+    gained, lost = int((right & ~other).sum()), int((other & ~right).sum())
+    test = binomtest(gained, gained + lost, alternative=alternative) if gained + lost else None
+    return float(test.pvalue) if test else 1.0
 
 
 def interval_of_share(hits: int, texts: int) -> tuple[float, float]:
