@@ -17,31 +17,36 @@ from .timing import Step
 
 
 class Product(nn.Module):
-    """An exported folder in the place of a model."""
+    """The model of an exported folder."""
 
     def __init__(self, folder: Path, threads: int):
         super().__init__()
         self.product: Any = run.load(folder, threads)
         size = self.product.about["parameters"]
-        self.weights = nn.Parameter(torch.empty(size, device="meta"))  # to be counted
+        self.weights = nn.Parameter(torch.empty(size, device="meta"))  # the count of parameters
+
+
+class ExportedSubject(Subject):
+    """An exported folder to measure."""
 
     def generation_step(self, args: Namespace, length: int) -> Step:
-        """Beam search over a batch of random tokens; the output is as long as the input."""
-        about, draw = self.product.about, np.random.default_rng(0)
+        """Beam search over a batch of random tokens by the programs of the folder."""
+        product, draw = self.model.product, np.random.default_rng(0)
+        about = product.about
         if about["kind"] != "translation":
-            raise ValueError(f"--models {self.product.folder}: give the folder of a translator")
+            raise ValueError(f"--models {self.name}: give the folder of a translator")
         symbols = len(about.get("source_symbols", about["symbols"]))
         tokens = draw.integers(4, symbols, (args.batch, length))
         tokens[:, -1] = about["eos"]
         lengths = {"min_len": length, "max_len_b": length}
-        return lambda: self.product.search(tokens.tolist(), args.beam, **lengths)
+        return lambda: product.search(tokens.tolist(), args.beam, **lengths)
 
 
 def build(name: str, args: Namespace) -> Subject:
     """An exported folder, a checkpoint, or an architecture (see :func:`.models.build`)."""
     path = Path(name)
     if Path(path, "model.json").is_file():
-        return Subject(name, Product(path, args.threads), None, None)
+        return ExportedSubject(name, Product(path, args.threads), None, None)
     if path.is_file():
         checkpoint = Checkpoint.read(name)
         model, task, cfg = checkpoint.build()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from fairseq.sequence_generator import SequenceGenerator
 from fairseq.trainer import Trainer
 from torch.utils._pytree import tree_leaves
 
@@ -42,17 +41,8 @@ def inference_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 
 def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """Beam search over a batch by fairseq's generator; the output is as long as the input."""
-    if isinstance(subject.model, exported.Product):
-        return subject.model.generation_step(args, length)
-    words = subject.task.target_dictionary
-    model = subject.convert(args.precision).eval()
-    generator = SequenceGenerator(
-        [model], words, beam_size=args.beam, max_len_a=0, max_len_b=length, min_len=length
-    )
-    inputs = subject.make_batch(args.batch, length)["net_input"]
-    inputs["src_tokens"][:, -1] = words.eos()
-    return lambda: generator.generate([model], {"net_input": inputs})
+    """Beam search over a batch; the output is as long as the input."""
+    return subject.generation_step(args, length)
 
 
 def state_step(subject: Subject, args: Namespace, length: int) -> Step:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.sequence_generator import SequenceGenerator
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_odeformers.files import naming_faults
@@ -15,6 +16,8 @@ from fairseq_odeformers.registry import Kind, find_architectures, kinds_of, size
 from odeformers import dataless
 from odeformers.commands import Options, parse_architecture, to_words
 from odeformers.parsers import explain_unknown_architecture
+
+from .timing import Step
 
 OPTIONS = {
     Kind.TRANSLATION: "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
@@ -70,6 +73,16 @@ class Subject(NamedTuple):
             "net_input": inputs,
             "target": target,
         }
+
+    def generation_step(self, args: Namespace, length: int) -> Step:
+        """Beam search over a batch by fairseq's generator; outputs are as long as inputs."""
+        words, model = self.task.target_dictionary, self.convert(args.precision).eval()
+        generator = SequenceGenerator(
+            [model], words, beam_size=args.beam, max_len_a=0, max_len_b=length, min_len=length
+        )
+        inputs = self.make_batch(args.batch, length)["net_input"]
+        inputs["src_tokens"][:, -1] = words.eos()
+        return lambda: generator.generate([model], {"net_input": inputs})
 
 
 def build(name: str, args: Namespace) -> Subject:
