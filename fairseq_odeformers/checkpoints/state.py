@@ -164,12 +164,13 @@ def drop_unknown_options(state: dict) -> None:
 def add_newer_options(cfg: Any) -> None:
     """Add the options of this package that the model of an older checkpoint lacks.
 
-    fairseq adds defaults only for architectures that have the name of their model. A plugin's
-    architecture may have another name, and inherit a newer option.
+    fairseq adds defaults where the name of the architecture has a config: to models, and to presets
+    of :func:`.register_preset`. An architecture that a plugin registers by fairseq's
+    ``register_model_architecture`` has none, and may inherit a newer option.
     """
-    model = ARCH_MODEL_NAME_REGISTRY.get(getattr(cfg, "_name", ""), "")
-    dataclass = MODEL_DATACLASS_REGISTRY.get(model)
-    if dataclass is None or not OmegaConf.is_config(cfg):
+    name = getattr(cfg, "_name", "")
+    dataclass = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY.get(name, ""))
+    if name in MODEL_DATACLASS_REGISTRY or dataclass is None or not OmegaConf.is_config(cfg):
         return
     with open_dict(cfg):
         for field in dataclasses.fields(dataclass):
