@@ -123,7 +123,7 @@ class Variant:
 
     @property
     def output_suffix(self) -> str:
-        """Of the file of predictions: a table of classes, or what fairseq prints."""
+        """The suffix of the predictions file: a table of classes, or fairseq's output."""
         return "tsv" if self.kind is Kind.CLASSIFICATION else "out"
 
     def change(self, **changes: Any) -> Variant:

@@ -175,12 +175,12 @@ class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
         return x, {**extra, "statistics": {**encoder, **self.statistics(len(x))}}
 
     def for_export(self) -> PaddedDecoder:
-        """The decoder that looks for no padding."""
+        """The decoder in a form that does not depend on whether there is padding."""
         return PaddedMomentumDecoder(self)
 
 
 class PaddedMomentumDecoder(PaddedDecoder):
-    """The same, with the velocity that the decoder starts from."""
+    """A :class:`.PaddedDecoder` with the initial velocity of the decoder."""
 
     decoder: MomentumDecoder
 
