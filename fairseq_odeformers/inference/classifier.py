@@ -102,7 +102,7 @@ class Classifier(nn.Module):
         """The parts of an input: a text, or two texts for a model of pairs.
 
         Raises:
-            TypeError: it is neither; see :func:`.check_texts`.
+            TypeError: the argument is neither; see :func:`.check_texts`.
             ValueError: there are more or fewer than the model takes.
         """
         parts = [text] if isinstance(text, str) else check_texts(text)

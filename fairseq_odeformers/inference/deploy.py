@@ -78,7 +78,7 @@ def write_folder(
     """Fill an empty folder; returns the largest difference from what the model computes.
 
     Args:
-        score: of the training.
+        score: validation score of the checkpoint.
 
     Raises:
         ValueError: the model cannot be exported.

@@ -1,4 +1,4 @@
-"""What an exported folder has beside its programs: ``model.json``, ``run.py`` and a README.
+"""The files of an exported folder beside its programs: ``model.json``, ``run.py`` and a README.
 
 ``model.json`` has
 

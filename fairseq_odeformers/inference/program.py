@@ -149,7 +149,7 @@ def describe(task, program: Program) -> dict:
         "unknown": dictionary.unk(),
         "padding": dictionary.pad(),
     }
-    if program.translates:  # of sentences to translate
+    if program.translates:  # an encoder of sentences to translate
         return {**description, "start": [], "end": [dictionary.eos()]}
     start = add_special_tokens(task, [], False).tolist()
     description |= {"start": start, "end": [dictionary.eos()] if appends_eos(task) else []}

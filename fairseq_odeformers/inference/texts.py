@@ -50,7 +50,7 @@ def read_texts(source: str) -> tuple[str, list[str]]:
     elif not os.path.exists(source) or os.path.isdir(source):
         fault = "a folder" if os.path.isdir(source) else "no such file"
         raise FileNotFoundError(f"--text {source}: {fault}; give a file with a text per line")
-    elif is_table(source) and Path(source).suffix != ".tsv":  # which may be plain lines
+    elif is_table(source) and Path(source).suffix != ".tsv":  # a .tsv file may have plain lines
         raise ValueError(f"--text {source}: a table; save the column of texts, a text per line")
     else:
         name, lines = source, read_lines(Path(source))
@@ -128,7 +128,7 @@ def check_sequence(texts: Any) -> list:
     """The items of a list, an array, a column of a table (a Series) or another iterable.
 
     Raises:
-        TypeError: they have no order, as in a set; or the names of columns would be taken for
+        TypeError: the texts have no order, as in a set; or the names of columns would be taken for
             texts, as in a dictionary or a DataFrame.
     """
     columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)

@@ -27,7 +27,7 @@ class Maps(NamedTuple):
 
     Attributes:
         weights: distributions over the keys (L, B, H, T, S), in the order of the depths.
-        places: of each of the L maps, the number of its layer or block, and its depth in the model.
+        places: number of the layer or block of each of the L maps, and the depth in the model.
         biases: b^l of the keys (B, H, S, L) of each block of TransEvolve; None of other blocks.
     """
 
@@ -69,7 +69,7 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
     several times, as in a Runge-Kutta block, has the map of its first evaluation.
 
     Args:
-        net_input: of a batch; of a model without a decoder, its encoder takes the first text.
+        net_input: inputs of a batch; a model without a decoder only reads the first text of a pair.
     """
     attentions = find_attentions(model)
     with record_calls(attentions) as calls:

@@ -83,7 +83,7 @@ class DiffEqEncoderBlock(Block):
         return x.transpose(0, 1)
 
     def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
-        """Of all steps, which are taken again."""
+        """The maps of all steps, which are taken again."""
         attentions: list[Any] = [a for a in (self.self_attn, self.encoder_attn) if a is not None]
         with record_calls(attentions) as calls:
             self(*args, **kwargs)

@@ -80,7 +80,7 @@ class SelfAttention(Attention):
         return self.map(q, k, mask, causal)
 
     def projections(self) -> Iterator[Projections]:
-        """Of each step."""
+        """The projections of each step."""
         for (qkv, _), (out, _) in zip(self.qkv_proj.made(), self.out_proj.made()):
             q, k, v = qkv.chunk(3)
             yield Projections.of(self.num_heads, q, k, v, out)

@@ -1,4 +1,4 @@
-"""What the layers of PCformer are built from, beside fairseq's config."""
+"""The options of PCformer's layers, beside fairseq's config."""
 
 from dataclasses import dataclass
 

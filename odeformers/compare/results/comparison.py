@@ -18,8 +18,8 @@ class Table:
     """The scores of a checkpoint on a split.
 
     Attributes:
-        scores: by metric, the one that counts first.
-        main: of the one that counts.
+        scores: rows by metric, beginning with the metric that counts.
+        main: rows of the metric that counts.
         first: one of its rows.
     """
 
@@ -40,7 +40,7 @@ class Comparison:
         runs: rows of trainings at the chosen settings; these and the following have one clock.
         trained: the same, of trainings that have ended.
         candidates: rows of trainings at all tried settings, with the seed that chooses.
-        kind: of the models.
+        kind: kind of the models.
         tables: scores of each split and checkpoint.
         printed: rows of what a recipe's own commands have printed.
     """

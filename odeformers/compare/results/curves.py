@@ -26,9 +26,9 @@ class Curve:
     """A learning curve: what each validation of a training has shown."""
 
     updates: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)  # that the training has cost until there
+    seconds: list[float] = field(default_factory=list)  # cost of the training up to each validation
     loss: list[float] = field(default_factory=list)
-    metric: list[float] = field(default_factory=list)  # that chooses the best checkpoint
+    metric: list[float] = field(default_factory=list)  # the metric that chooses the best checkpoint
     train_loss: list[float] = field(default_factory=list)
     best: int = 0  # the number of the validation whose checkpoint is scored
 
@@ -62,10 +62,10 @@ def read_curve(path: Path) -> Curve:
 class Predictions:
     """The outputs of a model for the texts of a split, in their order."""
 
-    source: list[str]  # what was translated, or has a class
+    source: list[str]  # the texts that were translated or classified
     reference: list[str]  # the translation as published, or the class
     output: list[str]
-    probability: list[float]  # of the right class; none of translations
+    probability: list[float]  # probability of the right class; empty for translations
 
 
 def write_predictions(path: Path, predictions: Predictions) -> None:
@@ -180,11 +180,11 @@ def read_log(
         metric, maximize = "loss", False
     loss = "nll_loss" if metric != "loss" and in_all("nll_loss") else "loss"
     cpu, tokens = map(until_validations, (of_train(CPU), of_train("wpb") * np.diff([0, *epochs])))
-    known = bool(np.isfinite(cpu[-1]))  # of a GPU it is not
-    clock = of_train(CLOCK)  # which fairseq-train's own log lacks
+    known = bool(np.isfinite(cpu[-1]))  # NaN if a GPU trained
+    clock = of_train(CLOCK)  # missing in fairseq-train's own log
     clock = until_validations(np.where(np.isfinite(clock), clock, of_train("train_wall")))
     train_loss = of_train(loss)
-    if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # of the few batches until its end
+    if len(epochs) > 1 and epochs[-1] - epochs[-2] < epochs[0]:  # few batches
         train_loss[-1] = train_loss[-2]
     train_losses = np.interp(updates, epochs, train_loss).tolist()
     values, sign = of_valid(metric), 1 if maximize else -1

@@ -28,10 +28,10 @@ from fairseq_odeformers.registry import Kind
 from .curves import Curve, Likelihoods, Predictions, read_curve, read_likelihoods, read_predictions
 
 RESULTS = "results.csv"
-BEST_CHECKPOINT = "best checkpoint"  # whose scores count
+BEST_CHECKPOINT = "best checkpoint"  # the checkpoint that verdicts compare
 RUN = "run.yaml"  # in the folder of each run
-SCHEMA = 1  # of the columns
-NOT_EVALUATED = "not evaluated"  # what a run lacks that is trained; the reason may follow
+SCHEMA = 1  # version of the columns
+NOT_EVALUATED = "not evaluated"  # state of a run that is only trained; the reason may follow
 LOSSES = ("loss", "nll_loss")  # the second without label smoothing and regularisers
 T = TypeVar("T")
 
@@ -60,14 +60,14 @@ class Row:
     schema: int = SCHEMA
     comparison: str = ""  # its name, where a file has several
     baseline: str = ""  # the architecture that others are compared with
-    task: str = ""  # of fairseq
+    task: str = ""  # task of fairseq
     data: str = ""
     environment: str = ""  # date, machine and versions, when the run began
     command: str = ""  # when the command that planned the run was started
     # The run.
     run: str = ""  # its folder
     begun: str = ""
-    state: str = ""  # what the run lacks; "" if it has finished
+    state: str = ""  # why the run is unfinished; "" if it has finished
     family: str = ""  # the row of a scoreboard
     architecture: str = ""  # its name in tables
     tuned: str = ""  # the values of tuned options, such as lr 1e-3
