@@ -158,6 +158,7 @@ REFUSED = {
         "words --path numbers.pt --text tab": "numbers.pt --regression-target STS-B",
     },
     "export": {
+        "classifier.pt:classifier.pt made": "classifier.pt:classifier.pt ensemble",
         "foreign.pt made": "foreign.pt PosixPath",
         "nan.pt made": "nan.pt embed_tokens",
         "nan.pt made.pt2 --data words": "nan.pt embed_tokens",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import os
 import pickle
 import re
 import zipfile
@@ -87,9 +88,12 @@ def check_place(path: str) -> None:
     """Check that a path leads to a file, or to the folder of an export.
 
     Raises:
-        FileNotFoundError: the path leads to neither; the message lists the checkpoints nearby.
+        FileNotFoundError: the path leads to neither, or names several checkpoints; the message
+            lists the checkpoints nearby.
     """
-    place = Path(path)
+    place, parts = Path(path), path.split(os.pathsep)
+    if not place.exists() and len(parts) > 1 and all(Path(part).exists() for part in parts):
+        raise FileNotFoundError(f"{path}: an ensemble; give one of its checkpoints")
     if place.is_dir() and not (place / CONFIG).exists():
         fault, folder = "this folder was not written by odeformers export", place
     elif not place.exists():
