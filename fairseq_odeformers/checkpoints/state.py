@@ -91,7 +91,7 @@ def check_place(path: str) -> None:
         FileNotFoundError: the path leads to neither, or names several checkpoints; the message
             lists the checkpoints nearby.
     """
-    place, parts = Path(path), path.split(os.pathsep)
+    place, parts = Path(path), str(path).split(os.pathsep)
     if not place.exists() and len(parts) > 1 and all(Path(part).exists() for part in parts):
         raise FileNotFoundError(f"{path}: an ensemble; give one of its checkpoints")
     if place.is_dir() and not (place / CONFIG).exists():
