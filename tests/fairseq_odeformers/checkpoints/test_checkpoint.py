@@ -9,7 +9,13 @@ from argparse import Namespace
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.models import ARCH_MODEL_REGISTRY, register_model_architecture
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_INV_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    register_model_architecture,
+)
 from helpers import OLD
 from make_checkpoints import PATHS
 
@@ -173,14 +179,22 @@ def test_a_missing_dictionary_is_named_with_its_remedy(tmp_path):
     assert of_another_folder.value.filename == str(missing)
 
 
-def test_an_architecture_of_a_plugin_gets_newer_options(change):
+@pytest.fixture
+def plugin_architecture():
+    """The name of an architecture that a plugin registers for a model of this package."""
+    model, name = "transformer_classifier", "transformer_classifier_of_a_plugin"
+    register_model_architecture(model, name)(lambda args: None)
+    yield name
+    for registry in (ARCH_MODEL_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_CONFIG_REGISTRY):
+        del registry[name]
+    ARCH_MODEL_INV_REGISTRY[model].remove(name)
+
+
+def test_an_architecture_of_a_plugin_gets_newer_options(change, plugin_architecture):
     """Of its model, which has another name; fairseq adds them only to models of the same name."""
-    name = "transformer_classifier_small_of_a_plugin"
-    if name not in ARCH_MODEL_REGISTRY:
-        register_model_architecture("transformer_classifier", name)(lambda args: None)
 
     def make_old(state):
-        state["cfg"]["model"] |= {"_name": name, "arch": name}
+        state["cfg"]["model"] |= {"_name": plugin_architecture, "arch": plugin_architecture}
         state["cfg"]["model"].pop("pair_encoding", None)
 
     label, _ = load_classifier(change("transformer_classifier", make_old), "words").classify("1 2")
