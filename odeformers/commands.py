@@ -159,10 +159,10 @@ class CommandFailed(RuntimeError):
 
 
 def fairseq_command(name: str, *options: object) -> list[str]:
-    """The words of a command such as ``fairseq-train`` with the plugin, as typed."""
+    """The words of a command such as ``fairseq-train`` with a plugin, by default this, as typed."""
     program = os.path.relpath(Path(sys.executable).with_name(name))
-    plugin = os.path.relpath(user_dir())
-    return [program, *map(str, options), "--user-dir", plugin]
+    plugin = () if "--user-dir" in options else ("--user-dir", os.path.relpath(user_dir()))
+    return [program, *map(str, options), *plugin]
 
 
 def stream(command: list[str], log: TextIO) -> Iterator[str]:

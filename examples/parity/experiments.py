@@ -10,11 +10,9 @@ from typing import NamedTuple
 from odeformers.arguments import positive_int
 
 VANILLA, NODE = "vanilla_transformer", "node_transformer"
-LEARNING_RATES = (
-    3e-4,
-    1e-3,
-    3e-3,
-)  # the paper does not say which
+LEARNING_RATES = (3e-4, 1e-3, 3e-3)  # the paper does not say which
+# The folder that has the models whose names end with this.
+TORCH, INITIALISATION = "_torch", Path(__file__).with_name("initialisation")
 
 
 class Result(NamedTuple):
@@ -68,7 +66,7 @@ class Ensemble:
         return self.learning_rates[number % len(self.learning_rates)], 1 + number
 
     def command(self, learning_rate: float, seed: int, updates: int) -> list[str]:
-        """The options of ``fairseq-train`` for a run; each batch has all strings."""
+        """The options of ``fairseq-train`` for a run; each batch has all strings by default."""
         options = [
             *("--task", "parity", "--parity-max-length", self.max_length),
             *("--arch", self.arch, "--encoder-embed-dim", self.dim),
@@ -78,6 +76,7 @@ class Ensemble:
             *("--cpu", "--disable-validation", "--no-save", "--log-format", "json"),
             *("--num-workers", 0),  # else each update starts a process
             *self.options,
+            *(("--user-dir", INITIALISATION) if self.arch.endswith(TORCH) else ()),
         ]
         return [str(option) for option in options]
 
@@ -117,11 +116,13 @@ def settings() -> list[Ensemble]:
         ((), (1e-4, 1e-2)),
         (("--token-positional-embeddings",), LEARNING_RATES),
         (("--parity-visible-padding",), LEARNING_RATES),
+        (("--batch-size", "16"), LEARNING_RATES),
     ]
     of_the_ode = [("--ode-rtol", "1e-3", "--ode-atol", "1e-3"), ("--ode-final-time", "4")]
     return [
         *(Ensemble(arch, 6, 8, 2, *changes) for changes in both for arch in (VANILLA, NODE)),
         *(Ensemble(NODE, 6, 8, 2, options) for options in of_the_ode),
+        *(Ensemble(arch + TORCH, 6, 8, 2) for arch in (VANILLA, NODE)),
     ]
 
 

@@ -12,6 +12,7 @@ from statistics import fmean
 
 import pytest
 from fairseq import options
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from helpers import make_classifier
 from script_helpers import USER_DIR, command
 
@@ -149,7 +150,7 @@ def test_sizes_of_the_experiments():
         **dict.fromkeys(("table1", "table2", "table3"), 32),
         **dict.fromkeys(("figure1", "figure3", "figure4", "figure5"), 4),
         **{"figure2": 20, "figure6": 17, "figure7": 17},
-        "settings": 12,
+        "settings": 16,
     }
     assert [e.max_length for e in experiments.TABLES["table3"]] == [10] * 32
     for figure, more in {"figure2": [0.5, 0.125, 0.03], "figure6": []}.items():
@@ -326,3 +327,18 @@ def test_trajectories_that_cannot_be_drawn():
         model = make_classifier(arch, *extra, *(["--ode-steps", "2"] if extra else []))
         with pytest.raises(ValueError, match="rk4" if extra else "node_transformer .*parity"):
             trajectories.check(model, task, "model.pt")
+
+
+def test_torch_initialisation_bounds_maps_by_their_inputs(tmp_path):
+    """With n inputs they are within n^(-1/2), where fairseq's attention begins wider."""
+    widest = {}
+    for arch in ("node_transformer", "node_transformer_torch"):
+        words = experiments.Ensemble(arch, 3, 8, 1).command(1e-9, 1, 1)
+        plugin = () if "--user-dir" in words else ("--user-dir", USER_DIR)
+        words = [word for word in words if word != "--no-save"]
+        command("train", *words, *plugin, "--save-dir", tmp_path / arch)
+        state = load_checkpoint_to_cpu(str(tmp_path / arch / "checkpoint_last.pt"))["model"]
+        maps = [values for name, values in state.items() if ".field." in name]
+        widest[arch] = max(float(values.abs().max()) for values in maps)
+    bound = 8**-0.5 + 1e-6
+    assert widest["node_transformer_torch"] < bound < widest["node_transformer"]
