@@ -39,12 +39,12 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is in a checkpoint, or in an export, without what only a training needs.
+    """The content of a checkpoint or an export, without the state of a training.
 
     Attributes:
-        path: of the file, or of the folder of an export.
+        path: the file, or the folder of an export.
         cfg: the configuration of the training.
-        weights: by name.
+        weights: the model's tensors by name.
         task_state: what the task has saved, such as the names of its classes.
         score: the validation score, as ``metric`` and ``value``; None if it is not saved.
     """
@@ -105,7 +105,7 @@ class Checkpoint:
     ) -> Trained:
         """Build the model and its task.
 
-        fairseq sets up the task, which builds the model, and loads the weights; there the model
+        fairseq sets up the task. The task builds the model and loads the weights; the model then
         refuses other dictionaries than its own (:class:`.DictionaryDigest`).
 
         Args:
@@ -142,7 +142,7 @@ class Checkpoint:
         """Check that the training has options of these names; fairseq ignores others.
 
         Raises:
-            ValueError: it lacks one.
+            ValueError: the training has no option of one of the names.
         """
         parts = (vars(p) if isinstance(p, Namespace) else p for p in self.cfg.values())
         nested = (part for part in parts if isinstance(part, Mapping))
@@ -205,10 +205,10 @@ def checking(paths: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def naming_missing(path: str, data: str | None) -> Iterator[None]:
-    """Have a missing file of the data, such as a dictionary, be named with its remedy.
+    """Name a missing file of the data, such as a dictionary, with its remedy.
 
     Args:
-        path: of the checkpoint.
+        path: the checkpoint.
         data: the folder, or several separated by colons; None for a task without data.
 
     Raises:

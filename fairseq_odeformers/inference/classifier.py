@@ -76,7 +76,7 @@ class Classifier(nn.Module):
         They are what the task makes of the same text in its data set.
 
         Args:
-            place: of the text, for warnings about unknown symbols and truncation.
+            place: the text's place, for warnings about unknown symbols and truncation.
 
         Raises:
             TooLong: a text is longer than a model's positions, and the task does not truncate it.

@@ -46,7 +46,7 @@ NAMES = {  # kinds of models that can be exported
     Kind.LANGUAGE_MODEL: "language model",
     Kind.CLASSIFICATION: "classification",
 }
-MAKERS = ("torch", "onnx", "fairseq-odeformers")  # packages whose versions are kept
+MAKERS = ("torch", "onnx", "fairseq-odeformers")  # the packages of ``versions``
 NEEDED = {"moses": "sacremoses", "bpe": "subword-nmt", "tokenizer": "tokenizers"}
 USES = {  # commands and a call in the README
     NAMES[Kind.TRANSLATION]: ("python run.py --beam 5 < text", 'model.translate(["..."], beam=5)'),
@@ -174,7 +174,7 @@ def find_version(name: str) -> str | None:
 
 
 def write_files(about: dict[str, Any], folder: Path) -> None:
-    """Write all but the programs, which are there."""
+    """Write all files except the programs."""
     shutil.copyfile(run.__file__, folder / "run.py")
     if "moses" in about["text"]:
         shutil.copyfile(detokenize.__file__, folder / "detokenize.py")

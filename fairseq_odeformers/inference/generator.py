@@ -25,7 +25,7 @@ from .texts import (
 
 DEFAULTS = {item.name: item.default for item in fields(GenerationConfig)}
 GENERATION_OPTIONS = {*DEFAULTS, "prefix_allowed_tokens_fn", "inference_step_args"}
-OTHER_NAMES = {  # that options of generation have in transformers
+OTHER_NAMES = {  # names of these options in transformers
     "do_sample": "sampling",
     "length_penalty": "lenpen",
     "max_length": "max_len_b",
@@ -69,12 +69,12 @@ class Generator(GeneratorHubInterface):
         return apply_to_texts(translate, sentences, str)
 
     def tokenize(self, sentence: str) -> str:
-        """fairseq's method, with which ``encode`` begins."""
+        """Tokenise a text; ``encode`` begins with this."""
         text = check_text(sentence)
         return super().tokenize(self.raw.tokenize(text) if self.raw else text)
 
     def detokenize(self, sentence: str) -> str:
-        """fairseq's method, with which ``decode`` ends."""
+        """Detokenise a text; ``decode`` ends with this."""
         sentence = super().detokenize(sentence)
         return self.raw.detokenize(sentence) if self.raw else sentence
 
@@ -110,7 +110,7 @@ class Generator(GeneratorHubInterface):
         return apply_to_texts(partial(super().score, **options), sentences, dict)
 
     def generate(self, tokenized_sentences, beam=5, verbose=False, **options):
-        """fairseq's method for tokens, which the others use; for errors see :meth:`translate`."""
+        """Generate from tokens, for all other methods; for errors see :meth:`translate`."""
         if not all(map(torch.is_tensor, tokenized_sentences)):
             raise TypeError("generate: give tensors of tokens; translate and sample take texts")
         check_whole("beam", beam)
@@ -137,9 +137,9 @@ class Generator(GeneratorHubInterface):
         """A sentence (T), truncated to what all models take if allowed; it ends with ``</s>``.
 
         Args:
-            place: of the sentence, for the warning about unknown symbols.
+            place: the sentence's place, for the warning about unknown symbols.
         """
         warn_of_unknown(self.src_dict, tokens[:-1], place)
-        positions = self.max_positions  # of source and target, or of a language model
+        positions = self.max_positions  # source and target, or one of a language model
         longest = positions[0] if isinstance(positions, tuple) else positions
         return truncate(tokens, longest, self.cfg.task, self.src_dict, ending=1)

@@ -7,7 +7,7 @@
 
 A loader reads a file (:class:`.Checkpoint`), builds the model and its task from what is in it, and
 hands both to a :class:`.Generator` or a :class:`.Classifier`. The
-result is a module of torch, which ``cuda``, ``to``, ``half`` and the like move and convert.
+result is a module of torch: ``cuda``, ``to``, ``half`` and the like move and convert it.
 Translators and language models are fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`,
 which ``from_pretrained`` of their classes returns as well.
 
@@ -45,31 +45,31 @@ USES = {
     Kind.CLASSIFICATION: "odeformers predict, odeformers analyse and load_classifier",
     Kind.LANGUAGE_MODEL: "fairseq-eval-lm and load_language_model",
 }
-LATER = {  # what is no option of a loader
+LATER = {  # words that are no options of a loader
     "beam": "give it to the methods of the loaded model",
     "device": "give it to the loaded model's method to()",
 }
-CODES = ("code", "bpecodes")  # as fairseq's from_pretrained looks for them
+CODES = ("code", "bpecodes")  # fairseq's from_pretrained looks for these names
 
 
 def load_translator(checkpoint, data=None, tokenized: bool | None = None, **options) -> Generator:
     """A translator; its ``translate(sentences, beam=5)`` returns a translation of each sentence.
 
     Args:
-        checkpoint: file, or several separated by colons, which translate together; or a
+        checkpoint: file, or an ensemble, several separated by colons; or a
             :class:`.Checkpoint`.
         data: folder with the dictionaries (default: the data set of the training).
         tokenized: whether sentences are tokens between spaces, and translations as well. If not,
             raw text is tokenised (and lower-cased) as ``odeformers prepare`` did it for the data,
             and translations are detokenised. By default text is raw where the folder of the data
             tells how, and *options* have no ``tokenizer``.
-        options: of fairseq, such as ``bpe``, ``bpe_codes`` and ``tokenizer``. By default sentences
-            are split at spaces, and into subwords if the folder of the data, or the one above,
-            has their codes as ``code`` or ``bpecodes``.
+        options: fairseq's options, such as ``bpe``, ``bpe_codes`` and ``tokenizer``. By default
+            sentences are split at spaces, and into subwords if the folder of the data, or the one
+            above, has their codes as ``code`` or ``bpecodes``.
 
     Raises:
         OSError: a file is not there.
-        ValueError: it is not a checkpoint, or one of another kind of model; or raw text is asked
+        ValueError: the file is no checkpoint, or of another kind of model; or raw text is asked
             for, and the data set was not made by ``odeformers prepare``.
     """
     if tokenized not in (None, True, False):
@@ -118,7 +118,7 @@ def read_each(checkpoint) -> Iterator[Checkpoint]:
 
     Raises:
         TypeError: *checkpoint* is no path.
-        ValueError: there is a file or folder whose name has the colon; or see
+        ValueError: the name of a file or folder has a colon; or see
             :meth:`.Checkpoint.read`.
     """
     if isinstance(checkpoint, Checkpoint):
@@ -151,7 +151,7 @@ def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name:
 
 
 def advise(checkpoint: Checkpoint) -> str:
-    """What takes a checkpoint of another kind, as the end of a message; "" if nothing does."""
+    """The end of a message: the function for a checkpoint of another kind; "" if there is none."""
     if checkpoint.regression:
         return (
             "; it predicts numbers (--regression-target): fairseq-validate scores it, and "
@@ -167,7 +167,7 @@ def find_text_options(cfg, data=None) -> dict[str, str]:
         cfg: options of the task of a training.
         data: folder with the dictionaries (default: the data set of the training).
     """
-    names = {"source_lang", "target_lang"}  # for a tokenizer
+    names = {"source_lang", "target_lang"}  # options of a tokenizer
     options = {name: value for name in names if (value := getattr(cfg, name, None))}
     if folder := str(data or getattr(cfg, "data", None) or ""):  # the task parity has none
         options |= {"data": folder, **find_codes(folder)}

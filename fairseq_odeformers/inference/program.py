@@ -2,7 +2,7 @@
 
     odeformers export checkpoint_best.pt model.pt2
 
-Where neither fairseq nor this plugin is installed, torch alone reads it, and takes any number of
+torch reads it without fairseq and this plugin. It takes any number of
 texts of any length up to the longest that the model was made for:
 
     description = {"description.json": ""}
@@ -53,7 +53,7 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     """Write a model, in float32 and on the CPU, with the description of its task.
 
     Raises:
-        ValueError: the model has no encoder, or takes adaptive steps, which depend on the data.
+        ValueError: the model has no encoder, or takes adaptive steps: these depend on the data.
     """
     if Kind.LANGUAGE_MODEL in kinds_of(type(model)):
         raise ValueError("a language model has no encoder and no classes, so no program")
@@ -76,7 +76,7 @@ def write_program(model: nn.Module, task, path: Path) -> None:
 
 
 class Program(nn.Module):
-    """A copy of a model as a function of tokens alone.
+    """A copy of a model as a function of only tokens.
 
     Attributes:
         translates: whether it is the encoder of a translator.

@@ -76,7 +76,7 @@ class Model:
         return [hypotheses[0][1] for hypotheses in self.generate(texts, **options)]
 
     def sample(self, texts, **options):
-        """The best continuation of each text, which may be empty, with the text itself."""
+        """Each text, perhaps empty, with its best continuation."""
         return self.translate(texts, **options)
 
     def generate(self, texts, tokenized=False, batch_size=32, truncate=False, **options):
@@ -97,7 +97,7 @@ class Model:
         return results
 
     def encode(self, text, tokenized=False, truncate=False):
-        """The tokens of a text to translate or continue, which end with ``</s>``."""
+        """The tokens of a text to translate or continue, with ``</s>`` at the end."""
         tokens = self.text.encode(text, tokenized)
         if truncate:
             tokens = tokens[: self.about["longest"] - 1]

@@ -19,7 +19,7 @@ from torch import Tensor
 from fairseq_odeformers.files import decode_lines, read_lines, replacing
 
 logger = logging.getLogger(__name__)
-WARNED: set[str] = set()  # what has been warned of
+WARNED: set[str] = set()  # warnings that were printed
 SHOWN = 40  # letters of a text in a message
 
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ class TooLong(ValueError):
     """A text has more tokens than the model has positions, and is not truncated.
 
     Attributes:
-        fault: the message without the remedy, which commands have as ``--truncate``.
+        fault: the message without the remedy, ``--truncate`` in commands.
     """
 
     def __init__(self, fault: str, remedy: str):
@@ -42,7 +42,7 @@ def read_texts(source: str) -> tuple[str, list[str]]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is a table, by its name.
+        ValueError: the file is a table, by its name.
     """
     if source == "-":
         name = "standard input"
@@ -68,7 +68,7 @@ def encode_lines(
     name: str,
     numbers: Sequence[int] | None = None,
 ) -> list[Result | None]:
-    """What *encode* makes of each line and its place; None if it is too long, which is told.
+    """The result of *encode* for each line and its place; None, with a warning, if it is too long.
 
     Args:
         name: the file of the lines, in messages.
@@ -148,7 +148,7 @@ def check_text(text: Any) -> str:
     """The same text.
 
     Raises:
-        TypeError: it is not a string.
+        TypeError: the text is not a string.
     """
     if not isinstance(text, str):
         raise TypeError(f"{cut(repr(text))}: give a text or a sequence of texts")
@@ -159,7 +159,7 @@ def check_whole(name: str, value: Any) -> None:
     """Check an argument that is a number of things.
 
     Raises:
-        ValueError: it is no whole number from 1.
+        ValueError: the batch size is no whole number from 1.
     """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} {value!r}: give a whole number from 1")

@@ -18,7 +18,7 @@ from odeformers.predict import batches, naming_split
 from .maps import KINDS, attention_maps, check_maps
 from .result import Row, Tables, markdown
 
-BATCH_SIZE = 16  # sentences whose maps are in memory together
+BATCH_SIZE = 16  # sentences at a time; all their maps are in memory
 RARE = 10  # a token that is seen less often has no mean bias
 SHOWN = 5  # tokens shown with the highest bias, and with the lowest
 
@@ -36,7 +36,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """The page in Markdown, which is printed as well, and the figures."""
+    """The page in Markdown and the figures. The command prints the page as well."""
     means = markdown(summary(tables["attention"]))
     print(f"\n{means}")
     changes = any(row["change"] is not None for row in tables["attention"])
@@ -70,7 +70,7 @@ def measure(model, task, samples: Iterable[dict]) -> Tables:
         - ``biases``, the rows of :func:`bias_rows`.
     """
     source, target = task.source_dictionary, task.target_dictionary
-    dictionaries = {"encoder": source, "decoder": target, "cross": source}  # for the keys
+    dictionaries = {"encoder": source, "decoder": target, "cross": source}  # the words of keys
     sums: defaultdict[str, Any] = defaultdict(float)
     biases: defaultdict[tuple[str, int], Any] = defaultdict(float)
     queries, places = defaultdict(int), {}
@@ -107,8 +107,8 @@ def measure(model, task, samples: Iterable[dict]) -> Tables:
 def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
     """Sums over its occurrences of each symbol's bias at each depth, and their number (V, L + 1).
 
-    The bias is averaged over the heads; its mean over the sentence, which softmax does not see, is
-    taken off.
+    The bias is averaged over the heads. Its mean over the sentence is subtracted, because softmax
+    does not depend on it.
 
     Args:
         bias: b^l of the keys (B, H, S, L).
@@ -160,7 +160,7 @@ def attention(tables: Tables) -> Figure:
     """Change of the maps from depth to depth (total variation distance), averaged over the heads.
 
     A point is at the later of two depths, relative to the depth of the model, so a model of two
-    layers has a single point, at 1; where all models have one alone, these stand side by side. The
+    layers has a single point, at 1; where all models have only one, these stand side by side. The
     first map of a block follows the last one of the block before. A block of the N-ODE Transformer
     has one at its start and one at its end, so that two changes are at one depth.
     """
@@ -178,7 +178,7 @@ def attention(tables: Tables) -> Figure:
         lines(axes, of_kind, "fraction", "change")
         axes.set(xlabel="relative depth", xlim=(first - 0.08, 1.08))
         axes.xaxis.set_major_locator(MultipleLocator(0.2))
-    room = 1.1 * max(row["change"] for row in rows) or None  # for the markers of single points
+    room = 1.1 * max(row["change"] for row in rows) or None  # room for markers of single points
     grid[0].set(ylabel="change (total variation distance)", ylim=(0, room))
     legend(figure, grid[0].lines)
     return figure

@@ -121,7 +121,7 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         nargs="+",
         type=positive_int,
-        help="numbers of steps, beside that of the training (default: 1/4 to 8 times as many)",
+        help="numbers of steps, beside the training's number (default: 1/4 to 8 times as many)",
     )
     args = parser.parse_args(arguments)
     args.text = read_text(getattr(args, "text", None))
@@ -153,7 +153,7 @@ def leave_out_rejected(paths: list[str]) -> list[str]:
         return paths
     logging.warning(
         f"left out {', '.join(Path(path).parent.name for path in rejected)}: not the best values "
-        "of --tune; to analyse them, give them alone"
+        "of --tune; to analyse them, name only them"
     )
     return [path for path in paths if path not in rejected]
 

@@ -42,7 +42,7 @@ def activation(tables: Tables) -> Figure:
 def dot_products(tables: Tables) -> Figure:
     """The same by dot products, X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0).
 
-    The quartiles alone: of pairs whose embeddings are nearly orthogonal the factors have no bound.
+    Only the quartiles: the factors of nearly orthogonal embeddings have no bound.
     """
     return boxes(tables["dot_products"], "factor of dot products", extremes=False)
 
@@ -150,7 +150,7 @@ def correlations(tables: Tables) -> Figure:
 
 
 def count_architectures(models: list[Row]) -> str:
-    """What a reader of correlations over models must know of them."""
+    """A sentence on the limits of correlations over models."""
     count = len({row["architecture"] for row in models})
     architectures = "one architecture" if count == 1 else f"{count} architectures"
     return f"{len(models)} models of {architectures} (runs of one architecture are not independent)"
@@ -204,7 +204,7 @@ def part_distances(tables: Tables) -> Figure:
 
 def isomap(tables: Tables) -> Figure:
     """Isomap of the tokens of the text: one plane for all layers of a model, each with its mean at
-    one place. Tokens whose distances are measured are in colour."""
+    one place. Colours mark the tokens with measured distances."""
     models = list(group_by(tables["isomap"]))
     chosen = plots.shades(t for row in tables["distances"] for t in row["tokens"].split(" - "))
     layers = 1 + max(row["layer"] for row in tables["isomap"])

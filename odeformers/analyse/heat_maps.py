@@ -27,7 +27,7 @@ CAPTIONS = {
     "decoder": "Self-attention of the decoder: the weight of each earlier token (columns; `</s>` "
     "is the start) while it predicts each token of the translation (rows).",
 }
-LABELS = {  # for rows and columns
+LABELS = {  # names of rows and columns
     "cross": ("predicted token", "source token"),
     "encoder": ("token", "attends to"),
     "decoder": ("predicted token", "token before"),
@@ -90,7 +90,7 @@ def fill(figure: Figure, grid: list[Axes], chosen: list[Panel], largest: float) 
         )
         axes.set_title(panel.title)
         axes.grid(False)
-    for is_change, image in sorted(images.items(), reverse=True):  # from the right
+    for is_change, image in sorted(images.items(), reverse=True):  # counted from the right
         bar = figure.colorbar(image, ax=grid, aspect=40, pad=0.02)
         bar.set_label("change" if is_change else "weight", fontsize="small")
         bar.ax.tick_params(labelsize="x-small")

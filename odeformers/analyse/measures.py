@@ -1,4 +1,4 @@
-"""Measures of hidden states (Sengupta et al. 2023, section 5), from tensors alone."""
+"""Measures of hidden states (Sengupta et al. 2023, section 5), computed from tensors."""
 
 import math
 import warnings
@@ -49,7 +49,7 @@ def differential_entropy(values: Tensor) -> Tensor:
     x_(i+m) - x_(i-m) with m = round(sqrt(C)), as Vasicek (1976) does, with the correction at the
     ends of Ebrahimi et al. (1994). For a Gaussian it is 0.1 too small for 32 values and 0.01
     off for 256 or more. It is minus infinity if so many values are equal that a spacing is zero,
-    and nan for fewer than five values, which have no such spacings.
+    and nan for fewer than five values: they have no such spacings.
     """
     if values.size(-1) < 5:
         return torch.full(values.shape[:-1], math.nan, dtype=torch.double)

@@ -13,7 +13,7 @@ from .heat_maps import CAPTIONS, draw
 from .maps import attention_maps, check_maps
 from .result import Row, Tables, file_name
 
-BEAM = 5  # for the translation
+BEAM = 5  # of the translation
 MOST_TOKENS = 80  # in a picture that can be read
 
 
@@ -94,7 +94,7 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
     """A row for the weight of each key for each query of one sentence, at each depth.
 
     Args:
-        tokens: of the queries and of the keys, by kind.
+        tokens: the words of the queries and of the keys, by kind.
         head: number of a head, from 1; None for the mean over the heads.
     """
     rows = []

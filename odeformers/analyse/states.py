@@ -26,8 +26,8 @@ from . import figures, measures
 from .result import Row, Tables, markdown
 from .text_states import residual_weights, text_states
 
-BATCH_SIZE = 32  # texts whose classes are predicted together
-SEED = 1  # for the draw of texts
+BATCH_SIZE = 32  # texts that are classified at a time
+SEED = 1  # seed of the draw of texts
 
 # Pairs of columns that are correlated over models, if there are enough models.
 PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))

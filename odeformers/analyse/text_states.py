@@ -1,4 +1,4 @@
-"""What the layers, attention heads and experts of a classifier compute from one text."""
+"""The outputs of layers, attention heads and experts of a classifier for one text."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from fairseq_odeformers.models.common.recording import first_calls, record_calls
 
 
 class States(NamedTuple):
-    """What a model of L layers computes from a text of T tokens.
+    """The states of a model of L layers for a text of T tokens.
 
     Attributes:
         layers: X^(0), ..., X^(L) (L + 1, T, C); X^(0) is the embedding. A LayerNorm after the last
@@ -28,7 +28,7 @@ class States(NamedTuple):
 
 @torch.no_grad()
 def text_states(model, tokens: Tensor) -> States:
-    """The states of a text alone, without padding and without other texts in its batch.
+    """The states of one text, without padding and without other texts in its batch.
 
     Args:
         model: a :class:`~fairseq_odeformers.models.common.sequence_classifier.SequenceClassifier`

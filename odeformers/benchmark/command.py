@@ -27,7 +27,7 @@ from .arguments import SIZES
 from .measurements import MEASUREMENTS, Measurement
 from .models import ATTENTION, MATRIX
 
-TOLERANCE = 0.15  # by how much a ratio of --check may fall
+TOLERANCE = 0.15  # the largest fall of a ratio that --check accepts
 QUICK = (
     "train --models transformer_prenorm transevolve_fullff_2 macaron_transformer --batch 64 "
     "--rounds 9",

@@ -64,7 +64,7 @@ def state_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 
 def build_command(name: str, args: Namespace) -> Subject:
-    """``fairseq-train --help`` in the place of a model: alone, or with this package."""
+    """``fairseq-train --help`` in the place of a model: without or with this package."""
     return Subject(name, torch.nn.Module(), None, None)
 
 
@@ -129,7 +129,7 @@ MEASUREMENTS = {
         generation_step,
         build=exported.build,
     ),
-    "encoder": Measurement("a training step of the encoder alone", memory.encoder_step, "encoder"),
+    "encoder": Measurement("a training step of only the encoder", memory.encoder_step, "encoder"),
     "classify": Measurement(
         "a training step of a classifier",
         train_step,
@@ -142,7 +142,7 @@ MEASUREMENTS = {
         defaults={"models": ["transformer_classifier", "transject"]},
     ),
     "memory": Measurement(
-        "peak memory of a training step of the encoder alone",
+        "peak memory of a training step of only the encoder",
         memory.peak_step,
         "encoder",
         unit="MB",

@@ -18,7 +18,7 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def encoder_step(subject: models.Subject, args: Namespace, length: int) -> Step:
-    """One training step of the encoder alone: forward and backward."""
+    """One training step of only the encoder: forward and backward."""
     inputs = subject.make_batch(args.batch, length)["net_input"]
     encoder = subject.convert(args.precision).encoder.train()
 

@@ -83,7 +83,7 @@ class DiffEqEncoderBlock(Block):
         return x.transpose(0, 1)
 
     def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
-        """The maps of all steps, which are taken again."""
+        """The maps of all steps. The block takes its steps once more."""
         attentions: list[Any] = [a for a in (self.self_attn, self.encoder_attn) if a is not None]
         with record_calls(attentions) as calls:
             self(*args, **kwargs)
@@ -125,7 +125,7 @@ class DiffEqCausalBlock(Incremental, DiffEqEncoderBlock):
         """As the encoder block, with the keys and values of earlier tokens, and a source.
 
         Args:
-            x: input (T, B, C); the newest token alone (1, B, C) in incremental decoding.
+            x: input (T, B, C); in incremental decoding only the newest token (1, B, C).
             encoder_out: the encoder's output (S, B, C), for a translator.
             encoder_padding_mask: true where a token of the source is padding (B, S).
             self_attn_mask: given if the self-attention is causal; its values are not read.
@@ -161,7 +161,7 @@ class DiffEqCausalBlock(Incremental, DiffEqEncoderBlock):
     def attend_to_source(
         self, source: Tensor | None, padding_mask: Tensor | None, saved: Saved | None
     ) -> Callable[[int, Tensor], Tensor | float]:
-        """What an encoder adds to the slope in a step: nothing."""
+        """The source's part of the slope in a step; an encoder has none."""
         return lambda index, x: 0.0
 
 

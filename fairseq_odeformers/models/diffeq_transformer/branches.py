@@ -1,4 +1,4 @@
-"""What a step adds: attention and FFN, each with a LayerNorm before, of weights at its time."""
+"""The branches of a step: attention and FFN, pre-norm, with the weights at the step's time."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ from .spec import BlockSpec
 
 
 class Branch(nn.Module):
-    """A function of a state and of the weights of its maps, which it does not evaluate itself."""
+    """A function of a state and the weights of its maps. Its caller evaluates these weights."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
@@ -24,7 +24,7 @@ class Branch(nn.Module):
         self.dropout_module = Dropout(spec.dropout, type(self).__name__)
 
     def weights(self) -> Sequence[tuple[Weights, ...]]:
-        """Of each step, the weights of the maps, in the order of the constructor."""
+        """The weights of the maps at each step, in the order of the constructor."""
         maps = [child for child in self.children() if isinstance(child, TimeDependent)]
         return [*zip(*(child.made() for child in maps))]
 

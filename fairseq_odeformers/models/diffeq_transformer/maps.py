@@ -20,9 +20,9 @@ def time_features(steps: int, frequencies: int, form: str) -> Tensor:
     """phi(t) = (t, sin(a_s t), cos(a_s t)) at t = 1/L, 2/L, ..., 1: (L, 1 + 2S).
 
     Args:
-        form: ``harmonic``, a_s = pi s for s = 1..S, which turns S/2 times from t = 0 to 1 at most,
-            so that few steps see all of it; or ``released``, a_s = 1000 / 10000^(s/S) for
-            s = 0..S-1, which turns 159 times at most, as in the authors' code.
+        form: ``harmonic``, a_s = pi s for s = 1..S; the fastest feature turns S/2 times from t = 0
+            to 1, so that few steps see all of it. Or ``released``, a_s = 1000 / 10000^(s/S) for
+            s = 0..S-1, as in the authors' code; the fastest feature turns 159 times.
     """
     if form == "harmonic":
         t = torch.arange(1, steps + 1).unsqueeze(1) / steps

@@ -42,7 +42,7 @@ class TimeConfig(FairseqDataclass):
         choices=FEATURES,
     )
     time_frequencies: int = option(
-        4, "number S of frequencies of the time features; 0: t alone", at_least=0, at_most=1000
+        4, "number S of frequencies of the time features; 0: only t", at_least=0, at_most=1000
     )
     initialization: str = option(
         "transformer",
@@ -114,14 +114,14 @@ class StepSizes(BaseModel):
 
 @dataclass
 class DiffEqConfig(TranslationConfig, DiffEqEncoderConfig):
-    """Options of encoder and decoder, which are of equal width."""
+    """Options of an encoder and a decoder of equal width."""
 
     decoder_steps: int = option(II("model.encoder_steps"), "number L of decoder steps", at_least=1)
 
 
 @register_model("diffeq_transformer", dataclass=DiffEqConfig)
 class DiffEqTransformer(StepSizes, TranslationModel):
-    """Encoder-decoder DiffEqFormer, which is not in the paper."""
+    """Encoder-decoder DiffEqFormer. The paper has none."""
 
     encoder_class = DiffEqEncoder
     decoder_class = DiffEqDecoder
@@ -137,7 +137,7 @@ class DiffEqClassifierConfig(SequenceClassifierConfig, DiffEqEncoderConfig):
 
 @register_model("diffeq_transformer_classifier", dataclass=DiffEqClassifierConfig)
 class DiffEqClassifier(StepSizes, SequenceClassifier):
-    """DiffEqFormer's encoder as a classifier, which is not in the paper."""
+    """DiffEqFormer's encoder as a classifier. The paper has none."""
 
     encoder_class = DiffEqEncoder
 

@@ -1,4 +1,4 @@
-"""What an encoder or a decoder is built from."""
+"""The options of an encoder's or a decoder's block."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class BlockSpec(Spec):
 
     @property
     def steps_taken(self) -> int:
-        """The number of steps, which may be another than the one of the training."""
+        """The number of steps. It may differ from the training's."""
         return self.eval_steps or self.steps
 
     @property

@@ -1,6 +1,6 @@
-"""fairseq's encoder and decoder over one block, which takes all steps; LayerNorm at the end.
+"""fairseq's encoder and decoder with one block, which takes all steps, and a final LayerNorm.
 
-fairseq's ``dropout`` acts on the embeddings alone; the block reads ``spec.dropout``.
+fairseq's ``dropout`` acts only on the embeddings; the block reads ``spec.dropout``.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from .spec import BlockSpec
 
 
 def one_block(cfg: Any) -> dict[str, Any]:
-    """fairseq's options of a stack whose one layer is a block."""
+    """fairseq's options of a stack with one block as its layer."""
     return {
         "encoder_layers": 1,
         "decoder_layers": 1,

@@ -164,7 +164,7 @@ class Corpus(Generic[Writer]):
         if match(source.name, self.patterns):
             raise ValueError(
                 f"--from {source}: give its folder; or, to draw a validation and a test set from "
-                "the file, give it another name"
+                "the file, rename it"
             )
         return source
 
