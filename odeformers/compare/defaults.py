@@ -13,14 +13,14 @@ from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options
 
 RECIPES = Path(__file__).with_suffix(".yaml")
-UPDATES = 1000  # of a training, if that is neither less than 3 epochs nor more than 50
+UPDATES = 1000  # length of a training, between 3 and 50 epochs
 LARGE = 2_000_000  # tokens, from which on less dropout is needed
 
 
 class Batches(NamedTuple):
     """How large batches are: a multiple of *least* that makes *per_epoch* updates per epoch."""
 
-    option: str  # of fairseq-train, in tokens or examples
+    option: str  # fairseq-train's, in tokens or examples
     per_epoch: int
     least: int
     most: int
@@ -45,14 +45,14 @@ def describe_data(
     """The content of a recipe whose schedule fits the size of a data set.
 
     Args:
-        task: of fairseq; by default the one that the data are for.
-        epochs: by default as many as make about :data:`UPDATES`.
+        task: fairseq's task; by default the one that the data are for.
+        epochs: number of epochs; by default about :data:`UPDATES` updates.
     """
     task = task or find_task(data)
     kind = Kind.of_task(task)
     if kind is None:
         tasks = ", ".join(name for kind in Kind for name in kind.tasks)
-        raise ValueError(f"--task {task}: there is a default recipe for {tasks} alone")
+        raise ValueError(f"--task {task}: there is a default recipe only for {tasks}")
     with reading(data):
         size, options = DESCRIPTIONS[kind](data, task)
     batch = BATCHES[kind].choose(size)
@@ -63,7 +63,7 @@ def describe_data(
     content |= {"data": str(data), "train": train, "architectures": architectures}
     if kind is not Kind.CLASSIFICATION and size >= LARGE:
         content["shared"] = {"dropout": 0.1}
-    if kind is Kind.MASKED_LM:  # which fairseq-eval-lm cannot evaluate
+    if kind is Kind.MASKED_LM:  # fairseq-eval-lm cannot evaluate it
         content["splits"] = []
     return content
 
@@ -122,7 +122,7 @@ def read_lengths(path: Path) -> list[int]:
     """The number of tokens of each example of a binarised file, named without its suffix."""
     if not path.with_name(f"{path.name}.idx").is_file():
         raise FileNotFoundError(f"{path}.idx: no such file")
-    dataset = MMapIndexedDataset(str(path))  # which its sizes are a view of
+    dataset = MMapIndexedDataset(str(path))  # keeps the memory of its sizes
     return dataset.sizes.tolist()
 
 

@@ -70,7 +70,7 @@ BOARD = "tensorboard-logdir"  # a folder in which each run has its own
 CHOICES = {"optimizer": "optimizer", "lr-scheduler": "lr_scheduler"}  # in fairseq's registries
 LENGTHS = ("epochs", "max-epoch", "max-update")  # that --budget takes the place of
 BASELINE = "pre-norm Transformer"  # the family that others are best compared with
-WIDTHS = ("ffn_embed_dim", "embed_dim")  # that are chosen for equal numbers of parameters
+WIDTHS = ("ffn_embed_dim", "embed_dim")  # widths that equal numbers of parameters set
 
 
 @dataclass(frozen=True)
@@ -83,16 +83,16 @@ class Recipe:
     """
 
     data: str  # the folder, as given to fairseq-train
-    train: Options  # of all architectures; a value such as 10% is a share of the updates
+    train: Options  # for all architectures; 10% is a share of the updates
     # Options by the name of the architecture, or by any name if the option arch has the
     # architecture. The first one is the baseline.
     architectures: dict[str, Options]
-    shared: Options = field(default_factory=dict)  # of models, for those that have them
+    shared: Options = field(default_factory=dict)  # options of models, for those that have them
     # embed-dim, ffn-embed-dim, attention-heads and layers, for the encoder and the decoder of each
     # architecture. The layers of TransEvolve are the depths of its blocks.
     sizes: dict[str, int] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
-    splits: list[str] | None = None  # to evaluate on; by default all test sets, or else valid
+    splits: list[str] | None = None  # default: all test sets, or else valid
     prepare: str = ""  # the command that makes the data, if they are not there
     # Values of options, by name. Each architecture trains with all combinations and a seed that no
     # table of scores uses; its best one continues with all seeds.
@@ -111,13 +111,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Experiment(Recipe):
-    """What is compared, and the trainings and evaluations that compare it."""
+    """The architectures of a comparison, and its trainings and evaluations."""
 
     # The splits to evaluate on, each with the file of its texts as published, None if not kept.
     test_sets: dict[str, str | None] = field(default_factory=dict)
     recipe: Options = field(default_factory=dict)  # ``train`` without the command line's options
     typed: frozenset[str] = frozenset()  # names of options of the command line, of all trainings
-    data_digest: str = ""  # of the files of the data
+    data_digest: str = ""  # covers the files of the data
     match: bool = False  # whether widths are chosen for equal numbers of parameters
     budget: float | None = None  # minutes of each training
     baseline: str = ""  # the architecture that others are compared with; "" for the first command's
@@ -145,7 +145,7 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
     Without parts, the name is "". What is wrong is refused before data are made.
 
     Args:
-        options: of fairseq-train, for all architectures. They replace a recipe's, but not options
+        options: fairseq-train's, for all architectures. They replace a recipe's, but not options
             in brackets.
     """
     architectures, is_data = parse_architectures(args.archs or []), args.what.is_dir()
@@ -228,7 +228,7 @@ def change_content(
         name: {**own, **{key: options[key] for key in own.keys() & options.keys()}}
         for name, own in content["architectures"].items()
     }
-    if chosen:  # where an option arch of the recipe may name another architecture
+    if chosen:  # its option arch may name another architecture
         bases = {name: described.get(own["arch"], {}) for name, own in chosen.items()}
         described = {
             name: {**bases[name], **own, "arch": bases[name].get("arch", own["arch"])}
@@ -392,7 +392,7 @@ class Loader(yaml.SafeLoader):
         """The node of a dictionary, whose ``<<`` are not yet replaced by the keys of others.
 
         Raises:
-            ValueError: it has a key twice.
+            ValueError: the dictionary has a key twice.
         """
         node = super().compose_mapping_node(anchor)
         keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))

@@ -25,8 +25,8 @@ from .experiment import WIDTHS, Experiment
 from .trial import Measured, Trial, count_parameters, try_variant
 from .variant import Variant, make_variants, resolve_shares
 
-TOLERANCE, LIMIT = 0.01, 0.2  # of the number of parameters: more is told, or refused
-PLANNING = 0.1  # of its budget, the most that planning a model should take
+TOLERANCE, LIMIT = 0.01, 0.2  # a larger share of the parameters is a note, or refused
+PLANNING = 0.1  # the largest share of its budget for planning a model
 
 
 def make_fair(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:

@@ -38,7 +38,7 @@ BATCHING = ("batch-size", "max-sentences", "max-tokens")
 
 @dataclass(frozen=True)
 class Plan:
-    """What a command trains in a folder.
+    """The runs of a command in a folder.
 
     Attributes:
         flaws: what makes scores on a split misleading, as columns of its rows.
@@ -92,7 +92,7 @@ class Plan:
         for name, planned in of_architecture.items():
             first, *_ = planned
             tuned = settings.get(name, first)
-            if tuned not in planned:  # whose package or plugin may have been elsewhere
+            if tuned not in planned:  # its package or plugin may have been elsewhere
                 kept, here = read_run(folders[name, tuned]).trial, planned[first].variant.options
                 planned[tuned] = kept.of(kept.variant.change(user_dir=here.get("user-dir")))
             best.append(planned[tuned])
@@ -102,7 +102,7 @@ class Plan:
         """Make the folders of the first runs; not if others have begun than it was made for."""
         self.out.mkdir(parents=True, exist_ok=True)
         with FileLock(self.out / f".{COMPARISON}.lock"):
-            if find_runs(self.out) != sorted(begun):  # what is in them never changes
+            if find_runs(self.out) != sorted(begun):  # their contents never change
                 return False
             if not begun:
                 write_yaml(self.out / COMPARISON, asdict(share(self.experiment)))
@@ -183,7 +183,7 @@ def flaws_of(experiment: Experiment, begun: Iterable[Run]) -> dict[str, dict[str
 
 @dataclass(frozen=True)
 class Shared:
-    """What all runs of a comparison share."""
+    """The settings of all runs of a comparison."""
 
     data: str
     data_digest: str
@@ -255,10 +255,10 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experi
 def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: Path) -> None:
     """Check that runs have begun with the settings that are asked for.
 
-    Variants of one trial differ in the values of tuned options alone.
+    Variants of one trial differ only in the values of tuned options.
 
     Raises:
-        ValueError: they have not; the message has what differs, and the folders to delete.
+        ValueError: settings differ; the message names them, and the folders to delete.
     """
     asked = {variant.trial_label: variant for variant in variants}
     told: dict[str, dict[str, None]] = {}  # architectures, by what has changed
@@ -279,7 +279,7 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
 
 
 def settings(variant: Variant) -> Options:
-    """What variants of one trial have in common, but for where the package is."""
+    """The options that variants of one trial share; the package may be elsewhere."""
     evaluate = {f"evaluate {k}": v for k, v in variant.evaluate.items() if k not in BATCHING}
     evaluate |= {f"score {split}": line for split, line in variant.score.items()}
     evaluate["splits"] = " ".join(sorted(variant.test_sets))
@@ -289,7 +289,7 @@ def settings(variant: Variant) -> Options:
 
 
 def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """What has changed of some options, which are compared as they are typed."""
+    """The changes of some options, compared as they are typed."""
 
     def show(value: object) -> str:
         words = to_words({"option": value})

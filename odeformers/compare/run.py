@@ -60,7 +60,7 @@ class Step:
         """Call the command. What it prints goes to the log, but for what is the product.
 
         Raises:
-            ValueError: it failed, or has printed nothing where that is the product.
+            ValueError: the command failed, or its product is what it prints, and that is empty.
         """
         product, log = folder / self.product, folder / TRAIN_LOG
         with replacing(product) if self.printed else nullcontext(Path(os.devnull)) as output:
@@ -155,7 +155,7 @@ class Run:
     begun: str = ""
     # What makes scores on a split misleading: columns of its rows.
     flaws: dict[str, dict[str, float]] = field(default_factory=dict)
-    earlier_failure: tuple[int, str] | None = None  # of another command, before this one
+    earlier_failure: tuple[int, str] | None = None  # by another command, before this one
 
     @property
     def variant(self) -> Variant:
@@ -256,7 +256,7 @@ class Run:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """What the end of its log tells; see :func:`.read_progress`."""
+        """Progress by the end of the log; see :func:`.read_progress`."""
         return read_progress(self.folder / TRAIN_LOG, self.variant.valid_subset)
 
     @property
@@ -322,7 +322,7 @@ def make_runs(
 
 # --- run.yaml ----------------------------------------------------------------------------------
 
-OF_RUN = ("seed", "command", "begun", "flaws")  # keys beside those of its variant and its trial
+OF_RUN = ("seed", "command", "begun", "flaws")  # keys of run.yaml beside those of variant and trial
 
 
 def write_run(run: Run) -> None:

@@ -24,7 +24,7 @@ def main() -> None:
             return train_step(self, *args, **options)
         finally:
             metrics.log_scalar_sum(CLOCK, time.perf_counter() - clock, priority=800, round=2)
-            if not self.cuda:  # whose process waits for the device
+            if not self.cuda:  # on a GPU, the process waits for the device
                 metrics.log_scalar_sum(CPU, time.process_time() - cpu, priority=800, round=2)
 
     Trainer.train_step = timed_step

@@ -29,9 +29,9 @@ from odeformers.commands import Options
 from .variant import Variant
 
 STEPS = 4  # updates that are timed at least, unless the time is over
-SECONDS = 2.0  # of updates that are timed at least where they determine the length of a training
-SKIP = "--skip-invalid-size-inputs-valid-test"  # of validations alone
-EXAMPLES = 16  # that are validated on
+SECONDS = 2.0  # least time of the updates that set a training's length
+SKIP = "--skip-invalid-size-inputs-valid-test"  # removes texts only from validations
+EXAMPLES = 16  # validated in a trial
 LONGER = {  # the options that make room for a longer example
     Kind.TRANSLATION: "--max-source-positions and --max-target-positions",
     Kind.CLASSIFICATION: "--shorten-method truncate, or --max-positions",
@@ -41,23 +41,23 @@ LONGER = {  # the options that make room for a longer example
 
 
 class Measured(NamedTuple):
-    """What one build and a few updates tell."""
+    """The measurements of one build and a few updates."""
 
-    parameters: int  # that are trained
-    epoch_updates: int  # of one epoch
-    update_seconds: float  # of an update, on average
-    validation_texts: int | None = None  # that choose the best checkpoint, if they are texts
+    parameters: int  # only trained ones
+    epoch_updates: int  # updates of one epoch
+    update_seconds: float  # mean time of an update
+    validation_texts: int | None = None  # choose the best checkpoint; None without texts
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a variant costs, at the width and the number of updates that were chosen for it."""
+    """The cost of a variant, at the width and number of updates that were chosen for it."""
 
     variant: Variant
     parameters: int
     epoch_updates: int
     update_seconds: float
-    updates: int  # of a training
+    updates: int  # in a training
     validation_texts: int | None = None
     size: str = ""  # how the width was chosen
     defaults: Options = field(default_factory=dict)  # other options of the model

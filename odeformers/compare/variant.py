@@ -77,8 +77,8 @@ class Variant:
     architecture: str  # its name in tables
     task: str
     data: str
-    options: Options  # of fairseq-train, without the seed and the folder
-    data_digest: str = ""  # of its files
+    options: Options  # fairseq-train's, without the seed and the folder
+    data_digest: str = ""  # covers the files of data
     code: str = ""  # a digest of the plugin's files that it depends on
     tried: Options = field(default_factory=dict)  # the values of tuned options
     evaluate: Options = field(default_factory=dict)  # options of the evaluation
@@ -88,7 +88,7 @@ class Variant:
     score: dict[str, str] = field(default_factory=dict)  # a recipe's own commands, by split
     bleu_tokenize: str | None = None
     paper: dict[str, float] = field(default_factory=dict)
-    cited: dict[str, str] = field(default_factory=dict)  # with their sources
+    cited: dict[str, str] = field(default_factory=dict)  # figures of others, and their sources
     baseline: str = ""
     budget: float | None = None  # minutes
 
@@ -170,7 +170,7 @@ class Variant:
         return task, task.build_model(self.cfg.model)
 
     def parse_evaluation(self, split: str) -> Any:
-        """What the program of an evaluation makes of its words: a namespace or a config."""
+        """The options of an evaluation as its program parses them: a namespace or a config."""
         evaluate = {"path": "checkpoint", "user-dir": None}
         _, *words = evaluation_words(self, split, **evaluate)
         with naming_faults("evaluate", "is refused"):

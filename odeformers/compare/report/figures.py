@@ -22,7 +22,7 @@ from ..results.verdict import ENOUGH
 
 SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
 SAME = 0.01  # values whose span is a smaller share of them are nearly equal
-LEAST_SPAN = 0.1  # of an axis, as a share of its end: less makes noise look like a gap
+LEAST_SPAN = 0.1  # span of an axis over its end: less makes noise look like a gap
 MARKER = {"linestyle": "", "markersize": 7}
 
 
@@ -32,7 +32,7 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
 
     Args:
         trained: rows with learning curves.
-        unit: of the loss.
+        unit: the loss's unit.
     """
     curves = {
         name: [row.learning for row in rows if row.learning]
@@ -70,7 +70,7 @@ def draw_curves(
     shortest = min(map(len, y))
     mean = np.mean([of_seed[:shortest] for of_seed in x], axis=0)
     heights = np.array([of_seed[:shortest] for of_seed in y])
-    hidden: dict[str, Any] = {"label": None}  # from the legend
+    hidden: dict[str, Any] = {"label": None}  # not in the legend
     line = {"marker": ""} if shortest > 1 else hidden  # one point leaves no line
     axes.plot(mean, heights.mean(0), **look | line)
     band = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
@@ -111,7 +111,7 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
     Bars are intervals over the seeds, or over the texts where there are too few seeds.
 
     Args:
-        errors: by architecture, half of the interval over the texts.
+        errors: half of the interval over the texts, by architecture.
     """
     every = [row for runs in scores.values() for row in runs]
     unit, time = choose_time_unit(max(row.cost for row in every), every)

@@ -42,11 +42,11 @@ from ..results.verdict import (
     give_verdict,
 )
 
-LEVEL = 0.05  # of significance
+LEVEL = 0.05  # level of significance
 SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
 UNEQUAL = 0.25  # the share from which on times are too different to call them equal
 INCOMPARABLE = 0.5  # the share from which on times rule a comparison out
-LEAST_VOCABULARY = 0.1  # of the references' words; a model below repeats phrases
+LEAST_VOCABULARY = 0.1  # share of the references' words; a model below repeats phrases
 LEAST_BLEU = 1  # below which translations are hardly words of the reference
 LEAST_TIME = 30  # seconds of a training, below which seeds take unequal time by chance
 UNKNOWN = 0.01  # the share of unknown words from which on it is told
@@ -56,7 +56,7 @@ EDGE, OTHER = "at a grid's edge", "see the notes"  # reasons of verdicts
 
 @dataclass(frozen=True)
 class Note:
-    """What the figures of a comparison do not bear.
+    """Claims that the figures of a comparison do not bear.
 
     Attributes:
         kind: it rules out a comparison of the scores, leaves their order open, or is to be kept in

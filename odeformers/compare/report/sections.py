@@ -216,7 +216,7 @@ def tell_total_cost(comparison: Comparison) -> str:
 
 
 def describe_tuning(comparison: Comparison) -> Section:
-    """What was tried with the seed that tunes, and what was chosen."""
+    """The values that the tuning seed tried, and the chosen ones."""
     rows = []
     for row in comparison.candidates:
         cells = {"architecture": row.architecture, **parse_tuned(row.tuned)}
@@ -290,7 +290,7 @@ def score_constant(share: float, classes: int) -> dict[str, float]:
     """The scores of a model that predicts one of the classes for all texts.
 
     Args:
-        share: of the texts that have this class, in percent.
+        share: percentage of texts that have this class.
     """
     f1 = f1_score(share, share + 100)
     return {"accuracy": share, "macro-F1": f1 / classes}

@@ -146,8 +146,8 @@ def read_log(
 
     Args:
         path: it may still grow, or not be there yet.
-        metric: of a validation, which chooses the best checkpoint; the loss does where a validation
-            lacks it.
+        metric: the metric of a validation that chooses the best checkpoint. The loss chooses where
+            a validation lacks it.
         subset: the name of the validation set.
     """
     valid, ends, saved, best_at = {}, {}, set(), None

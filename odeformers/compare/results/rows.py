@@ -52,7 +52,7 @@ def clock(seconds: float) -> str:
 class Row:
     """A line of ``results.csv``.
 
-    Each run has a row without a metric, which tells of its training alone. A number that is not
+    Each run has a row without a metric, about its training. A number that is not
     known is None. Paths are relative to the folder of the file.
     """
 
@@ -72,18 +72,18 @@ class Row:
     architecture: str = ""  # its name in tables
     tuned: str = ""  # the values of tuned options, such as lr 1e-3
     seed: int = 1
-    options: str = ""  # of fairseq-train, as typed
+    options: str = ""  # fairseq-train's, as typed
     defaults: str = ""  # other options of the model, as typed
     size: str = ""  # how its width was chosen
     evaluation: str = ""  # options of the evaluation
     # The training.
-    parameters: int = 0  # that are trained
+    parameters: int = 0  # only trained ones
     budget: float | None = None  # minutes of training that were asked for
     updates: int | None = None
-    epoch_updates: int | None = None  # of one epoch
-    seconds: float | None = None  # of updates, on the clock
-    cpu_seconds: float | None = None  # of updates
-    tokens: float | None = None  # of all updates
+    epoch_updates: int | None = None  # updates of one epoch
+    seconds: float | None = None  # time of the updates on the clock
+    cpu_seconds: float | None = None  # CPU time of the updates
+    tokens: float | None = None  # number in all updates
     validated: str = ""  # the metric that chooses the best checkpoint
     maximized: bool = False  # whether a higher value of it is better
     validation: float | None = None  # its best value
@@ -94,7 +94,7 @@ class Row:
     split: str = ""
     metric: str = ""
     score: float | None = None
-    printed: str = ""  # by a recipe's own command, which is the metric
+    printed: str = ""  # output of a recipe's own command, the metric
     signature: str = ""  # how the score was computed
     paper: str = ""  # the paper's figures for the architecture and metric
     cited: str = ""  # figures of others that stand beside it, with their sources
@@ -102,9 +102,9 @@ class Row:
     unknown: float | None = None  # the share of unknown words, of pairs on either side
     leaked: float | None = None  # the share of texts that the training set has, too
     predictions: str = ""  # the path of a table of references and outputs, or of likelihoods
-    notes: str = ""  # of the report, where predictions and curves are not kept
+    notes: str = ""  # the report's, where predictions and curves are not kept
     # No column.
-    folder: Path = field(default=Path(), compare=False)  # of the file
+    folder: Path = field(default=Path(), compare=False)  # has the file
 
     @property
     def value(self) -> float:
@@ -157,7 +157,7 @@ class Row:
 
     @property
     def place(self) -> tuple[str, str]:
-        """What was scored."""
+        """The scored split and checkpoint."""
         return self.split, self.checkpoint
 
     @cached_property
@@ -192,7 +192,7 @@ def share_clock(rows: Sequence[Row]) -> list[Row]:
 
 
 def name_time(rows: Iterable[Row], unit: str = "time") -> str:
-    """What costs are counted in: *unit* of the CPU, or of the clock if a GPU has trained one."""
+    """The unit of costs: *unit* of the CPU, or of the clock if a GPU has trained one."""
     return f"CPU {unit}" if all(row.cpu_seconds for row in rows) else unit
 
 

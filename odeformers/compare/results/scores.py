@@ -46,7 +46,7 @@ from .rows import BEST_CHECKPOINT, Row
 # sacrebleu's tokenizers, and the modules that they need.
 MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
-LINE = re.compile(r"([STH])-(\d+)\t(?:.*\t)?(.*)")  # of a hypothesis, after its probability
+LINE = re.compile(r"([STH])-(\d+)\t(?:.*\t)?(.*)")  # the text follows the probability
 CLASSES = "classes"  # in the signature of macro-F1, before the number of classes it is a mean over
 ANEW = "remove it, and compare makes it anew"
 
@@ -58,7 +58,7 @@ class Scores:
     values: dict[str, float]
     predictions: Predictions | None = None
     signatures: Mapping[str, str] = field(default_factory=dict)  # how scores were computed
-    likelihoods: Likelihoods | None = None  # of a language model
+    likelihoods: Likelihoods | None = None  # a language model's
 
 
 def bleu_tokenizer(language: str) -> str:
@@ -84,7 +84,7 @@ def score_translations(
     """BLEU and chrF of translations that fairseq-generate has printed.
 
     Args:
-        language: of the translations, which are detokenised.
+        language: the translations' language; they are detokenised.
         references: the test set as published; by default, as the data have it, detokenised. See
             :func:`.choose_references`.
         tokenize: sacrebleu's tokenizer for BLEU; by default :func:`bleu_tokenizer` chooses it.
@@ -219,7 +219,7 @@ def make_rows(
 
     Args:
         flaws: further columns of the scores on a split.
-        columns: those of all rows that a trial does not have, such as the seed.
+        columns: columns of all rows that a trial does not have, such as the seed.
         state: what the run lacks. If it lacks something, outputs that cannot be scored have no
             rows.
 
@@ -263,7 +263,7 @@ def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> 
     """The rows of a checkpoint on a split, for each of its scores.
 
     Args:
-        row: of the training, with the checkpoint and the split.
+        row: the training's row, with the checkpoint and the split.
         texts: the file of the references or texts of the split.
     """
     given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None

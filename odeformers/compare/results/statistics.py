@@ -21,7 +21,7 @@ from .curves import Likelihoods, Predictions
 from .rows import Row, group
 from .verdict import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline, in_percent
 
-SAMPLES = 1000  # of a bootstrap
+SAMPLES = 1000  # samples of a bootstrap
 LEAST_BLOCK = 500  # tokens of a block of texts
 FEW_BLOCKS = 30  # below which tests of perplexities are rough
 MANY = 10_000  # texts: one is 0.01%
@@ -89,7 +89,7 @@ def compare_seeds(runs: Mapping[str, Sequence[Row]], baseline: str) -> OverSeeds
 # --- over texts ------------------------------------------------------------------------
 
 
-# Of each system: half of the 95% interval of its score, and the p-value of its difference from the
+# For each system: half of the 95% interval of its score, and the p-value of its difference from the
 # first system.
 OverTexts = list[tuple[float, float]]
 
@@ -188,13 +188,13 @@ def compare_perplexities(systems: Sequence[Likelihoods]) -> OverTexts:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a table says of differences from the baseline, where models can be compared.
+    """Differences from the baseline in a table, where models can be compared.
 
     Attributes:
         over_seeds: the differences, by architecture, with their intervals.
         p_values: over texts, by architecture and seed, adjusted for the number of tests by
             Benjamini and Hochberg's method.
-        errors: by architecture, half of the 95% interval over the texts, the mean over its seeds.
+        errors: half of the 95% interval over the texts, its mean over seeds, by architecture.
         test: what the p-values over texts are of.
         unit: what these are drawn from, with their number.
     """

@@ -34,8 +34,8 @@ ENOUGH = 3  # seeds for an interval
 POWER = 0.8  # "in four of five cases"
 MARGIN = 1.0  # points of accuracy, F1, BLEU or chrF that count as no difference
 SHARE = 2.0  # percent of the baseline's score that count as no difference, for other metrics
-POINTS = 20_000  # of an integral
-RANDOM_STATE = 0  # of integrals and bootstraps, so that a report always says the same
+POINTS = 20_000  # points of an integral
+RANDOM_STATE = 0  # for integrals and bootstraps: a report always says the same
 
 DUNNETT, WELCH = "Dunnett", "Welch"
 
@@ -63,7 +63,7 @@ class OverSeeds:
     """The differences of a table from its baseline, and what they rest on.
 
     Attributes:
-        differences: by model.
+        differences: the differences by model.
         pool: the models that share an estimate of the variance; none if the baseline left.
         left: the models that have left the pool, with the p-value of the F-test that said so; the
             baseline is one of them if it left.
