@@ -221,19 +221,19 @@ def pcformer(d: Drawing) -> float:
     """P = y + alpha (1 - alpha) F_1 + alpha F_2 predicts. The layers so far and Norm(P) are mixed
     to z, Norm(F(z)) takes the place of Norm(P), and a second mixture is the output.
     """
-    d.wire((MIDDLE, START), (MIDDLE, 114))
-    y = stage(d, 114, "F₁, F₂")
-    d.wire((MIDDLE, 107), (LEFT, 107), (LEFT, y + 34), (MIDDLE - 66, y + 34))
-    d.dot(MIDDLE, 107)
-    d.wire((MIDDLE, y), (MIDDLE, y + 10))
-    y = d.box("solver", y + 10, "y + α(1−α)F₁", "+ αF₂")
+    d.wire((MIDDLE, START), (MIDDLE, 112))
+    y = stage(d, 112, "F₁, F₂")
+    d.wire((MIDDLE, 106), (14, 106), (14, y + 22), (MIDDLE - 84, y + 22))
+    d.dot(MIDDLE, 106)
+    d.wire((MIDDLE, y), (MIDDLE, y + 8))
+    y = d.box("solver", y + 8, "y + α(1−α)F₁ + αF₂", width=168)
     y = d.box("norm", y + 4, "Norm")
-    d.wire((MIDDLE, y), (MIDDLE, y + 10))
-    y = d.box("solver", y + 10, "mix of all layers")
-    d.wire((MIDDLE, y), (MIDDLE, y + 10))
-    y = d.box("norm", branches(d, y + 10) + 4, "Norm")
-    d.wire((MIDDLE, y), (MIDDLE, y + 10))
-    return d.box("solver", y + 10, "mix of all layers")
+    d.wire((MIDDLE, y), (MIDDLE, y + 7))
+    y = d.box("solver", y + 7, "mix of all layers")
+    d.wire((MIDDLE, y), (MIDDLE, y + 7))
+    y = d.box("norm", stage(d, y + 7, "F(z)") + 4, "Norm")
+    d.wire((MIDDLE, y), (MIDDLE, y + 7))
+    return d.box("solver", y + 7, "mix of all layers")
 
 
 def ot_transformer(d: Drawing) -> float:

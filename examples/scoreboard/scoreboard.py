@@ -326,25 +326,33 @@ def draw(columns: Sequence[Column]) -> Figure:
         list(dict.fromkeys(getattr(cell, name) for cell in shown))
         for name in ("metric", "family", "column")
     )
-    colors = shades([*names, "too light"])
-    looks = {c: {"marker": m, "color": colors[c]} for c, m in zip(names, cycle(MARKERS))}
     tasks = {m: list(dict.fromkeys(c.column for c in shown if c.metric == m)) for m in metrics}
-    height = LINE * (0.6 + max(map(len, tasks.values()))) * len(families)
+    ranks = {task: rank for of_metric in tasks.values() for rank, task in enumerate(of_metric)}
+    colors = shades([*sorted(names, key=ranks.__getitem__), "too light"])  # far apart in a panel
+    looks = {c: {"marker": m, "color": colors[c]} for c, m in zip(names, cycle(MARKERS))}
+    cells = {
+        (metric, family): [c for c in shown if (c.metric, c.family) == (metric, family)]
+        for metric in metrics
+        for family in families
+    }
+    lines = np.array([max(len(cells[metric, family]) for metric in metrics) for family in families])
+    edges = np.cumsum([0, *lines]) - 0.5  # of the families' rows
+    centres = (edges[:-1] + edges[1:]) / 2
+    height = LINE * (lines.sum() + 0.3 * len(families))
     figure, grid = panels(len(metrics), 3, 3.2, height, margins=(1.4, 0.9), sharey=True)
     for axes, metric in zip(grid, metrics):
-        of_metric = [cell for cell in shown if cell.metric == metric]
-        edge = reach(of_metric)
-        for cell in of_metric:
-            line = (tasks[metric].index(cell.column) + 0.5) / len(tasks[metric]) - 0.5
-            draw_cell(
-                axes, cell, families.index(cell.family) + 0.8 * line, edge, looks[cell.column]
-            )
+        edge = reach([cell for cell in shown if cell.metric == metric])
+        for family, centre in zip(families, centres):
+            of_family = cells[metric, family]
+            for number, cell in enumerate(of_family):
+                line = 0.8 * (number - (len(of_family) - 1) / 2)
+                draw_cell(axes, cell, centre + line, edge, looks[cell.column])
         axes.axvline(0, color="0.6", linewidth=1)
-        axes.hlines(np.arange(1, len(families)) - 0.5, -edge, edge, color="0.85", linewidth=0.8)
+        axes.hlines(edges[1:-1], -edge, edge, color="0.85", linewidth=0.8)
         axes.grid(visible=False, axis="y")
         axes.set_xlim(-edge, edge)
-        axes.set_yticks(range(len(families)), families)
-        axes.set_ylim(len(families) - 0.5, -0.5)
+        axes.set_yticks(centres, families)
+        axes.set_ylim(edges[-1], edges[0])
         axes.set_xlabel(f"{UNITS.get(metric, metric)}, better to the right")
     bases = {each.cells[0].family: None for each in columns if each.name in names}
     figure.suptitle(f"Difference from the {' or '.join(bases)}, simultaneous 95% intervals")

@@ -236,17 +236,17 @@ def simulate_all(draws: int) -> list[Cell]:
 
 INTRODUCTION = """# Simulated verdicts
 
-[`simulate_verdict.py`](simulate_verdict.py) draws tables of scores without true differences from
-normal distributions: 100,000 per row. **Errors** are the share of tables in which any interval
-leaves out the true difference, ± one standard error; 5% are meant, and **bold** errors exceed 6%.
-The spreads are standard deviations over seeds, and *models* include the baseline. Where numbers of
-seeds differ, the baseline's comes first. The last column is the share of tables in which the
-[rule](../../docs/comparing.md#verdicts) for unequal variances has removed a model from the pool.
+[`simulate_verdict.py`](simulate_verdict.py) draws 100,000 tables of scores per row from normal
+distributions, without true differences. **Errors** are the share of tables with an interval that
+leaves out the true difference, ± one standard error: 5% are meant, more than 6% are **bold**.
+Spreads are standard deviations over seeds; *models* include the baseline, and its number of seeds
+comes first. *A model left* is the share of tables with a model outside the
+[pool](../../docs/comparing.md#verdicts).
 """
-POWER = """**Power**, with equal spreads: the share of tables in which a model that is better by two
-standard deviations is found (of Welch's tests, those at the Bonferroni level err as rarely as the
-verdict), and mean half-widths of the intervals in standard deviations. The least difference is what
-the report expects to find in four of five cases, beside how often the simulation finds it.
+POWER = """**Power**, with equal spreads: how often a model that is better by two standard
+deviations is found, and mean half-widths of the intervals in standard deviations. Welch's tests at
+the Bonferroni level err as rarely as the verdict. The report expects to find the least difference
+in four of five cases; the last column says how often the simulation finds it.
 """
 
 

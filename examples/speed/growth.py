@@ -73,7 +73,7 @@ def draw(tables: Iterable[list[Row]]) -> Figure:
         for what, of_what in group_by(rows, "what")
         for layers, of_layers in group_by(of_what, "layers")
     }
-    figure, grid = panels(len(measured), 2, 3.3, 3.2, margins=(2.1, 0.2))
+    figure, grid = panels(len(measured), 2, 3.8, 3.2, margins=(2.1, 0.2))
     looks = styles(dict.fromkeys(row["model"] for row in rows))
     for axes, ((what, _), of_panel) in zip(grid, measured.items()):
         for model, of_model in group_by(of_panel):

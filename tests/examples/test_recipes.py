@@ -228,6 +228,7 @@ docs/papers/transject.md, Table 3: the trial
     scoreboard/topic_tuned rates transject: --encoder-embed-dim 176 --max-positions 256
     scoreboard/structure node_transformer: --encoder-layers 3 --ode-method rk4 --max-epoch 3
     scoreboard/language_model node_transformer_lm: --decoder-layers 3 --max-epoch 6 --dropout 0.3
+    scoreboard/newer_families yuriiformer_lm: --max-epoch 6 --dropout 0.3 --batch-size 20
     text_classification/small transject: --reconstruction-weight 1e-4
     transject/ptb paper transject_lm: --reconstruction-weight 1e-4 --batch-size 20
     transject/ptb small transformer_lm: --max-epoch 10 --decoder-embed-dim 128 --batch-size 20
