@@ -98,10 +98,11 @@ class ModernEncoderConfig(ModernConfig):
     encoder_layers: int = option(6, "number of encoder layers")
 
 
+MODERN = Family("modern Transformer", color="black")
+
+
 class ModernModel(BaseModel):
     """Mixin for the models: sizes with which a layer is as large as a Transformer layer."""
-
-    family = Family("modern Transformer", color="black")
 
     @classmethod
     def check_config(cls, cfg: DictConfig) -> None:
@@ -140,6 +141,7 @@ class ModernTransformerConfig(TranslationConfig, ModernEncoderConfig):
 class ModernTransformer(ModernModel, TranslationModel):
     """Today's Transformer for translation; attention to the source has no positions."""
 
+    family = MODERN
     encoder_class = ModernEncoder
     decoder_class = ModernDecoder
 
@@ -155,6 +157,7 @@ class ModernClassifierConfig(SequenceClassifierConfig, ModernEncoderConfig):
 class ModernClassifier(ModernModel, SequenceClassifier):
     """The encoder of today's Transformer as a classifier."""
 
+    family = MODERN
     encoder_class = ModernEncoder
 
 
@@ -170,4 +173,5 @@ class ModernLanguageModelConfig(DecoderOnlyConfig, ModernConfig):
 class ModernLanguageModel(ModernModel, DecoderOnlyModel):
     """Today's Transformer LM, as in Llama, with as many key heads as query heads."""
 
+    family = MODERN
     decoder_class = ModernCausalDecoder

@@ -11,6 +11,8 @@ from torch import nn
 from fairseq_odeformers.models.common.answers import ask
 from fairseq_odeformers.registry import Family, color_of, declared_family, paper_of
 
+PACKAGE = "fairseq_odeformers."
+
 
 class Answering(nn.Sequential):
     def projections(self):
@@ -50,3 +52,9 @@ def test_each_paper_has_a_colour_of_its_own():
     families = {declared_family(model) for model in ARCH_MODEL_REGISTRY.values()} - {None}
     papers = {family.paper: family.color for family in families if family.year}
     assert len({*papers.values()}) == len(papers) >= 7
+
+
+def test_every_architecture_of_this_package_has_a_family():
+    """Without one it would be listed among a user's own, in no colour."""
+    ours = {n: m for n, m in ARCH_MODEL_REGISTRY.items() if m.__module__.startswith(PACKAGE)}
+    assert len(ours) > 50 and not [name for name, m in ours.items() if not declared_family(m)]
