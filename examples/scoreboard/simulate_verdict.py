@@ -238,7 +238,7 @@ INTRODUCTION = """# Simulated verdicts
 
 [`simulate_verdict.py`](simulate_verdict.py) draws 100,000 tables of scores per row from normal
 distributions, without true differences. **Errors** are the share of tables with an interval that
-leaves out the true difference, ± one standard error: 5% are meant, more than 6% are **bold**.
+leaves out the true difference, ± one standard error: 5% is nominal, more than 6% is **bold**.
 Spreads are standard deviations over seeds; *models* include the baseline, and its number of seeds
 comes first. *A model left* is the share of tables with a model outside the
 [pool](../../docs/comparing.md#verdicts).

@@ -180,7 +180,7 @@ def to_onnx(function: Function) -> bytes:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Leave out what torch says to its developers."""
+    """Suppress torch's messages to its developers."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -10,7 +10,7 @@
   ``pad``, ``unk``, ``bos`` and ``eos``, special tokens; ``start``, the first tokens;
 - ``longest`` and ``longest_target``, most tokens of a text;
 - ``text``, how text becomes symbols, see :func:`describe_text`;
-- of a language model ``block``, the tokens that are scored together; of a classifier ``classes``,
+- for a language model, ``block``, the tokens scored together; for a classifier, ``classes``,
   ``towers`` and ``separator`` of pairs, ``end``, and ``truncates``.
 """
 
@@ -73,8 +73,8 @@ model = load()
 ```
 
 `run.py` reads one text per line and prints one result per line; `python run.py --help` lists its
-options. `model.json` describes the model and how its text is tokenised. The license of the data
-that it was trained on is yours to check and to pass on.
+options. `model.json` describes the model and how its text is tokenised. Check the
+licence of the training data, and pass it on.
 """
 
 

@@ -62,8 +62,8 @@ class Generator(GeneratorHubInterface):
                 ``diverse_beam_groups``.
 
         Raises:
-            TypeError: there is no such option, or *sentences* are no texts.
-            ValueError: *beam* is no whole number from 1, or a sentence is :class:`TooLong`.
+            TypeError: there is no such option, or *sentences* are not texts.
+            ValueError: *beam* is not a positive integer, or a sentence is :class:`TooLong`.
         """
         translate = partial(super().translate, beam=beam, verbose=verbose, **options)
         return apply_to_texts(translate, sentences, str)

@@ -84,7 +84,7 @@ class Model:
 
         Args:
             tokenized: whether texts are tokens between spaces, before subwords; results as well.
-            truncate: whether texts that are too long are cut; else they are a ValueError.
+            truncate: cut texts that are too long; otherwise, they raise a ValueError.
             options: see :meth:`search`.
         """
         translates = self.about["kind"] == "translation"
@@ -135,7 +135,7 @@ class Model:
             seed: makes the draws repeatable.
 
         Returns:
-            For each text pairs of score and tokens; a language model's begin with the text's.
+            Per text, pairs of score and tokens; a language model's tokens start with the text's.
         """
         if min(beam, nbest) < 1 or temperature <= 0:
             raise ValueError("give beam and nbest of at least 1, and a temperature above 0")

@@ -8,8 +8,8 @@ functions of any decoder:
 - :class:`Step`: from a token and the tensors to log-probabilities of the next, and new tensors;
 - :class:`Score`: from a text to the log-probability of each of its tokens.
 
-A step does not return tensors that stay as they were, such as the keys of the source. Which these
-are, and which sizes vary, is found by running the functions.
+A step does not return tensors that stay as they were, such as the keys of the source. Running
+the functions shows which these are, and which sizes vary.
 """
 
 from collections.abc import Mapping, Sequence

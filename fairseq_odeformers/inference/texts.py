@@ -183,12 +183,12 @@ def truncate(
     """Tokens (T); if there are more than *longest*, the first of them and the last *ending*.
 
     Args:
-        cfg: the options of the task, which may allow it.
-        always: whether it is allowed whatever these are; the first text is warned of then.
-        place: of the text, for that warning.
+        cfg: options of the task, which may allow truncation.
+        always: truncate whatever they say, and warn of the first text.
+        place: name of the text in this warning.
 
     Raises:
-        TooLong: there are more, which is not allowed.
+        TooLong: there are more, but truncation is not allowed.
     """
     if len(tokens) <= longest:
         return tokens
@@ -213,7 +213,7 @@ def warn_of_unknown(
 ) -> None:
     """Warn of symbols that the dictionary does not have.
 
-    Of each dictionary, it tells of the first text with some, and of the first with such alone.
+    Per dictionary, it reports the first text with some of them, and the first with only them.
 
     Args:
         parts: each symbol's part of the text, if they are at hand.

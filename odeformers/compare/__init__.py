@@ -7,11 +7,11 @@ Five values follow from each other, and each is complete when it is made::
 An :class:`~.experiment.Experiment` says what is compared. A :class:`~.variant.Variant` is one
 architecture with every option, a :class:`~.trial.Trial` what it costs: its parameters and the
 seconds of an update. A :class:`~.run.Run` is a folder whose ``run.yaml`` has both, with one seed. A
-:class:`~.results.rows.Row` is what came out, and a report reads rows alone. By their files:
+:class:`~.results.rows.Row` is what came out, and a report reads only rows. The files:
 
 - ``command.py``: ``odeformers compare``, from the words to the page;
-- ``experiment.py``: what is compared, of a recipe in YAML or a folder of data (``defaults.py``);
-- ``plan.py``: what a command trains, in line with what its folder has begun;
+- ``experiment.py``: what to compare, from a recipe in YAML or a folder of data (``defaults.py``);
+- ``plan.py``: what a command trains, given the runs in its folder;
 - ``fairness.py``: equal size and effort; ``variant.py``: all that determines a run, and the words
   of its commands; ``trial.py``: what one build and a few updates tell;
 - ``launch.py``: where runs are executed; ``run.py``: their steps;

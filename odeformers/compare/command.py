@@ -108,7 +108,7 @@ def make_parser() -> Parser:
         "seed 0, and keep its best by the validation metric; one more value follows where the best "
         "is the smallest or the largest",
     )
-    add("--no-extend", action="store_true", help="tune no values but those of --tune")
+    add("--no-extend", action="store_true", help="try only the values of --tune")
     add(
         "--bleu-tokenize",
         choices=sorted(BLEU.TOKENIZERS),

@@ -1,4 +1,4 @@
-"""Experiments: what is compared, of a folder of data or a recipe, with a command line on top.
+"""Experiments: what to compare, from a recipe or a folder of data, and a command line.
 
 A recipe is a YAML file. Its keys are the fields of :class:`Recipe`, and options are named as on
 fairseq's command line. With ``parts`` one file describes several experiments, each with changes of
@@ -124,7 +124,7 @@ class Experiment(Recipe):
     tuning_seed: int = 0
     extend: bool = True  # whether a grid whose best value is at an edge gets one more
     plugin: str | None = None  # the user's folder
-    check: bool = True  # whether its architectures must have the properties of lab/check
+    check: bool = True  # whether its architectures must pass odeformers check
     command: str = ""  # when the command was started
 
     @property
@@ -161,7 +161,7 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         if (value := getattr(args, name)) is not None:
             instead = f"; give --max-epoch {value}" if name == "epochs" else ""
             place = "a RECIPE" if is_data else "DATA"
-            raise ValueError(f"--{name} {value}: for {place} alone{instead}")
+            raise ValueError(f"--{name} {value}: only for {place}{instead}")
     if is_data and not architectures:
         raise ValueError(f"--archs: name the architectures to train on {args.what}")
     match = (args.match or ("parameters" if is_data else "none")) == "parameters"

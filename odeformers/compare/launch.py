@@ -83,7 +83,7 @@ def _start(run: Run, gpus: Sequence[str]) -> None:
 
 
 class Machine:
-    """This machine, which runs so many jobs at a time; they share its GPUs evenly."""
+    """This machine, which runs up to *jobs* at a time; they share its GPUs evenly."""
 
     def __init__(self, jobs: int, gpus_per_run: int):
         self.jobs, self.gpus_per_run = jobs, gpus_per_run

@@ -99,7 +99,7 @@ class Plan:
         return self.make_runs(best)
 
     def begin(self, begun: Collection[Path]) -> bool:
-        """Make the folders of the first runs; not if others have begun than it was made for."""
+        """Make the folders of the first runs, unless others have begun since the planning."""
         self.out.mkdir(parents=True, exist_ok=True)
         with FileLock(self.out / f".{COMPARISON}.lock"):
             if find_runs(self.out) != sorted(begun):  # their contents never change
@@ -148,7 +148,7 @@ def beyond(value: str, grid: Sequence[str]) -> str:
 def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
     """Plan the runs of an experiment, and make the folders of the first ones.
 
-    If another command begins runs in the folder meanwhile, it is planned again, in line with these.
+    If another command begins runs in the folder meanwhile, plan again, given these.
 
     Args:
         begin: whether to make folders.
@@ -169,7 +169,7 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
 
 
 def flaws_of(experiment: Experiment, begun: Iterable[Run]) -> dict[str, dict[str, float]]:
-    """The flaws of the test sets; runs that have begun know them, else all texts are read."""
+    """The flaws of the test sets, from the runs that have begun, or else from all texts."""
     splits, train = experiment.test_sets.keys(), experiment.train
     for run in begun:
         if splits <= run.flaws.keys():

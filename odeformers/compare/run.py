@@ -1,10 +1,10 @@
 """Runs: a training with one seed and what follows it, in a folder of its own.
 
-``run.yaml`` has all that determines a run. A folder whose ``run.yaml`` says the same as a command
-is done, or resumes. Its steps are training, averaging, evaluation and scoring. A step is skipped if
-its product exists, and an interrupted training resumes from its last checkpoint. Its rows are
-written last: a run has finished if they say that it lacks nothing. Whoever executes it holds its
-lock.
+``run.yaml`` has all that determines a run. A folder whose ``run.yaml`` agrees with a command is
+done, or resumes. A run's steps are training, averaging, evaluation and scoring. A step is skipped
+if its product exists, and an interrupted training resumes from its last checkpoint. Rows are
+written last: a run has finished if they say that it lacks nothing. The process that executes a run
+holds its lock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
 
 LOCK, FAILURE = ".lock", "failed.txt"
-# By kind, what a product is of what an evaluation prints; fairseq-eval-lm logs its score.
+# By kind, which output of an evaluation is its product; fairseq-eval-lm logs its score.
 PRINTED = {Kind.TRANSLATION: "stdout", Kind.LANGUAGE_MODEL: "all"}
 
 
@@ -52,12 +52,12 @@ class Step:
     name: str  # in the table of progress
     words: tuple[str, ...]  # the command line, as a user types it
     product: str  # the file, in the folder of the run, that says that the step is done
-    # What is printed and is the product: "stdout", or "all" that is printed or logged; "" if the
-    # command writes the product itself.
+    # The output that is the product: "stdout", or "all" with the log; "" if the command writes
+    # the product itself.
     printed: str = ""
 
     def make_product(self, folder: Path) -> None:
-        """Call the command. What it prints goes to the log, but for what is the product.
+        """Run the command. Its output goes to the log, except for the product.
 
         Raises:
             ValueError: the command failed, or its product is what it prints, and that is empty.
@@ -82,7 +82,7 @@ class Step:
                 raise ValueError(f"{self.words[0]}: {why} (status {status}); its log is {log}")
             if self.printed and not output.read_bytes().strip():
                 raise ValueError(
-                    f"{self.words[0]}: it has printed nothing, where its score is read; its log is "
+                    f"{self.words[0]}: it has printed nothing to read a score from; its log is "
                     f"{log}"
                 )
         product.touch()
@@ -200,7 +200,7 @@ class Run:
         return row.trained if self.tuning else not row.state
 
     def lock(self) -> FileLock:
-        """The lock of whoever executes it; to enter it raises a Timeout if another process has."""
+        """The lock of the process that executes the run; a Timeout if another process holds it."""
         return FileLock(self.folder / LOCK, timeout=0)
 
     @property
@@ -225,7 +225,7 @@ class Run:
                 path.unlink()
 
     def discard(self) -> None:
-        """Remove them where a candidate is not the best, unless another process executes it."""
+        """Remove a rejected candidate's checkpoints, unless another process executes it."""
         with suppress(Timeout), self.lock():
             if self.finished:
                 self.remove_checkpoints()
@@ -241,13 +241,13 @@ class Run:
                 write_run(self)
 
     def fail(self, why: str) -> None:
-        """Keep why the run has ended; it is not tried again by this command."""
+        """Record why the run ended; this command does not try it again."""
         with replacing(self.folder / FAILURE) as temporary:
             temporary.write_text(f"{why}\n", encoding="utf-8")
 
     @property
     def failure(self) -> str | None:
-        """Why it has ended early; the failure of an earlier command is passed over.
+        """Why the run ended early; the failure of an earlier command is ignored.
 
         Its file stays, since that command may not have looked at it yet.
         """
@@ -265,12 +265,12 @@ class Run:
         return self.progress["updates"]
 
     def make_rows(self, state: str = "") -> list[Row]:
-        """The rows of what there is of it, see :func:`.make_rows`."""
+        """The rows of the run so far; see :func:`.make_rows`."""
         columns = {"seed": self.seed, "command": self.command, "begun": self.begun}
         return make_rows(self.trial, self.folder, state, self.flaws, **columns)
 
     def write_results(self, lack: str) -> None:
-        """Write the rows of what there is of the run, and the file of the comparison.
+        """Write the rows of the run so far, and the file of the comparison.
 
         Args:
             lack: what the run lacks; "" if it has finished.

@@ -1,7 +1,7 @@
-"""fairseq-train, with the seconds of its updates in its log, of the CPU and on the clock.
+"""fairseq-train, which also logs the CPU time and the wall-clock time of its updates.
 
-On a machine that others use as well, the CPU's tell what a training costs. fairseq's own time on
-the clock is rounded to seconds in each epoch, which may take less.
+On a shared machine, CPU time shows what a training costs. fairseq rounds its own wall-clock time
+to seconds in each epoch, which may take less.
 """
 
 import runpy

@@ -1,6 +1,6 @@
-"""Trials: what a variant costs, as one build and a few updates tell before any training.
+"""Trials: what a variant costs, measured by one build and a few updates before any training.
 
-To be measured, a model and its data pass what would end a training or an evaluation hours later.
+A trial also finds faults that would end a training or an evaluation hours later.
 """
 
 from __future__ import annotations

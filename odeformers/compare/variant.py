@@ -1,7 +1,7 @@
 """Variants: the architectures of an experiment at each value of tuned options.
 
-A variant is what is asked of a training: its options, which fairseq's own parsers parse, so that a
-wrong one ends no run later, and its evaluation.
+A variant has the options of a training and its evaluation. fairseq's own parsers parse them, so
+that no wrong option ends a run later.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ PROVISIONAL_UPDATES = 1000
 BEST_BY, MAXIMIZED = "best-checkpoint-metric", "maximize-best-checkpoint-metric"
 # Criterions whose loss has label smoothing, and that log the likelihood without it.
 WITH_LIKELIHOOD = (LabelSmoothedCrossEntropyCriterion, SequenceClassificationCriterion)
-LEAST_WRONG_RATE = 1.0  # of Adam, from which on a training cannot but diverge
+LEAST_WRONG_RATE = 1.0  # for Adam; from this rate on, training diverges
 # The ends of options that do not change the size of a model, and hardly the time of an update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
@@ -107,7 +107,7 @@ class Variant:
 
     @property
     def trial_label(self) -> str:
-        """The name that it shares with variants of its size whose updates take as long."""
+        """The name shared by variants of equal size and equal time per update."""
         tried = {name: v for name, v in self.tried.items() if not name.endswith(COST_FREE)}
         return self.architecture + name_options(tried)
 

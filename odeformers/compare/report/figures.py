@@ -20,7 +20,7 @@ from ..results.rows import LOSSES, Row, group, name_time
 from ..results.statistics import half_interval
 from ..results.verdict import ENOUGH
 
-SAME_SIZE = 1.1  # the most parameters by the fewest, up to which they say nothing
+SAME_SIZE = 1.1  # ratio of sizes up to which parameters are not drawn
 SAME = 0.01  # values whose span is a smaller share of them are nearly equal
 LEAST_SPAN = 0.1  # span of an axis over its end: less makes noise look like a gap
 MARKER = {"linestyle": "", "markersize": 7}

@@ -1,4 +1,4 @@
-"""Notes: what the figures of a comparison do not bear.
+"""Notes: claims that a comparison does not support.
 
 A new note is a line of a function below that yields :class:`Note`; each is named in :func:`judge`.
 """
@@ -47,16 +47,16 @@ SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of
 UNEQUAL = 0.25  # the share from which on times are too different to call them equal
 INCOMPARABLE = 0.5  # the share from which on times rule a comparison out
 LEAST_VOCABULARY = 0.1  # share of the references' words; a model below repeats phrases
-LEAST_BLEU = 1  # below which translations are hardly words of the reference
+LEAST_BLEU = 1  # below, translations hardly share words with references
 LEAST_TIME = 30  # seconds of a training, below which seeds take unequal time by chance
-UNKNOWN = 0.01  # the share of unknown words from which on it is told
+UNKNOWN = 0.01  # the share of unknown words that calls for a note
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
 EDGE, OTHER = "at a grid's edge", "see the notes"  # reasons of verdicts
 
 
 @dataclass(frozen=True)
 class Note:
-    """Claims that the figures of a comparison do not bear.
+    """A claim that a comparison does not support.
 
     Attributes:
         kind: it rules out a comparison of the scores, leaves their order open, or is to be kept in

@@ -314,7 +314,7 @@ def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]
     if told.spread is not None and told.least_difference is not None:
         yield (
             f"Dunnett's test: {len(told.pool)} models share a standard deviation of "
-            f"{told.spread:.{max(2, digits)}f} over seeds. So many seeds find a difference of "
+            f"{told.spread:.{max(2, digits)}f} over seeds. These seeds find a difference of "
             f"{told.least_difference:.{max(2, digits)}f} in four of five cases."
         )
         if told.seeds == ENOUGH:

@@ -58,7 +58,7 @@ MISTAKES = [
     ("--archs transformer --tune lr=1", "--tune lr=1: give two or more values"),
     ("--archs transformer --lr -1", "--lr -1: give a rate above 0"),
     ("--archs transformer --lr 1 --tune lr=1,2", "--lr is tuned; leave it out"),
-    ("--archs transformer --part one", "--part one: for a RECIPE alone"),
+    ("--archs transformer --part one", "--part one: only for a RECIPE"),
     ("--archs transformer --budget soon", "--budget: soon"),
     ("--archs transformer --budget -1m", "--budget: -1m: give a time above 0"),
     ("--archs transformer --budget 30", "--budget: 30: give the unit as well, such as 30m"),
