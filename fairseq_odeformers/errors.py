@@ -1,10 +1,8 @@
-"""Errors in one line: their place in a plugin's code, and suggestions for misspelt names."""
+"""Errors in one line: the input at fault, the place in a plugin's code, and what was meant."""
 
-import argparse
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -16,46 +14,80 @@ LIBRARIES = [
 WANT_OF_MEMORY = ("out of memory", "can't allocate memory")
 
 
-@contextmanager
-def blaming() -> Iterator[None]:
-    """Turn an error from a plugin's code into one line that points into this code.
+class InputError(ValueError):
+    """An input of a user is at fault; the message names it in one line and needs no context.
 
-    Raises:
-        ValueError: the block raised an error that passes through a plugin's code.
+    Code that knows the fault but not the input raises a ValueError: a model refuses the value of an
+    option, whichever checkpoint or command line has it. :class:`naming_faults` adds the input.
     """
-    try:
-        yield
-    except Exception as error:
-        if place_of(error) is None:
-            raise
-        raise ValueError(describe(error)) from error
 
 
-def describe(error: Exception) -> str:
-    """Describe an error in one line, with its place in a plugin's code if it has one."""
-    message = next(iter(str(error).strip().splitlines()), "")
+class naming_faults:
+    """Turn errors about an input into an :class:`InputError` of one line that names the input.
+
+    Any error of a library counts as a fault of the input: damaged bytes may raise anything, from a
+    KeyError to a MemoryError. Errors that name what is at fault pass unchanged: an InputError, and
+    one about a file or a library unless it occurs in a plugin's code.
+
+    Args:
+        name: the file, the option or the model.
+        fault: the statement about *name*; the error follows in brackets, see :func:`explain`.
+    """
+
+    def __init__(self, name: str | Path, fault: str = "cannot be read"):
+        self.name, self.fault = name, fault
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (Exception, SystemExit)) and not is_complete(error):
+            raise InputError(f"{self.name} {self.fault} ({explain(error)})") from error
+
+
+def is_complete(error: BaseException) -> bool:
+    """Whether an error says what is at fault, and passes :class:`naming_faults`."""
+    if isinstance(error, SystemExit):
+        return not isinstance(error.code, str)  # a status, as after a signal, and no message
+    named = isinstance(error, OSError) and error.filename is not None
+    if named or isinstance(error, (FileNotFoundError, ImportError)):
+        return place_of(error) is None
+    return isinstance(error, InputError)
+
+
+def explain(error: BaseException) -> str:
+    """An error in one line, with its place in a plugin's code if it has one.
+
+    A library may raise an error of its own where the system refuses to read or write; the system's
+    error says more.
+    """
+    place, cause = place_of(error), error
+    while cause is not None and getattr(cause, "errno", None) is None:
+        cause = cause.__context__
+    error = cause or error
+    lines = (line.strip() for line in str(error).split("\n"))
+    text = next((line for line in lines if line and not line.endswith(":")), "")
     if isinstance(error, SyntaxError):
         line = (error.text or "").strip()[:200]
-        message = ": ".join(filter(None, [error.msg, line]))  # without the place
-    if any(text in message for text in WANT_OF_MEMORY):
-        message = "out of memory; give smaller sizes or batches"
+        text = ": ".join(filter(None, [error.msg, line]))  # without the place
+    if any(words in text for words in WANT_OF_MEMORY):
+        text = "out of memory; give smaller sizes or batches"
     if isinstance(error, AttributeError) and error.name:
         if meant := did_you_mean(error.name, dir(error.obj)):
-            message = f"{message.rstrip('.')}; {meant}"
-    kind = type(error).__name__
-    description = f"{kind}: {message}" if message else kind
-    place = place_of(error)
-    return description if place is None else f"{place}: {description}"
+            text = f"{text.rstrip('.')}; {meant}"
+    if place or " " not in text:
+        text = ": ".join(filter(None, [place, type(error).__name__, text]))
+    return text
 
 
-def place_of(error: Exception) -> str | None:
-    """The last file and line outside of libraries that an error passes through.
+def place_of(error: BaseException) -> str | None:
+    """The last file and line in a plugin's or a user's code that an error passes through.
 
-    This package itself counts as a library.
+    The function that handles the error does not count.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+    for frame in reversed(traceback.extract_tb(error.__traceback__)[1:]):
         if is_of_plugin(frame.filename):
             return f"{frame.filename}, line {frame.lineno}"
     return None
@@ -67,19 +99,16 @@ def is_of_plugin(file: str) -> bool:
     return path.is_file() and not any(map(path.is_relative_to, LIBRARIES))
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Ask whether a similar one of *names* is meant; "" if no name is similar."""
-    names = list(names)
-    near = get_close_matches(name, names, 1, 0.9) or get_close_matches(name, names, cutoff=0.7)
-    return f"did you mean {' or '.join(near)}?" if near else ""
+def did_you_mean(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """The remedy for an unknown name: ask whether a similar or a longer one is meant.
 
-
-def check_choice(action: argparse.Action, value: object) -> None:
-    """Suggest similar choices for an unknown one.
-
-    Raises:
-        ArgumentError: *value* is not a choice, but similar to one.
+    Args:
+        names: the known names, the likeliest first.
+        otherwise: the remedy if no name is similar.
     """
-    choices = [*map(str, action.choices or ())]
-    if str(value) not in choices and (meant := did_you_mean(str(value), choices)):
-        raise argparse.ArgumentError(action, f"{value}: {meant}")
+    names, part = list(names), name.strip("-")
+    longer = [other for other in names if part in other] if len(part) > 2 else []
+    longer.sort(key=lambda other: not other.strip("-").startswith(part))
+    near = get_close_matches(name, names, 1, 0.9) or longer[:3]
+    near = near or get_close_matches(name, names, cutoff=0.7)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise

@@ -1,4 +1,4 @@
-"""Files: they appear complete or not at all, errors name them, and lines are read the same way."""
+"""Files: they appear complete or not at all, and lines are read the same way."""
 
 import bz2
 import codecs
@@ -19,6 +19,8 @@ from functools import partial
 from itertools import combinations, count
 from pathlib import Path
 from typing import IO, Any
+
+from fairseq_odeformers.errors import InputError, naming_faults
 
 logger = logging.getLogger(__name__)
 
@@ -44,95 +46,26 @@ COMPRESSIONS = {
 }
 
 
-@contextmanager
-def naming_faults(name: str | Path, fault: str = "cannot be read") -> Iterator[None]:
-    """Turn errors about an input into one line that names the file or the option.
-
-    Any error of a library counts as a fault of the input: damaged bytes may raise anything, from a
-    KeyError to a MemoryError. Two kinds of errors pass unchanged: those about a missing file or
-    library, and those that already name a file or contain *name*.
-
-    Args:
-        name: the file or the option.
-        fault: the statement about *name*; the reason follows in brackets.
+def reading(path: str | Path, fault: str = "cannot be read") -> naming_faults:
+    """Check a file, or a folder with files, and name it in errors of the block that reads it.
 
     Raises:
-        ValueError: an error occurred that names nothing.
-    """
-    try:
-        yield
-    except (ImportError, FileNotFoundError):
-        raise
-    except (Exception, SystemExit) as error:  # subword-nmt exits
-        if is_named(error, name):
-            raise
-        raise ValueError(f"{name} {fault} ({reason(error)})") from error
-
-
-@contextmanager
-def writing(path: str | Path, fault: str = "cannot be written") -> Iterator[None]:
-    """Turn a failure to write, for example on a full disk, into one line that names the file.
-
-    ValueErrors pass, since they are about the content, as do errors that already name a file. torch
-    and other libraries raise errors of their own; the system's error behind them says more.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    try:
-        yield
-    except (ImportError, ValueError):
-        raise
-    except Exception as error:
-        if is_named(error, path):
-            raise
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, OSError):
-            cause = cause.__context__
-        raise OSError(f"{path} {fault} ({reason(cause or error)})") from error
-
-
-class Named(ValueError):
-    """An error whose message names the input at fault."""
-
-
-def is_named(error: BaseException, name: str | Path) -> bool:
-    """Whether an error that the commands print names a file, or contains *name*."""
-    if isinstance(error, Named):
-        return True
-    names = str(name) in str(error) or getattr(error, "filename", None) is not None
-    return names and isinstance(error, (ValueError, OSError))
-
-
-def reason(error: BaseException) -> str:
-    """The first line of an error's message, skipping lines that end with a colon."""
-    lines = (line.strip() for line in str(error).split("\n"))
-    text = next((line for line in lines if line and not line.endswith(":")), "")
-    return text if " " in text else f"{type(error).__name__} {text}".strip()
-
-
-@contextmanager
-def reading(path: str | Path, fault: str = "cannot be read") -> Iterator[None]:
-    """:func:`naming_faults` for reading a file, or a folder with files.
-
-    Raises:
-        ValueError: as in :func:`check_regular` and :func:`naming_faults`.
+        InputError: as in :func:`check_regular` and :class:`.naming_faults`.
     """
     check_regular(path)
-    with naming_faults(path, fault):
-        yield
+    return naming_faults(path, fault)
 
 
 def check_regular(path: str | Path) -> None:
     """Check a file, or a folder and the folders in it, before it is read.
 
     Raises:
-        ValueError: one of them is a pipe or a device, which may never end, or a broken link.
+        InputError: one of them is a pipe or a device, which may never end, or a broken link.
     """
     path = Path(path)
     for part in (path, *path.glob("*"), *path.glob("*/*")):
         if os.path.lexists(part) and not (part.is_file() or part.is_dir()):
-            raise ValueError(f"{part} is a pipe, a device or a broken link; give a file")
+            raise InputError(f"{part} is a pipe, a device or a broken link; give a file")
 
 
 def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -> None:
@@ -144,12 +77,12 @@ def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -
             at commas.
 
     Raises:
-        ValueError: the path contains a separator, or begins with a hyphen.
+        InputError: the path contains a separator, or begins with a hyphen.
     """
     present = [separator for separator in separators if separator in str(path)]
     if present or str(path).startswith("-"):
         fault = f"divide it at {present[0]!r}" if present else "take it for an option"
-        raise ValueError(f"{f'{name} {path}'.strip()}: fairseq would {fault}; choose another name")
+        raise InputError(f"{f'{name} {path}'.strip()}: fairseq would {fault}; choose another name")
 
 
 def find_free_name(path: Path) -> Path:
@@ -163,7 +96,7 @@ def check_joined(paths: str) -> None:
     """Check paths joined by colons, as fairseq accepts them, for names that contain a colon.
 
     Raises:
-        ValueError: a file or folder with such a name exists.
+        InputError: a file or folder with such a name exists.
     """
     parts = paths.split(os.pathsep)
     for start, end in combinations(range(len(parts) + 1), 2):
@@ -176,12 +109,12 @@ def check_binarised(folder: str | Path) -> None:
     """Check that a folder has binarised data, not a preparation with the data in a folder below.
 
     Raises:
-        ValueError: the folder is a preparation; the message names the folder to give.
+        InputError: the folder is a preparation; the message names the folder to give.
     """
     inner = Path(folder) / "data-bin"
     binarised = any(Path(folder).glob("dict*.txt")) or Path(folder, "input0").exists()
     if inner.is_dir() and not binarised:
-        raise ValueError(f"{folder}: give the binarised data in it, {inner}")
+        raise InputError(f"{folder}: give the binarised data in it, {inner}")
 
 
 def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
@@ -194,7 +127,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
         make: function that writes the result into an empty folder.
 
     Raises:
-        ValueError: *folder* was not made by this function, or its ``recipe.json`` is damaged; the
+        InputError: *folder* was not made by this function, or its ``recipe.json`` is damaged; the
             folder stays unchanged.
     """
     inputs = json.loads(json.dumps(inputs))
@@ -206,7 +139,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
             logger.info(f"{folder} is up to date")
             return
     elif folder.exists():
-        raise ValueError(
+        raise InputError(
             f"{folder} is in the way; move it, or choose another folder for the result"
         )
     with replacing_folder(folder) as temporary:
@@ -259,9 +192,9 @@ def replacing(path: Path) -> Iterator[Path]:
     a device or a FIFO, the block writes to it directly.
 
     Raises:
-        OSError: the file cannot be written, for example because the disk is full.
+        InputError: the file cannot be written, for example because the disk is full.
     """
-    with writing(path):
+    with naming_faults(path, "cannot be written"):
         if path.exists() and not path.is_file():
             yield path
             return
@@ -288,7 +221,7 @@ def read_lines(path: Path) -> Iterator[str]:
     dropped, even within the file, since files may have been joined.
 
     Raises:
-        ValueError: a line is not UTF-8, or has no end; or lines end with carriage returns only.
+        InputError: a line is not UTF-8, or has no end; or lines end with carriage returns only.
     """
     with naming_faults(path, BROKEN), open(path, "rb") as file:
         yield from decode_lines(decompress(path.name, file), path)
@@ -300,7 +233,7 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
     for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
         start, place = start or line, f"{name}, line {number}"
         if len(line) == LONGEST_LINE:
-            raise ValueError(f"{place}: longer than {LONGEST_LINE:,} bytes")
+            raise InputError(f"{place}: longer than {LONGEST_LINE:,} bytes")
         try:
             text = line.decode("utf-8")
             fault = "it has zeros" if has_zeros(line) else ""
@@ -311,13 +244,13 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
                 ending = COMPRESSIONS[magic]
                 named = ending in COMPRESSED and os.path.exists(name)  # not standard input
                 renamed = f", or name it *{ending}" if named else ""
-                raise ValueError(f"{name} is compressed ({ending}); decompress it{renamed}")
-            raise ValueError(
+                raise InputError(f"{name} is compressed ({ending}); decompress it{renamed}")
+            raise InputError(
                 f"{place}: not UTF-8 ({fault}); convert the file, for example with iconv -f "
                 f"{guess_encoding(line)} -t utf-8"
             )
         if number == 1 and "\r" in text[:-1] and not text.endswith("\n"):
-            raise ValueError(
+            raise InputError(
                 f"{name}: lines end with carriage returns; convert the file, for example with tr "
                 "'\\r' '\\n'"
             )

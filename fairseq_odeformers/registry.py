@@ -26,7 +26,7 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.utils import import_user_module
 from hydra.core.config_store import ConfigStore
 
-from .errors import blaming
+from .errors import InputError, naming_faults
 from .options import SIDES, hyphenate
 
 # --- kinds ---
@@ -396,7 +396,7 @@ def import_plugins(folders: Iterable[str]) -> None:
     """Import folders, which register models and tasks, as fairseq's ``--user-dir`` does.
 
     Raises:
-        ValueError: a folder does not exist, has the name of another module, or its code raises an
+        InputError: a folder does not exist, has the name of another module, or its code raises an
             error.
     """
     for folder in folders:
@@ -405,20 +405,20 @@ def import_plugins(folders: Iterable[str]) -> None:
             remedy = f"give its folder, {parent or '.'}"
             if not os.path.isfile(os.path.join(parent, "__init__.py")):
                 remedy = "give a folder with this file as its __init__.py"
-            raise ValueError(f"--user-dir {folder}: a file; {remedy}")
+            raise InputError(f"--user-dir {folder}: a file; {remedy}")
         if not os.path.isdir(folder):
-            raise ValueError(f"--user-dir {folder}: no such folder; give one with an __init__.py")
+            raise InputError(f"--user-dir {folder}: no such folder; give one with an __init__.py")
         if not os.path.isfile(os.path.join(folder, "__init__.py")):
-            raise ValueError(f"--user-dir {folder}: no __init__.py there; give a folder with one")
+            raise InputError(f"--user-dir {folder}: no __init__.py there; give a folder with one")
         name = os.path.basename(os.path.abspath(folder))
         imported = [*getattr(sys.modules.get(name), "__path__", [])]
         if name not in sys.modules:
             earlier = {*ARCH_MODEL_REGISTRY}
-            with blaming():
+            with naming_faults(f"--user-dir {folder}", "cannot be imported"):
                 import_user_module(Namespace(user_dir=folder))
             PLUGINS.update(dict.fromkeys(ARCH_MODEL_REGISTRY.keys() - earlier, name))
         elif not any(os.path.isdir(path) and os.path.samefile(path, folder) for path in imported):
-            raise ValueError(
+            raise InputError(
                 f"--user-dir {folder}: a module {name} has already been imported from "
                 f"{', '.join(imported) or 'Python'}; leave the option out, or rename the folder"
             )

@@ -20,7 +20,8 @@ from omegaconf import OmegaConf
 from fairseq_odeformers.checkpoints.origin import remember
 from fairseq_odeformers.checkpoints.state import read_state
 from fairseq_odeformers.checkpoints.trust import check_finite
-from fairseq_odeformers.files import naming_faults, replacing
+from fairseq_odeformers.errors import InputError, naming_faults
+from fairseq_odeformers.files import replacing
 from odeformers.arguments import output_file, positive_int
 from odeformers.parser import Parser
 
@@ -36,7 +37,7 @@ def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
     """
     newest_first = checkpoint_utils.checkpoint_paths(str(folder), FILE_NAMES[by])
     if len(newest_first) < last:
-        raise ValueError(f"--last {last}: {folder} has {len(newest_first)} checkpoints by {by}")
+        raise InputError(f"--last {last}: {folder} has {len(newest_first)} checkpoints by {by}")
     return [Path(path) for path in reversed(newest_first[:last])]
 
 
@@ -49,7 +50,7 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
 
     Raises:
         OSError: a file does not exist.
-        ValueError: a file is not a checkpoint, or a value is not finite; or the checkpoints differ
+        InputError: a file is not a checkpoint, or a value is not finite; or the checkpoints differ
             in the names or shapes of their tensors, or in the values of a tensor without a mean.
     """
     sums: dict[str, torch.Tensor] = {}
@@ -60,9 +61,9 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
             check_finite(str(path), model)
         for name in sorted(sums.keys() | model.keys()) if sums else ():
             if name not in sums or name not in model or sums[name].shape != model[name].shape:
-                raise ValueError(f"{paths[0]} and {path} have different models: see {name}")
+                raise InputError(f"{paths[0]} and {path} have different models: see {name}")
             if not model[name].is_floating_point() and not torch.equal(sums[name], model[name]):
-                raise ValueError(f"{paths[0]} and {path} differ in {name}, which has no mean")
+                raise InputError(f"{paths[0]} and {path} differ in {name}, which has no mean")
         for name, tensor in model.items():
             floats = tensor.is_floating_point()
             sums[name] = sums.get(name, 0) + tensor.double() if floats else tensor

@@ -17,6 +17,7 @@ from fairseq.models import (
 )
 from omegaconf import OmegaConf
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import find_architectures, registered_by
 
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     """Print the options of an architecture and their defaults.
 
     Raises:
-        ValueError: the architecture does not exist.
+        InputError: the architecture does not exist.
     """
     parser = listing_parser("options", "Print the options of an architecture and their defaults.")
     parser.add_argument("arch", help="name, as given to --arch")
@@ -38,10 +39,10 @@ def main(arguments: Sequence[str]) -> None:
     shown = architectures(packages_of(args))
     if args.arch in ARCH_MODEL_REGISTRY and args.arch not in shown:
         module = ARCH_MODEL_REGISTRY[args.arch].__module__
-        raise ValueError(f"{args.arch}: its options are in {module}, not in this package")
+        raise InputError(f"{args.arch}: its options are in {module}, not in this package")
     if args.arch not in shown:
         names = filter(shown.__contains__, find_architectures())
-        raise ValueError(explain_unknown_architecture(args.arch, [*names]))
+        raise InputError(explain_unknown_architecture(args.arch, [*names]))
     rows = [("option", "default", ""), *option_rows(args.arch)]
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     for name, default, text in rows:

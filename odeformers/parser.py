@@ -44,10 +44,9 @@ class Parser(argparse.ArgumentParser):
                 names = ", ".join(action.choices)
                 fault = f"a path goes after --from; name {names}"
                 raise argparse.ArgumentError(action, f"{value}: {fault}")
-            from fairseq_odeformers.errors import check_choice
+            from fairseq_odeformers.patches.command_line import check_value
 
-            check_choice(action, value)
-        super()._check_value(action, value)
+            check_value(self, action, value)
 
     def _parse_optional(self, arg_string):
         """Treat a time such as -1m as a value, so that the option before it can refuse it."""

@@ -1,14 +1,13 @@
-"""Parsers of fairseq's commands that raise exceptions with messages of one line."""
+"""Parsers of fairseq's commands that raise their errors, and remedies for unknown names."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import chain
 
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.options import get_training_parser
 
-from fairseq_odeformers.errors import did_you_mean
-from fairseq_odeformers.files import Named
+from fairseq_odeformers.errors import InputError, did_you_mean
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import option_names
 from odeformers.parser import NO_VALUE
@@ -27,26 +26,20 @@ OTHER_NAMES = {  # options of fairseq-train by their names elsewhere, as in odef
 
 def training_parser() -> argparse.ArgumentParser:
     """The parser of fairseq-train, with errors as exceptions."""
-    return raise_errors(get_training_parser(), Named)
+    return raise_errors(get_training_parser())
 
 
-def raise_errors(
-    parser: argparse.ArgumentParser, unknown_option: type[ValueError] = ValueError
-) -> argparse.ArgumentParser:
-    """Make a parser raise its errors as exceptions.
-
-    Args:
-        unknown_option: exception for an option that no architecture has.
-    """
+def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Make a parser raise its errors as exceptions."""
 
     def refuse(message):
         _, unknown, words = message.partition("unrecognized arguments: ")
         if unknown:
             option = words.split()[0].partition("=")[0]
-            remedy = explain_unknown(option, parser)
+            remedy = remedy_for_option(option, parser._option_string_actions)
             if option.startswith("-") and not find_owners(option):
-                raise unknown_option(f"there is no option {words}{remedy}")
-            message += remedy
+                raise InputError(f"there is no option {words}; {remedy}")
+            message += f"; {remedy}"
         for kind, number in NUMBERS.items():
             message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
         raise ValueError(message.replace(*NO_VALUE))
@@ -66,38 +59,34 @@ def find_owners(option: str) -> list[str]:
     return [model for model, options in model_options().items() if option in options]
 
 
-def explain_unknown(option: str, parser: argparse.ArgumentParser) -> str:
-    """Explain an unknown option: the models that have it, or similar options."""
+def remedy_for_option(option: str, options: Iterable[str]) -> str:
+    """The remedy for an unknown option: the models that have it, or a similar one.
+
+    Args:
+        options: all that the command has.
+    """
     if option in ARCH_MODEL_REGISTRY:
-        return "; name architectures before options"
+        return "name architectures before options"
     if not option.startswith("-"):
-        return "; an option that is on or off has no value (true in a recipe)"
-    owners = find_owners(option)
-    if owners:
+        return "an option that is on or off has no value (true in a recipe)"
+    if owners := find_owners(option):
         shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
         return (
-            f"; options of this name belong to {shown}: leave it out, or set it for only one of "
+            f"options of this name belong to {shown}: leave it out, or set it for only one of "
             f"them (in odeformers compare as '{owners[0]}[{option} ...]')"
         )
     if option in OTHER_NAMES:
-        return f"; fairseq calls it {OTHER_NAMES[option]}"
-    options = [*parser._option_string_actions]
-    remedy = did_you_mean(option, [*options, *OTHER_NAMES]) or did_you_mean(
-        option, {*chain.from_iterable(model_options().values())}
-    )
-    longer = [name for name in options if name.endswith(option[1:])]
-    if longer and not remedy:
-        remedy = f"did you mean {' or '.join(longer[:3])}?"
-    return f"; {remedy or 'fairseq-train --help and odeformers options list all'}"
+        return f"fairseq calls it {OTHER_NAMES[option]}"
+    others = dict.fromkeys(chain.from_iterable(model_options().values()))
+    listed = "fairseq-train --help and odeformers options list all"
+    return did_you_mean(option, [*options, *OTHER_NAMES], did_you_mean(option, others, listed))
 
 
-def explain_unknown_architecture(arch: str, names: Sequence[str]) -> str:
-    """The error message for an unregistered name, with longer or else similar names.
+def explain_unknown_architecture(arch: str, names: Iterable[str]) -> str:
+    """The error message for an unregistered name.
 
     Args:
         names: names that may be meant, the likeliest first.
     """
-    longer = sorted((name for name in names if arch in name), key=lambda name: name.find(arch) > 0)
-    asked = f"did you mean {' or '.join(longer[:3])}?" if arch and longer else ""
-    remedy = asked or did_you_mean(arch, names) or "odeformers list shows all"
+    remedy = did_you_mean(arch, names, "odeformers list shows all")
     return f"{arch}: no such architecture; {remedy} (--user-dir finds your own)"

@@ -18,8 +18,8 @@ from scipy.stats import binomtest
 from tqdm import tqdm
 
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
-from fairseq_odeformers.errors import did_you_mean
-from fairseq_odeformers.files import check_regular, naming_faults, reading
+from fairseq_odeformers.errors import did_you_mean, naming_faults
+from fairseq_odeformers.files import check_regular, reading
 from fairseq_odeformers.inference.classifier import Classifier, average_probabilities
 from fairseq_odeformers.inference.hub import load_classifier, read_each
 from fairseq_odeformers.inference.texts import encode_lines, is_table, read_texts, write_table
@@ -259,7 +259,7 @@ def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
 
 
 def naming_split(task, split: str):
-    """:func:`~fairseq_odeformers.files.naming_faults` for a split; the task parity has no data.
+    """:class:`.naming_faults` for a split; the task parity has no data.
 
     Raises:
         FileNotFoundError: the data only have other splits.
@@ -268,7 +268,7 @@ def naming_split(task, split: str):
     languages = re.compile(r"(\.[^.]+-[^.]+\.[^.]+)?\.idx")
     splits = sorted({languages.sub("", path.name) for path in Path(data).rglob("*.idx")})
     if splits and split not in splits:
-        remedy = did_you_mean(split, splits) or "give one of them"
+        remedy = did_you_mean(split, splits, "give one of them")
         raise FileNotFoundError(f"--split {split}: {data} has {', '.join(splits)}; {remedy}")
     return naming_faults(data, f"has no whole {split}")
 

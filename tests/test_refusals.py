@@ -165,7 +165,8 @@ REFUSED = {
     },
     "export classifier.pt": {
         "made.pt2 --model-overrides {'a':": "--model-overrides {'a':",
-        "made.pt2 --model-overrides {'layer':3}": "classifier.pt layer; fairseq-train",
+        "made.pt2 --model-overrides {'layer':3}": "classifier.pt layer; did you mean",
+        "made.pt2 --model-overrides {'kernel':3}": "classifier.pt kernel; fairseq-train",
         **{f"made.pt2 --model-overrides {bad}": "--model-overrides" for bad in (CODE, "9**9**9")},
         "made.pt2 --model-overrides [].append": "--model-overrides",
         "made.pt2 --data absent": "absent",

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import reading
 from fairseq_odeformers.registry import family_of
 from odeformers.plots import legend_beside, panels, save, styles
@@ -43,14 +44,14 @@ def read_curves(table: Path) -> dict[str, Curves]:
     with reading(table), open(table, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
-            raise ValueError(f"{table}, line 1: add the columns {', '.join(missing)}")
+            raise InputError(f"{table}, line 1: add the columns {', '.join(missing)}")
         for row in reader:
             architecture, tuned, seed, *numbers = (row[name] for name in COLUMNS)
             curves = settings[architecture][tuned]
             try:
                 updates, seconds, accuracy = int(numbers[0]), *map(float, numbers[1:])
             except ValueError as error:
-                raise ValueError(f"{table}, line {reader.line_num}: {error}") from error
+                raise InputError(f"{table}, line {reader.line_num}: {error}") from error
             curves.seeds.add(seed)
             curves.points[updates].append((seconds / 60, accuracy))
     return {

@@ -17,8 +17,8 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from fairseq_odeformers.data.classification import class_names
-from fairseq_odeformers.errors import did_you_mean
-from fairseq_odeformers.files import check_binarised, check_joined, check_regular, naming_faults
+from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
+from fairseq_odeformers.files import check_binarised, check_joined, check_regular
 from fairseq_odeformers.registry import Kind
 
 from .state import read_state
@@ -95,7 +95,7 @@ class Checkpoint:
         """Write it to a new folder, see :func:`.write_export`.
 
         Raises:
-            ValueError: the model may not be built, see :func:`.check_trust`.
+            InputError: the model may not be built, see :func:`.check_trust`.
         """
         check_trust(self.path, self.cfg, self.weights)
         write_export(self.weights, self.cfg, self.classes, folder)
@@ -116,7 +116,7 @@ class Checkpoint:
 
         Raises:
             OSError: a file is not there.
-            ValueError: the model may not be built (see :func:`.check_trust`), has no option of a
+            InputError: the model may not be built (see :func:`.check_trust`), has no option of a
                 name, or does not fit the weights, the data or their classes.
         """
         if data is not None:
@@ -142,7 +142,7 @@ class Checkpoint:
         """Check that the training has options of these names; fairseq ignores others.
 
         Raises:
-            ValueError: the training has no option of one of the names.
+            InputError: the training has no option of one of the names.
         """
         parts = (vars(p) if isinstance(p, Namespace) else p for p in self.cfg.values())
         nested = (part for part in parts if isinstance(part, Mapping))
@@ -150,27 +150,26 @@ class Checkpoint:
         for name in options:
             if name not in known:
                 arch, task = read_names(self.cfg)
-                remedy = did_you_mean(name, known) or (
-                    f"fairseq-train --task {task} --arch {arch} --help names them"
-                )
-                raise ValueError(f"{self.path} has no option {name}; {remedy}")
+                listed = f"fairseq-train --task {task} --arch {arch} --help names them"
+                remedy = did_you_mean(name, sorted(known), listed)
+                raise InputError(f"{self.path} has no option {name}; {remedy}")
 
     def _check_classes(self, task: FairseqTask) -> None:
         """Check that the model was trained on the classes of the data.
 
         Raises:
-            ValueError: the data have other classes, or the same in another order.
+            InputError: the data have other classes, or the same in another order.
         """
         names = class_names(task.label_dictionary)
         data = getattr(task.cfg, "data", "the task")
         expected = min(getattr(task.cfg, "num_classes", len(names)), len(names))
         if self.num_classes != expected:
-            raise ValueError(
+            raise InputError(
                 f"{self.path} was trained on {self.num_classes} classes, but {data} has "
                 f"{expected}: {', '.join(names)}"
             )
         if self.classes not in (None, names):
-            raise ValueError(
+            raise InputError(
                 f"{self.path} was trained on the classes {', '.join(self.classes)}, but {data} "
                 f"has, in order, {', '.join(names)}"
             )
@@ -191,7 +190,7 @@ def checking(paths: Sequence[str]) -> Iterator[None]:
     fairseq reads and builds in one call, so the files are read twice.
 
     Raises:
-        ValueError: see :func:`.check_trust` and :func:`.limit_size`.
+        InputError: see :func:`.check_trust` and :func:`.limit_size`.
     """
     weights: list[Tensor] = []
     for path in paths:
@@ -230,7 +229,7 @@ def check_data(data: str) -> None:
 
     Raises:
         FileNotFoundError: one is not there.
-        ValueError: one is not the folder of binarised data.
+        InputError: one is not the folder of binarised data.
     """
     check_regular(data)
     check_binarised(data)

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch.torch_version import TorchVersion
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import sha256
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def check_origin(path: str | os.PathLike) -> None:
     """Check that a file may be unpickled, and warn of torch's loader.
 
     Raises:
-        ValueError: torch is older than 2.10, this user has not written the file, and it is not
+        InputError: torch is older than 2.10, this user has not written the file, and it is not
             trusted.
     """
     if HARDENED:
@@ -52,7 +53,7 @@ def check_origin(path: str | os.PathLike) -> None:
     warn()
     if os.environ.get(TRUST) or is_remembered(Path(path)):
         return
-    raise ValueError(
+    raise InputError(
         f"{path} is refused: no training of yours has written it here, and torch "
         f"{torch.__version__} may run code of such a file (CVE-2026-24747); install torch 2.10 or "
         f"later, or set {TRUST}=1 if you trust it"

@@ -18,6 +18,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import OmegaConf, open_dict
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import reading
 
 from .origin import check_origin
@@ -31,7 +32,7 @@ unpickle = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
 FAULT = "cannot be loaded; give a whole checkpoint of fairseq-train"
 
 
-class Damaged(ValueError):
+class Damaged(InputError):
     """torch can unpickle the file, but it is not a whole checkpoint."""
 
     def __init__(self, path: str, reason: str):
@@ -60,11 +61,11 @@ def read_state(
     Raises:
         OSError: the file does not exist.
         Damaged: a checksum differs, or the configuration or the weights are missing.
-        ValueError: the file is not a checkpoint, torch's safe loader refuses it, or, before torch
+        InputError: the file is not a checkpoint, torch's safe loader refuses it, or, before torch
             2.10, :func:`.check_origin` does.
     """
     if not path:
-        raise ValueError("'' is not a checkpoint; give a file")
+        raise InputError("'' is not a checkpoint; give a file")
     check_place(path)
     if not Path(path).is_dir():
         check_origin(path)
@@ -135,7 +136,8 @@ def explaining_refusal(path: str) -> Iterator[None]:
     torch's own error would advise to switch its safe loader off.
 
     Raises:
-        ValueError: the safe loader refuses the file, its end is missing, or fairseq-train did not
+        InputError: the safe loader refuses code in the file.
+        ValueError: the loader cannot read the file, its end is missing, or fairseq-train did not
             write it.
     """
     try:
@@ -143,9 +145,8 @@ def explaining_refusal(path: str) -> Iterator[None]:
     except pickle.UnpicklingError as error:
         if name := re.search(r"GLOBAL (\S+)", str(error)):
             fault = f"{path} is refused: it contains {name[1]}, which could run code"
-        else:
-            fault = "torch's safe loader cannot read it"
-        raise ValueError(fault) from None
+            raise InputError(fault) from None
+        raise ValueError("torch's safe loader cannot read it") from None
     except EOFError as error:
         raise ValueError("its end is missing") from error
     except (KeyError, TypeError, RuntimeError) as error:

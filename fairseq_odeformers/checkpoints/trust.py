@@ -12,7 +12,7 @@ from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from fairseq_odeformers.files import naming_faults
+from fairseq_odeformers.errors import InputError, naming_faults
 
 # Modules of fairseq: their models and tasks run no code that a checkpoint names.
 SAFE = {
@@ -27,7 +27,7 @@ def check_trust(path: str, cfg, weights: Mapping[str, Tensor]) -> None:
     """Check the configuration and the weights of a checkpoint before a model is built from it.
 
     Raises:
-        ValueError: the model or the task is not registered, or belongs to fairseq and is not known
+        InputError: the model or the task is not registered, or belongs to fairseq and is not known
             to be safe; or a weight is not finite.
     """
     with naming_faults(path, "is not a checkpoint of a training"):
@@ -53,16 +53,16 @@ def check_name(path: str, kind: str, name: str, registry: dict) -> None:
     or load files or models that an option names; only those in :data:`SAFE` may be built.
 
     Raises:
-        ValueError: the architecture or the task may not be built.
+        InputError: the architecture or the task may not be built.
     """
     if name not in registry:
-        raise ValueError(
+        raise InputError(
             f"{path} has the {kind} {name}, which is not registered; give the folder that "
             "registers it with --user-dir (in Python: import it)"
         )
     module = registry[name].__module__
     if module.startswith("fairseq.") and module not in SAFE:
-        raise ValueError(
+        raise InputError(
             f"{path} has fairseq's {kind} {name}, which may run code from a checkpoint; if you "
             "trust the file, use fairseq's own commands"
         )
@@ -72,11 +72,11 @@ def check_finite(path: str, weights: Mapping[str, Tensor]) -> None:
     """Check that the weights of a checkpoint are finite.
 
     Raises:
-        ValueError: a weight is not finite; the message names the first one.
+        InputError: a weight is not finite; the message names the first one.
     """
     for name, tensor in weights.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
-            raise ValueError(f"{path}: {name} is not finite; use an earlier checkpoint")
+            raise InputError(f"{path}: {name} is not finite; use an earlier checkpoint")
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
     checkpoint lacks. Models that other threads build are not counted.
 
     Raises:
-        ValueError: far more parameters are registered, for example for a million layers.
+        InputError: far more parameters are registered, for example for a million layers.
     """
     thread = threading.get_ident()
     left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights)) + 10**6]
@@ -97,7 +97,7 @@ def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
             left[0] -= 1
             left[1] -= parameter.numel()
             if min(left) < 0:
-                raise ValueError(f"{path}: its options describe a larger model than its weights")
+                raise InputError(f"{path}: its options describe a larger model than its weights")
 
     hook = register_module_parameter_registration_hook(count)
     try:

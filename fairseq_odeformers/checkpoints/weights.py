@@ -14,7 +14,8 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from fairseq_odeformers.files import reading, replacing_folder, sha256, writing
+from fairseq_odeformers.errors import naming_faults
+from fairseq_odeformers.files import reading, replacing_folder, sha256
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 OWN_SUM = "sha256 of the above"  # an entry of CONFIG
@@ -38,7 +39,7 @@ def write_export(
         else:
             places[place] = name
             written[name] = tensor.contiguous()
-    with replacing_folder(folder) as temporary, writing(folder):
+    with replacing_folder(folder) as temporary, naming_faults(folder, "cannot be written"):
         save_file(written, temporary / WEIGHTS)
         config = {
             "config": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
@@ -54,7 +55,7 @@ def read_export(folder: Path) -> dict:
     """Read a folder that :func:`write_export` wrote, in the form that :func:`.read_state` returns.
 
     Raises:
-        ValueError: the folder is damaged.
+        InputError: the folder is damaged.
     """
     from safetensors.torch import load_file
 

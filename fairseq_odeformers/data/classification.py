@@ -20,6 +20,8 @@ import torch
 from fairseq.data import Dictionary, FairseqDataset, data_utils
 from fairseq.data.indexed_dataset import make_builder
 
+from fairseq_odeformers.errors import InputError
+
 INTENSITIES = [str(intensity) for intensity in range(256)]  # the symbols of pixels
 
 
@@ -102,13 +104,13 @@ def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary)
         labels: the labels of a split, with an end of sentence, or None.
 
     Raises:
-        ValueError: a label has several symbols; fairseq would use the first as the class.
+        InputError: a label has several symbols; fairseq would use the first as the class.
     """
     if labels is None:
         return
     for index in np.flatnonzero(np.asarray(labels.sizes) > 2):
         words = [classes[symbol] for symbol in labels[index] if symbol != classes.eos()]
-        raise ValueError(
+        raise InputError(
             f"{path}, example {index + 1}: the label {' '.join(words)!r} has {len(words)} words; "
             f"join them, as in {'_'.join(words)!r}, and prepare the data again"
         )

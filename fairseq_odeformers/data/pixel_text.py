@@ -8,12 +8,14 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, ListDataset
 
+from fairseq_odeformers.errors import InputError
+
 
 def read_numbers(path: Path) -> list[np.ndarray]:
     """The numbers from 0 to 255 of each line; every line has as many as the first one.
 
     Raises:
-        ValueError: a line has anything else; the message names the file and the line.
+        InputError: a line has anything else; the message names the file and the line.
     """
     rows = []
     with open(path, encoding="utf-8", errors="replace") as lines:
@@ -21,15 +23,15 @@ def read_numbers(path: Path) -> list[np.ndarray]:
             try:
                 rows.append(np.frombuffer(bytes(map(int, line.split())), dtype=np.uint8))
             except ValueError as error:
-                raise ValueError(
+                raise InputError(
                     f"{path}, line {number}: expected numbers from 0 to 255 ({error})"
                 ) from error
             if not 0 < len(rows[-1]) == len(rows[0]):
-                raise ValueError(
+                raise InputError(
                     f"{path}, line {number}: {len(rows[-1])} numbers, expected {len(rows[0])}"
                 )
     if not rows:
-        raise ValueError(f"{path} has no lines")
+        raise InputError(f"{path} has no lines")
     return rows
 
 

@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from fairseq_odeformers.checkpoints import Checkpoint, Trained
-from fairseq_odeformers.files import reason, replacing_folder, writing
+from fairseq_odeformers.errors import explain, naming_faults
+from fairseq_odeformers.files import replacing_folder
 from fairseq_odeformers.registry import Kind
 
 from . import run
@@ -90,7 +91,7 @@ def write_folder(
         name: write_function(function, folder / f"{name}{ENDINGS[form]}")
         for name, function in functions.items()
     }
-    with writing(folder):
+    with naming_faults(folder, "cannot be written"):
         write_files(about, folder)
     product = run.load(folder)
     return max(compare(trained.model, trained.task, product, *size) for size in COMPARED)
@@ -128,8 +129,8 @@ def write_function(function: Function, path: Path) -> dict[str, Any]:
         while cause.__cause__ is not None:  # says more
             cause = cause.__cause__
         fault = f"torch cannot export the program {path.stem}"
-        raise ValueError(f"{fault} ({reason(cause)})") from error
-    with writing(path):
+        raise ValueError(f"{fault} ({explain(cause)})") from error
+    with naming_faults(path, "cannot be written"):
         path.write_bytes(content)
     return {"file": path.name, **function.describe()}
 

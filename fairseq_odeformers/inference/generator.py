@@ -121,8 +121,8 @@ class Generator(GeneratorHubInterface):
             if kind in (int, float) and not (isinstance(value, Real) and math.isfinite(value)):
                 raise ValueError(f"{name} {value!r}: give a number")
         for name in options.keys() - GENERATION_OPTIONS:
-            meant = did_you_mean(OTHER_NAMES.get(name, name), GENERATION_OPTIONS)
-            remedy = meant or "fairseq-generate --help names them"
+            listed = "fairseq-generate --help names them"
+            remedy = did_you_mean(OTHER_NAMES.get(name, name), sorted(GENERATION_OPTIONS), listed)
             raise TypeError(f"there is no option {name} of generation; {remedy}")
         if torch.is_tensor(tokenized_sentences) and tokenized_sentences.dim() == 1:
             return self.generate([tokenized_sentences], beam, verbose, **options)[0]

@@ -30,8 +30,8 @@ from fairseq.models import (
 )
 
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.errors import did_you_mean
-from fairseq_odeformers.files import MADE_FROM, check_joined, naming_faults
+from fairseq_odeformers.errors import did_you_mean, naming_faults
+from fairseq_odeformers.files import MADE_FROM, check_joined
 from fairseq_odeformers.registry import Kind
 from fairseq_odeformers.text.moses import read_raw_pairs
 from fairseq_odeformers.text.raw_text import read_codes

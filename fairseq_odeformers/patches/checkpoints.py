@@ -14,7 +14,8 @@ from fairseq.file_io import PathManager
 
 from fairseq_odeformers.checkpoints.origin import check_origin, remember
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
-from fairseq_odeformers.files import replacing, writing
+from fairseq_odeformers.errors import naming_faults
+from fairseq_odeformers.files import replacing
 from fairseq_odeformers.options import flag
 
 from .guest import binding, is_ours, trains_ours
@@ -30,7 +31,7 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
     For other models, a file that fairseq itself can read only causes a warning.
 
     Raises:
-        ValueError: the checkpoint cannot be read.
+        InputError: the checkpoint cannot be read.
     """
     if PathManager.path_requires_pathmanager(path):  # not on this machine
         check_origin(path)
@@ -125,7 +126,7 @@ def torch_persistent_save(original, obj, filename, async_write=False):
     """Save a checkpoint as fairseq does, except that the file appears complete or not at all.
 
     Raises:
-        OSError: the file cannot be written, for example because the disk is full.
+        InputError: the file cannot be written, for example because the disk is full.
     """
     if async_write or not PathManager.supports_rename(filename):
         return original(obj, filename, async_write)
@@ -133,7 +134,7 @@ def torch_persistent_save(original, obj, filename, async_write=False):
         "cannot be saved; earlier checkpoints are whole, and the same command resumes from the "
         "last of them"
     )
-    with replacing(Path(filename)) as temporary, writing(filename, fault):
+    with replacing(Path(filename)) as temporary, naming_faults(filename, fault):
         with open(temporary, "wb") as file:
             torch.save(obj, file)
         remember(temporary)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Action, ArgumentError, ArgumentParser, Namespace
 from dataclasses import fields
 from importlib.util import find_spec
 
@@ -19,7 +19,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from fairseq_odeformers.checkpoints.best import check_direction
-from fairseq_odeformers.errors import check_choice
+from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.options import validate
 from fairseq_odeformers.registry import check_kind
@@ -116,8 +116,10 @@ def check_command_line(args: Namespace) -> None:
 
 
 def check_value(parser: ArgumentParser, action: Action, value: str) -> None:
-    """Extend argparse's check of a parser of fairseq: call :func:`.check_choice` first."""
-    check_choice(action, value)
+    """Extend argparse's check of a choice: suggest a similar one."""
+    choices = [*map(str, action.choices or ())]
+    if str(value) not in choices and (meant := did_you_mean(str(value), choices)):
+        raise ArgumentError(action, f"{value}: {meant}")
     ArgumentParser._check_value(parser, action, value)
 
 

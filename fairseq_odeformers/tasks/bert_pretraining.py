@@ -17,7 +17,8 @@ from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from omegaconf import OmegaConf, open_dict
 
 from fairseq_odeformers.data.text_pairs import BLANK, NEXT_SENTENCE, MaskedPairs, TextPairs
-from fairseq_odeformers.files import naming_faults, reading
+from fairseq_odeformers.errors import InputError, naming_faults
+from fairseq_odeformers.files import reading
 from fairseq_odeformers.options import add_choices, option, validate
 
 MASKING = (
@@ -76,7 +77,7 @@ class BertPretrainingTask(MaskedLMTask):
         """Load a split; if the data have several folders, epochs use them in turn.
 
         Raises:
-            ValueError: the split has no documents with several texts.
+            InputError: the split has no documents with several texts.
         """
         folders = utils.split_paths(self.cfg.data)
         path = Path(folders[(epoch - 1) % len(folders)], split)
@@ -85,7 +86,7 @@ class BertPretrainingTask(MaskedLMTask):
         if lines is None:
             raise FileNotFoundError(f"{path}.idx and {path}.bin: no such files")
         if not np.any(lines.sizes == BLANK):
-            raise ValueError(
+            raise InputError(
                 f"{path}.bin has no blank lines to end documents; put one between the documents of "
                 "the text, and binarise it again with fairseq-preprocess"
             )

@@ -37,7 +37,8 @@ from fairseq_odeformers.data.classification import (
     make_dictionary,
 )
 from fairseq_odeformers.data.pixel_text import PixelTextDataset, read_numbers
-from fairseq_odeformers.files import naming_faults, reading
+from fairseq_odeformers.errors import InputError, naming_faults
+from fairseq_odeformers.files import reading
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import add_choices, option, validate
 from fairseq_odeformers.text.raw_text import PIXEL_TEXT
@@ -152,7 +153,7 @@ class LongRangeArenaTask(SentencePredictionTask):
             counts[self.layout[2]] = len(labels)
         if len(set(counts.values())) > 1:
             differ = ", ".join(f"{part} {count:,}" for part, count in counts.items())
-            raise ValueError(f"{self.cfg.data}: the examples of {split} do not pair up: {differ}")
+            raise InputError(f"{self.cfg.data}: the examples of {split} do not pair up: {differ}")
 
         dataset = {
             "id": IdDataset(),
@@ -215,7 +216,7 @@ class LongRangeArenaTask(SentencePredictionTask):
             check_unlabelled(path, *endings)
         for number, label in enumerate(labels or [], start=1):
             if not 0 <= label < self.cfg.num_classes:
-                raise ValueError(
+                raise InputError(
                     f"{path}, example {number}: class {label}, not from 0 to "
                     f"{self.cfg.num_classes - 1} (--num-classes {self.cfg.num_classes})"
                 )

@@ -16,7 +16,8 @@ from fairseq.data.encoders.byte_utils import SPACE, SPACE_ESCAPE
 from fairseq.data.encoders.bytes import Bytes
 from torch import Tensor
 
-from fairseq_odeformers.files import naming_faults, reading
+from fairseq_odeformers.errors import naming_faults
+from fairseq_odeformers.files import reading
 
 from .word_pieces import load_tokenizer
 

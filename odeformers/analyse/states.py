@@ -177,7 +177,7 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
     names, chosen = [dictionary[token] for token in tokens], list(dict.fromkeys(chosen))
     for token in chosen:
         if token not in names:
-            remedy = did_you_mean(token, names) or f"the tokens of --text are {' '.join(names)}"
+            remedy = did_you_mean(token, names, f"the tokens of --text are {' '.join(names)}")
             raise ValueError(f"--tokens {token}: {remedy}")
     if len(chosen) < 2:
         raise ValueError(f"--tokens {' '.join(chosen)}: give at least two, for their distances")

@@ -10,7 +10,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.sequence_generator import SequenceGenerator
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from fairseq_odeformers.files import naming_faults
+from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.options import hyphenate
 from fairseq_odeformers.registry import Kind, find_architectures, kinds_of, size_options
 from odeformers import dataless
@@ -92,12 +92,12 @@ def build(name: str, args: Namespace) -> Subject:
     """
     arch, own = parse_architecture(name)
     if arch not in ARCH_MODEL_REGISTRY:
-        raise ValueError(f"--models {explain_unknown_architecture(arch, find_architectures())}")
+        raise InputError(f"--models {explain_unknown_architecture(arch, find_architectures())}")
     kind = next((kind for kind in OPTIONS if kind in kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     if kind is None:
-        raise ValueError(f"--models {name}: {arch} has no task that can be measured")
+        raise InputError(f"--models {name}: {arch} has no task that can be measured")
     if (attention := own.pop(ATTENTION, None)) not in (None, MATRIX):
-        raise ValueError(f"--models {name}: --{ATTENTION} {attention}: give {MATRIX}")
+        raise InputError(f"--models {name}: --{ATTENTION} {attention}: give {MATRIX}")
     with naming_faults(f"--models {name}", "cannot be built"):
         cfg = make_config(arch, kind, own, args)
     task = dataless.make_task(kind, cfg.task, args.vocabulary)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 
-from fairseq_odeformers.errors import blaming, describe
+from fairseq_odeformers.errors import InputError, explain, naming_faults
 from odeformers.arguments import add_user_dir
 from odeformers.parser import Parser
 
@@ -43,7 +43,7 @@ def judge(subject: Subject, prop: Property) -> Verdict:
     except Exception as error:
         module = innermost_module(error)
         inside = module and f", in {module}"
-        return Verdict(prop.name, fault=f"{describe(error)}{inside}")
+        return Verdict(prop.name, fault=f"{explain(error)}{inside}")
     shown = f"{difference:.1e}" if difference else "0"
     return Verdict(prop.name, shown, "" if difference <= prop.bound else prop.advice)
 
@@ -58,10 +58,10 @@ def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -
         slow: also judge properties that take long.
 
     Raises:
-        ValueError: the architecture or an option does not exist, a value is refused, the task does
+        InputError: the architecture or an option does not exist, a value is refused, the task does
             not train the architecture, or the options of a plugin fail.
     """
-    with blaming():
+    with naming_faults(arch, "cannot be checked"):
         subject = Subject(arch, choose_kind(arch, task), *words)
     try:
         size = sum(parameter.numel() for parameter in subject.model.parameters())
@@ -70,8 +70,8 @@ def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -
         options = {word.partition("=")[0] for word in words}
         named = re.findall(r"--[\w-]+", str(error))
         if isinstance(error, ValueError) and options.intersection(named):
-            raise ValueError(f"{arch} {error}") from error
-        builds = Verdict("builds", fault=describe(error))
+            raise InputError(f"{arch} {error}") from error
+        builds = Verdict("builds", fault=explain(error))
 
     def judge_all() -> Iterator[Verdict]:
         yield builds
@@ -94,11 +94,11 @@ def require(arch: str, *words: str, task: str | None = None) -> None:
     """Check an architecture before it is trained.
 
     Raises:
-        ValueError: the architecture lacks a property.
+        InputError: the architecture lacks a property.
     """
     faults = [verdict for verdict in check(arch, *words, task=task) if verdict.fault]
     if faults:
-        raise ValueError(
+        raise InputError(
             f"{arch} fails {len(faults)} of the checks, first {faults[0].name!r}: "
             f"{faults[0].fault}. odeformers check prints all; --no-check trains it anyway"
         )

@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor, nn
 
-from fairseq_odeformers.errors import did_you_mean
+from fairseq_odeformers.errors import InputError, did_you_mean
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import (
     Kind,
@@ -40,19 +40,19 @@ def choose_kind(arch: str, task: str | None = None) -> Kind:
     """The kind of an architecture for a task (default: its first).
 
     Raises:
-        ValueError: the architecture or the task does not exist, or the task does not train it.
+        InputError: the architecture or the task does not exist, or the task does not train it.
     """
     if arch not in ARCH_MODEL_REGISTRY:
-        raise ValueError(explain_unknown_architecture(arch, find_architectures()))
+        raise InputError(explain_unknown_architecture(arch, find_architectures()))
     kind = kind_of(ARCH_MODEL_REGISTRY[arch], task)
     if kind is None:
         kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
         tasks = ", ".join(name for kind in kinds for name in kind.tasks) or "no task"
         if task and task not in TASK_REGISTRY:
-            remedy = did_you_mean(task, TASK_REGISTRY) or f"{arch} is for {tasks}"
-            raise ValueError(f"--task {task}: no such task; {remedy}")
+            remedy = did_you_mean(task, TASK_REGISTRY, f"{arch} is for {tasks}")
+            raise InputError(f"--task {task}: no such task; {remedy}")
         given = f", not for --task {task}" if task else " that can be checked"
-        raise ValueError(f"{arch}: it is for {tasks}{given}")
+        raise InputError(f"{arch}: it is for {tasks}{given}")
     return kind
 
 

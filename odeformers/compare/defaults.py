@@ -8,6 +8,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.data.binarised import language_pair
 from fairseq_odeformers.data.classification import class_names
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import check_binarised, reading
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options
@@ -52,7 +53,7 @@ def describe_data(
     kind = Kind.of_task(task)
     if kind is None:
         tasks = ", ".join(name for kind in Kind for name in kind.tasks)
-        raise ValueError(f"--task {task}: there is a default recipe only for {tasks}")
+        raise InputError(f"--task {task}: there is a default recipe only for {tasks}")
     with reading(data):
         size, options = DESCRIPTIONS[kind](data, task)
     batch = BATCHES[kind].choose(size)
@@ -82,7 +83,7 @@ def find_task(data: Path) -> str:
     if (data / "dict.txt").is_file() and (data / "train.idx").is_file():
         return "language_modeling"
     check_binarised(data)
-    raise ValueError(
+    raise InputError(
         f"{data} has neither sentence pairs (train.SRC-TGT.SRC.idx), nor labelled texts (label/), "
         "nor text (train.idx and dict.txt); odeformers prepare makes such folders"
     )

@@ -28,14 +28,8 @@ from fairseq.data.data_utils import infer_language_pair
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 
-from fairseq_odeformers.errors import did_you_mean
-from fairseq_odeformers.files import (
-    check_path,
-    check_regular,
-    naming_faults,
-    reading,
-    sha256,
-)
+from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
+from fairseq_odeformers.files import check_path, check_regular, reading, sha256
 from fairseq_odeformers.options import flag, hyphenate, underscore
 from fairseq_odeformers.registry import (
     NEUTRAL,
@@ -153,7 +147,7 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
     options = {**options, **{name: size for name, size in sizes.items() if size}}
     check_exists(args.what, f"{DATA}, or a recipe in YAML")
     if not is_data and args.what.suffix not in (".yaml", ".yml"):
-        raise ValueError(
+        raise InputError(
             f"{args.what}: a recipe's name ends in .yaml; for text, give the folder that "
             "odeformers prepare parallel, text-classification or lm makes of it"
         )
@@ -161,9 +155,9 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         if (value := getattr(args, name)) is not None:
             instead = f"; give --max-epoch {value}" if name == "epochs" else ""
             place = "a RECIPE" if is_data else "DATA"
-            raise ValueError(f"--{name} {value}: only for {place}{instead}")
+            raise InputError(f"--{name} {value}: only for {place}{instead}")
     if is_data and not architectures:
-        raise ValueError(f"--archs: name the architectures to train on {args.what}")
+        raise InputError(f"--archs: name the architectures to train on {args.what}")
     match = (args.match or ("parameters" if is_data else "none")) == "parameters"
     if is_data:
         content = describe_data(args.what, architectures, args.task, args.epochs)
@@ -194,15 +188,15 @@ def check_keys(content: dict, where: str) -> None:
     """Check that a recipe has the keys that are needed and no unknown ones, and their types."""
     for key in ("data", "train", "architectures"):
         if not content.get(key):
-            raise ValueError(f"{where}: the key {key} is missing")
+            raise InputError(f"{where}: the key {key} is missing")
     if isinstance(described := content["architectures"], Mapping):
         content["architectures"] = {name: own or {} for name, own in described.items()}
     typed = OmegaConf.structured(Recipe)
     OmegaConf.set_readonly(typed, False)
     for key, value in content.items():
         if key not in (known := [item.name for item in fields(Recipe)]):
-            remedy = did_you_mean(key, known) or f"choose from {', '.join(known)}"
-            raise ValueError(f"{where}: there is no key {key}; {remedy}")
+            remedy = did_you_mean(key, known, f"choose from {', '.join(known)}")
+            raise InputError(f"{where}: there is no key {key}; {remedy}")
         if value is not None:
             with naming_faults(f"{where}: {key}", "is of another type"):
                 typed[key] = value
@@ -211,8 +205,8 @@ def check_keys(content: dict, where: str) -> None:
     sizes = [*map(hyphenate, NEUTRAL.values())]
     for name in content.get("sizes") or ():
         if hyphenate(name) not in sizes:
-            remedy = did_you_mean(name, sizes) or f"choose from {', '.join(sizes)}"
-            raise ValueError(f"{where}: sizes has no key {name}; {remedy}")
+            remedy = did_you_mean(name, sizes, f"choose from {', '.join(sizes)}")
+            raise InputError(f"{where}: sizes has no key {name}; {remedy}")
 
 
 def change_content(
@@ -257,7 +251,7 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
     described, seeds = experiment.architectures, experiment.seeds
     for name in LENGTHS:
         if experiment.budget and typed.get(name) is not None:
-            raise ValueError(
+            raise InputError(
                 f"--{name} {typed[name]}: --budget sets the updates; leave one of them out"
             )
     for name, own in described.items():
@@ -265,22 +259,22 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
         check_architecture(own.get("arch", name), experiment, args)
     for name in experiment.shared if args.what.is_file() else ():
         if not find_owners(flag(name)):
-            raise ValueError(f"{args.what}: shared: no model has the option {name}; correct it")
+            raise InputError(f"{args.what}: shared: no model has the option {name}; correct it")
     for name in experiment.tune:
         if typed.get(name) is not None:
-            raise ValueError(f"--{name} is tuned; leave it out, or drop --tune {name}")
+            raise InputError(f"--{name} is tuned; leave it out, or drop --tune {name}")
         width = name == "size" or NEUTRAL.get(name, underscore(name)).endswith(WIDTHS)
         if width and len(described) > 1 and experiment.match:
-            raise ValueError(f"--tune {name}: equal parameters set widths; add --match none")
+            raise InputError(f"--tune {name}: equal parameters set widths; add --match none")
     for options in (experiment.train, experiment.shared, *described.values()):
         for name in REFUSED.keys() & options.keys():
-            raise ValueError(f"--{name} {options[name]}: {REFUSED[name]}")
+            raise InputError(f"--{name} {options[name]}: {REFUSED[name]}")
     if not seeds or min(seeds) < 0:
-        raise ValueError(f"--seeds {' '.join(map(str, seeds))}: give whole numbers from 0")
+        raise InputError(f"--seeds {' '.join(map(str, seeds))}: give whole numbers from 0")
     if len(set(seeds)) < len(seeds):
-        raise ValueError(f"--seeds {' '.join(map(str, seeds))}: give each once")
+        raise InputError(f"--seeds {' '.join(map(str, seeds))}: give each once")
     if experiment.baseline and experiment.baseline not in described:
-        raise ValueError(f"--baseline {experiment.baseline}: give one of {', '.join(described)}")
+        raise InputError(f"--baseline {experiment.baseline}: give one of {', '.join(described)}")
 
 
 def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespace) -> None:
@@ -289,7 +283,7 @@ def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespa
     fit = find_architectures(kind)
     if arch not in ARCH_MODEL_REGISTRY:
         source = "--archs" if args.archs else f"{args.what}:"
-        raise ValueError(f"{source} {explain_unknown_architecture(arch, fit)}")
+        raise InputError(f"{source} {explain_unknown_architecture(arch, fit)}")
     kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
     if kinds and kind not in kinds and args.what.is_dir() and args.task is None:
         masked = kind is Kind.LANGUAGE_MODEL and Kind.MASKED_LM in kinds
@@ -300,7 +294,7 @@ def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespa
             or [name for name in fit if family_of(name) == BASELINE]
         )
         (near,) = get_close_matches(arch, meant, 1, 0)
-        raise ValueError(
+        raise InputError(
             f"--archs {arch}: it is for {' and '.join(each.purpose for each in kinds)}, and "
             f"{experiment.data} is for {kind.purpose}; give {task}one such as {near} (odeformers "
             "list names all)"
@@ -321,7 +315,7 @@ def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
     test_sets = find_test_sets(experiment.kind, Path(data), train, experiment.splits)
     for split, line in experiment.score.items():
         if split not in test_sets:
-            raise ValueError(
+            raise InputError(
                 f"score {split}: models are evaluated on {', '.join(test_sets) or 'no split'}; add "
                 f"{split} to the key splits, or remove this score"
             )
@@ -336,11 +330,11 @@ def prepare_data(data: str, command: str, dry_run: bool) -> None:
         return
     if dry_run or not command:
         how = f"; make it: {command}" if command else ", and no key prepare makes it"
-        raise ValueError(f"{data}: no such folder{how}")
+        raise InputError(f"{data}: no such folder{how}")
     print(f"{data} is not there: {command}", flush=True)
     status = subprocess.run(python_command(shlex.split(command))).returncode
     if status or not Path(data).exists():
-        raise ValueError(f"prepare: {command} has not made {data} (status {status})")
+        raise InputError(f"prepare: {command} has not made {data} (status {status})")
 
 
 def find_test_sets(
@@ -419,7 +413,7 @@ def read_parts(path: Path, part: str | None = None) -> dict[str, dict]:
         parts = content.pop("parts", None) or {"": {}}
         if part is not None and part not in parts:
             available = ", ".join(parts) if "" not in parts else "no parts"
-            raise ValueError(f"--part {part}: {path} has {available}")
+            raise InputError(f"--part {part}: {path} has {available}")
         names = list(parts) if part is None else [part]
         return {name: merge(content, add_base(parts[name] or {}, path)) for name in names}
 
@@ -428,7 +422,7 @@ def read_yaml(path: Path) -> dict:
     check_regular(path)
     content = yaml.load(path.read_text(encoding="utf-8"), Loader)  # noqa: S506  a SafeLoader
     if not isinstance(content, dict):
-        raise ValueError(f"{path} is not a recipe: it has no keys such as data and architectures")
+        raise InputError(f"{path} is not a recipe: it has no keys such as data and architectures")
     return content
 
 
@@ -440,12 +434,12 @@ def add_base(content: dict, path: Path) -> dict:
     name, part = path.parent / changes.pop("base"), changes.pop("part", None)
     if not name.is_file():
         fault = f"base: there is no recipe {name}; give its path from {path.parent}"
-        raise ValueError(f"{path}: {fault}")
+        raise InputError(f"{path}: {fault}")
     base = add_base(read_yaml(name), name)
     if part is not None:
         parts = base.pop("parts", {})
         if part not in parts:
-            raise ValueError(f"{path}: part: {name} has no part {part}; it has {', '.join(parts)}")
+            raise InputError(f"{path}: part: {name} has no part {part}; it has {', '.join(parts)}")
         base = merge(base, parts[part])
     if "architectures" in changes:
         base.pop("architectures", None)
@@ -483,10 +477,10 @@ def parse_architectures(texts: Iterable[str]) -> dict[str, Options]:
     for text in texts:
         arch, options = parse_architecture(text)
         if "," in arch:
-            raise ValueError(f"--archs {text}: separate architectures by spaces")
+            raise InputError(f"--archs {text}: separate architectures by spaces")
         name = arch + name_options(options)
         if name in architectures:
-            raise ValueError(f"--archs {name}: give each once")
+            raise InputError(f"--archs {name}: give each once")
         architectures[name] = {"arch": arch, **options}
     return architectures
 
@@ -500,5 +494,5 @@ def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
         if not all(choices) or not 1 < len(choices) == len({*choices}):
             repeated = len(choices) > len({*choices})
             remedy = "each value once" if repeated else "two or more values between commas"
-            raise ValueError(f"--tune {text}: give {remedy}, such as lr=5e-4,1e-3")
+            raise InputError(f"--tune {text}: give {remedy}, such as lr=5e-4,1e-3")
     return tuning

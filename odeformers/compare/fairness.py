@@ -14,8 +14,7 @@ from functools import cache
 
 import torch
 
-from fairseq_odeformers.errors import blaming
-from fairseq_odeformers.files import naming_faults
+from fairseq_odeformers.errors import naming_faults
 from fairseq_odeformers.options import SIDES, hyphenate
 from fairseq_odeformers.registry import default_options
 from odeformers.benchmark.timing import describe_environment
@@ -49,7 +48,7 @@ def make_fair(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
         of_baseline = (each for each in (*begun, *fair) if each.variant.architecture == baseline)
         target = next((each.parameters for each in of_baseline), 0) if experiment.match else 0
         kept, size = known.get(variant.trial_label), ""
-        with naming_faults(variant.label, "cannot be trained"), blaming():
+        with naming_faults(variant.label, "cannot be trained"):
             matched = kept in fair or settled and kept and kept.size
             if kept and (matched or not target or is_near(kept.parameters, target)):
                 variant = repeat_width(variant, kept, experiment.match)

@@ -26,7 +26,8 @@ import submitit
 import yaml
 from filelock import FileLock, Timeout
 
-from fairseq_odeformers.files import reading, reason, replacing, sha256
+from fairseq_odeformers.errors import InputError, explain
+from fairseq_odeformers.files import reading, replacing, sha256
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options, end_with_parent, python_command, to_words
 
@@ -60,7 +61,7 @@ class Step:
         """Run the command. Its output goes to the log, except for the product.
 
         Raises:
-            ValueError: the command failed, or its product is what it prints, and that is empty.
+            InputError: the command failed, or its product is what it prints, and that is empty.
         """
         product, log = folder / self.product, folder / TRAIN_LOG
         with replacing(product) if self.printed else nullcontext(Path(os.devnull)) as output:
@@ -79,9 +80,9 @@ class Step:
                     rest.write(output.read_bytes())
             if status:
                 why = explain_failure(told.decode(errors="replace"))
-                raise ValueError(f"{self.words[0]}: {why} (status {status}); its log is {log}")
+                raise InputError(f"{self.words[0]}: {why} (status {status}); its log is {log}")
             if self.printed and not output.read_bytes().strip():
-                raise ValueError(
+                raise InputError(
                     f"{self.words[0]}: it has printed nothing to read a score from; its log is "
                     f"{log}"
                 )
@@ -173,7 +174,7 @@ class Run:
                 self.write_results(NOT_EVALUATED if self.tuning else "")
                 (self.folder / FAILURE).unlink(missing_ok=True)
             except Exception as error:
-                self.fail(reason(error))
+                self.fail(explain(error))
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """The same run again, where it was left: submitit's answer to preemption."""
@@ -216,7 +217,7 @@ class Run:
         """Check before a training that nobody has replaced the data."""
         if not (self.folder / TRAINED).exists():
             if sha256(Path(self.variant.data)) != self.variant.data_digest:
-                raise ValueError(f"{self.variant.data} has changed since this comparison was begun")
+                raise InputError(f"{self.variant.data} has changed since this comparison was begun")
 
     def remove_checkpoints(self) -> None:
         """Remove the checkpoints that only the training and averaging need."""

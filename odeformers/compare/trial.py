@@ -21,7 +21,7 @@ from fairseq.data.iterators import GroupedIterator
 from fairseq.models import BaseFairseqModel
 from fairseq.trainer import Trainer
 
-from fairseq_odeformers.files import naming_faults
+from fairseq_odeformers.errors import naming_faults
 from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options
@@ -193,11 +193,12 @@ def check_data(variant: Variant, trainer: Trainer) -> None:
     for ``fairseq-eval-lm``, which leaves out longer ones.
     """
     task, model = trainer.task, trainer.get_model()
+    data = f"{variant.label}: {variant.data}"
     longer = f"does not fit; give {LONGER[variant.kind]}, or"
     for subset in trainer.cfg.dataset.valid_subset.split(","):
         remedy = f"--max-tokens-valid, or {SKIP}"
         task.load_dataset(subset, combine=False, epoch=1)
-        with naming_faults(f"{variant.data}, {subset}", f"{longer} {remedy}"):
+        with naming_faults(f"{data}, {subset}", f"{longer} {remedy}"):
             trainer.get_valid_iterator(subset)
     for split in variant.test_sets:
         reader, parsed, most = task, variant.parse_evaluation(split), None
@@ -211,7 +212,7 @@ def check_data(variant: Variant, trainer: Trainer) -> None:
         elif parsed.truncate or allows_truncation(task.cfg):
             limits = []
         reader.load_dataset(split)
-        with naming_faults(f"{variant.data}, {split}", f"{longer} remove these texts"):
+        with naming_faults(f"{data}, {split}", f"{longer} remove these texts"):
             try:
                 reader.get_batch_iterator(
                     reader.dataset(split),

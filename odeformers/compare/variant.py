@@ -27,8 +27,8 @@ from omegaconf import DictConfig
 
 from fairseq_odeformers.checkpoints.best import check_direction
 from fairseq_odeformers.criterions.sequence_classification import SequenceClassificationCriterion
-from fairseq_odeformers.errors import blaming
-from fairseq_odeformers.files import naming_faults, sha256
+from fairseq_odeformers.errors import naming_faults
+from fairseq_odeformers.files import sha256
 from fairseq_odeformers.options import hyphenate, underscore
 from fairseq_odeformers.registry import (
     Kind,
@@ -199,12 +199,12 @@ def make_variants(experiment: Experiment) -> list[Variant]:
             tried = dict(zip(experiment.tune, values))
             typed = typed_name(name, experiment.architectures[name])
             called = " ".join([typed, *(f"--tune {key}={value}" for key, value in tried.items())])
-            with naming_faults(called, "cannot be trained"), blaming():
+            with naming_faults(called, "cannot be trained"):
                 variants.append(make_variant(experiment, name, tried))
     of_plugin = {each.architecture: each.arch for each in variants if each.code}
     for name, arch in of_plugin.items() if experiment.check else ():
         _, own = split_sizes({**experiment.architectures[name], "arch": None})
-        with naming_faults(name, "cannot be trained"), blaming():
+        with naming_faults(name, "cannot be trained"):
             require(arch, *to_words(own), task=experiment.task)
     return variants
 

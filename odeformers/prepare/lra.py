@@ -33,6 +33,7 @@ import torch
 from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
 
 from fairseq_odeformers.data.classification import INTENSITIES
+from fairseq_odeformers.errors import InputError
 
 from . import listops
 from .common.command import add_number, fraction, make_parser, parse_options, preparing, step
@@ -114,7 +115,7 @@ def read_aan(path: Path) -> Iterator[Example]:
             columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
             label = columns[0].removesuffix(b".0").decode(errors="replace")
             if len(columns) != 5 or label not in BINARY:
-                raise ValueError(
+                raise InputError(
                     f"{path}, line {number}: expected class (0 or 1), two ids and two texts, found "
                     f"{line[:80]!r}"
                 )

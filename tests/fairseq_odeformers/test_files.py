@@ -19,13 +19,11 @@ from fairseq_odeformers.files import (
     check_joined,
     check_regular,
     fingerprints,
-    naming_faults,
     read_lines,
     reading,
     replacing,
     sha256,
     write_csv,
-    writing,
 )
 
 
@@ -216,52 +214,6 @@ def test_tables_are_whole_or_not_there(tmp_path):
     with pytest.raises(ValueError, match="'c'"):
         write_csv(path, [{"a": 1}, {"c": 2}])
     assert path.read_text() == before and list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    "error, reason",
-    [
-        (KeyError("a"), "KeyError 'a'"),
-        (MemoryError(), "MemoryError"),
-        (RuntimeError("In x:\n\tno key y\n\tnor z"), "no key y"),
-        (SystemExit(1), "SystemExit 1"),
-        (OSError("bad magic"), "bad magic"),
-    ],
-)
-def test_whatever_a_library_raises_is_a_line_that_names_the_file(error, reason):
-    with pytest.raises(ValueError) as found, naming_faults("file", "is damaged"):
-        raise error
-    assert str(found.value) == f"file is damaged ({reason})"
-
-
-def test_a_full_disk_behind_the_error_of_a_library_is_named():
-    with pytest.raises(OSError, match="File too large"), writing("file"):
-        try:
-            raise OSError("File too large")
-        except OSError as error:
-            raise RuntimeError("unexpected position in it") from error
-
-
-NAMED = [ValueError("file: line 3"), OSError(28, "full", "a"), ImportError("x")]
-
-
-@pytest.mark.parametrize(
-    "context, error",
-    [(naming_faults, error) for error in [*NAMED, FileNotFoundError("none")]]
-    + [(writing, error) for error in [*NAMED, ValueError("a column too many")]],
-)
-def test_an_error_that_says_enough_passes(context, error):
-    with pytest.raises(type(error)) as found, context("file"):
-        raise error
-    assert found.value is error
-
-
-@pytest.mark.parametrize("error", [RuntimeError("file"), SyntaxError("x y", ("a", 1, 1, ""))])
-def test_an_error_that_no_command_prints_is_changed_though_it_names_a_file(error):
-    with pytest.raises(ValueError, match="^file cannot be read"), naming_faults("file"):
-        raise error
-    with pytest.raises(OSError, match="^file cannot be written"), writing("file"):
-        raise error
 
 
 @pytest.mark.parametrize("name", ["pipe", "null", "dangling"])

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import check_regular
 
 from .rows import RESULTS, Row, find_kind, group, read_rows, share_clock
@@ -48,7 +49,7 @@ class Comparison:
     def __init__(self, rows: Sequence[Row], baseline: str = ""):
         names = list(dict.fromkeys(row.architecture for row in rows))
         if baseline and baseline not in names:
-            raise ValueError(f"--baseline {baseline}: give one of {', '.join(names)}")
+            raise InputError(f"--baseline {baseline}: give one of {', '.join(names)}")
         baseline = baseline or rows[0].baseline
         self.rows, self.baseline = rows, baseline if baseline in names else names[0]
         names.sort(key=lambda name: name != self.baseline)
@@ -117,7 +118,7 @@ def read_comparison(out: Path, baseline: str = "") -> Comparison:
     """The comparison in a folder.
 
     Raises:
-        ValueError: the folder has none; the message says which folder to give.
+        InputError: the folder has none; the message says which folder to give.
     """
     check_regular(out)
     rows = read_rows(out) if (out / RESULTS).is_file() else []
@@ -125,5 +126,5 @@ def read_comparison(out: Path, baseline: str = "") -> Comparison:
         paths = (out.parent, *sorted(out.glob("*")))
         near = " or ".join(str(path) for path in paths if (path / RESULTS).is_file())
         fault = "no comparison" if near else f"no {RESULTS} with a row"
-        raise ValueError(f"{out}: {fault}; give {near or 'a folder that was --out of compare'}")
+        raise InputError(f"{out}: {fault}; give {near or 'a folder that was --out of compare'}")
     return Comparison(rows, baseline)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import read_lines, reading, write_csv
 from odeformers.commands import log_stats
 
@@ -81,7 +82,7 @@ def read_predictions(path: Path, count: int | None = None) -> Predictions:
         texts = [columns[name] for name in ("source", "reference", "output")]
         shares = [float(cell) for cell in columns["probability"] if cell]
         if len(texts[0]) != (count or len(texts[0])) or len(shares) not in (0, len(texts[0])):
-            raise ValueError(f"{path} has no predictions of {count} texts; it is damaged")
+            raise InputError(f"{path} has no predictions of {count} texts; it is damaged")
         return Predictions(*texts, probability=shares)
 
 
@@ -126,7 +127,7 @@ def read_columns(path: Path) -> dict[str, list[str]]:
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     if any(None in row or None in row.values() for row in rows):
-        raise ValueError(f"{path} has lines of other lengths than its header; it is damaged")
+        raise InputError(f"{path} has lines of other lengths than its header; it is damaged")
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 

@@ -18,11 +18,8 @@ from typing import Any, TypeVar, get_type_hints
 
 from filelock import FileLock
 
-from fairseq_odeformers.files import (
-    naming_faults,
-    reading,
-    write_csv,
-)
+from fairseq_odeformers.errors import InputError, naming_faults
+from fairseq_odeformers.files import reading, write_csv
 from fairseq_odeformers.registry import Kind
 
 from .curves import Curve, Likelihoods, Predictions, read_curve, read_likelihoods, read_predictions
@@ -211,14 +208,14 @@ def read_rows(path: Path) -> list[Row]:
     """The rows of a file, or of the file in a folder.
 
     Raises:
-        ValueError: a line is damaged, or of another schema; the message has its number.
+        InputError: a line is damaged, or of another schema; the message has its number.
     """
     path = path / RESULTS if path.is_dir() else path
     with reading(path), open(path, encoding="utf-8", newline="") as file:
         reader, rows = csv.DictReader(file), []
         names = reader.fieldnames or []
         if names not in ([*COLUMNS], [name for name in COLUMNS if name != ADDED]):
-            raise ValueError(
+            raise InputError(
                 f"{path}, line 1: no results of this version; its columns are {', '.join(COLUMNS)}"
             )
         for cells in reader:

@@ -25,7 +25,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from fairseq_odeformers.data.classification import macro_f1
-from fairseq_odeformers.files import naming_faults, read_lines
+from fairseq_odeformers.errors import InputError, naming_faults
+from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.registry import Kind, family_of
 from fairseq_odeformers.text.detokenize import RESTORED, choose_references, make_detokenizer
 
@@ -95,14 +96,14 @@ def score_translations(
             printed[match[1]].setdefault(int(match[2]), match[3])  # the best of several is first
     order = sorted(printed["H"])
     if not order or (printed["T"] and sorted(printed["T"]) != order):
-        raise ValueError(f"{path} has no translations, or not of all sentences; {ANEW}")
+        raise InputError(f"{path} has no translations, or not of all sentences; {ANEW}")
     detokenize = make_detokenizer(language)
     sources, tokens = ([printed[kind].get(n, "") for n in order] for kind in "ST")
     texts = [detokenize(printed["H"][n]) for n in order]
     of_data = [*map(detokenize, tokens)]
     references = list(references or of_data)
     if len(references) != len(texts):
-        raise ValueError(
+        raise InputError(
             f"{path} has {len(texts):,} translations, but there are {len(references):,} references"
         )
     references, restored = choose_references(tokens, references, detokenize)
@@ -126,17 +127,17 @@ def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
     for number, row in enumerate(rows, start=2):
         classes = row.get("target"), row.get("prediction")
         if None in row or not all(row.get(f"p({name})") for name in classes):
-            raise ValueError(
+            raise InputError(
                 f"{path}, line {number} is not the prediction of a labelled text; remove the file, "
                 "and compare makes it anew"
             )
     if not rows:
-        raise ValueError(f"{path} has no predictions; {ANEW}")
+        raise InputError(f"{path} has no predictions; {ANEW}")
     targets, outputs = ([row[name] for row in rows] for name in ("target", "prediction"))
     shares = [float(row[f"p({row['target']})"]) for row in rows]
     sources = list(texts or (f"example {row['id']}" for row in rows))
     if len(sources) != len(rows):
-        raise ValueError(
+        raise InputError(
             f"{path} has {len(rows):,} predictions, but there are {len(sources):,} texts; {ANEW}"
         )
     classes = [name[2:-1] for name in rows[0] if name.startswith("p(")]
@@ -153,7 +154,7 @@ def score_language_model(path: Path) -> Scores:
     text = path.read_text(encoding="utf-8")
     match = re.search(r"Perplexity: ([\d.]+)", text)
     if match is None or "Evaluated 0 tokens" in text:
-        raise ValueError(f"{path} has no perplexity; {ANEW}")
+        raise InputError(f"{path} has no perplexity; {ANEW}")
     values = {Kind.LANGUAGE_MODEL.score: float(match[1])}
     return Scores(values, likelihoods=parse_likelihoods(text))
 
@@ -224,7 +225,7 @@ def make_rows(
             rows.
 
     Raises:
-        ValueError: an output cannot be scored, or the log cannot be read.
+        InputError: an output cannot be scored, or the log cannot be read.
     """
     variant = trial.variant
     metric = variant.options.get("best-checkpoint-metric", "loss")

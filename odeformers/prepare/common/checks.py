@@ -15,7 +15,7 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
 from fairseq_odeformers.data.binarised import FEW
-from fairseq_odeformers.files import naming_faults, reason
+from fairseq_odeformers.errors import explain, naming_faults
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def find_flaws(
                 unknown = max(column.unknown() for column in splits[split])
                 flaws[split] = {"unknown": unknown, "leaked": seen / max(1, total)}
     except (OSError, ValueError) as error:
-        logger.warning(f"unknown words and leaked texts are not checked: {reason(error)}")
+        logger.warning(f"unknown words and leaked texts are not checked: {explain(error)}")
     return flaws
 
 

@@ -18,12 +18,12 @@ from urllib.request import Request, urlopen
 
 from tqdm import tqdm
 
+from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.files import (
     BROKEN,
     COMPRESSED,
     decompress,
     fingerprints,
-    naming_faults,
     read_lines,
     sha256,
 )
@@ -87,7 +87,7 @@ class Corpus(Generic[Writer]):
         archives are copied to the folder *folder* in *out*.
 
         Raises:
-            ValueError: a file is missing or exists twice, or an archive is damaged.
+            InputError: a file is missing or exists twice, or an archive is damaged.
         """
         if given is None:
             given = out / "download"
@@ -136,7 +136,7 @@ class Corpus(Generic[Writer]):
         """The path, name and opener of each of the files in a folder or an archive.
 
         Raises:
-            ValueError: two files have the same name, or a file that is not optional is missing.
+            InputError: two files have the same name, or a file that is not optional is missing.
         """
         names: set[str] = set()
         wanted = [pattern for pattern in patterns if pattern not in self.optional]
@@ -145,11 +145,11 @@ class Corpus(Generic[Writer]):
             for path, open_file in show_progress(list_files(place), place.name, " files"):
                 if name := match(path, patterns):
                     if name in names:
-                        raise ValueError(f"{place} has more than one {name}; keep one")
+                        raise InputError(f"{place} has more than one {name}; keep one")
                     names.add(name)
                     yield path, name, open_file
         if absent := sorted(p for p in wanted if not any(fits(name, p) for name in names)):
-            raise ValueError(
+            raise InputError(
                 f"{place} has no {in_words(absent)}; give a folder or archive with all files"
             )
 
@@ -157,12 +157,12 @@ class Corpus(Generic[Writer]):
         """The path of ``--from`` if its extension shows that it is one text, to draw splits from.
 
         Raises:
-            ValueError: the text has the name of a file of this corpus, such as the training set.
+            InputError: the text has the name of a file of this corpus, such as the training set.
         """
         if source is None or not source.is_file() or ending_of(source) not in endings:
             return None
         if match(source.name, self.patterns):
-            raise ValueError(
+            raise InputError(
                 f"--from {source}: give its folder; or, to draw a validation and a test set from "
                 "the file, rename it"
             )
@@ -265,7 +265,7 @@ def download(url: str, path: Path, checksum: str = "") -> None:
 
     Raises:
         ConnectionError: the connection was closed early; a new call resumes the download.
-        ValueError: the file's SHA-256 is not *checksum*.
+        InputError: the file's SHA-256 is not *checksum*.
     """
     if path.exists():
         return
@@ -296,5 +296,5 @@ def download(url: str, path: Path, checksum: str = "") -> None:
         )
     if checksum and sha256(part) != checksum:
         part.unlink()
-        raise ValueError(f"{url}: SHA-256 is not {checksum}; run again to download it again")
+        raise InputError(f"{url}: SHA-256 is not {checksum}; run again to download it again")
     part.rename(path)

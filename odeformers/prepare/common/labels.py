@@ -118,7 +118,7 @@ def find_rare(classes: Sequence[str], counts: Mapping[str, Counter]) -> Iterator
         if count <= FEWEST or absent:
             number = "1 text" if count == 1 else f"{count:,} texts"
             missing = f" and none in {absent}" if absent and count else ""
-            meant = did_you_mean(name, {*classes} - {name}) if count <= FEWEST else ""
+            meant = did_you_mean(name, sorted({*classes} - {name})) if count <= FEWEST else ""
             yield "; ".join(filter(None, [f"class {name} has {number} in train{missing}", meant]))
 
 

@@ -12,6 +12,8 @@ from helpers import checkpoint_of
 from make_checkpoints import write_data
 from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
 
+from fairseq_odeformers.errors import InputError
+
 SAFE_BY_DEFAULT = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
 
 STATE = checkpoint_of({"weight": torch.rand(2000)})
@@ -28,7 +30,7 @@ def test_a_full_disk_leaves_earlier_files_and_no_part_of_another(path):
     other = path.with_name("checkpoint_1_20.pt")
     message = f"^{other} cannot be saved; earlier checkpoints are whole.*File too large"
     with full_disk(1000):
-        with pytest.raises(OSError, match=message):
+        with pytest.raises(InputError, match=message):
             checkpoint_utils.torch_persistent_save(STATE, str(other))
         with pytest.raises(OSError, match="File too large"):
             PathManager.copy(str(path), str(other), overwrite=True)
