@@ -175,18 +175,18 @@ def truncation() -> str:
 
 
 @cache
-def board(name: str, metric: str, arch: str) -> list[float]:
-    """The test scores of a model in a table of the scoreboard's."""
+def board(name: str, metric: str, arch: str, column: str = "") -> list[float]:
+    """The test scores of a model in a table of the scoreboard's, in a column if it has several."""
     return [
         float(row["score"])
         for row in read(f"examples/scoreboard/{name}.csv")
-        if (row["metric"], row["architecture"]) == (metric, arch)
+        if (row["metric"], row["architecture"], row["comparison"]) == (metric, arch, column)
     ]
 
 
 @figure
-def perplexity(name: str, arch: str) -> str:
-    return f"{fmean(board(name, 'perplexity', arch)):.1f}"
+def perplexity(name: str, arch: str, column: str = "") -> str:
+    return f"{fmean(board(name, 'perplexity', arch, column)):.1f}"
 
 
 @figure
