@@ -28,7 +28,7 @@ DARK = "".join(f"{kind}{{stroke:{c[2]};fill:{c[3]}}}" for kind, c in COLOURS.ite
 HEAD = f"""\
 <style>
 text{{font:17px -apple-system,'Segoe UI',Helvetica,Arial,sans-serif;text-anchor:middle}}
-.title{{font-size:20px;font-weight:600}}
+.title{{font-size:20px;font-weight:600}}.index{{font-size:12px}}
 rect,circle,path{{stroke-width:1.6;stroke-linejoin:round}}.frame{{stroke-dasharray:5 4}}
 {LIGHT}
 @media (prefers-color-scheme:dark){{{DARK}}}
@@ -117,15 +117,16 @@ def transformer(d: Drawing) -> float:
 
 
 def macaron(d: Drawing) -> float:
-    """x + 1/2 FFN(Norm(x)), then x + Attention(Norm(x)), then x + 1/2 FFN'(Norm(x))."""
-    y = sublayer(d, START, "ffn", "½ FFN", 12)
+    """x + 1/2 FFN_down(Norm(x)), then x + Attention(Norm(x)), then x + 1/2 FFN_up(Norm(x))."""
+    y = sublayer(d, START, "ffn", "½ FFN down", 12)
     y = sublayer(d, y, "attention", "Attention", 12)
-    return sublayer(d, y, "ffn", "½ FFN′", 12)
+    return sublayer(d, y, "ffn", "½ FFN up", 12)
 
 
 def transevolve(d: Drawing) -> float:
     """Q K^T of the input, computed once, and terms of the depth are the scores in each of L layers
-    x + Attention(Norm(x)), then x + FFN(Norm(x)), with a full or random FFN. A norm ends the block.
+    x + Attention(Norm(x)), then x + FFN(Norm(x)), with a full or random FFN. A norm ends the block
+    by default.
     """
     x, _, width = lane = EVOLVING
     d.rectangle("frame", 8, 154, 216, 218)
@@ -143,13 +144,13 @@ def transevolve(d: Drawing) -> float:
 
 
 def transject(d: Drawing) -> float:
-    """x + alpha/L ELU(x U diag(sigma) V), mixed over E experts; x + alpha/L FFN(x). No norm."""
-    d.text(184, 96, "σ from x₀")
+    """X + alpha/L ELU(X U Sigma V), mixed over E experts; X + alpha/L FFN(X). No norm."""
+    d.text(184, 96, "Σ from X₀")
     for x in (MIDDLE, 184):
         d.wire((x, START), (x, 124))
     for shift in (8, 4):
         d.rectangle("attention", 46 + shift, 132 - shift, 140, 68)
-    y = d.box("attention", 132, "E experts:", "linear attention", "ELU(xUσV)", width=140)
+    y = d.box("attention", 132, "E experts:", "linear attention", "ELU(XUΣV)", width=140)
     y = d.add(d.box("solver", y + 4, "mix, times α/L", width=140), 14, branch=111)
     d.wire((MIDDLE, y), (MIDDLE, y + 34))
     end = d.box("ffn", y + 34, "orthogonal FFN", width=140)
@@ -205,7 +206,7 @@ def ode_transformer(d: Drawing) -> float:
 def diffeq_transformer(d: Drawing) -> float:
     """x + 1/L (Attention(Norm(x)) + FFN(Norm(x))), all of whose weights W(t) are functions of t."""
     d.rectangle("frame", 6, 168, 220, 188)
-    d.text(180, 96, "t = k/L")
+    d.text(179, 96, "t = (k+1)/L")
     d.wire((180, START), (180, 114))
     d.wire((180, d.box("solver", 114, "W(t)", x=180, width=76)), (180, 168))
     d.wire((MIDDLE, START), (MIDDLE, 194), arrow=False)
@@ -221,19 +222,24 @@ def pcformer(d: Drawing) -> float:
     """P = y + alpha (1 - alpha) F_1 + alpha F_2 predicts. The layers so far and Norm(P) are mixed
     to z, Norm(F(z)) takes the place of Norm(P), and a second mixture is the output.
     """
+    d.text(196, 96, "history")
     d.wire((MIDDLE, START), (MIDDLE, 112))
     y = stage(d, 112, "F₁, F₂")
-    d.wire((MIDDLE, 106), (14, 106), (14, y + 22), (MIDDLE - 84, y + 22))
+    d.wire((MIDDLE, 106), (8, 106), (8, y + 22), (MIDDLE - 92, y + 22))
     d.dot(MIDDLE, 106)
     d.wire((MIDDLE, y), (MIDDLE, y + 8))
-    y = d.box("solver", y + 8, "y + α(1−α)F₁ + αF₂", width=168)
+    y = d.box("solver", y + 8, "y + α(1−α)F₁ + αF₂", width=184)
     y = d.box("norm", y + 4, "Norm")
     d.wire((MIDDLE, y), (MIDDLE, y + 7))
-    y = d.box("solver", y + 7, "mix of all layers")
+    first = y + 21
+    y = d.box("solver", y + 7, "mix of all layers", width=150)
     d.wire((MIDDLE, y), (MIDDLE, y + 7))
     y = d.box("norm", stage(d, y + 7, "F(z)") + 4, "Norm")
     d.wire((MIDDLE, y), (MIDDLE, y + 7))
-    return d.box("solver", y + 7, "mix of all layers")
+    d.wire((218, START), (218, first), (MIDDLE + 75, first))
+    d.wire((218, first), (218, y + 21), (MIDDLE + 75, y + 21))
+    d.dot(218, first)
+    return d.box("solver", y + 7, "mix of all layers", width=150)
 
 
 def ot_transformer(d: Drawing) -> float:
@@ -251,7 +257,8 @@ def ot_transformer(d: Drawing) -> float:
     d.wire((MIDDLE, y + 14), (RIGHT + 6, y + 14), (RIGHT + 6, 120), (MIDDLE, 120))
     d.dot(MIDDLE, y + 14)
     d.text(166, y + 36, "M times")
-    d.text(140, 408, "x(1)")
+    d.text(136, 408, "x")
+    d.text(146, 412, "M", kind="index")
     return y
 
 
@@ -297,7 +304,7 @@ BLOCKS: tuple[Block, ...] = (
     (transformer, "Transformer", "Lie–Trotter splitting:", "attention, then FFN", "x"),
     (macaron, "Macaron Net", "Strang splitting:", "half, full, half step", "x"),
     (transevolve, "TransEvolve", "scores once per block,", "evolving over depth", "x"),
-    (transject, "TransJect", "injective steps of α/L,", "orthogonal attention", "x"),
+    (transject, "TransJect", "injective steps of α/L,", "orthogonal attention", "X"),
     (
         node_transformer,
         "N-ODE Transformer",
@@ -308,8 +315,8 @@ BLOCKS: tuple[Block, ...] = (
     (ode_transformer, "ODE Transformer", "Runge–Kutta step:", "one layer, 2 to 4 times", "y"),
     (diffeq_transformer, "DiffEqFormer", "L Euler steps of 1/L,", "weights depend on time", "x"),
     (pcformer, "PCformer", "Runge–Kutta predictor,", "multistep corrector", "y"),
-    (ot_transformer, "OT-Transformer", "M Euler steps, each", "through all L layers", "x(0)"),
-    (yuriiformer, "YuriiFormer", "Nesterov’s method:", "steps with a velocity v", "x"),
+    (ot_transformer, "OT-Transformer", "M Euler steps, each", "through all L layers", "x₀"),
+    (yuriiformer, "YuriiFormer", "Nesterov’s method, ν = 1;", "TMMFormer learns ν", "x"),
 )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from itertools import cycle
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, median_low
 from typing import NamedTuple
 
 import numpy as np
@@ -341,16 +341,16 @@ def draw(columns: Sequence[Column]) -> Figure:
     height = LINE * (lines.sum() + 0.3 * len(families))
     figure, grid = panels(len(metrics), 3, 3.2, height, margins=(1.4, 0.9), sharey=True)
     for axes, metric in zip(grid, metrics):
-        edge = reach([cell for cell in shown if cell.metric == metric])
+        low, high = reach([cell for cell in shown if cell.metric == metric])
         for family, centre in zip(families, centres):
             of_family = cells[metric, family]
             for number, cell in enumerate(of_family):
                 line = 0.8 * (number - (len(of_family) - 1) / 2)
-                draw_cell(axes, cell, centre + line, edge, looks[cell.column])
+                draw_cell(axes, cell, centre + line, (low, high), looks[cell.column])
         axes.axvline(0, color="0.6", linewidth=1)
-        axes.hlines(edges[1:-1], -edge, edge, color="0.85", linewidth=0.8)
+        axes.hlines(edges[1:-1], low, high, color="0.85", linewidth=0.8)
         axes.grid(visible=False, axis="y")
-        axes.set_xlim(-edge, edge)
+        axes.set_xlim(low, high)
         axes.set_yticks(centres, families)
         axes.set_ylim(edges[-1], edges[0])
         axes.set_xlabel(f"{UNITS.get(metric, metric)}, better to the right")
@@ -360,18 +360,18 @@ def draw(columns: Sequence[Column]) -> Figure:
     return figure
 
 
-def draw_cell(axes: Axes, cell: Cell, place: float, edge: float, look: dict) -> None:
+def draw_cell(axes: Axes, cell: Cell, place: float, edges: tuple[float, float], look: dict) -> None:
     """The difference of a family on a task, and beside the panel what it cannot show."""
-    notes = []
+    notes, (left, right) = [], edges
     if cell.obstacles or cell.difference is None:
         notes.append("not compared")
     elif cell.low is not None and cell.high is not None:
         ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
         axes.errorbar(cell.difference, place, xerr=ends, linestyle="", capsize=3, **look)
-        for end, arrow, beyond in (-edge, "<", cell.low < -edge), (edge, ">", cell.high > edge):
+        for end, arrow, beyond in (left, "<", cell.low < left), (right, ">", cell.high > right):
             if beyond:
                 axes.plot(end, place, clip_on=False, zorder=3, **{**look, "marker": arrow})
-        if abs(cell.difference) > edge:
+        if not left <= cell.difference <= right:
             notes.append(f"{cell.difference:+.1f}")
     else:
         axes.plot(cell.difference, place, fillstyle="none", **look)
@@ -381,14 +381,18 @@ def draw_cell(axes: Axes, cell: Cell, place: float, edge: float, look: dict) -> 
     axes.text(1.04, place, ", ".join(notes), color="0.4", **beside)
 
 
-def reach(cells: Sequence[Cell]) -> float:
-    """How far the axis of a metric goes from 0: twice the usual interval, and to all other points.
+def reach(cells: Sequence[Cell]) -> tuple[float, float]:
+    """The ends of a metric's axis, a little beyond 0, intervals of usual width and other points.
 
     If a model diverges with one of its seeds, its interval is many times as wide as the others.
     """
-    ends = [max(-c.low, c.high) for c in cells if c.low is not None and c.high is not None]
-    points = (abs(c.difference) for c in cells if c.low is None and c.difference is not None)
-    return 1.1 * max(2 * median(ends or [0]), *points, 0) or 1
+    intervals = [(c.low, c.high) for c in cells if c.low is not None and c.high is not None]
+    usual = median_low([high - low for low, high in intervals] or [0])
+    ends = [end for low, high in intervals if high - low <= 3 * usual for end in (low, high)]
+    ends += [c.difference for c in cells if c.low is None and c.difference is not None]
+    left, right = min([0, *ends]), max([0, *ends])
+    margin = 0.05 * (right - left) or 1
+    return left - margin, right + margin
 
 
 def main() -> None:

@@ -79,7 +79,7 @@ def draw(tables: Iterable[list[Row]]) -> Figure:
         for model, of_model in group_by(of_panel):
             axes.loglog(*columns(of_model, "length", "relative"), label=model, **looks[model])
         title = TITLES.get(what, what)
-        axes.set(title=f"{title}, {rows[0]['model']} = 1", xlabel="length (tokens)")
+        axes.set(title=f"{title}, relative to {rows[0]['model']}", xlabel="length (tokens)")
         label_powers(axes, sorted({row["length"] for row in of_panel}))
     legend_beside(figure, grid[0].lines)
     return figure

@@ -3,6 +3,7 @@
 import re
 import runpy
 import sys
+from itertools import pairwise
 
 import markdown
 import pytest
@@ -29,6 +30,14 @@ def test_its_marks_are_not_shown(page):
     shown = markdown.markdown(PAGES[page], extensions=["tables", "fenced_code"])
     assert "--" not in re.sub(r"<!--.*?-->|<code.*?</code>", "", shown, flags=re.S)
     assert PAGES[page].count("<!--") == 2 * len(MARKED.findall(PAGES[page]))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_comment_does_not_break_a_paragraph(page):
+    """A line that begins with one starts HTML in CommonMark; python-markdown is lenient."""
+    lines = ["", *PAGES[page].splitlines()]
+    for before, line in pairwise(lines):
+        assert not line.startswith("<!--") or (not before and re.fullmatch(r"<!--\S*?-->", line))
 
 
 def test_each_figure_is_on_a_page():

@@ -34,7 +34,7 @@ def time_features(steps: int, frequencies: int, form: str) -> Tensor:
 
 
 class TimeDependent(Kept):
-    """Base of a map with its own embedding e(t) = A2 silu(A1 phi(t) + a1) + a2 of time.
+    """Base of a map with its own embedding e(t) = a2 silu(a1 phi(t) + b1) + b2 of time.
 
     What it is at the times of all steps is made once per pass, and kept in evaluation.
     """

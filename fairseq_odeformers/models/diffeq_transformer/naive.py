@@ -37,7 +37,7 @@ def released_time_features(t: float, frequencies: int) -> Tensor:
 
 
 def time_embedding(phi: Tensor, a1: Tensor, b1: Tensor, a2: Tensor, b2: Tensor) -> Tensor:
-    """e(t) = A2 silu(A1 phi(t) + a1) + a2: (E). Each weight has its own A1, a1, A2, a2."""
+    """e(t) = a2 silu(a1 phi(t) + b1) + b2: (E). Each weight has its own matrices a and biases b."""
     hidden = a1 @ phi + b1
     return a2 @ (hidden * torch.sigmoid(hidden)) + b2
 

@@ -3,7 +3,7 @@ r"""Macaron Net: a splitting scheme for an ODE of interacting particles (Lu et a
 Attention lets tokens interact (diffusion); an FFN moves each token by itself (convection). A
 Transformer layer takes a step of attention, then a step of the FFN (Lie-Trotter splitting). A
 Macaron layer has half a step of an FFN on either side of the attention (Strang-Marchuk splitting,
-Eqs. 17 to 19). Its error is of higher order:
+Eqs. 17 to 19). With exact sub-steps its error would be of higher order:
 
 .. math::
     \tilde x = x + \tfrac12 \mathrm{FFN}_\mathrm{down}(x), \quad

@@ -79,7 +79,7 @@ def solve(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
 
 
 def arclength(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
-    """1/2n times the integral of ||X'||_F^2 from 0 to T_F, for a sequence of n tokens (Eq. 6): ().
+    """The integral of ||X'||_F^2 from 0 to T_F, divided by 2n, for n tokens (Eq. 6): ().
 
     The factor lambda is left out. The trapezoidal rule computes the integral.
     """

@@ -27,7 +27,7 @@ def released_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Ten
 def textbook_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Tensor:
     """f(x) with the residual connection outside of f.
 
-    One step is then the Transformer, as the paper says of its model.
+    One step is the Transformer if *norm* is the identity and a LayerNorm follows the last state.
     """
     return norm(stack(x, layers) - x)
 

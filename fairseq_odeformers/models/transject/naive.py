@@ -48,7 +48,8 @@ def reconstruction(x0: Tensor, u0: Tensor) -> Tensor:
 def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
     """X + alpha / L F(X) (Eq. 2): (T, C).
 
-    In the paper, alpha lies between 0 and 1. In the released code, it is a tanh, between -1 and 1.
+    In the paper, alpha lies between 0 and 1. In the released classifier, it is a tanh, between -1
+    and 1.
     """
     return x + alpha / depth * change
 

@@ -4,7 +4,7 @@ Zimin, Polyanskiy and Rigollet (2026), "YuriiFormer: A Suite of Nesterov-Acceler
 (https://arxiv.org/abs/2601.23236); Gai, Huang and Wu (2026), "Momentum Streams for
 Optimizer-Inspired Transformers" (https://arxiv.org/abs/2605.24425).
 
-As in Macaron Net, a layer splits an ODE into a step of attention, then a step of the FFN
+As in a Transformer, a layer splits an ODE into a step of attention, then a step of the FFN
 (Lie-Trotter). A velocity v passes through all steps together with the state x. For O = attention,
 then O = FFN:
 
