@@ -168,7 +168,7 @@ def value_of(node: ast.expr):
 
 
 def replace_eval() -> None:
-    """Make fairseq's models and their utilities call :func:`evaluate` instead of ``eval``."""
+    """Make all modules of fairseq call :func:`evaluate` instead of ``eval``."""
     for name, module in [*sys.modules.items()]:
-        if name == "fairseq.utils" or name.startswith("fairseq.models."):
+        if name.startswith("fairseq."):
             vars(module)["eval"] = evaluate

@@ -69,10 +69,10 @@ PATCHES: list[Patch] = [
         )
     ),
     Patch(
-        "eval in fairseq.models and fairseq.utils",
+        "eval in the modules of fairseq",
         checkpoints.replace_eval,
         "fairseq evaluates some options in a checkpoint as Python code, such as encoder_layers of "
-        "fconv and xformers_att_config of every Transformer.",
+        "fconv, xformers_att_config of every Transformer and wer_args of the criterion ctc.",
         "fairseq evaluates only literals",
     ),
     Patch(
