@@ -76,6 +76,14 @@ PATCHES: list[Patch] = [
         "fairseq evaluates only literals",
     ),
     Patch(
+        "torch in fairseq.checkpoint_utils",
+        checkpoints.replace_torch,
+        "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 switches torch's safe loader off, because fairseq does "
+        "not ask for it. OmegaConf calls the functions that a configuration names, such as oc.env, "
+        "which reads the environment.",
+        "fairseq asks for the safe loader, and refuses such names",
+    ),
+    Patch(
         "safe globals of torch",
         versions.add_safe_globals,
         "torch >= 2.6 unpickles only types that it trusts. A checkpoint of fairseq contains "

@@ -14,6 +14,7 @@ from make_checkpoints import PATHS, write_data
 from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
 
 from fairseq_odeformers.errors import InputError
+from odeformers.__main__ import main
 
 SAFE_BY_DEFAULT = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
 
@@ -137,6 +138,18 @@ def test_commands_run_no_code_of_a_checkpoint(line, foreign):
     assert REFUSED in error.value.stdout.splitlines()[-1]
     assert "weights_only" not in error.value.stdout  # no advice to load it nevertheless
     assert not {"trace", "out"}.intersection(path.name for path in foreign.iterdir())
+
+
+@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+def test_the_environment_does_not_switch_the_safe_loader_off(foreign, monkeypatch, capsys):
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    monkeypatch.chdir(foreign)
+    with pytest.raises(InputError, match=REFUSED):
+        checkpoint_utils.load_checkpoint_to_cpu("foreign.pt")
+    with pytest.raises(SystemExit):
+        main("average --inputs foreign.pt --output averaged.pt".split())
+    assert REFUSED in capsys.readouterr().err
+    assert not (foreign / "trace").exists()
 
 
 def test_commands_run_no_code_of_a_criterion(foreign):
