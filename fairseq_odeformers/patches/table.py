@@ -174,6 +174,12 @@ PATCHES: list[Patch] = [
         "If a name is taken, fairseq silently drops the new model and trains the other one.",
         "fairseq refuses the name",
     ),
+    Patch(
+        "register_model in modules that imported it before",
+        models.replace_imported_register_model,
+        "A plugin may import fairseq's decorator before this package.",
+        "fairseq refuses the name",
+    ),
     # Configurations.
     Patch(
         "hydra.core.config_store.ConfigStore.__deepcopy__",
