@@ -91,7 +91,7 @@ def check_encoders(path: str, cfg: Any, options: Container[str] = ()) -> None:
     """
     for option, registry in ENCODERS.items():
         saved = cfg.get(option)
-        key = option if isinstance(saved, Namespace) else "_name"  # as fairseq looks it up
+        key = option if isinstance(saved, Namespace) else "_name"  # like fairseq
         name = saved if isinstance(saved, str) else getattr(saved, key, None)
         module = getattr(registry.get(name), "__module__", "")
         if option not in options and module.startswith("fairseq.") and module not in SAFE:
