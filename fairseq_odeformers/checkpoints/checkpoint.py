@@ -22,7 +22,7 @@ from fairseq_odeformers.files import check_binarised, check_joined, check_regula
 from fairseq_odeformers.registry import Kind
 
 from .state import read_state
-from .trust import check_trust, limit_size, read_names
+from .trust import ENCODERS, check_encoders, check_trust, limit_size, read_names
 from .weights import write_export
 
 # What loaders set for every model: a task may have no data, and subwords no codes.
@@ -124,6 +124,8 @@ class Checkpoint:
         check_trust(self.path, self.cfg, self.weights)
         self._check_names(options)
         cfg = copy.deepcopy(self.cfg)
+        for name in ENCODERS.keys() & cfg.keys() & options.keys():
+            cfg[name] = None  # otherwise fairseq ignores the option
         overwrite_args_by_name(cfg, options)
         folder = getattr(cfg.task, "data", None)
         if folder and task is None:
@@ -190,12 +192,13 @@ def checking(paths: Sequence[str]) -> Iterator[None]:
     fairseq reads and builds in one call, so the files are read twice.
 
     Raises:
-        InputError: see :func:`.check_trust` and :func:`.limit_size`.
+        InputError: see :func:`.check_trust`, :func:`.check_encoders` and :func:`.limit_size`.
     """
     weights: list[Tensor] = []
     for path in paths:
         checkpoint = Checkpoint.read(path)
         check_trust(path, checkpoint.cfg, checkpoint.weights)
+        check_encoders(path, checkpoint.cfg)
         weights += checkpoint.weights.values()
     with limit_size(os.pathsep.join(paths), weights):
         weights.clear()

@@ -61,8 +61,8 @@ def read_state(
     Raises:
         OSError: the file does not exist.
         Damaged: a checksum differs, or the configuration or the weights are missing.
-        InputError: the file is not a checkpoint, torch's safe loader refuses it, or, before torch
-            2.10, :func:`.check_origin` does.
+        InputError: the file is not a checkpoint; torch's safe loader,
+            :func:`.check_interpolations` or, before torch 2.10, :func:`.check_origin` refuses it.
     """
     if not path:
         raise InputError("'' is not a checkpoint; give a file")

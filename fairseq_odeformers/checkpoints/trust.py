@@ -1,12 +1,17 @@
 """Trust: whether a model may be built from a checkpoint.
 
-Its model and task must be safe, its weights finite, and the model no larger than the weights.
+Its model and task must be safe, its weights finite, and the model no larger than the weights. Its
+configuration may neither call functions of OmegaConf nor name files of subwords.
 """
 
+import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+from fairseq.data.encoders import BPE_REGISTRY, TOKENIZER_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 from torch import Tensor
@@ -14,13 +19,18 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from fairseq_odeformers.errors import InputError, naming_faults
 
-# Modules of fairseq: their models and tasks run no code that a checkpoint names.
+# Modules of fairseq: their models and tasks run no code that a checkpoint names, and their
+# tokenizers and subwords read no file that it names.
 SAFE = {
     *("fairseq.models.transformer.transformer_legacy", "fairseq.models.transformer_lm"),
     *("fairseq.models.roberta.model", "fairseq.models.bart.model"),
     *("fairseq.tasks.translation", "fairseq.tasks.language_modeling"),
     *("fairseq.tasks.masked_lm", "fairseq.tasks.sentence_prediction"),
+    *("fairseq.data.encoders.bytes", "fairseq.data.encoders.characters"),
+    *(f"fairseq.data.encoders.{name}_tokenizer" for name in ("moses", "nltk", "space")),
 }
+ENCODERS = {"bpe": BPE_REGISTRY, "tokenizer": TOKENIZER_REGISTRY}
+RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # may call a function; ${model.dropout} does not
 
 
 def check_trust(path: str, cfg, weights: Mapping[str, Tensor]) -> None:
@@ -66,6 +76,56 @@ def check_name(path: str, kind: str, name: str, registry: dict) -> None:
             f"{path} has fairseq's {kind} {name}, which may run code from a checkpoint; if you "
             "trust the file, use fairseq's own commands"
         )
+
+
+def check_encoders(path: str, cfg: Any, options: Container[str] = ()) -> None:
+    """Check the subwords and the tokenizer of a checkpoint before they are built.
+
+    Most of fairseq's read files that an option names, and download them if it is a URL.
+
+    Args:
+        options: options in place of the checkpoint's.
+
+    Raises:
+        InputError: a checkpoint's own ones belong to fairseq and are not in :data:`SAFE`.
+    """
+    for option, registry in ENCODERS.items():
+        saved = cfg.get(option)
+        key = option if isinstance(saved, Namespace) else "_name"  # like fairseq
+        name = saved if isinstance(saved, str) else getattr(saved, key, None)
+        module = getattr(registry.get(name), "__module__", "")
+        if option not in options and module.startswith("fairseq.") and module not in SAFE:
+            raise InputError(
+                f"{path} has the {option} {name}, which reads files or URLs that the checkpoint "
+                f"names; use load_translator or load_language_model with {option}={name!r} and "
+                "its other options"
+            )
+
+
+def check_interpolations(path: str, config: Any) -> None:
+    """Check a configuration before OmegaConf replaces the interpolations in it.
+
+    Raises:
+        InputError: one of them calls a function, such as ``${oc.env:HOME}``, which reads the
+            environment. fairseq saves none.
+    """
+    values, seen = [config], set[int]()
+    while values:
+        value = values.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Namespace):
+            value = vars(value)
+        if isinstance(value, Mapping):
+            values += value.values()
+        elif isinstance(value, (list, tuple)):
+            values += value
+        elif isinstance(value, str) and RESOLVER.search(value):
+            raise InputError(
+                f"{path} is refused: its configuration has {value[:80]!r}, which calls a function "
+                "of OmegaConf"
+            )
 
 
 def check_finite(path: str, weights: Mapping[str, Tensor]) -> None:

@@ -17,6 +17,8 @@ from torch import Tensor
 from fairseq_odeformers.errors import naming_faults
 from fairseq_odeformers.files import reading, replacing_folder, sha256
 
+from .trust import check_interpolations
+
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 OWN_SUM = "sha256 of the above"  # an entry of CONFIG
 
@@ -55,7 +57,7 @@ def read_export(folder: Path) -> dict:
     """Read a folder that :func:`write_export` wrote, in the form that :func:`.read_state` returns.
 
     Raises:
-        InputError: the folder is damaged.
+        InputError: the folder is damaged, or see :func:`.check_interpolations`.
     """
     from safetensors.torch import load_file
 
@@ -66,6 +68,7 @@ def read_export(folder: Path) -> dict:
         cfg, classes, expected, shared = (
             saved[name] for name in ("config", "classes", "sha256", "shared")
         )
+        check_interpolations(str(folder / CONFIG), cfg)
         cfg = OmegaConf.create(cfg)
     with reading(folder / WEIGHTS, "is damaged"):
         if sha256(folder / WEIGHTS) != expected:

@@ -30,6 +30,7 @@ from fairseq.models import (
 )
 
 from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.checkpoints.trust import check_encoders
 from fairseq_odeformers.errors import did_you_mean, naming_faults
 from fairseq_odeformers.files import MADE_FROM, check_joined
 from fairseq_odeformers.registry import Kind
@@ -141,6 +142,7 @@ def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name:
             fault = f"is of --arch {each.arch}, which is not {name}"
             raise ValueError(f"{each.path} {fault}{advise(each)}")
         overrides = {**find_text_options(each.cfg.task, data), **options}
+        check_encoders(each.path, each.cfg, overrides)
         model, task, cfg = each.build(task=task, **overrides)
         models.append(model)
     # The last file's options make the tokenizer and the subwords of an ensemble.

@@ -14,12 +14,14 @@ from fairseq.file_io import PathManager
 
 from fairseq_odeformers.checkpoints.origin import check_origin, remember
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
+from fairseq_odeformers.checkpoints.trust import check_interpolations
 from fairseq_odeformers.errors import naming_faults
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.options import flag
 
 from .guest import binding, is_ours, trains_ours
 from .validation import restore_state
+from .versions import SAFE_LOADER
 
 logger = logging.getLogger(__name__)
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
@@ -46,6 +48,30 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
         with binding(trains_ours(state.get("cfg"))):
             raise fault
     return state
+
+
+class SafeTorch:
+    """torch for fairseq's ``checkpoint_utils``: what it loads is a checkpoint, and safe."""
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+    @staticmethod
+    def load(file, *args, **kwargs):
+        """Load a checkpoint with torch's safe loader, even if the environment switches it off.
+
+        Raises:
+            InputError: see :func:`.check_interpolations`.
+        """
+        state = torch.load(file, *args, weights_only=SAFE_LOADER, **kwargs)
+        if isinstance(state, dict):
+            check_interpolations(file.name, [state.get("cfg"), state.get("args")])
+        return state
+
+
+def replace_torch() -> None:
+    """Make fairseq's ``checkpoint_utils`` use :class:`SafeTorch`."""
+    vars(checkpoint_utils)["torch"] = SafeTorch()
 
 
 def load_checkpoint(original, cfg, trainer, **kwargs):
@@ -168,7 +194,7 @@ def value_of(node: ast.expr):
 
 
 def replace_eval() -> None:
-    """Make fairseq's models and their utilities call :func:`evaluate` instead of ``eval``."""
+    """Make all modules of fairseq call :func:`evaluate` instead of ``eval``."""
     for name, module in [*sys.modules.items()]:
-        if name == "fairseq.utils" or name.startswith("fairseq.models."):
+        if name.startswith("fairseq."):
             vars(module)["eval"] = evaluate

@@ -1,8 +1,10 @@
 """fairseq's models: their registered names, and segment embeddings for its RoBERTa."""
 
 import logging
+import sys
 from argparse import SUPPRESS
 
+from fairseq import models
 from fairseq.models import MODEL_REGISTRY
 
 from fairseq_odeformers.modules.segment_embedding import SegmentEmbedding
@@ -32,6 +34,15 @@ def register_model(original, name, dataclass=None):
         return original(name, dataclass)(cls)
 
     return register
+
+
+def replace_imported_register_model() -> None:
+    """Replace fairseq's decorator in modules that imported it before this package."""
+    replacement = models.register_model
+    for module in [*sys.modules.values()]:
+        names = getattr(module, "__dict__", {})
+        for name in [name for name in names if names[name] is replacement.__wrapped__]:
+            names[name] = replacement
 
 
 def add_segment_args(original, parser):

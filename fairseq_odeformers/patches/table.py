@@ -69,11 +69,19 @@ PATCHES: list[Patch] = [
         )
     ),
     Patch(
-        "eval in fairseq.models and fairseq.utils",
+        "eval in the modules of fairseq",
         checkpoints.replace_eval,
         "fairseq evaluates some options in a checkpoint as Python code, such as encoder_layers of "
-        "fconv and xformers_att_config of every Transformer.",
+        "fconv, xformers_att_config of every Transformer and wer_args of the criterion ctc.",
         "fairseq evaluates only literals",
+    ),
+    Patch(
+        "torch in fairseq.checkpoint_utils",
+        checkpoints.replace_torch,
+        "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 switches torch's safe loader off, because fairseq does "
+        "not ask for it. OmegaConf calls the functions that a configuration names, such as oc.env, "
+        "which reads the environment.",
+        "fairseq asks for the safe loader, and refuses such names",
     ),
     Patch(
         "safe globals of torch",
@@ -164,6 +172,12 @@ PATCHES: list[Patch] = [
         "fairseq.models.register_model",
         models.register_model,
         "If a name is taken, fairseq silently drops the new model and trains the other one.",
+        "fairseq refuses the name",
+    ),
+    Patch(
+        "register_model in modules that imported it before",
+        models.replace_imported_register_model,
+        "A plugin may import fairseq's decorator before this package.",
         "fairseq refuses the name",
     ),
     # Configurations.

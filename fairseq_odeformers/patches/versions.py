@@ -21,12 +21,14 @@ try:
 except ImportError:
     xm = None
 
+# Before torch 2.6, the safe loader lacks what a checkpoint of fairseq needs.
+SAFE_LOADER = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
 LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}  # set by torchrun
 
 
 def add_safe_globals() -> None:
     """Let torch >= 2.6 unpickle the types in a checkpoint of fairseq."""
-    if hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint"):
+    if SAFE_LOADER:
         torch.serialization.add_safe_globals(trusted_types())
 
 

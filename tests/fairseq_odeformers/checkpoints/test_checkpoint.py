@@ -3,8 +3,11 @@
 import gzip
 import itertools
 import json
+import threading
 import zipfile
 from argparse import Namespace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 import torch
@@ -123,20 +126,97 @@ def test_a_file_is_read_once(reader, change, monkeypatch):
         assert calls == ["sums", "load"] * 3
 
 
-def test_an_export_is_read_as_carefully(change, tmp_path):
+@pytest.mark.parametrize(
+    "part, options, refusal",
+    [
+        ("model", {"_name": "fconv", "encoder_layers": CODE}, "out has fairseq's architecture"),
+        ("task", {"data": "${oc.env:HOME}"}, r"out/config.json is refused: .* '\${oc.env:HOME}'"),
+    ],
+)
+def test_an_export_is_read_as_carefully(part, options, refusal, change, tmp_path):
     """Even with check sums that fit."""
     pytest.importorskip("safetensors")
     found = Checkpoint.read(change("macaron_transformer", lambda state: None))
     found.export(tmp_path / "out")
     config = json.loads((tmp_path / "out/config.json").read_text())
-    config["config"]["model"] = {"_name": "fconv", "encoder_layers": CODE}
+    config["config"][part] = options
     del config[weights.OWN_SUM]
     config[weights.OWN_SUM] = weights.checksum(config)
     (tmp_path / "out/config.json").write_text(json.dumps(config))
     for use in (USES["load_translator"], USES["program"]):
-        with pytest.raises(ValueError, match="out has fairseq's architecture fconv"):
+        with pytest.raises(ValueError, match=refusal):
             use("out")
     assert not (tmp_path / "trace").exists()
+
+
+@pytest.fixture
+def server():
+    """A server that lists in ``asked`` what is fetched from it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            server.asked.append(self.path)
+            self.send_response(404)
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.asked = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.mark.parametrize("use", ["load_translator", "from_pretrained"])
+@pytest.mark.parametrize(
+    "section",
+    [
+        lambda files: {"_name": "gpt2", **files},
+        lambda files: Namespace(_name="characters", bpe="gpt2", **files),
+    ],
+)
+def test_nothing_is_fetched_that_a_checkpoint_names(section, use, change, server):
+    """Even if the caller gives other subwords."""
+    url = f"http://127.0.0.1:{server.server_port}"
+    bpe = section({"gpt2_encoder_json": f"{url}/a", "gpt2_vocab_bpe": f"{url}/b"})
+    path = change("macaron_transformer", lambda state: state["cfg"].update(bpe=bpe))
+    with pytest.raises(ValueError, match="checkpoint.pt has the bpe gpt2, .* with bpe='gpt2'"):
+        USES[use](path)
+    assert load_translator(path, "words", bpe="characters").apply_bpe("12") == "1 2"
+    Path("code").write_text("#version: 0.2\n1 2</w>\n")
+    options = {"bpe": "subword_nmt", "bpe_codes": "code"}
+    assert load_translator(path, "words", **options).apply_bpe("34") == "3@@ 4"
+    assert server.asked == []
+
+
+def test_subwords_and_tokenizers_that_read_no_files_are_those_of_the_checkpoint(change):
+    parts = {"bpe": {"_name": "characters"}, "tokenizer": {"_name": "space"}}
+    path = change("macaron_transformer", lambda state: state["cfg"].update(parts))
+    translator = load_translator(path, "words")
+    assert translator.apply_bpe(translator.tokenize("1   2")) == "1 \N{LOWER ONE EIGHTH BLOCK} 2"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda state: state["cfg"]["task"].update(data="${oc.env:HOME}"),
+        lambda state: state["cfg"]["model"].update(names=["${${task.data}:HOME}"]),
+        lambda state: state.update(
+            cfg=None, args=Namespace(arch="fconv", task="translation", data="/${oc.env:HOME}")
+        ),
+    ],
+)
+def test_a_configuration_calls_no_functions(edit, change):
+    """Interpolations of other options are resolved."""
+    path = change("macaron_transformer", edit)
+    for read in (Checkpoint.read, checkpoint_utils.load_checkpoint_to_cpu):
+        with pytest.raises(ValueError, match="^checkpoint.pt is refused: .*:HOME}', which calls"):
+            read(path)
+    path = change(
+        "macaron_transformer", lambda s: s["cfg"]["task"].update(data="${task.target_lang}")
+    )
+    assert Checkpoint.read(path).cfg.task.data == "en"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """fairseq writes whole checkpoints, runs no code of one, and explains one that does not fit."""
 
+import gzip
 import os
 import subprocess
 
@@ -9,10 +10,11 @@ from fairseq import checkpoint_utils, utils
 from fairseq.file_io import PathManager
 from fairseq.models import fconv
 from helpers import checkpoint_of
-from make_checkpoints import write_data
+from make_checkpoints import PATHS, write_data
 from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
 
 from fairseq_odeformers.errors import InputError
+from odeformers.__main__ import main
 
 SAFE_BY_DEFAULT = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
 
@@ -103,14 +105,19 @@ TRAIN = (
     "--optimizer adam --batch-size 8"
 )
 REFUSED = "foreign.pt is refused: it contains posix.mkdir, which could run code"
+CODE = "__import__('os').mkdir('trace')"
 
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory):
-    """A folder with dictionaries and a checkpoint that would make another folder, ``trace``."""
+    """A folder with dictionaries and two checkpoints that would make another folder, ``trace``."""
     folder = tmp_path_factory.mktemp("foreign")
     write_data(folder)
     torch.save({**STATE, "foreign": CreatesFolder()}, folder / "foreign.pt")
+    with gzip.open(PATHS["macaron_transformer"]) as file:
+        state = torch.load(file, weights_only=True)
+    state["cfg"]["criterion"] = {"_name": "ctc", "wer_args": CODE}
+    torch.save(state, folder / "criterion.pt")
     return folder
 
 
@@ -131,3 +138,23 @@ def test_commands_run_no_code_of_a_checkpoint(line, foreign):
     assert REFUSED in error.value.stdout.splitlines()[-1]
     assert "weights_only" not in error.value.stdout  # no advice to load it nevertheless
     assert not {"trace", "out"}.intersection(path.name for path in foreign.iterdir())
+
+
+@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+def test_the_environment_does_not_switch_the_safe_loader_off(foreign, monkeypatch, capsys):
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    monkeypatch.chdir(foreign)
+    with pytest.raises(InputError, match=REFUSED):
+        checkpoint_utils.load_checkpoint_to_cpu("foreign.pt")
+    with pytest.raises(SystemExit):
+        main("average --inputs foreign.pt --output averaged.pt".split())
+    assert REFUSED in capsys.readouterr().err
+    assert not (foreign / "trace").exists()
+
+
+def test_commands_run_no_code_of_a_criterion(foreign):
+    line = f"{MODEL.replace('foreign.pt', 'criterion.pt')} --task translation --batch-size 1"
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        module("fairseq_cli.validate", *line.split(), cwd=foreign)
+    assert "ValueError: malformed node" in error.value.stdout.splitlines()[-1]
+    assert not (foreign / "trace").exists()

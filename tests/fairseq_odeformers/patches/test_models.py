@@ -1,8 +1,9 @@
-"""Segments of checkpoints and models that have them, or one of the two."""
+"""Names of models, and segments of checkpoints and models that have them, or one of the two."""
 
 import pytest
 import torch
 from helpers import EOS, make_model
+from script_helpers import failing_command
 
 PLAIN, SEGMENTS = [], ["--segment-embeddings"]
 WEIGHT = "encoder.sentence_encoder.embed_tokens.segments.weight"
@@ -14,6 +15,32 @@ def make(arch, options):
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return model
+
+
+PARTS = {
+    "decorator": "from fairseq.models import FairseqEncoder, FairseqEncoderModel, register_model",
+    "class": "register_model('ode_transformer')(type('Mine', (FairseqEncoderModel,), {}))",
+    "package": "import fairseq_odeformers",
+}
+
+
+@pytest.mark.parametrize(
+    "order, owner",
+    [
+        ("package decorator class", "fairseq_odeformers.models.ode_transformer.models"),
+        ("decorator package class", "fairseq_odeformers.models.ode_transformer.models"),
+        ("decorator class package", "plug"),
+    ],
+)
+def test_a_plugin_has_no_name_of_a_model_of_this_package(order, owner, tmp_path):
+    """Whichever it imports or registers first."""
+    (tmp_path / "plug").mkdir()
+    code = "".join(f"{PARTS[part]}\n" for part in order.split())
+    (tmp_path / "plug/__init__.py").write_text(code)
+    line = f"train absent --user-dir {tmp_path}/plug --task translation --arch ode_transformer"
+    *_, last = failing_command(*line.split()).splitlines()
+    fault = f"{owner} has a model of this name; choose another"
+    assert last == f"ValueError: @register_model('ode_transformer'): {fault}"
 
 
 both = pytest.mark.parametrize("arch", ["macaron_bert", "roberta_prenorm"])
