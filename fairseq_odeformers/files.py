@@ -144,7 +144,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
         )
     with replacing_folder(folder) as temporary:
         make(temporary)
-        (temporary / MADE_FROM).write_text(json.dumps(inputs, indent=2) + "\n")
+        (temporary / MADE_FROM).write_text(json.dumps(inputs, indent=2) + "\n", encoding="utf-8")
 
 
 TEMPORARY = ".odeformers-tmp"  # an extension that nobody else uses

@@ -190,7 +190,7 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
                 (out / ".lock").unlink()
                 out.rmdir()
         with replacing(out / SETTINGS) as path:
-            path.write_text(json.dumps(settings, indent=2) + "\n")
+            path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         made = sorted(map(str, out.glob("*-bin")))
         verb = "is" if len(made) == 1 else "are"
         options = f" with {' '.join(needed)}" if needed else ""
