@@ -68,6 +68,7 @@ REFUSED = {
         "parallel -s de -t de --from parallel": "-s and -t are both de",
         "parallel -s a:b -t en --from parallel": "a:b",
         "parallel -s de -t en --from parallel --valid 9": "--valid and --test",
+        "parallel --from parallel/train.de": "required: --source-lang, parallel/train.de give both",
         "parallel -s de -t en --from a.tar.gz": "--from a.tar.gz: an archive; unpack it",
         "parallel -s de -t en --from a.txz": "--from a.txz: an archive; unpack it",
         "parallel -s de -t en --max-ratio 0.5": "--max-ratio: 0.5: give 1",
@@ -76,7 +77,11 @@ REFUSED = {
         **{f"{name} --from absent": "--from: absent" for name in CORPORA if name != "listops"},
     },
     f"{PARALLEL} parallel": {f"--out {name}": f"--out {name}" for name in ("a:b", "a,b")},
-    PARALLEL: {"kept": "kept"},
+    PARALLEL: {
+        "kept": "kept",
+        "parallel/train.de": "train.de one column; give second",
+        "parallel/train.de parallel/train.en --valid 99": "train.en: --valid 99 smaller",
+    },
     "prepare listops --train 2 --workers": {
         value: f"--workers: {value}" for value in ("1000000000", "1e30", "nan", str(10**30))
     },
@@ -511,11 +516,11 @@ def test_a_file_without_end(spoil, line, words, copy):
     assert status == 2 and times(copy) == before
 
 
-@pytest.mark.parametrize("line", WRITERS)
+@pytest.mark.parametrize("line", [*WRITERS, f"{PARALLEL} parallel"])
 def test_a_full_disk(line, copy):
-    before = times(copy)
+    before, name = times(copy), re.search("made|own", line)
     status, said = end(line, FSIZE=100)
-    check_line(said)
+    check_line(said, f"{name and name[0]} cannot be written")
     assert status == 2 and times(copy) == before
 
 

@@ -188,10 +188,17 @@ def read_pairs(
         columns: names or numbers of both columns; see :func:`choose_columns`.
 
     Raises:
-        ValueError: the file is empty, or a row does not have these columns.
+        ValueError: the file is empty, has one column, or a row does not have these columns.
     """
-    rows = choose_columns(path, split_rows(path), name_sides(langs), columns)
-    return [(source, target) for _, (source, target) in rows]
+    rows = split_rows(path)
+    if all(len(cells) == 1 for _, cells in rows):
+        pair = show_row(path, *SIDES)
+        raise ValueError(
+            f"{path} has one column; if it is one of two files, give the second one as well; if it "
+            f"is a table, its lines are {pair}"
+        )
+    chosen = choose_columns(path, rows, name_sides(langs), columns)
+    return [(source, target) for _, (source, target) in chosen]
 
 
 def name_sides(langs: Sequence[str]) -> Names:
@@ -258,13 +265,14 @@ def choose_columns(
     else:
         columns = find_columns(place, header, names)
         has_header = bool(columns)
+    if not columns:
+        check_width(path, rows, names)
     if has_header:
         logger.info(f"{place} is a header: {', '.join(header)}")
         rows = rows[1:]
     else:
         logger.info(f"{path} has no header; its first row is {' | '.join(header)[:80]}")
     if not columns:
-        check_width(path, rows, names)
         header, columns = list(names), [*range(len(names))]
     if not rows:
         raise ValueError(f"{path} has no rows below its header")
