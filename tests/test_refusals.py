@@ -110,7 +110,8 @@ REFUSED = {
         "--text absent --path cut.pt": "--text absent: no such file; give",
         "--text words": "--text words: a folder; give a file",
         "--text labels.csv": "labels.csv, line 1: which columns a, b, c texts? --column",
-        "--text labels.csv --column 9": "labels.csv, line 1: no column 9",
+        "--text labels.csv --column 9": "labels.csv, line 1: no column 9; give a, b, c,",
+        "--text both.csv": "both.csv, line 1: text, comment one text --column",
         "--text tab --column 2": "--column 2: a table",
         "--text tab": "tab, line 2",
         "--text cr": "cr, line 2",
@@ -125,6 +126,7 @@ REFUSED = {
         "--path model.pt": "model.pt of_my_own --user-dir",
         "--path task.pt": "task.pt of_my_own --user-dir",
         "--path cut.pt": "cut.pt",
+        "--path labels.csv": "labels.csv give a whole checkpoint torch has not saved it",
         "--path foreign.pt": "foreign.pt PosixPath",
         "--path nan.pt": "nan.pt embed_tokens",
         "--path numbers.pt": "numbers.pt --regression-target fairseq-validate STS-B-bin",
@@ -366,7 +368,8 @@ def write_folder(folder):
         path.unlink()
     change(task_state={"classes": ["0", "1", "2", "<mask>"]})
     Checkpoint.read("classifier.pt").export(Path("export"))
-    texts = {"labels.csv": b"a,b,c\n", "lines": b"1 2 3\n\n4 5\n", "kept": b"precious"}
+    texts = {"labels.csv": b"a,b,c\n", "both.csv": b"text,comment\n"}
+    texts |= {"lines": b"1 2 3\n\n4 5\n", "kept": b"precious"}
     texts |= {"tab": b"a b\na\tb\n", "cr": b"a b\r\na\rb\r\n", "old.pt2": b"", "a.tar.gz": b""}
     texts |= {
         "a.txz": b"",

@@ -229,9 +229,10 @@ def find_columns(place: str, cells: Sequence[str], names: Names) -> list[int]:
     ]
     places = [*chain(*matches)]
     if places and not (len(places) == len({*places}) and all(len(each) == 1 for each in matches)):
+        one, option = ("them", "--columns") if len(names) > 1 else ("one", "--column")
         raise ValueError(
             f"{place}: the header {', '.join(cells)[:80]} does not tell the columns apart; name "
-            f"them {' and '.join(names)}, put such a header above this line, or give --columns"
+            f"{one} {' and '.join(names)}, put such a header above this line, or give {option}"
         )
     return places
 
@@ -298,8 +299,8 @@ def place_columns(place: str, header: Sequence[str], chosen: Sequence[str]) -> l
         if name not in {*places, *numbers}:
             cells = list_few([cell[:40] for cell in header])
             raise ValueError(
-                f"{place}: there is no column {name}; --columns takes names from the header, "
-                f"{cells}, or numbers from 1 to {len(header)}"
+                f"{place}: there is no column {name}; give a name from the header, {cells}, or a "
+                f"number from 1 to {len(header)}"
             )
     chosen_places = [places[name] if name in places else numbers[name] for name in chosen]
     if len({*chosen_places}) < len(chosen_places):
