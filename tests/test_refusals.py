@@ -68,6 +68,7 @@ REFUSED = {
         "parallel -s de -t de --from parallel": "-s and -t are both de",
         "parallel -s a:b -t en --from parallel": "a:b",
         "parallel -s de -t en --from parallel --valid 9": "--valid and --test",
+        "parallel -s de -t en --from parallel/train.de": "train.de one column",
         "parallel --from parallel/train.de": "required: --source-lang, parallel/train.de give both",
         "parallel -s de -t en --from a.tar.gz": "--from a.tar.gz: an archive; unpack it",
         "parallel -s de -t en --from a.txz": "--from a.txz: an archive; unpack it",
