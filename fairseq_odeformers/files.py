@@ -3,6 +3,7 @@
 import bz2
 import codecs
 import csv
+import errno
 import glob
 import gzip
 import hashlib
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 MADE_FROM = "recipe.json"  # the inputs that a folder was made from; older data use this name
 LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors that name no file
 MARK = "\ufeff"  # byte order mark
 # Byte order marks of other encodings. UTF-32 comes first: its mark begins with UTF-16's.
 ENCODINGS = {
@@ -144,7 +146,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
         )
     with replacing_folder(folder) as temporary:
         make(temporary)
-        (temporary / MADE_FROM).write_text(json.dumps(inputs, indent=2) + "\n")
+        (temporary / MADE_FROM).write_text(json.dumps(inputs, indent=2) + "\n", encoding="utf-8")
 
 
 TEMPORARY = ".odeformers-tmp"  # an extension that nobody else uses
@@ -169,6 +171,9 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that replaces *folder* when the block ends.
 
     A link stays a link; the folder that it points to is replaced.
+
+    Raises:
+        InputError: a file in the folder cannot be written, because there is no space for it.
     """
     folder = Path(os.path.realpath(folder))
     _remove_left(folder)
@@ -179,6 +184,10 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         if folder.exists():
             folder.rename(_new_name(folder))
         temporary.rename(folder)
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise InputError(f"{folder} cannot be written ({error})") from error
+        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _remove_left(folder)

@@ -68,8 +68,9 @@ def make_parser() -> argparse.ArgumentParser:
         "--output",
         metavar="FILE",
         type=output_path,
-        help="table of predictions to write, with ids from 0, as in fairseq (default: none; with "
-        "--text, standard output)",
+        help="table of predictions to write, in the order of the split or the file; id counts its "
+        "texts from 0, as in fairseq, whatever ids a table has (default: none; with --text, "
+        "standard output)",
     )
     parser.add_argument(
         "--column",

@@ -68,6 +68,8 @@ REFUSED = {
         "parallel -s de -t de --from parallel": "-s and -t are both de",
         "parallel -s a:b -t en --from parallel": "a:b",
         "parallel -s de -t en --from parallel --valid 9": "--valid and --test",
+        "parallel -s de -t en --from parallel/train.de": "train.de one column",
+        "parallel --from parallel/train.de": "required: --source-lang, parallel/train.de give both",
         "parallel -s de -t en --from a.tar.gz": "--from a.tar.gz: an archive; unpack it",
         "parallel -s de -t en --from a.txz": "--from a.txz: an archive; unpack it",
         "parallel -s de -t en --max-ratio 0.5": "--max-ratio: 0.5: give 1",
@@ -76,7 +78,11 @@ REFUSED = {
         **{f"{name} --from absent": "--from: absent" for name in CORPORA if name != "listops"},
     },
     f"{PARALLEL} parallel": {f"--out {name}": f"--out {name}" for name in ("a:b", "a,b")},
-    PARALLEL: {"kept": "kept"},
+    PARALLEL: {
+        "kept": "kept",
+        "parallel/train.de": "train.de one column; give second",
+        "parallel/train.de parallel/train.en --valid 99": "train.en: --valid 99 smaller",
+    },
     "prepare listops --train 2 --workers": {
         value: f"--workers: {value}" for value in ("1000000000", "1e30", "nan", str(10**30))
     },
@@ -105,7 +111,8 @@ REFUSED = {
         "--text absent --path cut.pt": "--text absent: no such file; give",
         "--text words": "--text words: a folder; give a file",
         "--text labels.csv": "labels.csv, line 1: which columns a, b, c texts? --column",
-        "--text labels.csv --column 9": "labels.csv, line 1: no column 9",
+        "--text labels.csv --column 9": "labels.csv, line 1: no column 9; give a, b, c,",
+        "--text both.csv": "both.csv, line 1: text, comment one text --column",
         "--text tab --column 2": "--column 2: a table",
         "--text tab": "tab, line 2",
         "--text cr": "cr, line 2",
@@ -120,6 +127,7 @@ REFUSED = {
         "--path model.pt": "model.pt of_my_own --user-dir",
         "--path task.pt": "task.pt of_my_own --user-dir",
         "--path cut.pt": "cut.pt",
+        "--path labels.csv": "labels.csv give a whole checkpoint torch has not saved it",
         "--path foreign.pt": "foreign.pt PosixPath",
         "--path nan.pt": "nan.pt embed_tokens",
         "--path numbers.pt": "numbers.pt --regression-target fairseq-validate STS-B-bin",
@@ -361,7 +369,8 @@ def write_folder(folder):
         path.unlink()
     change(task_state={"classes": ["0", "1", "2", "<mask>"]})
     Checkpoint.read("classifier.pt").export(Path("export"))
-    texts = {"labels.csv": b"a,b,c\n", "lines": b"1 2 3\n\n4 5\n", "kept": b"precious"}
+    texts = {"labels.csv": b"a,b,c\n", "both.csv": b"text,comment\n"}
+    texts |= {"lines": b"1 2 3\n\n4 5\n", "kept": b"precious"}
     texts |= {"tab": b"a b\na\tb\n", "cr": b"a b\r\na\rb\r\n", "old.pt2": b"", "a.tar.gz": b""}
     texts |= {
         "a.txz": b"",
@@ -511,11 +520,11 @@ def test_a_file_without_end(spoil, line, words, copy):
     assert status == 2 and times(copy) == before
 
 
-@pytest.mark.parametrize("line", WRITERS)
+@pytest.mark.parametrize("line", [*WRITERS, f"{PARALLEL} parallel"])
 def test_a_full_disk(line, copy):
-    before = times(copy)
+    before, name = times(copy), re.search("made|own", line)
     status, said = end(line, FSIZE=100)
-    check_line(said)
+    check_line(said, f"{name and name[0]} cannot be written")
     assert status == 2 and times(copy) == before
 
 

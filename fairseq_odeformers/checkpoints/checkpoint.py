@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, tasks, utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
@@ -133,11 +133,12 @@ class Checkpoint:
         with naming_faults(self.path, f"does not fit its model or {folder}"):
             state = {"cfg": cfg, "model": dict(self.weights), "task_state": self.task_state}
             with limit_size(self.path, [*self.weights.values()]), naming_missing(self.path, folder):
+                task = task or tasks.setup_task(cfg.task, from_checkpoint=True)
+                if self.num_classes is not None:
+                    self._check_classes(task)  # before the model drops a head that does not fit
                 (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
                     [self.path], task=task, state=state
                 )
-            if self.num_classes is not None:
-                self._check_classes(task)
         return Trained(model, task, cfg)
 
     def _check_names(self, options: Mapping[str, Any]) -> None:

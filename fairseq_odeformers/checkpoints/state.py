@@ -114,12 +114,15 @@ def check_sums(path: str) -> None:
     Raises:
         Damaged: a CRC-32 differs.
         EOFError: the end of the file is missing.
-        ValueError: the file is compressed.
+        ValueError: the file is compressed, or is not one of torch.
     """
     if not zipfile.is_zipfile(path):
         with open(path, "rb") as file:
-            if file.read(2) == b"PK":
-                raise EOFError
+            start = file.read(2)
+        if start == b"PK":
+            raise EOFError
+        if start and start[:1] != pickle.PROTO:
+            raise ValueError("torch has not saved it")
     else:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
@@ -149,7 +152,7 @@ def explaining_refusal(path: str) -> Iterator[None]:
         raise ValueError("torch's safe loader cannot read it") from None
     except EOFError as error:
         raise ValueError("its end is missing") from error
-    except (KeyError, TypeError, RuntimeError) as error:
+    except (LookupError, TypeError, RuntimeError) as error:
         (key,) = error.args if isinstance(error, KeyError) else [None]
         fault = f"it has no {key!r}" if isinstance(key, str) else "it contains something else"
         raise ValueError(fault) from error

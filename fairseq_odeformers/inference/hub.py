@@ -35,7 +35,6 @@ from fairseq_odeformers.errors import did_you_mean, naming_faults
 from fairseq_odeformers.files import MADE_FROM, check_joined
 from fairseq_odeformers.registry import Kind
 from fairseq_odeformers.text.moses import read_raw_pairs
-from fairseq_odeformers.text.raw_text import read_codes
 
 from .classifier import Classifier
 from .generator import Generator
@@ -146,8 +145,6 @@ def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name:
         model, task, cfg = each.build(task=task, **overrides)
         models.append(model)
     # The last file's options make the tokenizer and the subwords of an ensemble.
-    if overrides.get("bpe") == "subword_nmt" and (codes := overrides.get("bpe_codes")):
-        read_codes(Path(codes))  # fairseq would end the program, and name no file
     with naming_faults(each.path, "does not fit its tokenizer or subwords"):
         return Generator(cfg, task, models).eval()
 

@@ -56,7 +56,10 @@ def write_program(model: nn.Module, task, path: Path) -> None:
         ValueError: the model has no encoder, or takes adaptive steps: these depend on the data.
     """
     if Kind.LANGUAGE_MODEL in kinds_of(type(model)):
-        raise ValueError("a language model has no encoder and no classes, so no program")
+        raise ValueError(
+            f"{path}: a language model has no encoder and no classes for one program; name a "
+            "folder, and give --to torch or --to onnx"
+        )
     program = Program(model, task)
     tokens = torch.full((2, min(program.longest, 6)), task.source_dictionary.unk())
     tokens[1, -1] = task.source_dictionary.pad()

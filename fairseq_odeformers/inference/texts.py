@@ -133,15 +133,19 @@ def check_sequence(texts: Any) -> list:
     """
     columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)
     if columns is not None:
-        names = [*map(repr, columns)]
-        one = f", such as texts[{names[0]}]" if names else ""
+        one = next((f", such as texts[{name!r}]" for name in columns if has_text(texts[name])), "")
+        names = ", ".join(map(repr, [*columns][:8]))
         raise TypeError(
-            f"a {type(texts).__name__} of {', '.join(names[:8])}: give the texts of one of its "
-            f"columns{one}"
+            f"a {type(texts).__name__} of {names}: give the texts of one of its columns{one}"
         )
     if isinstance(texts, (bytes, Set)) or not isinstance(texts, Iterable):
         raise TypeError(f"{cut(repr(texts))}: give a text or a sequence of texts")
     return [*texts]
+
+
+def has_text(column: Any) -> bool:
+    """Whether a column of a table begins with a string."""
+    return isinstance(column, Iterable) and isinstance(next(iter(column), None), str)
 
 
 def check_text(text: Any) -> str:
@@ -240,9 +244,19 @@ def cut(text: str) -> str:
 
 
 def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:
-    """Write or print a table, tab-separated."""
+    """Write or print a table, tab-separated; warn of characters that will be printed escaped."""
     table = "".join("\t".join(row) + "\n" for row in rows)
     if path is None:
+        encoding = sys.stdout.encoding or "utf-8"
+        try:
+            table.encode(encoding)
+        except UnicodeEncodeError as error:
+            shown = ascii(table[error.start])
+            print(
+                f"standard output is in {encoding}, where some characters are escaped, the first "
+                f"as {shown}; give --output FILE, or set PYTHONIOENCODING=utf-8",
+                file=sys.stderr,
+            )
         return print(table, end="")
     with replacing(path) as temporary:
         temporary.write_text(table, encoding="utf-8")

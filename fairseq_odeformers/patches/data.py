@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+from fairseq import file_utils
+
 from fairseq_odeformers.data.binarised import language_pair
 from fairseq_odeformers.data.classification import check_classes
+from fairseq_odeformers.text.raw_text import read_codes
 
 from .guest import binding, is_ours, trains_ours
 
@@ -22,6 +25,15 @@ def infer_language_pair(original, path):
             f"{path} has no sentence pairs, such as train.de-en.de.idx; give translation data"
         )
     return source, target
+
+
+def read_subwords(original, self, cfg):
+    """Read the codes of ``--bpe subword_nmt`` with :func:`.read_codes`."""
+    if cfg.bpe_codes is None:
+        return original(self, cfg)  # it names the option
+    codes = Path(file_utils.cached_path(cfg.bpe_codes))
+    self.bpe = read_codes(codes, cfg.bpe_separator)
+    self.bpe_symbol = f"{cfg.bpe_separator} "
 
 
 def load_dataset(original, self, split, combine=False, **kwargs):

@@ -158,6 +158,14 @@ PATCHES: list[Patch] = [
         "the path in it. Its main branch has removed the method (commit d13e14a8).",
         "a release of fairseq lacks the method",
     ),
+    # Subwords.
+    Replacement(
+        "fairseq.data.encoders.subword_nmt_bpe.SubwordNMTBPE.__init__",
+        data.read_subwords,
+        "fairseq reads BPE codes in the encoding of the locale, which may be ASCII. If they are of "
+        "another program, subword-nmt ends the program without naming the file.",
+        "fairseq opens the codes as UTF-8, and subword-nmt raises an error",
+    ),
     # Classes.
     Replacement(
         "fairseq.tasks.sentence_prediction.SentencePredictionTask.load_dataset",

@@ -84,14 +84,14 @@ def cache_codes(codes: Path, mtime: int):
     return read_codes(codes)
 
 
-def read_codes(path: Path):
+def read_codes(path: Path, separator: str = "@@"):
     """Read a file of codes into subword-nmt's ``BPE``."""
     from subword_nmt.apply_bpe import BPE
 
     errors = StringIO()
     with reading(path, "has no BPE codes of subword-nmt"), redirect_stderr(errors):
         try:
-            return BPE(StringIO(path.read_text(encoding="utf-8")))
+            return BPE(StringIO(path.read_text(encoding="utf-8")), separator=separator)
         except SystemExit as error:  # the message names no file
             raise ValueError(errors.getvalue()) from error
 

@@ -7,12 +7,13 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.models.common.dial import Dial
-from fairseq_odeformers.registry import Kind
+from fairseq_odeformers.registry import Kind, family_of
 from odeformers.plots import columns, group_by, legend, panels, styles
 from odeformers.predict import batches, naming_split, probabilities
 
@@ -41,7 +42,12 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     trained, task, cfg = checkpoint.build(args.data)
     ask = getattr(type(trained), "depth_dials", None)
     if ask is None:
-        raise NoMaps(f"{path}: {type(trained).__name__} has a layer for each depth")
+        models = ARCH_MODEL_REGISTRY.items()
+        dialled = {family_of(arch) for arch, model in models if hasattr(model, "depth_dials")}
+        raise NoMaps(
+            f"{path}: {type(trained).__name__} has a layer for each depth; give a model that can "
+            f"take other steps, of {', '.join(sorted(dialled))}"
+        )
     try:
         dials = ask(cfg.model)
     except ValueError as error:
@@ -158,14 +164,15 @@ def judge(dial: Dial, rows: Sequence[Row]) -> Row:
 
 def sentence(row: Row) -> str:
     """A verdict in words."""
-    name, rise = f"**{row['model']}**, `{row['dial']}`", f"{100 * row['rise']:+.2f}%"
+    name = f"**{row['model']}**, `{row['dial']}`"
     if row["follows"] is None:
         return f"{name}: no finer solution was measured, so it is open whether it follows an ODE."
     order = ""
     if row["method"] is not None:
         shown = "below rounding" if row["order"] is None else f"order {row['order']:.2f}"
         order = f", and the error of its states falls with {shown} (the method's: {row['method']})"
-    facts = f"finer solutions change the loss by {rise} at worst{order}"
+    rise = round(100 * row["rise"], 2) + 0.0  # not -0.0
+    facts = f"finer solutions change the loss by {rise:+.2f}% at worst{order}"
     if row["follows"]:
         return f"{name}: {facts}. The trained model still follows an ODE."
     if row["rise"] > RISE:
@@ -174,8 +181,8 @@ def sentence(row: Row) -> str:
             "part of it (Ott et al. 2021)."
         )
     return (
-        f"{name}: {facts}. Its score does not need the steps of the training, but these are too "
-        "coarse for the order of the method: it is open whether it follows an ODE."
+        f"{name}: {facts}. The score does not depend on the number of steps. The steps are too "
+        "coarse to show the method's order, so it is open whether the model follows an ODE."
     )
 
 

@@ -65,7 +65,7 @@ def measure_peak(subject: models.Subject, args: Namespace, length: int) -> float
         after = torch.cuda.max_memory_allocated()
     else:
         before = read_resident("VmRSS")
-        CLEAR.write_text("5")  # the peak starts anew
+        CLEAR.write_text("5", encoding="utf-8")  # the peak starts anew
         step()
         after = read_resident("VmHWM")
     return (after - before) / 1e6
@@ -73,5 +73,5 @@ def measure_peak(subject: models.Subject, args: Namespace, length: int) -> float
 
 def read_resident(entry: str) -> int:
     """Bytes of an entry of Linux's status of this process."""
-    [kilobytes] = re.findall(rf"{entry}:\s*(\d+) kB", STATUS.read_text())
+    [kilobytes] = re.findall(rf"{entry}:\s*(\d+) kB", STATUS.read_text("utf-8"))
     return int(kilobytes) * 1024

@@ -116,10 +116,14 @@ def split_pairs(
     if len(fitting) < wanted or len(pairs) <= wanted:
         sets = " and ".join(f"--{split} {size}" for split, size in sizes.items())
         long = f", {len(alone) - len(fitting):,} of them too long" if alone != fitting else ""
+        remedy = "give smaller sets, or more pairs"
+        if 2 * len(alone) < len(pairs):
+            labels = "odeformers prepare text-classification tsv"
+            remedy += f"; if the lines are CLASS<tab>TEXT, use {labels}"
         raise ValueError(
-            f"{name} has {len(pairs):,} pairs, of which {len(alone):,} have sides that no other "
-            f"pair has{long}; {sets} need {wanted:,} of these, and some pairs must be left for "
-            "training; for lines CLASS<tab>TEXT, use odeformers prepare text-classification tsv"
+            f"{name}: {len(alone):,} of {len(pairs):,} pairs have sides that no other pair has"
+            f"{long}; {sets} need {wanted:,} of these, and some pairs must be left for training; "
+            f"{remedy}"
         )
     drawn = iter(random.Random(seed).sample(fitting, wanted))
     split_of = {next(drawn): split for split, size in sizes.items() for _ in range(size)}
@@ -186,8 +190,12 @@ def main(arguments: Sequence[str]) -> None:
     add_columns(parser, "source", "target")
     args = parse_options(parser, arguments)
     two = order_files(parser, args)
-    check_languages(parser, args.source_lang, args.target_lang)
     [source, *_] = args.source
+    if not (args.source_lang and args.target_lang):
+        more = "" if two or source.is_dir() else f"; if {source} is one of two files, give both"
+        needed = "-s/--source-lang, -t/--target-lang"
+        parser.error(f"the following arguments are required: {needed}{more}")
+    check_languages(parser, args.source_lang, args.target_lang)
     for path in args.source:
         if not path.is_dir() and is_archive(path):
             parser.error(f"--from {path}: an archive; unpack it, and give the folder")
@@ -225,12 +233,8 @@ def main(arguments: Sequence[str]) -> None:
         needed += find_positions(args.out / "data-bin")
 
 
-def check_languages(
-    parser: argparse.ArgumentParser, source: str | None, target: str | None
-) -> None:
-    """Check that both languages are given, and that fairseq can tell file names with them apart."""
-    if not (source and target):
-        parser.error("the following arguments are required: -s/--source-lang, -t/--target-lang")
+def check_languages(parser: argparse.ArgumentParser, source: str, target: str) -> None:
+    """Check that fairseq can tell file names with the two languages apart."""
     if source == target:
         parser.error(f"-s and -t are both {source}; they name the endings of two files")
     for option, lang, other in (("-s", source, target), ("-t", target, source)):

@@ -28,6 +28,7 @@ import numpy as np
 
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.files import is_blank, read_lines, sha256
+from fairseq_odeformers.inference.texts import cut
 from fairseq_odeformers.text.word_pieces import (
     SPECIAL,
     learn_pieces,
@@ -36,7 +37,7 @@ from fairseq_odeformers.text.word_pieces import (
     write_normalization,
 )
 
-from .common.checks import fold
+from .common.checks import fold, list_few
 from .common.command import (
     add_columns,
     add_number,
@@ -139,20 +140,22 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
     symbols = np.array([dictionary.index(piece) for piece in pieces])  # <unk> for other pieces
 
     def encode(split: str) -> Iterator[Encoded]:
-        classes = defaultdict(set)  # the classes of texts with the same pieces
+        alike = defaultdict(dict)  # the texts with the same pieces, one per class
         for start in range(0, len(splits[split]), BATCH_SIZE):
             batch = splits[split][start : start + BATCH_SIZE]
             encodings = tokenizer.encode_batch_fast([text for _, text in batch])
-            for (label, _), encoding in zip(batch, encodings):
+            for (label, text), encoding in zip(batch, encodings):
                 tokens = np.append(symbols[encoding.ids], dictionary.eos())
                 if encoding.ids:
-                    classes[tokens.tobytes()].add(label)
+                    alike[tokens.tobytes()].setdefault(label, text)
                 yield (tokens,), label
-        if count := sum(len(each) > 1 for each in classes.values()):
+        if unclear := [texts for texts in alike.values() if len(texts) > 1]:
+            labels, [text, *_] = list_few([*unclear[0]]), unclear[0].values()
+            what = "1 text has" if len(unclear) == 1 else f"{len(unclear):,} texts have"
             logger.warning(
-                f"{split}: {count:,} texts have several classes, at least after they are split "
-                "into word pieces; these do not show case, spaces and marks that --strip-accents "
-                "drops"
+                f"{split}: {what} several classes, first {cut(text)!r} ({labels}), at least after "
+                "the split into word pieces; these do not show case, spaces and marks that "
+                "--strip-accents drops"
             )
 
     labels.write({split: encode(split) for split in splits}, dictionary, folder)

@@ -190,6 +190,20 @@ def test_a_labelled_file_is_told_from_texts(predict, capsys):
     )
 
 
+def test_escaped_characters_are_warned_of(predict, monkeypatch, capsys):
+    """Where the standard output has none of them, as in a C locale; a file is in UTF-8."""
+    Path("text").write_text("2 ü\n7 ä\n", encoding="utf-8")
+    (_, *rows), printed = predict("classifier.pt", "--text", "text")
+    assert [row[1] for row in rows] == ["2 ü", "7 ä"] and "escaped" not in printed.err
+    stdout = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    main(["predict", "words", "--path", "classifier.pt", "--cpu", "--text", "text"])
+    stdout.flush()
+    assert rb"2 \xfc" in stdout.buffer.getvalue()
+    said = capsys.readouterr().err
+    assert said.count("escaped") == 1 and r"'\xfc'; give --output FILE" in said
+
+
 def test_text(predict, monkeypatch):
     """The same as for the same text in the data set, whether from a file or standard input.
 

@@ -1,6 +1,7 @@
 """Raw text becomes tokens as the data were prepared, and translations become raw text."""
 
 import json
+import locale
 import re
 
 import pytest
@@ -64,6 +65,21 @@ def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_pa
     out, err = capsys.readouterr()
     assert out.splitlines() == printed  # the line that is too long has an empty translation
     assert re.match(r".*in.txt, line 2: '1 .* has \d+ tokens, more than", err)
+
+
+def test_files_are_utf8_in_any_locale(prepared, checkpoint, tmp_path):
+    (prepared / "code").write_text("#version: 0.2\nü b</w>\n", encoding="utf-8")
+    (tmp_path / "in.txt").write_text("3 üb\n", encoding="utf-8")
+    line = ["translate", prepared, "--path", checkpoint("macaron_transformer"), "--cpu"]
+    line += ["--text", tmp_path / "in.txt", "--output"]
+    main([*map(str, line), str(tmp_path / "expected")])
+    before = locale.setlocale(locale.LC_CTYPE)
+    try:
+        locale.setlocale(locale.LC_CTYPE, "C")
+        main([*map(str, line), str(tmp_path / "found")])
+    finally:
+        locale.setlocale(locale.LC_CTYPE, before)
+    assert (tmp_path / "found").read_bytes() == (tmp_path / "expected").read_bytes()
 
 
 def test_data_that_do_not_say_how_they_were_prepared(data, checkpoint):

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -173,7 +173,8 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
         stream=sys.stdout,
         force=True,  # importing fairseq may have set up logging
     )
-    out, lock, is_new = args.out, FileLock(args.out / ".lock"), not args.out.exists()
+    out, lock = args.out, FileLock(args.out / ".lock")
+    missing = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         acquired = lock.acquire(blocking=False)
     except Timeout:
@@ -186,11 +187,13 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
         finally:
-            if is_new and os.listdir(out) == [".lock"]:
+            if missing and os.listdir(out) == [".lock"]:
                 (out / ".lock").unlink()
-                out.rmdir()
+                with suppress(OSError):  # another preparation may use the folder above
+                    for folder in missing:
+                        folder.rmdir()
         with replacing(out / SETTINGS) as path:
-            path.write_text(json.dumps(settings, indent=2) + "\n")
+            path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
         made = sorted(map(str, out.glob("*-bin")))
         verb = "is" if len(made) == 1 else "are"
         options = f" with {' '.join(needed)}" if needed else ""

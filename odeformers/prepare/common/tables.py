@@ -188,10 +188,17 @@ def read_pairs(
         columns: names or numbers of both columns; see :func:`choose_columns`.
 
     Raises:
-        ValueError: the file is empty, or a row does not have these columns.
+        ValueError: the file is empty, has one column, or a row does not have these columns.
     """
-    rows = choose_columns(path, split_rows(path), name_sides(langs), columns)
-    return [(source, target) for _, (source, target) in rows]
+    rows = split_rows(path)
+    if all(len(cells) == 1 for _, cells in rows):
+        pair = show_row(path, *SIDES)
+        raise ValueError(
+            f"{path} has one column; if it is one of two files, give the second one as well; if it "
+            f"is a table, its lines are {pair}"
+        )
+    chosen = choose_columns(path, rows, name_sides(langs), columns)
+    return [(source, target) for _, (source, target) in chosen]
 
 
 def name_sides(langs: Sequence[str]) -> Names:
@@ -222,9 +229,10 @@ def find_columns(place: str, cells: Sequence[str], names: Names) -> list[int]:
     ]
     places = [*chain(*matches)]
     if places and not (len(places) == len({*places}) and all(len(each) == 1 for each in matches)):
+        one, option = ("them", "--columns") if len(names) > 1 else ("one", "--column")
         raise ValueError(
             f"{place}: the header {', '.join(cells)[:80]} does not tell the columns apart; name "
-            f"them {' and '.join(names)}, put such a header above this line, or give --columns"
+            f"{one} {' and '.join(names)}, put such a header above this line, or give {option}"
         )
     return places
 
@@ -258,13 +266,14 @@ def choose_columns(
     else:
         columns = find_columns(place, header, names)
         has_header = bool(columns)
+    if not columns:
+        check_width(path, rows, names)
     if has_header:
         logger.info(f"{place} is a header: {', '.join(header)}")
         rows = rows[1:]
     else:
         logger.info(f"{path} has no header; its first row is {' | '.join(header)[:80]}")
     if not columns:
-        check_width(path, rows, names)
         header, columns = list(names), [*range(len(names))]
     if not rows:
         raise ValueError(f"{path} has no rows below its header")
@@ -290,8 +299,8 @@ def place_columns(place: str, header: Sequence[str], chosen: Sequence[str]) -> l
         if name not in {*places, *numbers}:
             cells = list_few([cell[:40] for cell in header])
             raise ValueError(
-                f"{place}: there is no column {name}; --columns takes names from the header, "
-                f"{cells}, or numbers from 1 to {len(header)}"
+                f"{place}: there is no column {name}; give a name from the header, {cells}, or a "
+                f"number from 1 to {len(header)}"
             )
     chosen_places = [places[name] if name in places else numbers[name] for name in chosen]
     if len({*chosen_places}) < len(chosen_places):

@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import shutil
 import threading
 import zipfile
 from argparse import Namespace
@@ -20,7 +21,7 @@ from fairseq.models import (
     register_model_architecture,
 )
 from helpers import OLD
-from make_checkpoints import PATHS
+from make_checkpoints import PATHS, make_dictionary
 
 from fairseq_odeformers import load_classifier, load_translator
 from fairseq_odeformers.checkpoints import Checkpoint, weights
@@ -95,6 +96,16 @@ READERS = {
     "sentence": ("macaron_transformer", lambda path: sentence.encode(path, TOKENIZED)),
     "average": ("transject", lambda path: average.average([path])),
 }
+
+
+def test_other_classes_are_all_that_is_said(change, caplog):
+    """Not that the head of the checkpoint does not fit the model."""
+    path = change("transject", lambda state: None)
+    shutil.copytree("words", "two")
+    make_dictionary(2).save("two/label/dict.txt")
+    with pytest.raises(ValueError, match="^checkpoint.pt was trained on 3 classes, but two has 2"):
+        load_classifier(path, "two", num_classes=2)
+    assert "initial values" not in caplog.text
 
 
 @pytest.mark.parametrize("task_state", [3, [1], {"classes": 3}, {"classes": [1]}])

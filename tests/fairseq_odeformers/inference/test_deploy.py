@@ -98,6 +98,19 @@ def run_outside(out, *words, text=""):
     return result.stdout.decode().split("\n")[:-1]
 
 
+def test_classes_are_printed_as_utf8_in_any_locale(export, tmp_path, monkeypatch):
+    _, out = export("macaron_classifier", "torch")
+    out = shutil.copytree(out, tmp_path / "out")
+    about = json.loads((out / "model.json").read_text())
+    about["classes"] = [f"ü{name}" for name in about["classes"]]
+    (out / "model.json").write_text(json.dumps(about))
+    for name, value in {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    [line] = run_outside(out, text="3 1 2\n")
+    assert line.split("\t")[0] in about["classes"]
+
+
 def assert_same_hypotheses(model, product, options):
     """All hypotheses of a beam, with their scores, are fairseq's; equal scores in any order."""
     found = product.generate(TEXTS, tokenized=True, nbest=options["beam"], **options)

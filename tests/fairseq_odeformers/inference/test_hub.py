@@ -35,10 +35,13 @@ class Frame:
     """A table as that of pandas: iteration yields the names of its columns."""
 
     def __init__(self, **columns):
-        self.columns = [*columns]
+        self.columns, self.values = [*columns], columns
 
     def __iter__(self):
         return iter(self.columns)
+
+    def __getitem__(self, name):
+        return self.values[name]
 
 
 @pytest.fixture(scope="module")
@@ -350,7 +353,8 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
         (load_translator, "transevolve", lambda m: m.translate({"1"}), "a sequence of texts"),
         *(
             (load, name, partial(use, texts=texts), r"such as texts\['text'\]")
-            for texts in ({"text": ["1"], "label": ["2"]}, Frame(text=["1"], label=["2"]))
+            for kind in (dict, Frame)
+            for texts in (kind(nr=[1], text=["1"], label=["2"]),)
             for load, name, use in (
                 (load_classifier, "transject", lambda m, texts: m.classify(texts)),
                 (load_classifier, "transject", lambda m, texts: m.classify([texts])),

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -103,17 +104,17 @@ def test_scores_are_those_of_the_model_at_that_depth(paths, tmp_path):
 @pytest.mark.parametrize(
     "name, said",
     [
-        ("transformer_lm_prenorm", "has a layer for each depth"),
+        ("transformer_lm_prenorm", "has a layer for each depth; give a model .* OT-Transformer"),
         ("diffeq_transformer_lm", "--time-frequencies 4: the features turn too fast for the 2 ste"),
     ],
 )
 def test_models_without_a_dial_are_refused_or_left_out(name, said, paths, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run(paths, [name], tmp_path / "refused")
-    assert said in capsys.readouterr().err
+    assert re.search(said, capsys.readouterr().err)
     rows = run(paths, [name, "ot_transformer_lm"], tmp_path / "out", "--steps", "2")
     assert {row["model"] for row in rows} == {"ot_transformer_lm"}
-    assert said in capsys.readouterr().err
+    assert re.search(said, capsys.readouterr().err)
 
 
 def test_the_default_models_have_dials():
@@ -145,7 +146,8 @@ def fairseq_model(arch):
     [
         ([2.1, 2.0, 2.0, 2.01], [None, 0.9, 1.1, 1.0], True, "still follows an ODE"),
         ([2.1, 2.0, 2.0, 2.03], [None, 0.9, 1.1, 1.0], False, "no longer follows an ODE"),
-        ([2.1, 2.0, 1.9, 1.9], [None, 0.9, 0.3, 1.0], False, "open whether it follows an ODE"),
+        ([2.1, 2.0, 1.9, 1.9], [None, 0.9, 0.3, 1.0], False, "open whether the model follows an"),
+        ([2.0, 2.0, 2.0 - 1e-9], [None, 0.9, 1.0], True, "change the loss by +0.00% at worst"),
         ([2.1, 2.0], [None, 0.9], None, "no finer solution was measured"),
     ],
 )

@@ -261,11 +261,11 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"one.tsv": TSV + b"\xff\tb\n"}, "own/one.tsv, line 10: not UTF-8"),
         (
             {"one.tsv": TSV[:-6]},
-            "one.tsv has 8 pairs, .* have sides .* --valid 4 and --test 4 need 8",
+            "one.tsv: 8 of 8 pairs have sides .* --valid 4 and --test 4 need 8 .* smaller sets",
         ),
         (
             {"one.tsv": TSV * 2},
-            "one.tsv has 18 pairs, of which 0 have sides .*text-classification tsv",
+            "one.tsv: 0 of 18 pairs have sides .*text-classification tsv",
         ),
         ({"one.tsv": b""}, "own/one.tsv is empty"),
     ],
