@@ -1,6 +1,7 @@
 """Classifiers of typed texts."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -28,6 +29,7 @@ class Classifier(nn.Module):
         longest: most tokens of a text that all models take.
         towers: number of texts that are encoded separately and classified together.
         separator: token between two texts that are encoded as one; None if they are not.
+        pairs: whether the texts of the data set are pairs.
     """
 
     def __init__(self, models, task):
@@ -39,6 +41,8 @@ class Classifier(nn.Module):
         self.longest = min(task.max_positions(), *(model.max_positions() for model in models))
         self.towers = getattr(task, "towers", 1)
         self.separator = getattr(task.cfg, "separator_token", None)
+        joined = self.separator is not None and Path(task.cfg.data or "", "input1").is_dir()
+        self.pairs = self.towers == 2 or joined
 
     def classify(self, texts, batch_size: int = 32):
         """The class of each text and the probabilities of all classes.

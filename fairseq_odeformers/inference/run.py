@@ -232,12 +232,14 @@ class Model:
     def encode_parts(self, text):
         """The tokens of a text or joined pair, or of each text of a pair; none if one is empty."""
         about, parts = self.about, [text] if isinstance(text, str) else [*text]
-        joins = about["towers"] == 1 and about["separator"] is not None
-        if len(parts) != about["towers"] and not (joins and len(parts) == 2):
-            raise ValueError(f"{text!r}: the model takes {about['towers']} texts")
         rows = [self.text.encode(part) for part in parts]
         if not all(rows):
             return [[]]
+        most = 1 if about["towers"] == 1 and about["separator"] is None else 2
+        if not about["towers"] <= len(parts) <= most:
+            takes = {(1, 1): "a text", (1, 2): "a text or a pair", (2, 2): "a pair"}
+            fault = f"{len(parts)} texts; the model takes {takes[about['towers'], most]}"
+            raise ValueError(f"{parts}: {fault}, with a tab between the two in a line")
         if len(rows) > about["towers"]:
             rows = [[*rows[0], *about["end"], about["separator"], *rows[1]]]
         rows = [[*about["start"], *row, *about["end"]] for row in rows]
@@ -424,7 +426,7 @@ def main():
         print(*(f"{score:.4f}" for score, _ in results), sep="\n")
         print(f"perplexity {np.exp(-total / max(count, 1)):.4f}")
     elif model.about["kind"] == "classification":
-        texts = [line if model.about["towers"] == 1 else line.split("\t") for line in lines]
+        texts = [line.split("\t") for line in lines]
         for label, shares in model.classify(texts, options["batch_size"]):
             print(label, *(f"{share:.6f}" for share in shares.values()), sep="\t")
     else:

@@ -21,15 +21,22 @@ from odeformers.export import main
 
 GRID = {"ode_method": "rk4", "ode_steps": 2}
 ADAPTIVE = ("node_transformer", "node_transformer.residual", "node_transformer_mt")
+JOINED = "macaron_classifier that joins pairs"
+# By name, the checkpoint and the options that change.
+MODELS = {
+    **{name: (name, GRID if name in ADAPTIVE else {}) for name in PATHS},
+    JOINED: ("macaron_classifier", {"separator_token": 6}),
+}
 # One of each kind of model; all others, as slow tests, since torch takes seconds for each.
 QUICK = [
     ("macaron_transformer", "torch"),
     ("macaron_transformer_lm", "onnx"),
     ("macaron_classifier", "torch"),
+    (JOINED, "torch"),
 ]
 EXPORTS = [
     pytest.param(name, form, marks=[] if (name, form) in QUICK else pytest.mark.slow)
-    for name in PATHS
+    for name in MODELS
     if name != "macaron_bert"  # it has no classes
     for form in ("torch", "onnx")
 ]
@@ -76,10 +83,11 @@ def export(prepared, exported, tmp_path_factory, monkeypatch):
             pytest.importorskip("onnxscript")
             pytest.importorskip("onnxruntime")
         if (name, form) not in exported:
-            grid = ["--model-overrides", str(GRID)] if name in ADAPTIVE else []
+            saved, options = MODELS[name]
             path = tmp_path_factory.mktemp("export") / "checkpoint.pt"
-            path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
-            main([str(path), str(path.parent / "out"), "--to", form, *grid])
+            path.write_bytes(gzip.decompress(PATHS[saved].read_bytes()))
+            words = ["--to", form, "--model-overrides", str(options)]
+            main([str(path), str(path.parent / "out"), *words])
             exported[name, form] = path, path.parent / "out"
         return exported[name, form]
 
@@ -117,7 +125,7 @@ def assert_same_hypotheses(model, product, options):
 def test_does_what_the_loader_does(name, form, export):
     path, out = export(name, form)
     product = run.load(out)
-    kind, options = product.about["kind"], GRID if name in ADAPTIVE else {}
+    kind, options = product.about["kind"], MODELS[name][1]
     if kind == "translation":
         translator = load_translator(path, **options)
         for search in SEARCHES:
@@ -132,14 +140,21 @@ def test_does_what_the_loader_does(name, form, export):
         assert found == pytest.approx([sum(pair) for pair in zip(expected, ends)], abs=1e-4)
     else:
         classifier = load_classifier(path, **options)
-        texts = TEXTS if classifier.towers == 1 else [*zip(TEXTS, TEXTS[1:] + TEXTS[:1])]
+        texts: list = [] if classifier.towers == 2 else [*TEXTS]
+        if name == JOINED or not texts:
+            texts += zip(TEXTS, TEXTS[1:] + TEXTS[:1])
         expected = classifier.classify(texts)
         for (label, shares), result in zip(product.classify(texts), expected):
             assert label == result.label
             assert shares == pytest.approx(result.probabilities, abs=1e-4)
         rows = [text if isinstance(text, str) else "\t".join(text) for text in texts]
         printed = run_outside(out, text="".join(f"{row}\n" for row in rows))
-        assert [line.split("\t")[0] for line in printed] == [each.label for each in expected]
+        for line, (label, shares) in zip(printed, expected, strict=True):
+            found, *numbers = line.split("\t")
+            assert (found, [*map(float, numbers)]) == (
+                label,
+                pytest.approx([*shares.values()], abs=1e-4),
+            )
 
 
 @torch.no_grad()
