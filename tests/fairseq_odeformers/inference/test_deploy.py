@@ -4,9 +4,11 @@ import gzip
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -94,15 +96,22 @@ def export(prepared, exported, tmp_path_factory, monkeypatch):
     return export
 
 
-def run_outside(out, *words, text=""):
-    """The lines that ``run.py`` prints in a process without what its folder does not need."""
+def run_outside(out, *words, text="", refused=False):
+    """The lines that ``run.py`` prints in a process without what its folder does not need.
+
+    Args:
+        refused: whether it ends with an error, whose lines are returned.
+    """
     blocked = [*PACKAGES, *(["torch"] if list(out.glob("*.onnx")) else [])]
     program = BLOCK.format(blocked=blocked, line=[str(out / "run.py"), *map(str, words)])
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}
     result = subprocess.run(
         [sys.executable, "-c", program], input=text.encode(), capture_output=True, env=environment
     )
-    assert not result.returncode, result.stderr.decode()
+    assert bool(result.returncode) == refused, result.stderr.decode()
+    if refused:
+        assert not result.stdout
+        return result.stderr.decode().splitlines()
     return result.stdout.decode().split("\n")[:-1]
 
 
@@ -163,6 +172,62 @@ def end_of(model, text):
     tokens = torch.cat([model.encode(text)[-1:], model.encode(text)[:-1]]).unsqueeze(0)
     (lm,) = model.models
     return float(lm.get_normalized_probs(lm(tokens), log_probs=True)[0, -1, model.tgt_dict.eos()])
+
+
+def test_a_text_or_a_list_of_texts(export):
+    """The loaders' methods of the same names take both, too."""
+    translator, lm, classifier = (run.load(export(*each)[1]) for each in QUICK[:3])
+    short = {"max_len_b": 6}
+    for method, options in (
+        (partial(translator.translate, tokenized=True), short),
+        (partial(translator.generate, tokenized=True, nbest=2), short),
+        (lm.sample, short),
+        (partial(lm.score, block=0), {}),
+        (classifier.classify, {}),
+    ):
+        assert [method("3 1 2", **options)] == method(["3 1 2"], **options)
+        assert method(iter(["3 1 2", "7"]), **options) == method(["3 1 2", "7"], **options)
+        assert method([]) == []
+    with pytest.raises(ValueError, match="^nbest 2: .* use generate"):
+        translator.translate("3 1 2", nbest=2)
+
+
+@pytest.mark.parametrize(
+    "model, words, text, message",
+    [
+        (2, "--beam 9 --sampling", "1", "--beam --sampling: not for classification; leave it out"),
+        (2, "--score", "1", "--score is for language models; this model is for classification"),
+        (0, "--block 3", "1", "--block: not for translation; leave it out"),
+        (1, "--score --beam 3", "1", "--beam: not for --score; leave it out"),
+        (0, "", "1\n\n" + "1 " * 2000, "line 3: '1 1 .* has 2001 tokens, more than 1.*--truncate "),
+        (1, "", "1\n" + "1 " * 2000, "line 2: '1 1 .* has 2001 tokens, more than .*--truncate "),
+        (2, "", "1\n" + "1 " * 2000, "line 2: .*'1 1 .* has 2001 tokens, more than .*--truncate "),
+        (2, "", "1\n1\t2", "line 2: .* 2 columns .*; the model takes a text"),
+    ],
+)
+def test_refusals_of_a_folder(model, words, text, message, export):
+    """In one line, before anything is printed."""
+    _, out = export(*QUICK[model])
+    (line,) = run_outside(out, *words.split(), text=text, refused=True)
+    assert re.match(f"run.py: {message}", line)
+
+
+@pytest.mark.parametrize("model", [0, 1, 2])
+def test_a_long_line_is_truncated_if_asked(model, export):
+    _, out = export(*QUICK[model])
+    few = ["--max-len-b", 6] * (model == 0)
+    assert len(run_outside(out, "--truncate", *few, text="1\n" + "1 " * 2000)) == 2
+
+
+def test_no_text_has_no_perplexity(export):
+    assert run_outside(export(*QUICK[1])[1], "--score") == []
+
+
+def test_each_option_of_a_folder_has_a_text(export):
+    shown = "\n".join(run_outside(export(*QUICK[0])[1], "--help"))
+    options = re.findall(r"^  (--[\w-]+)(?: N)?(.*(?:\n {8,}.*)?)", shown, re.M)
+    assert {"--beam", "--seed", "--truncate", "--threads"} <= {name for name, _ in options}
+    assert all(text.strip() for _, text in options)
 
 
 def test_raw_text_to_raw_text(export, prepared):
