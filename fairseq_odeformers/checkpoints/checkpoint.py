@@ -217,7 +217,7 @@ def naming_option(options: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        name = error.full_key
+        name = error.full_key or ""
         if name not in options:
             raise
         raise InputError(f"{name} {options[name]!r}: {explain(error)}") from error
