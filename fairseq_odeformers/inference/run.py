@@ -85,7 +85,7 @@ class Model:
         return np.array([[*first, *second] for first, second in pairs], dtype=np.int64)
 
     def encode_each(self, texts, encode):
-        """What *encode* makes of each text; an error names the text by its number."""
+        """The result of *encode* for each text; an error names the text by its number."""
         rows = []
         for number, text in enumerate(texts, 1):
             try:
