@@ -2,7 +2,7 @@
 
 Importing the package, by name or through fairseq's ``--user-dir``, registers its models, tasks and
 criterions. ``load_translator``, ``load_classifier`` and ``load_language_model`` load trained
-models; see ``inference.hub``.
+models; see ``inference.hub``. ``import_plugins`` imports plugins as ``--user-dir`` does.
 """
 
 from . import patches
@@ -22,6 +22,7 @@ from .models import (  # noqa: E402, F401
     transject,
     yuriiformer,
 )
+from .registry import import_plugins  # noqa: E402, F401
 
 LOADERS = ("load_classifier", "load_language_model", "load_translator")
 

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from odeformers import PLUGIN, user_dir
 from odeformers.parser import Parser
@@ -82,6 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         name, module, rest = choose(arguments)
         run(name, module, rest)
+    except PackageNotFoundError as error:
+        remedy = "in its folder, run make setup or pip install -e ."
+        print(f"odeformers: error: {error.name} is not installed; {remedy}", file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("\nodeformers: interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)

@@ -1,7 +1,8 @@
 """Writes the predictions of a trained classifier for a split of its data, or for lines of text.
 
 ``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also prints the
-accuracy. ``... --text FILE`` reads one text per line, and ``... --text`` reads standard input.
+accuracy. ``... --text FILE`` reads one text, or two with a tab between them, per line, and
+``... --text`` reads standard input.
 ``odeformers predict RTE-bin --path ... --glue-submission`` writes the files for GLUE's server.
 """
 
@@ -56,7 +57,8 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="?",
         const="-",
         help="file with one text per line, or table with a column of texts (.csv, .tsv, .jsonl), "
-        "to classify instead of a split (default: standard input)",
+        "to classify instead of a split; for pairs, two texts per line with a tab between them "
+        "(default: standard input)",
     )
     source.add_argument(
         "--glue-submission",
@@ -103,8 +105,8 @@ def main(arguments=None) -> None:
         return predict_scores(args, cuts)
     if args.column and not (args.text and is_table(args.text)):
         raise ValueError(f"--column {args.column}: for a table, --text FILE.csv, .tsv or .jsonl")
-    source = None if args.text is None else read_lines_or_table(args)
     classifier = load_classifier(args.path, args.data, **cuts)
+    source = None if args.text is None else read_lines_or_table(args, classifier.pairs)
     if torch.cuda.is_available() and not args.cpu:
         classifier.cuda()
     if args.glue_submission:
@@ -116,13 +118,16 @@ def main(arguments=None) -> None:
         predict_texts(classifier, *source, args)
 
 
-def read_lines_or_table(args: argparse.Namespace) -> tuple[str, list[str], list[int] | None]:
+def read_lines_or_table(
+    args: argparse.Namespace, pairs: bool
+) -> tuple[str, list[str], list[int] | None]:
     """The name of ``--text`` in messages, its texts, and their line numbers in a table.
 
     If ``odeformers prepare`` was told which column of a table has the texts, the same column is
-    read.
+    read. A ``.tsv`` file of *pairs* has lines, unless ``--column`` is given.
     """
-    if not (is_table(args.text) and Path(args.text).is_file()):
+    lines = pairs and not args.column and ".tsv" in Path(args.text).suffixes
+    if lines or not (is_table(args.text) and Path(args.text).is_file()):
         return *read_texts(args.text), None
     check_regular(args.text)
     settings = Path(args.data).resolve().parent / SETTINGS
@@ -218,29 +223,38 @@ def predict_texts(
 ) -> None:
     """Write number, text, prediction and probabilities for each unlabelled line.
 
-    A text that is empty or too long has no prediction and no probabilities. Tabs and carriage
-    returns are refused, because they would end the column or the row.
+    A text that is empty or too long has no prediction and no probabilities. A tab ends the first
+    text of a pair; other tabs and carriage returns are refused, because they would end the column
+    or the row.
 
     Args:
         name: name of the file of texts, in messages.
         numbers: line numbers of the texts (default: from 1 on).
     """
+    names = ["text1", "text2"] if classifier.pairs else ["text"]
 
     def encode(text: str, place: str) -> list[torch.Tensor]:
-        if "\t" in text:
-            column = 2 if text.partition("\t")[0] in classifier.classes else "N"
+        parts = text.split("\t")
+        if not text.strip():
+            return []
+        if classifier.pairs and not classifier.towers <= len(parts) <= 2:
+            raise ValueError(f"{len(parts) - 1} tabs; give two texts with one tab between them")
+        if len(parts) > len(names):
+            column = 2 if parts[0] in classifier.classes else "N"
             raise ValueError(f"a tab; give only the column of texts (cut -f {column})")
         if "\r" in text:
             raise ValueError("a carriage return; remove it")
-        return classifier.encode(text, place)
+        return classifier.encode(parts, place)
 
-    inputs = [tokens or [] for tokens in encode_lines(encode, texts, name, numbers)]
-    if count := sum(not text.strip() for text in texts):
+    encoded = encode_lines(encode, texts, name, numbers)
+    inputs = [tokens or [] for tokens in encoded]
+    if count := sum(tokens == [] for tokens in encoded):
         what = "is empty and has" if count == 1 else "are empty and have"
         print(f"{name}: {count:,} of {len(texts):,} texts {what} no class", file=sys.stderr)
     results = classifier.classify_tokens(inputs, args.batch_size)
-    rows = [(number, text, *result) for number, (text, result) in enumerate(zip(texts, results))]
-    write_predictions("text", classifier.classes, rows, args.output)
+    columns = ["\t".join([*text.split("\t"), ""][: len(names)]) for text in texts]
+    rows = [(number, text, *result) for number, (text, result) in enumerate(zip(columns, results))]
+    write_predictions("\t".join(names), classifier.classes, rows, args.output)
 
 
 def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:

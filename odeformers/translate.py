@@ -3,9 +3,10 @@
 import torch
 from tqdm import tqdm
 
+from fairseq_odeformers.inference.generator import DEFAULTS
 from fairseq_odeformers.inference.hub import load_translator
 from fairseq_odeformers.inference.texts import encode_lines, read_texts, write_table
-from odeformers.arguments import add_user_dir, output_file, positive_int
+from odeformers.arguments import add_user_dir, integer, non_negative, output_file, positive_int
 from odeformers.parser import DATA, Parser, check_exists
 
 
@@ -36,6 +37,21 @@ def main(arguments=None) -> None:
         "--beam", type=positive_int, default=5, help="beam size (default: %(default)s)"
     )
     parser.add_argument(
+        "--max-len-a",
+        metavar="A",
+        type=non_negative,
+        default=DEFAULTS["max_len_a"],
+        help="a translation has at most A n + B tokens, where n are the tokens of the longest "
+        "sentence of its batch (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--max-len-b",
+        metavar="B",
+        type=integer,
+        default=DEFAULTS["max_len_b"],
+        help="see --max-len-a (default: %(default)s)",
+    )
+    parser.add_argument(
         "--batch-size",
         metavar="N",
         type=positive_int,
@@ -61,8 +77,8 @@ def main(arguments=None) -> None:
         lambda text, place: translator.fit(translator.encode(text), place), texts, name
     )
     texts = ["" if tokens is None else text for text, tokens in zip(texts, fitted)]
-    translations = []
+    translations, lengths = [], {"max_len_a": args.max_len_a, "max_len_b": args.max_len_b}
     for start in tqdm(range(0, len(texts), args.batch_size), unit=" batches", disable=None):
         batch = texts[start : start + args.batch_size]
-        translations += translator.translate(batch, beam=args.beam)
+        translations += translator.translate(batch, beam=args.beam, **lengths)
     write_table(([translation] for translation in translations), args.output)

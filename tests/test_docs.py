@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import logging
+import pkgutil
 import re
 import shlex
 import sys
@@ -63,6 +64,24 @@ def commands():
                 words.pop(0)
             if words:
                 yield pytest.param(words, id=f"{name(page)}: {' '.join(words)[:60]}")
+
+
+def python_names():
+    for page in (page for page in PAGES if page.name != "CHANGELOG.md"):  # which has former names
+        text = page.read_text(encoding="utf-8")
+        names = {*re.findall(r"\bfairseq_odeformers(?:\.\w+)+", text)}
+        for module, imported in re.findall(
+            r"^ *from (fairseq_odeformers[\w.]*) import (\([^)]*\)|.*)$", text, re.M
+        ):
+            words = re.findall(r"\w+(?: as \w+)?", imported.partition("#")[0])
+            names |= {f"{module}.{word.split()[0]}" for word in words}
+        for each in sorted(names):
+            yield pytest.param(each, id=f"{name(page)}: {each}")
+
+
+@pytest.mark.parametrize("path", python_names())
+def test_python_names_exist(path):
+    pkgutil.resolve_name(path)
 
 
 @cache

@@ -14,10 +14,11 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
+from omegaconf.errors import ValidationError
 from torch import Tensor
 
 from fairseq_odeformers.data.classification import class_names
-from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
+from fairseq_odeformers.errors import InputError, did_you_mean, explain, naming_faults
 from fairseq_odeformers.files import check_binarised, check_joined, check_regular
 from fairseq_odeformers.registry import Kind
 
@@ -132,7 +133,11 @@ class Checkpoint:
             check_data(folder)
         with naming_faults(self.path, f"does not fit its model or {folder}"):
             state = {"cfg": cfg, "model": dict(self.weights), "task_state": self.task_state}
-            with limit_size(self.path, [*self.weights.values()]), naming_missing(self.path, folder):
+            with (
+                limit_size(self.path, [*self.weights.values()]),
+                naming_missing(self.path, folder),
+                naming_option(options),
+            ):
                 task = task or tasks.setup_task(cfg.task, from_checkpoint=True)
                 if self.num_classes is not None:
                     self._check_classes(task)  # before the model drops a head that does not fit
@@ -204,6 +209,22 @@ def checking(paths: Sequence[str]) -> Iterator[None]:
     with limit_size(os.pathsep.join(paths), weights):
         weights.clear()
         yield
+
+
+@contextmanager
+def naming_option(options: Mapping[str, Any]) -> Iterator[None]:
+    """Turn an error about the value of one of the options into one that names it.
+
+    Raises:
+        InputError: the value is not of the option's type, or none of its choices.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        name = error.full_key or ""
+        if name not in options:
+            raise
+        raise InputError(f"{name} {options[name]!r}: {explain(error)}") from error
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Classifiers of typed texts."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.text.raw_text import add_special_tokens, appends_eos, tokenize
 
-from .texts import check_sequence, check_texts, check_whole, truncate, warn_of_unknown
+from .texts import check_sequence, check_texts, check_whole, cut, truncate, warn_of_unknown
 
 
 class Classification(NamedTuple):
@@ -28,6 +29,7 @@ class Classifier(nn.Module):
         longest: most tokens of a text that all models take.
         towers: number of texts that are encoded separately and classified together.
         separator: token between two texts that are encoded as one; None if they are not.
+        pairs: whether the texts of the data set are pairs.
     """
 
     def __init__(self, models, task):
@@ -39,6 +41,8 @@ class Classifier(nn.Module):
         self.longest = min(task.max_positions(), *(model.max_positions() for model in models))
         self.towers = getattr(task, "towers", 1)
         self.separator = getattr(task.cfg, "separator_token", None)
+        joined = self.separator is not None and Path(task.cfg.data or "", "input1").is_dir()
+        self.pairs = self.towers == 2 or joined
 
     def classify(self, texts, batch_size: int = 32):
         """The class of each text and the probabilities of all classes.
@@ -51,6 +55,11 @@ class Classifier(nn.Module):
         Returns:
             A :class:`Classification`, or a list of them; for errors see :meth:`encode`.
         """
+        if isinstance(batch_size, str):
+            raise TypeError(
+                f"batch_size {cut(repr(batch_size))}: give a whole number from 1; give a pair of "
+                "texts as classify([(first, second)]), several texts as classify([first, second])"
+            )
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             return self.classify([texts], batch_size)[0]
         return self.classify_tokens([*map(self.encode, check_sequence(texts))], batch_size)
@@ -105,7 +114,7 @@ class Classifier(nn.Module):
             TypeError: the argument is neither; see :func:`.check_texts`.
             ValueError: there are more or fewer than the model takes.
         """
-        parts = [text] if isinstance(text, str) else check_texts(text)
+        parts = check_texts([text] if isinstance(text, str) else text)
         joins = len(parts) == 2 and self.towers == 1 and self.separator is not None
         if len(parts) != self.towers and not joins:
             kind = {1: "a text alone", 2: "a pair of texts"}[self.towers]

@@ -72,7 +72,7 @@ model = load()
 {call}
 ```
 
-`run.py` reads one text per line and prints one result per line; `python run.py --help` lists its
+`run.py` reads {input} per line and prints one result per line; `python run.py --help` lists its
 options. `model.json` describes the model and how its text is tokenised. Check the
 licence of the training data, and pass it on.
 """
@@ -184,7 +184,9 @@ def write_files(about: dict[str, Any], folder: Path) -> None:
     packages = ["torch" if files[0].suffix == ".pt2" else "onnxruntime", "numpy"]
     packages += [package for key, package in NEEDED.items() if key in about["text"]]
     commands, call = USES[about["kind"]]
+    pairs = about.get("towers") == 2 or about.get("separator") is not None
     sizes = {
+        "input": "one text, or a pair with a tab between the two," if pairs else "one text",
         "size": sum(file.stat().st_size for file in files) / 1e6,
         "symbols": len(about["symbols"]),
     }

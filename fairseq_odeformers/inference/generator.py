@@ -63,7 +63,8 @@ class Generator(GeneratorHubInterface):
 
         Raises:
             TypeError: there is no such option, or *sentences* are not texts.
-            ValueError: *beam* is not a positive integer, or a sentence is :class:`TooLong`.
+            ValueError: *beam* is not a positive integer, *nbest* is not 1, or a sentence is
+                :class:`TooLong`.
         """
         translate = partial(super().translate, beam=beam, verbose=verbose, **options)
         return apply_to_texts(translate, sentences, str)
@@ -114,6 +115,11 @@ class Generator(GeneratorHubInterface):
         if not all(map(torch.is_tensor, tokenized_sentences)):
             raise TypeError("generate: give tensors of tokens; translate and sample take texts")
         check_whole("beam", beam)
+        if (nbest := options.get("nbest", 1)) != 1:
+            raise ValueError(
+                f"nbest {nbest!r}: translate and sample return the best text; "
+                f"generate([model.encode(text)], beam=N)[0] has the tokens of the N best"
+            )
         for name, value in options.items():
             kind = type(DEFAULTS.get(name))
             if kind is bool and not isinstance(value, bool):

@@ -8,8 +8,8 @@
 
     from run import load
     model = load()
-    model.translate(["Ein Mann geht."], beam=5)    # a language model: sample, score
-    model.classify(["A fine film."])
+    model.translate("Ein Mann geht.", beam=5)    # a language model: sample, score
+    model.classify(["A fine film.", "A bad film."])    # a list of results
 
 It needs numpy, and onnxruntime (programs named .onnx) or torch (.pt2). Some data need sacremoses,
 subword-nmt or tokenizers as well. ``model.json`` tells what the model is and how text becomes
@@ -17,6 +17,7 @@ tokens. Shapes are in comments: B texts or hypotheses, T tokens, V symbols.
 """
 
 import argparse
+import functools
 import inspect
 import io
 import json
@@ -32,16 +33,35 @@ FOLDER = Path(__file__).resolve().parent
 
 
 def load(folder=FOLDER, threads=None):
-    """The model in a folder; *threads* of the CPU for one operation (default: the library's)."""
+    """The model in a folder.
+
+    Args:
+        threads: threads of the CPU for one operation; by default the library's number.
+    """
     return Model(Path(folder), threads)
 
 
+def for_texts(method):
+    """Let a method of a list of texts also take one text, and return its result alone."""
+
+    @functools.wraps(method)
+    def wrapper(self, texts, *arguments, **options):
+        if isinstance(texts, str):
+            return method(self, [texts], *arguments, **options)[0]
+        return method(self, [*texts], *arguments, **options)
+
+    return wrapper
+
+
 class Model:
-    """A model; its methods take a list of texts and return a list of results.
+    """A model; its methods return a result for a text, and a list for a list of texts.
 
     Attributes:
         about: content of ``model.json``.
+        unit: what messages call a text.
     """
+
+    unit = "text"
 
     def __init__(self, folder, threads):
         self.folder, self.threads, self.loaded = folder, threads, {}
@@ -64,45 +84,56 @@ class Model:
         pairs = ((pad, row) if left else (row, pad) for row, pad in zip(rows, padding))
         return np.array([[*first, *second] for first, second in pairs], dtype=np.int64)
 
-    def check_length(self, text, tokens):
-        if len(tokens) > self.about["longest"]:
-            fault = f"has {len(tokens)} tokens, more than {self.about['longest']}"
-            raise ValueError(f"{str(text)[:40]!r}... {fault}")
+    def encode_each(self, texts, encode):
+        """The result of *encode* for each text; an error names the text by its number."""
+        rows = []
+        for number, text in enumerate(texts, 1):
+            try:
+                rows.append(encode(text))
+            except ValueError as error:
+                raise ValueError(f"{self.unit} {number}: {repr(text)[:40]}... {error}") from error
+        return rows
+
+    def fit(self, tokens, truncate, ending=()):
+        """The tokens of a text, and its ending, if they are not too long or may be cut."""
+        count, longest = len(tokens) + len(ending), self.about["longest"]
+        if count > longest and not truncate:
+            remedy = "shorten it, or give --truncate (Python: truncate=True)"
+            raise ValueError(f"has {count} tokens, more than {longest}; {remedy}")
+        return [*tokens[: longest - len(ending)], *ending]
 
     # --- translators and language models -------------------------------------------------
 
+    @for_texts
     def translate(self, texts, **options):
         """The best translation of each text; for options see :meth:`generate`."""
+        if (nbest := options.get("nbest", 1)) != 1:
+            raise ValueError(f"nbest {nbest}: only the best is returned here; use generate")
         return [hypotheses[0][1] for hypotheses in self.generate(texts, **options)]
 
     def sample(self, texts, **options):
         """Each text, perhaps empty, with its best continuation."""
         return self.translate(texts, **options)
 
+    @for_texts
     def generate(self, texts, tokenized=False, batch_size=32, truncate=False, **options):
         """Scores and texts of the best hypotheses for each text, the best first.
 
         Args:
-            tokenized: whether texts are tokens between spaces, before subwords; results as well.
-            truncate: cut texts that are too long; otherwise, they raise a ValueError.
+            tokenized: texts and results are tokens between spaces, before subwords.
+            batch_size: most texts that are computed together.
+            truncate: cut texts that are too long; otherwise, they are an error.
             options: see :meth:`search`.
         """
         translates = self.about["kind"] == "translation"
-        inputs = [self.encode(text, tokenized, truncate) for text in texts]
+        ends, encode = [self.eos], self.text.encode
+        inputs = self.encode_each(texts, lambda t: self.fit(encode(t, tokenized), truncate, ends))
         rows = [[] if translates and len(tokens) == 1 else tokens for tokens in inputs]
         results = [[(0.0, "")] for _ in texts]
         for batch in batches(rows, batch_size, alike=not translates):
             for n, found in zip(batch, self.search([inputs[n] for n in batch], **options)):
                 results[n] = [(s, self.text.decode(words, tokenized)) for s, words in found]
         return results
-
-    def encode(self, text, tokenized=False, truncate=False):
-        """The tokens of a text to translate or continue, with ``</s>`` at the end."""
-        tokens = self.text.encode(text, tokenized)
-        if truncate:
-            tokens = tokens[: self.about["longest"] - 1]
-        self.check_length(text, [*tokens, self.eos])
-        return [*tokens, self.eos]
 
     def search(
         self,
@@ -128,10 +159,12 @@ class Model:
             lenpen: a score is the log-probability over the length to the power of this.
             unkpen: is subtracted from the log-probability of unknown symbols.
             min_len: fewest tokens.
-            max_len_a, max_len_b: most tokens are *max_len_a* times the text's plus *max_len_b*.
+            max_len_a: most tokens are this times the text's, plus max_len_b.
+            max_len_b: see max_len_a.
             temperature: divides the logits.
-            sampling: draw tokens, from the *topk* most probable ones, or from the most probable
-                ones whose probabilities sum to *topp*.
+            sampling: draw tokens, instead of a beam search.
+            topk: draw from so many tokens, the most probable ones; 0: from all.
+            topp: draw from the most probable tokens whose probabilities sum to this.
             seed: makes the draws repeatable.
 
         Returns:
@@ -192,16 +225,20 @@ class Model:
         groups = [sum(each[n : n + copies], []) for n in range(0, len(each), copies)]
         return [group[:nbest] for group in groups]
 
-    def score(self, texts, block=None, batch_size=32):
+    @for_texts
+    def score(self, texts, block=None, batch_size=32, truncate=False):
         """Log-probability and number of tokens of each text, with its ``</s>``.
 
         Args:
-            block: read the texts as one, in blocks of so many tokens, as ``fairseq-eval-lm`` does;
+            block: score the texts as one, in blocks of so many tokens, as fairseq-eval-lm does;
                 0: each text by itself. By default as in the training.
+            batch_size, truncate: see :meth:`generate`; blocks are never too long.
         """
         block = self.about["block"] if block is None else min(block, self.about["longest"])
-        encode = self.text.encode if block else lambda text: self.encode(text)[:-1]
-        texts = [[*encode(text), self.eos] for text in texts]
+        ends, encode = [self.eos], self.text.encode
+        texts = self.encode_each(
+            texts, lambda t: [*encode(t), *ends] if block else self.fit(encode(t), truncate, ends)
+        )
         joined = np.array([self.eos, *sum(texts, [])])  # each text follows the end of another
         ends = np.cumsum([*map(len, texts)])
         cuts = range(block, len(joined) - 1, block) if block else ends[:-1]
@@ -217,9 +254,11 @@ class Model:
 
     # --- classifiers -----------------------------------------------------------------------
 
-    def classify(self, texts, batch_size=32):
+    @for_texts
+    def classify(self, texts, batch_size=32, truncate=False):
         """The most probable class of each text or pair, and the probability of each class."""
-        inputs, classes = [self.encode_parts(text) for text in texts], self.about["classes"]
+        inputs = self.encode_each(texts, lambda text: self.encode_parts(text, truncate))
+        classes = self.about["classes"]
         names = self.about["programs"]["classify"]["inputs"]
         results = [("", {}) for _ in texts]
         for batch in batches([parts[0] for parts in inputs], batch_size):
@@ -229,21 +268,21 @@ class Model:
                 results[n] = classes[row.argmax()], dict(zip(classes, row.tolist()))
         return results
 
-    def encode_parts(self, text):
+    def encode_parts(self, text, truncate):
         """The tokens of a text or joined pair, or of each text of a pair; none if one is empty."""
         about, parts = self.about, [text] if isinstance(text, str) else [*text]
-        joins = about["towers"] == 1 and about["separator"] is not None
-        if len(parts) != about["towers"] and not (joins and len(parts) == 2):
-            raise ValueError(f"{text!r}: the model takes {about['towers']} texts")
         rows = [self.text.encode(part) for part in parts]
         if not all(rows):
             return [[]]
+        most = 1 if about["towers"] == 1 and about["separator"] is None else 2
+        if not about["towers"] <= len(parts) <= most:
+            takes = {(1, 1): "a text", (1, 2): "a text or a pair", (2, 2): "a pair"}
+            takes = f"the model takes {takes[about['towers'], most]}"
+            raise ValueError(f"has {len(parts)} columns (with tabs between them); {takes}")
         if len(rows) > about["towers"]:
             rows = [[*rows[0], *about["end"], about["separator"], *rows[1]]]
         rows = [[*about["start"], *row, *about["end"]] for row in rows]
-        if not about["truncates"]:
-            self.check_length(text, max(rows, key=len))
-        return [row[: about["longest"]] for row in rows]
+        return [self.fit(row, truncate or about["truncates"]) for row in rows]
 
 
 class Decoder:
@@ -396,38 +435,57 @@ def pick(log_probs, topk, topp, draw):
     return np.take_along_axis(order, (sums <= drawn).sum(1, keepdims=True), 1)
 
 
+def parameters(*functions):
+    """The options of functions by name: default, and text in the docstring."""
+    options = {}
+    for function in functions:
+        text = inspect.getdoc(function) or ""
+        texts = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", text, re.M))
+        for name, argument in inspect.signature(function).parameters.items():
+            if argument.default is None or isinstance(argument.default, (int, float)):
+                options.setdefault(name, (argument.default, " ".join(texts.get(name, "").split())))
+    return options
+
+
 def main():
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("--score", action="store_true")
-    functions = (load, Model.score, Model.generate, Model.search)
-    arguments = [inspect.signature(function).parameters.items() for function in functions]
-    for name, argument in dict(pair for pairs in arguments for pair in pairs).items():
-        flag, default = f"--{name.replace('_', '-')}", argument.default
+    parser.add_argument("--score", action="store_true", help="score texts by a language model")
+    each = parameters(load, Model.generate, Model.search, Model.score, Model.classify)
+    for name, (default, text) in each.items():
+        flag = f"--{name.replace('_', '-')}"
         if isinstance(default, bool):
-            parser.add_argument(flag, action="store_true")
-        elif default is None or isinstance(default, (int, float)):
+            parser.add_argument(flag, action="store_true", help=text)
+        else:
             number = int if default is None else type(default)
-            parser.add_argument(flag, type=number, default=default, metavar="N")
-    options = vars(parser.parse_args())
-    scores, block = options.pop("score"), options.pop("block")
-    model = load(threads=options.pop("threads"))
+            text += "" if default is None else f" (default: {default})"
+            parser.add_argument(flag, type=number, metavar="N", help=text)
+    options = vars(parser.parse_args())  # those that are given
+    scores, model = options.pop("score", False), load(threads=options.pop("threads", None))
+    model.unit, kind = "line", model.about["kind"]
+    if scores and "score" not in model.about["programs"]:
+        raise ValueError(f"--score is for language models; this model is for {kind}")
+    uses = {"classification": [Model.classify]}.get(kind, [Model.generate, Model.search])
+    if others := options.keys() - parameters(*([Model.score] if scores else uses)):
+        flags = " ".join(sorted(f"--{name.replace('_', '-')}" for name in others))
+        raise ValueError(f"{flags}: not for {'--score' if scores else kind}; leave it out")
     lines = [
         line.rstrip("\r\n") for line in io.TextIOWrapper(sys.stdin.buffer, "utf-8", newline="\n")
     ]
-    if scores and "score" not in model.about["programs"]:
-        raise ValueError(f"--score is for language models; this model is for {model.about['kind']}")
     if scores:
-        results = model.score(lines, block, options["batch_size"])
-        total, count = (sum(column) for column in zip(*results, (0.0, 0)))
-        print(*(f"{score:.4f}" for score, _ in results), sep="\n")
-        print(f"perplexity {np.exp(-total / max(count, 1)):.4f}")
-    elif model.about["kind"] == "classification":
-        texts = [line if model.about["towers"] == 1 else line.split("\t") for line in lines]
-        for label, shares in model.classify(texts, options["batch_size"]):
+        results = model.score(lines, **options)
+        for score, _ in results:
+            print(f"{score:.4f}")
+        if results:
+            total, count = map(sum, zip(*results))
+            print(f"perplexity {np.exp(-total / count):.4f}")
+    elif kind == "classification":
+        for label, shares in model.classify([line.split("\t") for line in lines], **options):
             print(label, *(f"{share:.6f}" for share in shares.values()), sep="\t")
     else:
         for hypotheses in model.generate(lines, **options):

@@ -138,7 +138,8 @@ def check_sequence(texts: Any) -> list:
         raise TypeError(
             f"a {type(texts).__name__} of {names}: give the texts of one of its columns{one}"
         )
-    if isinstance(texts, (bytes, Set)) or not isinstance(texts, Iterable):
+    single = isinstance(texts, (bytes, Set)) or getattr(texts, "ndim", 1) == 0  # an array of one
+    if single or not isinstance(texts, Iterable):
         raise TypeError(f"{cut(repr(texts))}: give a text or a sequence of texts")
     return [*texts]
 
@@ -153,9 +154,16 @@ def check_text(text: Any) -> str:
 
     Raises:
         TypeError: the text is not a string.
+        ValueError: a part of it is no character, as what ``surrogateescape`` makes of wrong bytes.
     """
     if not isinstance(text, str):
         raise TypeError(f"{cut(repr(text))}: give a text or a sequence of texts")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        part = text[error.start : error.end]
+        remedy = "decode the text with its encoding, or with errors='replace'"
+        raise ValueError(f"{cut(repr(text))}: {part!r} is no character; {remedy}") from error
     return text
 
 

@@ -38,6 +38,22 @@ def test_version(capsys):
     assert capsys.readouterr().out == version("fairseq-odeformers") + "\n"
 
 
+def test_a_clone_that_is_not_installed_says_so(tmp_path):
+    """To a Python without packages."""
+    for package in ("odeformers", "fairseq_odeformers"):
+        (tmp_path / package).symlink_to(ROOT / package)
+    ended = subprocess.run(
+        [sys.executable, "-S", "-m", "odeformers", "list"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert re.match("odeformers: error: fairseq-odeformers is not installed; .*make setup", line)
+
+
 def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path):
     """A module in the place of one that a command imports interrupts its process."""
     handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"

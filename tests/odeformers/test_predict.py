@@ -227,3 +227,31 @@ def test_text(predict, monkeypatch):
         found, _ = predict("classifier.pt", *more, "--text", output=())
         assert [found[0], *found[1:3], found[4]] == [header, *rows[:2], rows[3]]
         assert all(found[3]) == bool(more)
+
+
+@pytest.mark.parametrize("saved", ["transject", "macaron_classifier.pairs"])
+@pytest.mark.parametrize("name", ["text", "text.tsv"])
+def test_pairs_are_two_columns(saved, name, predict, capsys):
+    """A model that joins the two by a separator takes a text alone as well."""
+    state = torch.load(io.BytesIO(gzip.decompress(PATHS[saved].read_bytes())))
+    if joins := saved == "transject":
+        state["cfg"]["task"]["separator_token"] = 6
+    torch.save(state, "pairs.pt")
+    texts = [("1 2 3", "7 8 9"), ("7 8 9", "1 2 3"), ("4", ""), *[("1 2 3",)] * joins]
+    line = ["predict", "pairs", "--path", "pairs.pt", "--cpu", "--text", name]
+    Path(name).write_text("".join("\t".join(text) + "\n" for text in [*texts, ("",)]))
+    main(line)
+    out, err = capsys.readouterr()
+    header, *rows, _ = [row.split("\t") for row in out.splitlines()]
+    assert header[1:4] == ["text1", "text2", "prediction"]
+    classifier = load_classifier("pairs.pt", "pairs")
+    for row, text, (label, shares) in zip(rows, texts, classifier.classify(texts), strict=True):
+        assert row[1:4] == [*text, *[""] * (2 - len(text)), label]
+        found = [float(share) for share in row[4:] if share]
+        assert found == pytest.approx([*shares.values()], abs=1e-5)
+    assert f"{name}: 2 of {len(texts) + 1} texts are empty and have no class\n" in err
+    for wrong in ["1\t2\t3", *["1 2 3"] * (not joins)]:
+        Path(name).write_text(f"1\t2\n{wrong}\n")
+        with pytest.raises(SystemExit):
+            main(line)
+        assert f"{name}, line 2: {wrong.count(chr(9))} tabs; give two" in capsys.readouterr().err

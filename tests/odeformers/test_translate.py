@@ -82,6 +82,24 @@ def test_files_are_utf8_in_any_locale(prepared, checkpoint, tmp_path):
     assert (tmp_path / "found").read_bytes() == (tmp_path / "expected").read_bytes()
 
 
+def test_the_length_of_translations_is_limited_as_asked(prepared, checkpoint, tmp_path, capsys):
+    """One at a time: by the sentence itself."""
+    path = checkpoint("macaron_transformer")
+    (tmp_path / "in.txt").write_text("1 2 3\n7\n")
+    line = ["translate", prepared, "--path", path, "--text", tmp_path / "in.txt", "--cpu"]
+    line += ["--tokenized", "--batch-size", 1]
+    main([*map(str, line), "--max-len-a", "1.5", "--max-len-b", "2"])
+    limited = [len(text.split()) for text in capsys.readouterr().out.splitlines()]
+    assert limited == [8, 5]  # the end of a sentence counts
+    translator = load_translator(path, prepared, tokenized=True)
+    main([*map(str, line)])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == translator.translate(["1 2 3", "7"], max_len_a=0, max_len_b=200)
+    with pytest.raises(SystemExit):
+        main([*map(str, line), "--max-len-a", "x"])
+    assert "--max-len-a: x: give a number" in capsys.readouterr().err
+
+
 def test_data_that_do_not_say_how_they_were_prepared(data, checkpoint):
     with pytest.raises(ValueError, match="words has no recipe.json from odeformers prepare"):
         load_translator(checkpoint("macaron_transformer"), data / "words", tokenized=False)

@@ -4,9 +4,11 @@ import gzip
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +23,22 @@ from odeformers.export import main
 
 GRID = {"ode_method": "rk4", "ode_steps": 2}
 ADAPTIVE = ("node_transformer", "node_transformer.residual", "node_transformer_mt")
+JOINED = "macaron_classifier that joins pairs"
+# By name, the checkpoint and the options that change.
+MODELS = {
+    **{name: (name, GRID if name in ADAPTIVE else {}) for name in PATHS},
+    JOINED: ("macaron_classifier", {"separator_token": 6}),
+}
 # One of each kind of model; all others, as slow tests, since torch takes seconds for each.
 QUICK = [
     ("macaron_transformer", "torch"),
     ("macaron_transformer_lm", "onnx"),
     ("macaron_classifier", "torch"),
+    (JOINED, "torch"),
 ]
 EXPORTS = [
     pytest.param(name, form, marks=[] if (name, form) in QUICK else pytest.mark.slow)
-    for name in PATHS
+    for name in MODELS
     if name != "macaron_bert"  # it has no classes
     for form in ("torch", "onnx")
 ]
@@ -76,25 +85,33 @@ def export(prepared, exported, tmp_path_factory, monkeypatch):
             pytest.importorskip("onnxscript")
             pytest.importorskip("onnxruntime")
         if (name, form) not in exported:
-            grid = ["--model-overrides", str(GRID)] if name in ADAPTIVE else []
+            saved, options = MODELS[name]
             path = tmp_path_factory.mktemp("export") / "checkpoint.pt"
-            path.write_bytes(gzip.decompress(PATHS[name].read_bytes()))
-            main([str(path), str(path.parent / "out"), "--to", form, *grid])
+            path.write_bytes(gzip.decompress(PATHS[saved].read_bytes()))
+            words = ["--to", form, "--model-overrides", str(options)]
+            main([str(path), str(path.parent / "out"), *words])
             exported[name, form] = path, path.parent / "out"
         return exported[name, form]
 
     return export
 
 
-def run_outside(out, *words, text=""):
-    """The lines that ``run.py`` prints in a process without what its folder does not need."""
+def run_outside(out, *words, text="", refused=False):
+    """The lines that ``run.py`` prints in a process without what its folder does not need.
+
+    Args:
+        refused: whether it ends with an error, whose lines are returned.
+    """
     blocked = [*PACKAGES, *(["torch"] if list(out.glob("*.onnx")) else [])]
     program = BLOCK.format(blocked=blocked, line=[str(out / "run.py"), *map(str, words)])
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}
     result = subprocess.run(
         [sys.executable, "-c", program], input=text.encode(), capture_output=True, env=environment
     )
-    assert not result.returncode, result.stderr.decode()
+    assert bool(result.returncode) == refused, result.stderr.decode()
+    if refused:
+        assert not result.stdout
+        return result.stderr.decode().splitlines()
     return result.stdout.decode().split("\n")[:-1]
 
 
@@ -130,7 +147,7 @@ def assert_same_hypotheses(model, product, options):
 def test_does_what_the_loader_does(name, form, export):
     path, out = export(name, form)
     product = run.load(out)
-    kind, options = product.about["kind"], GRID if name in ADAPTIVE else {}
+    kind, options = product.about["kind"], MODELS[name][1]
     if kind == "translation":
         translator = load_translator(path, **options)
         for search in SEARCHES:
@@ -145,14 +162,21 @@ def test_does_what_the_loader_does(name, form, export):
         assert found == pytest.approx([sum(pair) for pair in zip(expected, ends)], abs=1e-4)
     else:
         classifier = load_classifier(path, **options)
-        texts = TEXTS if classifier.towers == 1 else [*zip(TEXTS, TEXTS[1:] + TEXTS[:1])]
+        texts: list = [] if classifier.towers == 2 else [*TEXTS]
+        if name == JOINED or not texts:
+            texts += zip(TEXTS, TEXTS[1:] + TEXTS[:1])
         expected = classifier.classify(texts)
         for (label, shares), result in zip(product.classify(texts), expected):
             assert label == result.label
             assert shares == pytest.approx(result.probabilities, abs=1e-4)
         rows = [text if isinstance(text, str) else "\t".join(text) for text in texts]
         printed = run_outside(out, text="".join(f"{row}\n" for row in rows))
-        assert [line.split("\t")[0] for line in printed] == [each.label for each in expected]
+        for line, (label, shares) in zip(printed, expected, strict=True):
+            found, *numbers = line.split("\t")
+            assert (found, [*map(float, numbers)]) == (
+                label,
+                pytest.approx([*shares.values()], abs=1e-4),
+            )
 
 
 @torch.no_grad()
@@ -161,6 +185,62 @@ def end_of(model, text):
     tokens = torch.cat([model.encode(text)[-1:], model.encode(text)[:-1]]).unsqueeze(0)
     (lm,) = model.models
     return float(lm.get_normalized_probs(lm(tokens), log_probs=True)[0, -1, model.tgt_dict.eos()])
+
+
+def test_a_text_or_a_list_of_texts(export):
+    """The loaders' methods of the same names take both, too."""
+    translator, lm, classifier = (run.load(export(*each)[1]) for each in QUICK[:3])
+    short = {"max_len_b": 6}
+    for method, options in (
+        (partial(translator.translate, tokenized=True), short),
+        (partial(translator.generate, tokenized=True, nbest=2), short),
+        (lm.sample, short),
+        (partial(lm.score, block=0), {}),
+        (classifier.classify, {}),
+    ):
+        assert [method("3 1 2", **options)] == method(["3 1 2"], **options)
+        assert method(iter(["3 1 2", "7"]), **options) == method(["3 1 2", "7"], **options)
+        assert method([]) == []
+    with pytest.raises(ValueError, match="^nbest 2: .* use generate"):
+        translator.translate("3 1 2", nbest=2)
+
+
+@pytest.mark.parametrize(
+    "model, words, text, message",
+    [
+        (2, "--beam 9 --sampling", "1", "--beam --sampling: not for classification; leave it out"),
+        (2, "--score", "1", "--score is for language models; this model is for classification"),
+        (0, "--block 3", "1", "--block: not for translation; leave it out"),
+        (1, "--score --beam 3", "1", "--beam: not for --score; leave it out"),
+        (0, "", "1\n\n" + "1 " * 2000, "line 3: '1 1 .* has 2001 tokens, more than 1.*--truncate "),
+        (1, "", "1\n" + "1 " * 2000, "line 2: '1 1 .* has 2001 tokens, more than .*--truncate "),
+        (2, "", "1\n" + "1 " * 2000, "line 2: .*'1 1 .* has 2001 tokens, more than .*--truncate "),
+        (2, "", "1\n1\t2", "line 2: .* 2 columns .*; the model takes a text"),
+    ],
+)
+def test_refusals_of_a_folder(model, words, text, message, export):
+    """In one line, before anything is printed."""
+    _, out = export(*QUICK[model])
+    (line,) = run_outside(out, *words.split(), text=text, refused=True)
+    assert re.match(f"run.py: {message}", line)
+
+
+@pytest.mark.parametrize("model", [0, 1, 2])
+def test_a_long_line_is_truncated_if_asked(model, export):
+    _, out = export(*QUICK[model])
+    few = ["--max-len-b", 6] * (model == 0)
+    assert len(run_outside(out, "--truncate", *few, text="1\n" + "1 " * 2000)) == 2
+
+
+def test_no_text_has_no_perplexity(export):
+    assert run_outside(export(*QUICK[1])[1], "--score") == []
+
+
+def test_each_option_of_a_folder_has_a_text(export):
+    shown = "\n".join(run_outside(export(*QUICK[0])[1], "--help"))
+    options = re.findall(r"^  (--[\w-]+)(?: N)?(.*(?:\n {8,}.*)?)", shown, re.M)
+    assert {"--beam", "--seed", "--truncate", "--threads"} <= {name for name, _ in options}
+    assert all(text.strip() for _, text in options)
 
 
 def test_raw_text_to_raw_text(export, prepared):

@@ -6,6 +6,7 @@ import re
 import shutil
 from functools import cache, partial
 
+import numpy as np
 import pytest
 import torch
 from fairseq.tasks import setup_task
@@ -369,6 +370,34 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
         (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),
         (load_classifier, "transject", lambda model: model.classify("1", "x"), "batch_size 'x': "),
         (load_classifier, "transject", lambda model: model.classify([("1", "2")]), "a text alone"),
+        (
+            load_classifier,
+            "transject",
+            lambda model: model.classify("1", "2"),
+            r"^batch_size '2': .* pair of texts as classify\(\[\(first, second\)\]\)",
+        ),
+        *(
+            (load, name, partial(use, texts=texts), message)
+            for texts, message in (
+                ("1 \udce4 2", r"^'1 \\udce4 2': '\\udce4' is no character; decode the text"),
+                (["1", "\ud800"], r"^'\\ud800': '\\ud800' is no character; decode the text"),
+                (np.array("1 2"), r"^array\('1 2', .*: give a text or a sequence of texts"),
+            )
+            for load, name, use in (
+                (load_classifier, "transject", lambda m, texts: m.classify(texts)),
+                (load_translator, "transevolve", lambda m, texts: m.translate(texts)),
+                (load_language_model, "transject_lm", lambda m, texts: m.score(texts)),
+                (load_language_model, "transject_lm", lambda m, texts: m.sample(texts)),
+            )
+        ),
+        *(
+            (load, name, partial(use, texts=texts), r"^nbest 2: .* generate\(\[model.encode\(text")
+            for texts in ("1", ["1", "2"])
+            for load, name, use in (
+                (load_translator, "transevolve", lambda m, texts: m.translate(texts, nbest=2)),
+                (load_language_model, "transject_lm", lambda m, texts: m.sample(texts, nbest=2)),
+            )
+        ),
         (load_translator, "transevolve", lambda m: m.translate(["1", 3]), "^3: give a text or"),
         (load_translator, "transevolve", lambda m: m.translate(None), "^None: give a text or"),
         (load_language_model, "transject_lm", lambda m: m.score([3]), "^3: give a text or"),
@@ -411,6 +440,19 @@ def test_what_a_loader_would_ignore_is_refused(option, value, checkpoint, data):
 def test_an_unknown_option_is_named(load, name, option, remedy, checkpoint, data):
     with pytest.raises(ValueError, match=f"checkpoint.pt has no option {option}; {remedy}"):
         load(checkpoint(name), data / "words", **{option: "truncate"})
+
+
+@pytest.mark.parametrize(
+    "load, name, option, value",
+    [
+        (load_classifier, "transject", "shorten_method", "cut"),
+        (load_classifier, "transject", "max_positions", "x"),
+        (load_language_model, "transject_lm", "shorten_method", None),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_option(load, name, option, value, checkpoint, data):
+    with pytest.raises(ValueError, match=f"^{option} {value!r}: [^\n]* '{value}'[^\n]*$"):
+        load(checkpoint(name), data / "words", **{option: value})
 
 
 def test_a_truncated_text_is_told_once(checkpoint, data, caplog):
