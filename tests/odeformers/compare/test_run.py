@@ -116,11 +116,32 @@ def test_a_training_that_diverged_says_so_and_where():
         "WARNING | NaN detected in output of encoder.layers.0.fc1, shape: torch.Size([3, 4])\n"
         "FloatingPointError: gradients are Nan/Inf\nTraceback\nStopIteration"
     )
-    assert explain_failure(output).startswith(
+    assert explain_failure(output, 1).startswith(
         "the loss or the gradients became NaN or infinite (gradients are Nan/Inf, NaN first in the "
         "output of encoder.layers.0.fc1); lower --lr"
     )
-    assert explain_failure("one\ntwo\n") == "two" and explain_failure(" ") == "no output"
+
+
+@pytest.mark.parametrize(
+    "output, status, told",
+    [
+        ("x has already been imported.\n", -9, "killed by signal 9, often for lack of memory"),
+        ("", -11, "killed by signal 11"),
+        ("one\ntwo\n", 1, "two (status 1)"),
+        (" ", 1, "no output (status 1)"),
+        ("  raise\nKeyError: 'a'\nat exit\n", 1, "KeyError: 'a' (status 1)"),
+        (
+            "ImportError: \n\nIMPORTANT: read\nadvice\n",
+            1,
+            "ImportError: IMPORTANT: read (status 1)",
+        ),
+        ("torch.cuda.OutOfMemoryError: full\n", 1, "torch.cuda.OutOfMemoryError: full (status 1)"),
+        ("error: --lr 0: no\nadvice", 2, "error: --lr 0: no (status 2)"),
+        ("odeformers predict: error: no\nadvice", 2, "odeformers predict: error: no (status 2)"),
+    ],
+)
+def test_a_failure_is_told_by_its_signal_its_error_or_its_last_line(output, status, told):
+    assert explain_failure(output, status) == told
 
 
 # --- runs ------------------------------------------------------------------------------
