@@ -14,6 +14,7 @@ import re
 import shlex
 import signal
 import subprocess
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -194,6 +195,9 @@ class Run:
                 (self.folder / FAILURE).unlink(missing_ok=True)
             except Exception as error:
                 self.fail(explain(error))
+                if not isinstance(error, InputError) or error.__cause__:
+                    with open(self.folder / TRAIN_LOG, "a", encoding="utf-8") as log:
+                        traceback.print_exc(file=log)
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """The same run again, where it was left: submitit's answer to preemption."""

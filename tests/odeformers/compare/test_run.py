@@ -189,6 +189,20 @@ def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
     assert [row.validation for row in read_rows(tmp_path)] == [5.0]
 
 
+def test_the_log_has_the_traceback_of_an_error_of_the_run_s_own(tmp_path):
+    """Here its rows cannot be written; what a user has done wrong needs none."""
+    (data := tmp_path / "data").mkdir()
+    run = begun(tmp_path / "runs", replace(VARIANT, tried={"lr": "1"}, data=str(data)), tuning=True)
+    log = run.folder / TRAIN_LOG
+    write_log(log, (10, 5.0, 7))
+    run()
+    assert "data has changed" in run.failure and "Traceback" not in log.read_text()
+    (run.folder / TRAINED).touch()
+    (run.folder / "results.csv").mkdir()
+    run()
+    assert run.failure in log.read_text() and "Traceback" in log.read_text()
+
+
 def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):
     """What is trained already is still evaluated."""
     (data := tmp_path / "data").mkdir()
