@@ -138,6 +138,8 @@ def choose_corpus(arguments: Sequence[str]) -> str:
 def run(name: str, module: str, arguments: Sequence[str]) -> None:
     """Call a command; bad input ends the program with a message of one line.
 
+    With ``ODEFORMERS_DEBUG=1`` in the environment, it ends with a traceback.
+
     Args:
         name: the command as typed.
         module: module with the command as its function ``main``.
@@ -156,6 +158,8 @@ def run(name: str, module: str, arguments: Sequence[str]) -> None:
             raise
         reason = f"{library} is missing; pip install it, or this package with its extra [{extra}]"
     except (ValueError, OSError) as error:
+        if os.environ.get("ODEFORMERS_DEBUG") == "1":
+            raise
         reason = error
     except MemoryError:
         reason = "there is not enough memory"

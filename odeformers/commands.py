@@ -14,6 +14,9 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
+from multiprocessing.pool import (
+    ExceptionWithTraceback,  # pyright: ignore[reportAttributeAccessIssue]
+)
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -139,8 +142,8 @@ def _answer(sender: Connection, function: Callable[[], Any]) -> None:
         torch.set_num_threads(int(threads))
     try:
         result = function()
-    except Exception as error:
-        result = error
+    except Exception as error:  # with the traceback as its cause, which pickle would drop
+        result = ExceptionWithTraceback(error, error.__traceback__)
     sender.send(result)
 
 

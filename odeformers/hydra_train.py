@@ -14,9 +14,7 @@ from fairseq import utils
 from fairseq.dataclass.initialize import hydra_init
 from omegaconf import DictConfig, OmegaConf
 
-from fairseq_odeformers.checkpoints.best import check_direction
 from fairseq_odeformers.files import check_joined
-from fairseq_odeformers.patches.guest import trains_ours
 from fairseq_odeformers.registry import import_plugins
 
 
@@ -76,8 +74,3 @@ def make_absolute(cfg: DictConfig) -> None:
     resolve("checkpoint", "restore_file", "checkpoint_last.pt")  # the default is in --save-dir
     if folder := cfg.common.user_dir:
         import_plugins([folder])
-    if trains_ours(cfg):
-        chosen = cfg.checkpoint
-        chosen.maximize_best_checkpoint_metric = check_direction(
-            chosen.best_checkpoint_metric, chosen.maximize_best_checkpoint_metric
-        )

@@ -32,7 +32,7 @@ def root_logger():
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """The folder of small data sets, of which the checkpoints in ``checkpoints`` are."""
+    """The folder of small data sets, of which the checkpoints in ``golden`` are."""
     from make_checkpoints import write_data  # see float64
 
     folder = tmp_path_factory.mktemp("data")
@@ -74,7 +74,7 @@ def prepared(data, tmp_path):
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """Writes one of the checkpoints in ``checkpoints`` to ``checkpoint.pt``; returns the path."""
+    """Writes one of the checkpoints in ``golden`` to ``checkpoint.pt``; returns the path."""
     from make_checkpoints import PATHS
 
     def unpack(name):

@@ -3,7 +3,7 @@
     python tests/make_checkpoints.py transevolve_fullff_1
     python tests/make_checkpoints.py transject.one_expert --encoder-experts 1
 
-make ``transevolve_fullff_1.pt.gz`` and ``transject.one_expert.pt.gz`` in ``checkpoints`` beside
+make ``transevolve_fullff_1.pt.gz`` and ``transject.one_expert.pt.gz`` in ``golden`` beside
 this file. The name is an architecture, or one, a dot and what is special about it; the options are
 those of ``fairseq-train``, and follow those of a small model. The file is a compressed checkpoint
 of fairseq's trainer, with two more entries: ``call``, arguments of the model, and ``output``, the

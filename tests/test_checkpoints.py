@@ -1,6 +1,6 @@
 """Checkpoints of version 0.1.0 load and compute the same.
 
-The files in ``checkpoints``, one for each model and a few for its variants, are what fairseq's
+The files in ``golden``, one for each model and a few for its variants, are what fairseq's
 trainer saved when ``make_checkpoints.py`` made them. Newer options get their defaults, and options
 that are gone are dropped. The ways to load one build the same model; those of each kind show it.
 """

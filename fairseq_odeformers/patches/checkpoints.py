@@ -12,6 +12,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
+from fairseq_odeformers.checkpoints.best import check_direction
 from fairseq_odeformers.checkpoints.origin import check_origin, remember
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
 from fairseq_odeformers.checkpoints.trust import check_interpolations
@@ -77,19 +78,29 @@ def replace_torch() -> None:
 def load_checkpoint(original, cfg, trainer, **kwargs):
     """Extend the function that restores a training: explain why a checkpoint does not fit.
 
+    Every training calls it, also one that starts anew. For the models of this package, it sets
+    whether the highest or the lowest value of ``--best-checkpoint-metric`` is the best.
+
     Raises:
         SystemExit: the checkpoint belongs to another model, criterion or optimizer; the message
-            names the difference. Or the file given by ``--restore-file`` does not exist, and the
-            model, the task or the criterion belongs to this package.
+            names the difference. Or the file given by ``--restore-file`` does not exist, or the
+            direction of the metric is another one, and the model, the task or the criterion belongs
+            to this package.
     """
+    ours = is_ours(*map(type, (trainer.get_model(), trainer.task, trainer.get_criterion())))
+    if ours:
+        metric, maximize = cfg.best_checkpoint_metric, cfg.maximize_best_checkpoint_metric
+        try:
+            cfg.maximize_best_checkpoint_metric = check_direction(metric, maximize or None)
+        except ValueError as error:
+            sys.exit(f"error: {error}")
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     if cfg.restore_file != LAST and not PathManager.exists(restored):
-        parts = trainer.get_model(), trainer.task, trainer.get_criterion()
         fault = (
             f"--restore-file {cfg.restore_file}: no such file; give its path from the current "
             f"folder, such as {cfg.save_dir}/checkpoint_best.pt"
         )
-        if is_ours(*map(type, parts)):
+        if ours:
             sys.exit(f"error: {fault}")
         logger.warning(fault)
     try:

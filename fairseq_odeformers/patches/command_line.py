@@ -89,9 +89,9 @@ def check_command_line(args: Namespace) -> None:
     """Check a command line that fairseq has read, and free it of a TPU.
 
     The task must be able to train the model, and the criterion must train the model's head. For a
-    model of this package, the options of any criterion must be within their bounds, and the metric
-    determines whether its highest or its lowest value is the best. fairseq treats ``--bf16`` as
-    ``--tpu``; without torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
+    model of this package, the options of any criterion must be within their bounds. The direction
+    of the best checkpoint must be its metric's. fairseq treats ``--bf16`` as ``--tpu``; without
+    torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
     """
     arch, task, criterion = (getattr(args, name, None) for name in ("arch", "task", "criterion"))
     ours = names_ours(arch, task, criterion)
@@ -108,8 +108,7 @@ def check_command_line(args: Namespace) -> None:
             validate(Namespace(**{name: getattr(args, name, None) for name in names}), criterion)
     if metric := getattr(args, "best_checkpoint_metric", None):
         with binding(ours):
-            rising = check_direction(metric, args.maximize_best_checkpoint_metric)
-            args.maximize_best_checkpoint_metric |= ours and rising
+            check_direction(metric, args.maximize_best_checkpoint_metric or None)
     cpu = ours and getattr(args, "cpu", False)
     if getattr(args, "bf16", False) and (cpu or not find_spec("torch_xla")):
         args.tpu = False

@@ -31,8 +31,9 @@ PATCHES: list[Patch] = [
         checkpoints.load_checkpoint,
         "If the file given by --restore-file is missing, fairseq starts from scratch and "
         "overwrites what is there; for a model of this package, that is an error. If a training "
-        "resumes with another model or criterion, fairseq ends in tracebacks that name no option.",
-        "fairseq refuses the former and explains the latter",
+        "resumes with another model or criterion, fairseq ends in tracebacks that name no option. "
+        "fairseq keeps the lowest accuracy if --maximize-best-checkpoint-metric is forgotten.",
+        "fairseq refuses the former, explains the latter and knows the directions of metrics",
     ),
     Replacement(
         "fairseq.checkpoint_utils.torch_persistent_save",

@@ -169,19 +169,19 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
     """Plan and run an experiment, and report on it.
 
     Returns:
-        The runs that should have finished: runs of the best candidates, and all tuning runs of an
-        architecture if none of them has finished.
+        The runs that should have finished: runs of the best candidates, tuning runs that ended
+        without diverging, and all tuning runs of an architecture if none of them has finished.
     """
     if args.cluster == "local":  # jobs of a cluster have other cores
         threads = max(1, (os.cpu_count() or 1) // args.jobs)
         os.environ.setdefault(THREADS, str(threads))
     plan = make_plan(experiment, out, begin=not args.dry_run)
-    tuning, runs = plan.tuning_runs(), plan.best_runs()
-    print(overview(plan.trials, [*tuning, *runs], args.jobs), flush=True)
+    tuning, more, runs = plan.tuning_runs(), plan.extension_runs(), plan.best_runs()
+    print(overview(plan.trials, [*tuning, *more, *runs], args.jobs), flush=True)
     if args.dry_run:
         for line in foresee(out, experiment):
             print(line)
-        print_commands(tuning)
+        print_commands([*tuning, *more])
         if tuning:
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
         print_commands(runs)
@@ -192,9 +192,13 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list
         launch(more, launcher)
         tuning += more
     trained = {run.variant.architecture for run in tuning if run.finished}
-    failed = [run for run in tuning if run.variant.architecture not in trained]
-    untrained = {run.variant.architecture for run in failed}
+    untrained = {run.variant.architecture for run in tuning} - trained
     runs = [run for run in plan.best_runs() if run.variant.architecture not in untrained]
+    failed = [
+        run
+        for run in tuning
+        if not run.finished and (not run.diverged or run.variant.architecture in untrained)
+    ]
     launch(runs, launcher)
     evaluated = {run.folder for run in runs}
     for run in tuning:

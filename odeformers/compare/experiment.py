@@ -260,7 +260,11 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
     for name in experiment.shared if args.what.is_file() else ():
         if not find_owners(flag(name)):
             raise InputError(f"{args.what}: shared: no model has the option {name}; correct it")
-    for name in experiment.tune:
+    for name, values in experiment.tune.items():
+        if len({*map(parse_value, values)}) < len(values):
+            grid = f"{name}={','.join(map(str, values))}"
+            source = "--tune" if args.tune else f"{args.what}: tune:"
+            raise InputError(f"{source} {grid}: give each value once")
         if typed.get(name) is not None:
             raise InputError(f"--{name} is tuned; leave it out, or drop --tune {name}")
         width = name == "size" or NEUTRAL.get(name, underscore(name)).endswith(WIDTHS)
@@ -491,8 +495,15 @@ def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
     for text in texts:
         name, _, values = text.partition("=")
         tuning[name.removeprefix("--")] = choices = values.split(",")
-        if not all(choices) or not 1 < len(choices) == len({*choices}):
-            repeated = len(choices) > len({*choices})
-            remedy = "each value once" if repeated else "two or more values between commas"
-            raise InputError(f"--tune {text}: give {remedy}, such as lr=5e-4,1e-3")
+        if not all(choices) or len(choices) < 2:
+            remedy = "two or more values between commas, such as lr=5e-4,1e-3"
+            raise InputError(f"--tune {text}: give {remedy}")
     return tuning
+
+
+def parse_value(value: object) -> float | str:
+    """A value of an option as a number, if it is one: 1e-3 and 0.001 are the same."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return str(value)

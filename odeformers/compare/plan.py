@@ -61,6 +61,7 @@ class Plan:
     def extension_runs(self) -> list[Run]:
         """A training with one more value for each option whose best value is at its grid's edge.
 
+        There is none before all values that were asked for have been trained, or have diverged.
         The value continues the grid by the factor of its last step. A grid is extended once: the
         best of the values that were asked for decides. Options that change the size of a model, or
         that have a value of 0, are not extended.
@@ -68,11 +69,16 @@ class Plan:
         if not self.experiment.extend:
             return []
         asked = {place(each): each for each in self.trials if each.variant.tried}
-        rows = [row for row in read_runs(self.out) if not row.metric]
-        rows = [row for row in rows if (row.architecture, row.tuned) in asked]
+        rows = {
+            (row.architecture, row.tuned): row
+            for row in read_runs(self.out)
+            if row.seed == self.experiment.tuning_seed and not row.metric and row.conclusive
+        }
+        rows = {key: row for key, row in rows.items() if key in asked}
         more: list[Trial] = []
-        for name, tuned in choose_settings(rows).items():
-            if all(row.trained for row in rows if row.architecture == name):
+        for name, tuned in choose_settings(rows.values()).items():
+            candidates = {key for key in asked if key[0] == name}
+            if candidates <= rows.keys() and rows[name, tuned].trained:
                 more += extend(asked[name, tuned], self.experiment.tune)
         return self.make_runs(more, tuning=True)
 

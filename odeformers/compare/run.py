@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -33,7 +35,16 @@ from odeformers.commands import Options, end_with_parent, python_command, to_wor
 
 from .experiment import BOARD
 from .results.curves import read_progress
-from .results.rows import NOT_EVALUATED, RESULTS, RUN, Row, collect_rows, read_rows, write_rows
+from .results.rows import (
+    DIVERGED,
+    NOT_EVALUATED,
+    RESULTS,
+    RUN,
+    Row,
+    collect_rows,
+    read_rows,
+    write_rows,
+)
 from .results.scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
@@ -79,8 +90,8 @@ class Step:
                 with open(log, "ab") as rest:  # since a product of a failure does not stay
                     rest.write(output.read_bytes())
             if status:
-                why = explain_failure(told.decode(errors="replace"))
-                raise InputError(f"{self.words[0]}: {why} (status {status}); its log is {log}")
+                why = explain_failure(told.decode(errors="replace"), status)
+                raise InputError(f"{self.words[0]}: {why}; its log is {log}")
             if self.printed and not output.read_bytes().strip():
                 raise InputError(
                     f"{self.words[0]}: it has printed nothing to read a score from; its log is "
@@ -89,22 +100,31 @@ class Step:
         product.touch()
 
 
-def explain_failure(output: str) -> str:
-    """Why a command failed, by what it printed: that a training diverged, or else the last line.
+# The errors that Python or a command of fairseq's or ours prints in the end. The first line of
+# some is empty, or is followed by advice.
+ERROR = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception):|(?:\S+ ){,3}?error:)\s*(\S.*)$", re.M)
+
+
+def explain_failure(output: str, status: int) -> str:
+    """Why a command failed: a signal, a training that diverged, its last error or its last line.
 
     When a loss or a gradient is not finite, fairseq names the layer if it finds it, and often ends
     with the StopIteration of a hook.
     """
+    if status < 0:
+        memory = ", often for lack of memory" if -status == signal.SIGKILL else ""
+        return f"killed by signal {-status}{memory}"
     diverged = re.search(
         r"^FloatingPointError: (gradients are .*|Minimum loss scale.*)", output, re.M
     )
     if diverged is None:
-        return output.strip().split("\n")[-1] or "no output"
+        errors = ERROR.findall(output)
+        line = " ".join(errors[-1]) if errors else output.strip().split("\n")[-1]
+        return f"{line.strip() or 'no output'} (status {status})"
     layer = re.search(r"(NaN|Inf) detected in output of (\S*), shape", output)
     first = f", {layer[1]} first in the output of {layer[2] or 'the model'}" if layer else ""
     return (
-        f"the loss or the gradients became NaN or infinite ({diverged[1].split('. ')[0]}{first}); "
-        "lower --lr, or clip with --clip-norm 1"
+        f"{DIVERGED} ({diverged[1].split('. ')[0]}{first}); lower --lr, or clip with --clip-norm 1"
     )
 
 
@@ -175,6 +195,9 @@ class Run:
                 (self.folder / FAILURE).unlink(missing_ok=True)
             except Exception as error:
                 self.fail(explain(error))
+                if not isinstance(error, InputError) or error.__cause__:
+                    with open(self.folder / TRAIN_LOG, "a", encoding="utf-8") as log:
+                        traceback.print_exc(file=log)
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
         """The same run again, where it was left: submitit's answer to preemption."""
@@ -254,6 +277,11 @@ class Run:
         """
         last = read_failure(self.folder)
         return last[1] if last and last != self.earlier_failure else None
+
+    @property
+    def diverged(self) -> bool:
+        """Whether its loss or gradients became NaN or infinite, which a candidate's may."""
+        return DIVERGED in (self.failure or "")
 
     @property
     def progress(self) -> dict[str, Any]:

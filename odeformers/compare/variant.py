@@ -25,7 +25,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY, FairseqTask
 from omegaconf import DictConfig
 
-from fairseq_odeformers.checkpoints.best import check_direction
+from fairseq_odeformers.checkpoints.best import check_direction, rises
 from fairseq_odeformers.criterions.sequence_classification import SequenceClassificationCriterion
 from fairseq_odeformers.errors import naming_faults
 from fairseq_odeformers.files import sha256
@@ -301,14 +301,22 @@ def choose_best_by(options: Options) -> Options:
     negative log-likelihood of the validation set, which means the same for all of them.
 
     Raises:
-        ValueError: the options contradict each other, see :func:`.check_direction`.
+        ValueError: the options contradict each other, see :func:`.check_direction`, or nothing says
+            whether the highest or the lowest value of the metric is the best.
     """
     criterion = CRITERION_REGISTRY.get(options.get("criterion"), type(None))
     default = "nll_loss" if issubclass(criterion, WITH_LIKELIHOOD) else "loss"
     metric = str(options.get(BEST_BY) or default)
-    rising = check_direction(metric, bool(options.get(MAXIMIZED)))
+    maximize = options.get(MAXIMIZED)
+    if str(maximize).lower() == "false":
+        maximize = False
+    if maximize is None and rises(metric) is None:
+        raise ValueError(
+            f"--{BEST_BY} {metric}: give --{MAXIMIZED} if its highest value is the best, or "
+            f"--{MAXIMIZED} false if its lowest value is"
+        )
     chosen: Options = {} if metric == "loss" else {BEST_BY: metric}
-    return {**chosen, MAXIMIZED: True} if rising else chosen
+    return {**chosen, MAXIMIZED: check_direction(metric, maximize) or None}
 
 
 def supports(arch: str, option: str) -> bool:

@@ -70,6 +70,15 @@ def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path):
     assert ended.stderr.strip() == "odeformers: interrupted"
 
 
+def test_an_error_is_one_line_and_a_traceback_where_one_is_asked_for(capsys, monkeypatch, tmp_path):
+    with pytest.raises(SystemExit, match="^2$"):
+        main(["report", str(tmp_path)])
+    assert capsys.readouterr().err.count("\n") == 1
+    monkeypatch.setenv("ODEFORMERS_DEBUG", "1")
+    with pytest.raises(ValueError, match=str(tmp_path)):
+        main(["report", str(tmp_path)])
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin1", "utf-8"])
 def test_streams_escape_what_they_cannot_print(encoding, monkeypatch, tmp_path):
     """In results and errors; programs that a command starts print in UTF-8, as it is read."""

@@ -224,15 +224,10 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
     if len(names) > 1 and not comparison.candidates:
         sentence = "Options were not tuned for each model (`--tune`). Other values may change the "
         yield Note(LEAVES_OPEN, names, sentence + "order.", "not tuned")
-    left = {row.architecture: None for row in comparison.candidates if not ended(row)}
+    left = {row.architecture: None for row in comparison.candidates if not row.conclusive}
     if left:
         sentence = f"Tuning has not finished: {', '.join(left)}. Other values may be chosen yet."
-        yield Note(LEAVES_OPEN, tuple(left), sentence, "tuning unfinished")
-
-
-def ended(candidate: Row) -> bool:
-    """Whether a candidate has been trained, or has failed, such as by a rate that is too high."""
-    return candidate.trained or "failed" in candidate.state
+        yield Note(RULES_OUT, tuple(left), sentence, "tuning unfinished")
 
 
 def note_defaults(comparison: Comparison) -> Iterator[Note]:
@@ -286,7 +281,8 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
     edges: dict[str, list[str]] = {}  # architectures
     for name, (chosen, *_) in comparison.trained.items():
         candidates = [row for row in comparison.candidates if row.architecture == name]
-        tried = [parse_tuned(row.tuned) for row in candidates if all(map(ended, candidates))]
+        finished = all(row.conclusive for row in candidates)
+        tried = [parse_tuned(row.tuned) for row in candidates if finished]
         for option, value in parse_tuned(chosen.tuned).items() if tried else ():
             numbers = {parse_number(values.get(option)) for values in tried}
             side = {min(numbers): "smallest", max(numbers): "largest"}.get(parse_number(value))

@@ -29,6 +29,7 @@ BEST_CHECKPOINT = "best checkpoint"  # the checkpoint that verdicts compare
 RUN = "run.yaml"  # in the folder of each run
 SCHEMA = 1  # version of the columns
 NOT_EVALUATED = "not evaluated"  # state of a run that is only trained; the reason may follow
+DIVERGED = "the loss or the gradients became NaN or infinite"  # in the state of such a training
 LOSSES = ("loss", "nll_loss")  # the second without label smoothing and regularisers
 T = TypeVar("T")
 
@@ -113,6 +114,14 @@ class Row:
     def trained(self) -> bool:
         """Whether the training has ended as it should."""
         return not self.state or self.state.startswith(NOT_EVALUATED)
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether a training tells how good its options are: it has ended, or has diverged.
+
+        A training that was killed tells nothing.
+        """
+        return self.trained or DIVERGED in self.state
 
     @property
     def cost(self) -> float:

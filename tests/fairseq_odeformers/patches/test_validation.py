@@ -2,9 +2,11 @@
 
 import json
 import re
+import sys
+from pathlib import Path
 
 import pytest
-from script_helpers import command, failing_command
+from script_helpers import command, execute, failing_command
 
 from tests.odeformers.compare.outside.commands import PLUGIN, write_labelled
 
@@ -37,6 +39,36 @@ def test_patience_goes_on_after_an_interruption(data, tmp_path):
     train(data, tmp_path / "halves", "--patience", 2, "--max-epoch", 3)
     rest = train(data, tmp_path / "halves", "--patience", 2, "--max-epoch", 9)
     assert epochs(rest) == [4]
+
+
+HYDRA = """
+common: {{user_dir: {plugin}, cpu: true, log_format: simple}}
+task: {{_name: sentence_prediction, data: {data}, num_classes: 3}}
+model: {{_name: scripted, script: peak}}
+criterion:
+  _name: sequence_classification
+  classification_head_name: sentence_classification_head
+  regression_target: false
+optimizer: {{_name: adam}}
+lr_scheduler: {{_name: fixed}}
+dataset: {{batch_size: 2, required_batch_size_multiple: 1, num_workers: 0, data_buffer_size: 0}}
+optimization: {{max_epoch: 4, lr: [0.001]}}
+checkpoint: {{best_checkpoint_metric: accuracy, no_epoch_checkpoints: true}}
+hydra: {{run: {{dir: .}}}}
+"""
+
+
+def test_the_best_checkpoint_has_the_highest_accuracy(data, tmp_path):
+    """Of the second epoch, after 40 updates, by each of fairseq's commands that train."""
+    (tmp_path / "peak.yaml").write_text(HYDRA.format(plugin=PLUGIN, data=data))
+    place = ["--config-dir", tmp_path, "--config-name", "peak"]
+    program = Path(sys.executable).with_name("fairseq-hydra-train")
+    logs = [
+        train(data, tmp_path / "train", "--max-epoch", 4),
+        execute(program, *place, cwd=tmp_path),
+    ]
+    for log in logs:
+        assert re.findall(r"Best checkpoint @ (\d+) updates", log)[-1] == "40"
 
 
 def test_the_state_of_another_schedule_is_named(data, tmp_path):

@@ -221,10 +221,19 @@ def test_options_of_one_architecture_give_it_a_name_of_its_own():
 
 def test_values_of_tuned_options():
     assert parse_tuning(["lr=1,2", "--dropout=0,3"]) == {"lr": ["1", "2"], "dropout": ["0", "3"]}
-    for text in ("lr", "lr=", "lr=1", "lr=1,,2", "lr=1,1"):
-        remedy = "each value once" if text == "lr=1,1" else "two or more values between commas"
-        with pytest.raises(ValueError, match=f"--tune {text}: give {remedy}, such as lr="):
+    for text in ("lr", "lr=", "lr=1", "lr=1,,2"):
+        remedy = "two or more values between commas, such as lr="
+        with pytest.raises(ValueError, match=f"--tune {text}: give {remedy}"):
             parse_tuning([text])
+
+
+@pytest.mark.parametrize("values", [["1e-3", 0.001], ["a", "a"], [0.1, "0.10"]])
+def test_a_recipe_tries_each_value_once(values, recipe):
+    """However a number is written."""
+    path, told = recipe(tune={"dropout": values}), ",".join(map(str, values))
+    with pytest.raises(ValueError, match=f"{path}: tune: dropout={told}: give each value once"):
+        read(path)
+    read(recipe(tune={"dropout": [values[0], "0.2"]}))
 
 
 @pytest.mark.parametrize("option", ["size", "width", "ffn", "encoder-embed-dim"])

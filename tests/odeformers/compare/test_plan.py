@@ -10,7 +10,7 @@ from fairseq_odeformers.files import sha256
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.plan import Plan, check_settings, find_runs, flaws_of, join
 from odeformers.compare.results.comparison import Comparison
-from odeformers.compare.results.rows import read_rows
+from odeformers.compare.results.rows import DIVERGED, read_rows
 from odeformers.compare.results.scores import TRAIN_LOG
 from odeformers.compare.run import Run, read_run
 from tests.odeformers.compare.comparisons import tried
@@ -220,3 +220,35 @@ def test_the_best_validation_is_chosen_also_of_earlier_candidates(tmp_path):
     assert best.options["user-dir"] == "/here", "where the package is now"
     other = replace(VARIANT, architecture="b")
     assert [each.architecture for each in chosen([*every[1:], other])] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "states, extended",
+    [
+        (["not evaluated"], []),
+        (["failed: killed by signal 9", "not evaluated"], []),
+        (["not evaluated", "failed: killed by signal 9"], []),
+        (["not evaluated"] * 2, ["a-lr-4e-3-seed0"]),
+        ([f"failed: {DIVERGED}", "not evaluated"], ["a-lr-4e-3-seed0"]),
+        (["not evaluated", f"failed: {DIVERGED}"], ["a-lr-5e-4-seed0"]),
+        ([f"failed: {DIVERGED}"] * 2, []),
+    ],
+)
+def test_a_grid_is_extended_when_all_of_it_was_tried(states, extended, tmp_path):
+    """Whatever has become of the extension, and of the other seeds at the rate that was chosen."""
+    every = [
+        replace(VARIANT, tried={"lr": rate}, options={**OPTIONS, "lr": rate})
+        for rate in ("1e-3", "2e-3")
+    ]
+    tune = {"lr": [variant.tried["lr"] for variant in every]}
+    plan = Plan(Experiment("/data", {}, {}, tune=tune), [*map(tried, every)], tmp_path)
+    for variant, loss, state in zip(every, (2.0, 1.0), states):
+        run = begun(tmp_path, variant, 0)
+        write_log(run.folder / TRAIN_LOG, (10, loss, 1))
+        run.write_results(state)
+    for _ in range(2):
+        more = plan.extension_runs()
+        assert [run.folder.name for run in more] == extended
+        for run in [*more, *plan.best_runs()]:
+            run.begin()
+            run.write_results("failed: killed by signal 9")

@@ -116,11 +116,32 @@ def test_a_training_that_diverged_says_so_and_where():
         "WARNING | NaN detected in output of encoder.layers.0.fc1, shape: torch.Size([3, 4])\n"
         "FloatingPointError: gradients are Nan/Inf\nTraceback\nStopIteration"
     )
-    assert explain_failure(output).startswith(
+    assert explain_failure(output, 1).startswith(
         "the loss or the gradients became NaN or infinite (gradients are Nan/Inf, NaN first in the "
         "output of encoder.layers.0.fc1); lower --lr"
     )
-    assert explain_failure("one\ntwo\n") == "two" and explain_failure(" ") == "no output"
+
+
+@pytest.mark.parametrize(
+    "output, status, told",
+    [
+        ("x has already been imported.\n", -9, "killed by signal 9, often for lack of memory"),
+        ("", -11, "killed by signal 11"),
+        ("one\ntwo\n", 1, "two (status 1)"),
+        (" ", 1, "no output (status 1)"),
+        ("  raise\nKeyError: 'a'\nat exit\n", 1, "KeyError: 'a' (status 1)"),
+        (
+            "ImportError: \n\nIMPORTANT: read\nadvice\n",
+            1,
+            "ImportError: IMPORTANT: read (status 1)",
+        ),
+        ("torch.cuda.OutOfMemoryError: full\n", 1, "torch.cuda.OutOfMemoryError: full (status 1)"),
+        ("error: --lr 0: no\nadvice", 2, "error: --lr 0: no (status 2)"),
+        ("odeformers predict: error: no\nadvice", 2, "odeformers predict: error: no (status 2)"),
+    ],
+)
+def test_a_failure_is_told_by_its_signal_its_error_or_its_last_line(output, status, told):
+    assert explain_failure(output, status) == told
 
 
 # --- runs ------------------------------------------------------------------------------
@@ -166,6 +187,20 @@ def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
     run()
     assert run.finished and not replace(run, tuning=False).finished
     assert [row.validation for row in read_rows(tmp_path)] == [5.0]
+
+
+def test_the_log_has_the_traceback_of_an_error_of_the_run_s_own(tmp_path):
+    """Here its rows cannot be written; what a user has done wrong needs none."""
+    (data := tmp_path / "data").mkdir()
+    run = begun(tmp_path / "runs", replace(VARIANT, tried={"lr": "1"}, data=str(data)), tuning=True)
+    log = run.folder / TRAIN_LOG
+    write_log(log, (10, 5.0, 7))
+    run()
+    assert "data has changed" in run.failure and "Traceback" not in log.read_text()
+    (run.folder / TRAINED).touch()
+    (run.folder / "results.csv").mkdir()
+    run()
+    assert run.failure in log.read_text() and "Traceback" in log.read_text()
 
 
 def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):

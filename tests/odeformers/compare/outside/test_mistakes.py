@@ -55,6 +55,7 @@ MISTAKES = [
     ("--archs transformer --seeds 1 2,1", "--seeds 1 2 1: give each once"),
     ("--archs transformer --seeds 1;2", "--seeds: 1;2: give a whole number"),
     ("--archs transformer --tune lr=1,1", "--tune lr=1,1: give each value once"),
+    ("--archs transformer --tune lr=1e-3,0.001", "--tune lr=1e-3,0.001: give each value once"),
     ("--archs transformer --tune lr=1", "--tune lr=1: give two or more values"),
     ("--archs transformer --lr -1", "--lr -1: give a rate above 0"),
     ("--archs transformer --lr 1 --tune lr=1,2", "--lr is tuned; leave it out"),
@@ -70,6 +71,20 @@ MISTAKES = [
         "give one such as implicit_transformer ",
     ),
     ("--archs transformer_prenorm --best-checkpoint-metric bleu", "metric bleu: choose from loss,"),
+    (
+        "--archs transformer_prenorm --best-checkpoint-metric frob",
+        "metric frob: give --maximize-best-checkpoint-metric if its highest value is the best, or ",
+    ),
+    (
+        "--archs transformer_prenorm --best-checkpoint-metric frob "
+        "--maximize-best-checkpoint-metric false",
+        "metric frob: choose from loss,",
+    ),
+    (
+        "--archs transformer_prenorm --best-checkpoint-metric bleu "
+        "--maximize-best-checkpoint-metric=false",
+        "--maximize-best-checkpoint-metric: the best bleu is the highest one; leave the option out",
+    ),
     ("--archs transformer_prenorm --disable-validation", "--disable-validation True: "),
     ("--archs transformer_prenorm --cluster slurm", "--cluster slurm: .*srun"),
     ("--archs transformer_prenorm --cluster slurm --budget 1m", "--budget: .* give --epochs or"),

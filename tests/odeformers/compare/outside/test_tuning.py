@@ -1,11 +1,22 @@
 """Tuning: what is trained, and that the best by the metric is chosen, not the last, nor by loss."""
 
 import json
+import os
 import re
+import signal
+from pathlib import Path
 
 import pytest
 
-from tests.odeformers.compare.outside.commands import compare, line, refuse, table
+from tests.odeformers.compare.outside.commands import (
+    Fork,
+    compare,
+    held,
+    line,
+    refuse,
+    table,
+    wait_for,
+)
 
 RATES = ("1e-3", "2e-3", "5e-4")
 
@@ -70,6 +81,36 @@ def test_a_grid_is_extended_once_where_its_best_is_at_an_edge(data, tmp_path):
     assert len([*(tmp_path / "kept").glob("*-seed0")]) == 2
     told = refuse(*line(data, tmp_path / "zero", *words[:-1], 0, *grid))
     assert "--seeds 0: seed 0 tunes" in told
+
+
+def test_a_candidate_that_was_killed_is_not_tried(data, controls, tmp_path):
+    """It is told, nothing is concluded without it, and the same command trains it."""
+    out, (hold, killed) = tmp_path / "runs", (controls / "hold-training", "lr-2e-3-seed0")
+    words = ["--archs", "scripted_base", "--epochs", 2, "--seeds", 1, "--no-extend"]
+    words = line(data, out, *words, "--tune", "lr=1e-3,2e-3")
+    hold.touch()
+    command = Fork(*words, SCRIPTED=str(controls))
+    for mark in wait_for(lambda: len(held(controls)) == 2 and held(controls)):
+        number = int(mark.name.rpartition("-")[2])
+        if killed in Path(f"/proc/{number}/cmdline").read_text():
+            os.kill(number, signal.SIGKILL)
+    hold.unlink()
+    ended = command.end()
+    assert ended.status == 1 and "1 of 2 runs did not finish" in ended.errors
+    (told,) = (row for row in ended.output.splitlines() if "killed by signal 9" in row)
+    assert killed in told and "(status" not in told
+    page = (out / "report.md").read_text("utf-8")
+    assert "Tuning has not finished: scripted_base." in page and "values beyond" not in page
+    assert Fork(*words).end().status == 0
+    page = (out / "report.md").read_text("utf-8")
+    assert "Tuning has not finished" not in page and "values beyond" in page
+
+
+def test_a_candidate_that_diverged_was_tried(data, tmp_path):
+    tune = ["--tune", "script=base,wild"]
+    compare(data, tmp_path / "runs", "--archs", "scripted_base", "--epochs", 4, *tune)
+    page = (tmp_path / "runs/report.md").read_text("utf-8")
+    assert "became NaN or infinite" in page and "Tuning has not finished" not in page
 
 
 def test_a_value_at_the_edge_is_told(tuned):

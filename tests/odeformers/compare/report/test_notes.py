@@ -205,8 +205,16 @@ def test_an_edge_leaves_open_what_it_could_undo(rates, score, verdict, tmp_path)
     assert verdict in (told.word, told.reason) and (told.word == "inconclusive") == (" " in verdict)
 
 
-@pytest.mark.parametrize("state, edge", [("1 of 9 updates", False), ("failed: diverged", True)])
+@pytest.mark.parametrize(
+    "state, edge",
+    [
+        ("1 of 9 updates", False),
+        ("failed: fairseq-train: killed by signal 9, often for lack of memory", False),
+        ("failed: fairseq-train: the loss or the gradients became NaN or infinite (...)", True),
+    ],
+)
 def test_a_tuning_that_has_not_finished_is_told_and_has_no_edge(state, edge, tmp_path):
+    """A killed training tells nothing of its rate; one that diverged does."""
     runs = [
         write_run(tmp_path, "a", tuned="lr 1e-3", validation=1.0),
         write_run(tmp_path, "a", tuned="lr 2e-3", validation=None),

@@ -9,6 +9,7 @@ evaluation (``hold-evaluation``) as long as they are there, end a training (``fa
 have the updates of a script take four times as long as at first (``slow-NAME``).
 """
 
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ SCRIPTS = {
     "steady": ((50, 55, 62, 70), (1.0, 0.9, 0.8, 0.7), 7),
     "late": ((50, 60, 70, 110), (1.0, 1.0, 1.0, 3.0), 7),  # its loss falls to the end
     "tied": ((70, 70, 70, 70), (6.0, 1.0, 3.0, 9.0), 7),  # the loss falls once, then rises
+    "wild": ((50, 50, 50, 50), (1.0, 1.0, math.nan, math.nan), 7),  # diverges in its third epoch
     "idle": ((-1, -1, -1, -1), (0.1, 0.1, 0.2, 0.3), 7),  # always the first class
 }
 

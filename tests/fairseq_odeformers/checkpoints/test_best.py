@@ -1,0 +1,29 @@
+"""The direction of a metric, by its name."""
+
+import pytest
+
+from fairseq_odeformers.checkpoints.best import check_direction, rises
+
+RISING = (
+    "accuracy avg_accuracy next_sentence_accuracy acc BLEU sacrebleu chrf f1 macro_f1 acc_and_f1 "
+    "mcc pearson pearson_and_spearman rouge_l rouge2 avg_precision n_correct M_pred_acc"
+).split()
+FALLING = (
+    "loss nll_loss rdrop_kl_loss ppl perplexity rmse nll bpc bpb wer raw_wer uer cer avg_eer kl "
+    "mae latency arclength reconstruction"
+).split()
+OTHER = "delays_var wps code_size lossless macro frob".split()
+
+
+@pytest.mark.parametrize("names, known", [(RISING, True), (FALLING, False), (OTHER, None)])
+def test_a_metric_rises_or_falls_or_does_not_tell(names, known):
+    """Of the last, fairseq's option decides; it may not contradict the others."""
+    for name in names:
+        assert rises(name) is known, name
+        assert check_direction(name, None) is bool(known)
+        for told in (True, False):
+            if known in (None, told):
+                assert check_direction(name, told) is told
+            else:
+                with pytest.raises(ValueError, match=f"the best {name} is the "):
+                    check_direction(name, told)
