@@ -23,7 +23,13 @@ from fairseq_odeformers.errors import did_you_mean, naming_faults
 from fairseq_odeformers.files import check_regular, reading
 from fairseq_odeformers.inference.classifier import Classifier, average_probabilities
 from fairseq_odeformers.inference.hub import load_classifier, read_each
-from fairseq_odeformers.inference.texts import encode_lines, is_table, read_texts, write_table
+from fairseq_odeformers.inference.texts import (
+    check_is_file,
+    encode_lines,
+    is_table,
+    read_texts,
+    write_table,
+)
 from odeformers.arguments import add_user_dir, output_path, positive_int
 from odeformers.parser import Parser
 from odeformers.prepare.common.command import SETTINGS
@@ -105,6 +111,8 @@ def main(arguments=None) -> None:
         return predict_scores(args, cuts)
     if args.column and not (args.text and is_table(args.text)):
         raise ValueError(f"--column {args.column}: for a table, --text FILE.csv, .tsv or .jsonl")
+    if args.text is not None:
+        check_is_file(args.text)
     classifier = load_classifier(args.path, args.data, **cuts)
     source = None if args.text is None else read_lines_or_table(args, classifier.pairs)
     if torch.cuda.is_available() and not args.cpu:

@@ -37,19 +37,28 @@ class TooLong(ValueError):
         self.fault = fault
 
 
+def check_is_file(source: str) -> None:
+    """Check that ``--text`` is a file, or ``-`` for standard input.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    if source != "-" and (not os.path.exists(source) or os.path.isdir(source)):
+        fault = "a folder" if os.path.isdir(source) else "no such file"
+        raise FileNotFoundError(f"--text {source}: {fault}; give a file with a text per line")
+
+
 def read_texts(source: str) -> tuple[str, list[str]]:
     """The lines of the file of ``--text``, or of standard input for ``-``; its name in messages.
 
     Raises:
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: see :func:`check_is_file`.
         ValueError: the file is a table, by its name.
     """
+    check_is_file(source)
     if source == "-":
         name = "standard input"
         lines = decode_lines(sys.stdin.buffer, name)
-    elif not os.path.exists(source) or os.path.isdir(source):
-        fault = "a folder" if os.path.isdir(source) else "no such file"
-        raise FileNotFoundError(f"--text {source}: {fault}; give a file with a text per line")
     elif is_table(source) and Path(source).suffix != ".tsv":  # a .tsv file may have plain lines
         raise ValueError(f"--text {source}: a table; save the column of texts, a text per line")
     else:
