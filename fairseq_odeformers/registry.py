@@ -392,14 +392,15 @@ def registered_by(arch: str) -> str:
     return str(ARCH_CONFIG_REGISTRY.get(arch, ARCH_MODEL_REGISTRY[arch]).__module__).split(".")[0]
 
 
-def import_plugins(folders: Iterable[str]) -> None:
-    """Import folders, which register models and tasks, as fairseq's ``--user-dir`` does.
+def import_plugins(folders: str | os.PathLike | Iterable[str]) -> None:
+    """Import a folder, or several, which register models and tasks, as ``--user-dir`` does.
 
     Raises:
         InputError: a folder does not exist, has the name of another module, or its code raises an
             error.
     """
-    for folder in folders:
+    several = [folders] if isinstance(folders, (str, os.PathLike)) else folders
+    for folder in map(os.fspath, several):
         if os.path.isfile(folder):
             parent = os.path.dirname(folder)
             remedy = f"give its folder, {parent or '.'}"

@@ -139,7 +139,7 @@ def beyond(value: str, grid: Sequence[str]) -> str:
         numbers = sorted(map(float, grid))
     except ValueError:
         return ""
-    if numbers[0] <= 0:
+    if numbers[0] <= 0 or len(numbers) == 1:
         return ""
     if float(value) == numbers[-1]:
         number = numbers[-1] ** 2 / numbers[-2]

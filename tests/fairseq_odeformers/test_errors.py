@@ -43,9 +43,9 @@ def test_a_plugin_that_cannot_be_imported(tmp_path, text, message):
 def test_a_folder_without_a_module(tmp_path):
     absent = tmp_path / "absent"
     with pytest.raises(ValueError, match=f"--user-dir {absent}: no such folder; give one with an"):
-        import_plugins([str(absent)])
+        import_plugins(str(absent))
     with pytest.raises(ValueError, match=f"--user-dir {tmp_path}: no __init__.py there; give"):
-        import_plugins([str(tmp_path)])
+        import_plugins(tmp_path)
 
 
 def test_want_of_memory_is_told_in_words():

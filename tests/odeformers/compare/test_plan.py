@@ -222,6 +222,15 @@ def test_the_best_validation_is_chosen_also_of_earlier_candidates(tmp_path):
     assert [each.architecture for each in chosen([*every[1:], other])] == ["a", "b"]
 
 
+def test_a_grid_of_one_value_has_no_edge(tmp_path):
+    variant = replace(VARIANT, tried={"lr": "1e-3"}, options={**OPTIONS, "lr": "1e-3"})
+    plan = Plan(Experiment("/data", {}, {}, tune={"lr": ["1e-3"]}), [tried(variant)], tmp_path)
+    run = begun(tmp_path, variant, 0)
+    write_log(run.folder / TRAIN_LOG, (10, 1.0, 1))
+    run.write_results("not evaluated")
+    assert not plan.extension_runs()
+
+
 @pytest.mark.parametrize(
     "states, extended",
     [

@@ -520,7 +520,11 @@ def test_columns_that_are_not_there_are_named(columns, named, prepare, tmp_path,
         ),
         ("tsv", {"test.tsv": ["class\ttext", "no\tx", "no"]}, "line 3: .* found 1"),
         *(
-            ("tsv", {"test.tsv": [header, "x\tno\tno"]}, "line 1: the header .* name (one text|them)")
+            (
+                "tsv",
+                {"test.tsv": [header, "x\tno\tno"]},
+                "line 1: the header .* name (one text|them)",
+            )
             for header in ("text\tlabel\tcategory", "Review\tsentence", "text_label\ttext")
         ),
         ("tsv", {"train.csv": ["no,x"]}, "has train.csv and train.tsv; keep one"),
