@@ -9,6 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from fairseq.models import (
@@ -392,15 +393,15 @@ def registered_by(arch: str) -> str:
     return str(ARCH_CONFIG_REGISTRY.get(arch, ARCH_MODEL_REGISTRY[arch]).__module__).split(".")[0]
 
 
-def import_plugins(folders: str | os.PathLike | Iterable[str]) -> None:
+def import_plugins(folders: str | Path | Iterable[str | Path]) -> None:
     """Import a folder, or several, which register models and tasks, as ``--user-dir`` does.
 
     Raises:
         InputError: a folder does not exist, has the name of another module, or its code raises an
             error.
     """
-    several = [folders] if isinstance(folders, (str, os.PathLike)) else folders
-    for folder in map(os.fspath, several):
+    several = [folders] if isinstance(folders, (str, Path)) else folders
+    for folder in map(str, several):
         if os.path.isfile(folder):
             parent = os.path.dirname(folder)
             remedy = f"give its folder, {parent or '.'}"
