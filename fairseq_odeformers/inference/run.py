@@ -122,7 +122,8 @@ class Model:
         Args:
             tokenized: texts and results are tokens between spaces, before subwords.
             batch_size: most texts that are computed together.
-            truncate: cut texts that are too long; otherwise, they are an error.
+            truncate: cut texts that are too long; otherwise, they are an error, unless the
+                training cut its own.
             options: see :meth:`search`.
         """
         translates = self.about["kind"] == "translation"

@@ -180,7 +180,7 @@ def check_whole(name: str, value: Any) -> None:
     """Check an argument that is a number of things.
 
     Raises:
-        ValueError: the batch size is no whole number from 1.
+        ValueError: the value is not a whole number from 1.
     """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} {value!r}: give a whole number from 1")

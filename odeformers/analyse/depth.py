@@ -21,7 +21,7 @@ from .maps import NoMaps
 from .result import Row, Tables, markdown
 
 BATCH_SIZE = 16  # texts that are scored together
-COMPARED = 2  # texts that states are compared on with a fine solution
+COMPARED = 2  # texts for the comparison of states with a fine solution
 STEPS = (1 / 4, 1 / 2, 1, 2, 4, 8)  # times the steps of the training
 TOLERANCES = (100, 10, 1, 1 / 10, 1 / 100)  # times the tolerances of the training
 FINE = 4  # times the most steps

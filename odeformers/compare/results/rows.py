@@ -50,8 +50,8 @@ def clock(seconds: float) -> str:
 class Row:
     """A line of ``results.csv``.
 
-    Each run has a row without a metric, about its training. A number that is not
-    known is None. Paths are relative to the folder of the file.
+    Each run has a row without a metric, about its training. A number that is not known is None.
+    Paths are relative to the folder of the file.
     """
 
     # The comparison.
