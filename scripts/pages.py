@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 
 from questions import correct_by_holm  # noqa: E402  a script beside its results
+from scoreboard import show_interval  # noqa: E402
 
 from scripts import reference  # noqa: E402
 
@@ -182,6 +183,27 @@ def board(name: str, metric: str, arch: str, column: str = "") -> list[float]:
         for row in read(f"examples/scoreboard/{name}.csv")
         if (row["metric"], row["architecture"], row["comparison"]) == (metric, arch, column)
     ]
+
+
+@figure
+def beyond_zero() -> str:
+    """The board's differences whose intervals leave out zero, the conclusive ones first."""
+    cells = [
+        cell
+        for cell in read("examples/scoreboard/scoreboard.csv")
+        if cell["low"] and (float(cell["low"]) > 0 or float(cell["high"]) < 0)
+    ]
+    cells.sort(key=lambda cell: cell["verdict"].startswith("inconclusive"))
+    rows = (
+        [
+            cell["column"],
+            cell["family"],
+            show_interval(*(float(cell[name]) for name in ("difference", "low", "high"))),
+            cell["verdict"].partition(" (")[0],
+        ]
+        for cell in cells
+    )
+    return table(["data", "family", "difference (95% interval)", "verdict"], "llll", rows)
 
 
 @figure

@@ -76,11 +76,13 @@ class Cell:
             return f"not compared{self.mark}"
         if self.low is None or self.high is None:
             return f"{self.difference:+.1f} ({self.runs})"
-        ends = min(abs(self.low), abs(self.high))
-        digits = 1 if ends >= 0.05 else 2  # so that no end of an interval reads 0.0
-        low, high = (f"{end:+.{digits}f}" for end in (self.low, self.high))
-        told = f"{self.difference:+.1f} ({low} to {high})"
-        return f"**{told}**" if self.low > 0 or self.high < 0 else told
+        shown = show_interval(self.difference, self.low, self.high)
+        return f"**{shown}**" if self.low > 0 or self.high < 0 else shown
+
+
+def show_interval(difference: float, low: float, high: float) -> str:
+    digits = 1 if min(abs(low), abs(high)) >= 0.05 else 2  # so that no end of an interval reads 0.0
+    return f"{difference:+.1f} ({low:+.{digits}f} to {high:+.{digits}f})"
 
 
 def write_scoreboard(sources: Sequence[str], out: Path, margin: float | None = None) -> str:

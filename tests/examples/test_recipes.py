@@ -224,7 +224,7 @@ examples/text_classification/README.md, Short ListOps
 docs/papers/transject.md, Table 3: the trial
     lra/small transject: --encoder-layers 6 --reconstruction-weight 1e-4
     scoreboard/topic transformer_classifier_prenorm: --encoder-embed-dim 128 --max-positions 256
-    scoreboard/modern_topic transformer_classifier_modern: --encoder-embed-dim 128 --max-positions 256
+    scoreboard/modern_topic transformer_classifier_modern: --max-positions 256
     lra/long_text transject: --encoder-embed-dim 60 --encoder-layers 2 --pooling mean
     scoreboard/topic_tuned rates transject: --encoder-embed-dim 176 --max-positions 256
     scoreboard/structure node_transformer: --encoder-layers 3 --ode-method rk4 --max-epoch 3
