@@ -187,7 +187,7 @@ def board(name: str, metric: str, arch: str, column: str = "") -> list[float]:
 
 @figure
 def beyond_zero() -> str:
-    """The board's differences whose intervals leave out zero, the conclusive ones first."""
+    """The board's differences whose intervals exclude zero, the conclusive ones first."""
     cells = [
         cell
         for cell in read("examples/scoreboard/scoreboard.csv")

@@ -28,7 +28,14 @@ from odeformers.compare.results.comparison import Comparison, Table, read_compar
 from odeformers.compare.results.restore import restore_files
 from odeformers.compare.results.rows import BEST_CHECKPOINT, Row, group, lock, read_rows, write_rows
 from odeformers.compare.results.statistics import add_decimals, compare_seeds
-from odeformers.compare.results.verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds
+from odeformers.compare.results.verdict import (
+    ENOUGH,
+    INCONCLUSIVE,
+    WELCH,
+    WORDS,
+    Difference,
+    OverSeeds,
+)
 from odeformers.plots import legend, panels, save, shades
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
@@ -272,7 +279,7 @@ def describe(columns: Sequence[Column]) -> str:
         f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
         "The first row gives scores, the others differences from it (+ is better). Brackets have "
         "95% intervals over\nthree seeds or more, simultaneous for a column, not over test texts; "
-        "bold ones leave out zero. - was not run.\nValidation chose checkpoints and tuned options. "
+        "bold ones exclude zero. - was not run.\nValidation chose checkpoints and tuned options. "
         f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
         f"{WORDS}\n"
         "With three seeds, verdicts assume that the seeds of all models spread alike.\n\n"
@@ -294,7 +301,7 @@ def tell_verdicts(column: Column) -> str:
         lines.append(f"Seeds spread unlike others', so by Welch's test: {', '.join(apart)}.")
     if least := column.over_seeds.least_difference:
         seeds = column.over_seeds.seeds
-        lines.append(f"{seeds} seeds find a difference of {least:.1f} in four of five cases.")
+        lines.append(f"{seeds} seeds detect a difference of {least:.1f} with 80% power.")
     return f"{' '.join(lines)}\n"
 
 
@@ -312,11 +319,16 @@ def list_caveats(columns: Sequence[Column]) -> str:
 # --- the picture -----------------------------------------------------------------------
 
 LEGEND = (
-    "n is the number of seeds where it is not three. Hollow points have no interval. An arrow "
-    "marks one that goes\nbeyond the axis; a difference beyond it is beside the panel.\n"
+    "*Better* and *worse* mark conclusive differences; n is the number of seeds where it is not "
+    "three.\nHollow points have no interval. An arrow marks one that goes beyond the axis; a "
+    "difference beyond it\nis beside the panel.\n"
 )
-UNITS = {"accuracy": "points of accuracy", "macro-F1": "points of macro-F1"}  # others: themselves
-MARKERS = "osDv^P"  # of tasks
+UNITS = {  # others: themselves
+    "accuracy": "points of accuracy",
+    "macro-F1": "points of macro-F1",
+    "perplexity": "reduction of perplexity",
+}
+MARKERS = "osDv^PX*"  # of tasks
 LINE = 0.26  # the height of a task in a family's row, in inches
 
 
@@ -375,6 +387,8 @@ def draw_cell(axes: Axes, cell: Cell, place: float, edges: tuple[float, float], 
                 axes.plot(end, place, clip_on=False, zorder=3, **{**look, "marker": arrow})
         if not left <= cell.difference <= right:
             notes.append(f"{cell.difference:+.1f}")
+        if not cell.verdict.startswith(INCONCLUSIVE):
+            notes.append(cell.verdict)
     else:
         axes.plot(cell.difference, place, fillstyle="none", **look)
     if cell.seeds != ENOUGH and not cell.obstacles:

@@ -246,7 +246,7 @@ comes first. *A model left* is the share of tables with a model outside the
 POWER = """**Power**, with equal spreads: how often a model that is better by two standard
 deviations is found, and mean half-widths of the intervals in standard deviations. Welch's tests at
 the Bonferroni level err as rarely as the verdict. The report expects to find the least difference
-in four of five cases; the last column says how often the simulation finds it.
+with 80% power; the last column says how often the simulation finds it.
 """
 
 

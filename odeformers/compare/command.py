@@ -248,8 +248,8 @@ def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
             least = spread * minimal_detectable(len(models), len(seeds))
             digits = max(2, count_decimals(table.metric, table.first.texts))
             yield (
-                f"{table.split}, {table.checkpoint}: {len(seeds)} seeds would find a difference of "
-                f"{least:.{digits}f} in {table.metric} in four of five cases (standard deviation "
+                f"{table.split}, {table.checkpoint}: {len(seeds)} seeds would detect a difference "
+                f"of {least:.{digits}f} in {table.metric} with 80% power (standard deviation "
                 f"over the seeds that have finished: {spread:.{digits}f})."
             )
 

@@ -314,8 +314,8 @@ def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]
     if told.spread is not None and told.least_difference is not None:
         yield (
             f"Dunnett's test: {len(told.pool)} models share a standard deviation of "
-            f"{told.spread:.{max(2, digits)}f} over seeds. These seeds find a difference of "
-            f"{told.least_difference:.{max(2, digits)}f} in four of five cases."
+            f"{told.spread:.{max(2, digits)}f} over seeds. These seeds detect a difference of "
+            f"{told.least_difference:.{max(2, digits)}f} with 80% power."
         )
         if told.seeds == ENOUGH:
             yield "With three seeds a verdict assumes that the seeds of all models spread alike."

@@ -31,7 +31,7 @@ from scipy.stats import f as fisher
 LEVEL = 0.05  # the chance that any interval of a table leaves out the true difference
 POOL_LEVEL = 0.05  # the chance that equal variances are called unequal, by Bonferroni
 ENOUGH = 3  # seeds for an interval
-POWER = 0.8  # "in four of five cases"
+POWER = 0.8
 MARGIN = 1.0  # points of accuracy, F1, BLEU or chrF that count as no difference
 SHARE = 2.0  # percent of the baseline's score that count as no difference, for other metrics
 POINTS = 20_000  # points of an integral
@@ -81,7 +81,7 @@ class OverSeeds:
 
     @property
     def least_difference(self) -> float | None:
-        """The least true difference that these seeds find in four of five cases."""
+        """The least true difference that these seeds detect with 80% power."""
         if self.spread is None:
             return None
         pooled = len(self.pool) - 1
@@ -263,7 +263,7 @@ BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inco
 FEW_SEEDS, EQUAL_SCORES = "too few seeds", "all seeds score the same"
 WIDE = "the interval includes zero"
 WORDS = (  # their definition
-    "Better or worse: the 95% interval over seeds leaves out zero. Equivalent: it lies within the "
+    "Better or worse: the 95% interval over seeds excludes zero. Equivalent: it lies within the "
     "margin on both sides of zero. Inconclusive: neither, or something else leaves the order open."
 )
 
@@ -305,8 +305,8 @@ def find_margin(metric: str, baseline: float, margin: float | None = None) -> fl
 def give_verdict(difference: Difference, margin: float, seeds: int = ENOUGH) -> Verdict:
     """The verdict of the seeds on a difference from the baseline.
 
-    *Better* and *worse*: the interval leaves out zero. *Equivalent*: it does not, and all of it is
-    within the margin. *Inconclusive*: neither. If all of an interval that leaves out zero is within
+    *Better* and *worse*: the interval excludes zero. *Equivalent*: it does not, and all of it is
+    within the margin. *Inconclusive*: neither. If all of an interval that excludes zero is within
     the margin, the verdict says so.
 
     Args:

@@ -237,7 +237,7 @@ def test_seeds_that_spread_unlike_the_others_are_told(tmp_path):
     spread = (stdev(scores["a"]) ** 2 / 2 + stdev(scores["b"]) ** 2 / 2) ** 0.5
     assert f"standard deviation of {spread:.2f} over seeds" in told
     least = minimal_detectable(1, 3, level=0.025) * spread
-    assert f"find a difference of {least:.2f} in four" in told
+    assert f"detect a difference of {least:.2f} with 80%" in told
 
 
 def test_another_baseline_may_be_named(tmp_path, capsys):
