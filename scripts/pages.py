@@ -207,6 +207,27 @@ def beyond_zero() -> str:
 
 
 @figure
+def simulated_errors() -> str:
+    """The highest error of the verdict's simulation by spreads and number of seeds."""
+    kinds = {
+        "equal": ("verdict", True),
+        "equal, with pairwise Welch intervals instead": ("Welch", True),
+        "one model varies four or ten times as much": ("verdict", False),
+    }
+    highest: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
+    for row in read("examples/scoreboard/simulation.csv"):
+        for kind, of_kind in kinds.items():
+            if (row["test"], row["pattern"] == "equal") == of_kind and row["seeds"].isdecimal():
+                seeds = row["seeds"]
+                highest[kind][seeds] = max(highest[kind].get(seeds, 0), float(row["error"]))
+    numbers = [*highest["equal"]]
+    rows = (
+        [kind, *(f"{errors[seeds]:.1%}" for seeds in numbers)] for kind, errors in highest.items()
+    )
+    return table(["spread over seeds", *(f"{seeds} seeds" for seeds in numbers)], "lrrr", rows)
+
+
+@figure
 def perplexity(name: str, arch: str, column: str = "") -> str:
     return f"{fmean(board(name, 'perplexity', arch, column)):.1f}"
 

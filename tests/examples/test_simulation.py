@@ -1,6 +1,5 @@
 """The simulation of verdicts computes what reports do, and its errors stay below the target."""
 
-import csv
 import importlib
 import sys
 import warnings
@@ -74,23 +73,6 @@ def test_family_error(models, seeds):
         spreads = simulate.PATTERNS[pattern](models)
         cell, *_ = simulate.simulate(pattern, spreads, [seeds] * models, 10_000)
         assert cell.error - 3 * cell.error_se < 0.06
-
-
-def test_the_page_of_verdicts_has_the_simulated_errors():
-    """The range with equal spreads, and the most with unequal ones, by the number of seeds."""
-    page = " ".join((FOLDER.parents[1] / "docs/comparing.md").read_text("utf-8").split())
-    equal, most = [], dict.fromkeys(simulate.SEEDS, 0.0)
-    with open(FOLDER / "simulation.csv", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["test"] == "verdict" and int(row["models"]) in simulate.MODELS:
-                error, seeds = 100 * float(row["error"]), row["seeds"]
-                if row["pattern"] == "equal" and seeds.isdecimal():
-                    equal.append(error)
-                elif seeds.isdecimal():
-                    most[int(seeds)] = max(most[int(seeds)], error)
-    three, five, ten = (f"{error:.1f}%" for error in most.values())
-    assert f"{min(equal):.1f}% to {max(equal):.1f}%" in page
-    assert f"up to {three} with three seeds, {five} with five and {ten} with ten" in page
 
 
 def test_least_difference_is_found_in_four_of_five_cases():
