@@ -273,13 +273,15 @@ class Model:
         """The tokens of a text or joined pair, or of each text of a pair; none if one is empty."""
         about, parts = self.about, [text] if isinstance(text, str) else [*text]
         rows = [self.text.encode(part) for part in parts]
-        if not all(rows):
+        if not any(rows):  # a blank line, whatever its columns
             return [[]]
         most = 1 if about["towers"] == 1 and about["separator"] is None else 2
         if not about["towers"] <= len(parts) <= most:
             takes = {(1, 1): "a text", (1, 2): "a text or a pair", (2, 2): "a pair"}
             takes = f"the model takes {takes[about['towers'], most]}"
             raise ValueError(f"has {len(parts)} columns (with tabs between them); {takes}")
+        if not all(rows):
+            return [[]]
         if len(rows) > about["towers"]:
             rows = [[*rows[0], *about["end"], about["separator"], *rows[1]]]
         rows = [[*about["start"], *row, *about["end"]] for row in rows]

@@ -216,6 +216,8 @@ def test_a_text_or_a_list_of_texts(export):
         (1, "", "1\n" + "1 " * 2000, "line 2: '1 1 .* has 2001 tokens, more than .*--truncate "),
         (2, "", "1\n" + "1 " * 2000, "line 2: .*'1 1 .* has 2001 tokens, more than .*--truncate "),
         (2, "", "1\n1\t2", "line 2: .* 2 columns .*; the model takes a text"),
+        (2, "", "1\n1\t", "line 2: .* 2 columns .*; the model takes a text"),
+        (3, "", "1\n1\t\t2", "line 2: .* 3 columns .*; the model takes a text or a pair"),
     ],
 )
 def test_refusals_of_a_folder(model, words, text, message, export):
