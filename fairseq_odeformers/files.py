@@ -167,6 +167,17 @@ def _remove_left(path: Path) -> None:
 
 
 @contextmanager
+def naming_full_disk(path: Path) -> Iterator[None]:
+    """Name what is written in the error that there is no space for it; the system names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in NO_SPACE:
+            raise InputError(f"{path} cannot be written ({error})") from error
+        raise
+
+
+@contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder that replaces *folder* when the block ends.
 
@@ -180,14 +191,11 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     temporary = _new_name(folder)
     temporary.mkdir(parents=True)
     try:
-        yield temporary
+        with naming_full_disk(folder):
+            yield temporary
         if folder.exists():
             folder.rename(_new_name(folder))
         temporary.rename(folder)
-    except OSError as error:
-        if error.errno in NO_SPACE:
-            raise InputError(f"{folder} cannot be written ({error})") from error
-        raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     _remove_left(folder)

@@ -21,6 +21,7 @@ import functools
 import inspect
 import io
 import json
+import logging
 import re
 import runpy
 import sys
@@ -30,6 +31,7 @@ from pathlib import Path
 import numpy as np
 
 FOLDER = Path(__file__).resolve().parent
+logger = logging.getLogger(__name__)
 
 
 def load(folder=FOLDER, threads=None):
@@ -64,7 +66,7 @@ class Model:
     unit = "text"
 
     def __init__(self, folder, threads):
-        self.folder, self.threads, self.loaded = folder, threads, {}
+        self.folder, self.threads, self.loaded, self.warned = folder, threads, {}, False
         self.about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         self.pad, self.eos = self.about["pad"], self.about["eos"]
         self.text = Text(folder, self.about)
@@ -85,21 +87,29 @@ class Model:
         return np.array([[*first, *second] for first, second in pairs], dtype=np.int64)
 
     def encode_each(self, texts, encode):
-        """The result of *encode* for each text; an error names the text by its number."""
+        """The result of *encode* for each text and its place, such as ``line 3``, for messages."""
         rows = []
         for number, text in enumerate(texts, 1):
+            place = f"{self.unit} {number}"
             try:
-                rows.append(encode(text))
+                rows.append(encode(text, place))
             except ValueError as error:
-                raise ValueError(f"{self.unit} {number}: {repr(text)[:40]}... {error}") from error
+                raise ValueError(f"{place}: {repr(text)[:40]}... {error}") from error
         return rows
 
-    def fit(self, tokens, truncate, ending=()):
+    def fit(self, tokens, place, truncate, ending=()):
         """The tokens of a text, and its ending, if they are not too long or may be cut."""
         count, longest = len(tokens) + len(ending), self.about["longest"]
         if count > longest and not truncate:
-            remedy = "shorten it, or give --truncate (Python: truncate=True)"
-            raise ValueError(f"has {count} tokens, more than {longest}; {remedy}")
+            if not self.about.get("truncates"):
+                remedy = "shorten it, or give --truncate (Python: truncate=True)"
+                raise ValueError(f"has {count} tokens, more than {longest}; {remedy}")
+            if not self.warned:
+                self.warned = True
+                logger.warning(
+                    f"{place} has {count:,} tokens, and the model takes {longest:,}: the others "
+                    "are left out; later texts are not reported"
+                )
         return [*tokens[: longest - len(ending)], *ending]
 
     # --- translators and language models -------------------------------------------------
@@ -127,8 +137,11 @@ class Model:
             options: see :meth:`search`.
         """
         translates = self.about["kind"] == "translation"
-        ends, encode = [self.eos], self.text.encode
-        inputs = self.encode_each(texts, lambda t: self.fit(encode(t, tokenized), truncate, ends))
+
+        def fit(text, place):
+            return self.fit(self.text.encode(text, tokenized), place, truncate, [self.eos])
+
+        inputs = self.encode_each(texts, fit)
         rows = [[] if translates and len(tokens) == 1 else tokens for tokens in inputs]
         results = [[(0.0, "")] for _ in texts]
         for batch in batches(rows, batch_size, alike=not translates):
@@ -236,10 +249,12 @@ class Model:
             batch_size, truncate: see :meth:`generate`; blocks are never too long.
         """
         block = self.about["block"] if block is None else min(block, self.about["longest"])
-        ends, encode = [self.eos], self.text.encode
-        texts = self.encode_each(
-            texts, lambda t: [*encode(t), *ends] if block else self.fit(encode(t), truncate, ends)
-        )
+
+        def encode(text, place):
+            tokens = self.text.encode(text)
+            return [*tokens, self.eos] if block else self.fit(tokens, place, truncate, [self.eos])
+
+        texts = self.encode_each(texts, encode)
         joined = np.array([self.eos, *sum(texts, [])])  # each text follows the end of another
         ends = np.cumsum([*map(len, texts)])
         cuts = range(block, len(joined) - 1, block) if block else ends[:-1]
@@ -258,7 +273,8 @@ class Model:
     @for_texts
     def classify(self, texts, batch_size=32, truncate=False):
         """The most probable class of each text or pair, and the probability of each class."""
-        inputs = self.encode_each(texts, lambda text: self.encode_parts(text, truncate))
+        encode = functools.partial(self.encode_parts, truncate=truncate)
+        inputs = self.encode_each(texts, encode)
         classes = self.about["classes"]
         names = self.about["programs"]["classify"]["inputs"]
         results = [("", {}) for _ in texts]
@@ -269,21 +285,23 @@ class Model:
                 results[n] = classes[row.argmax()], dict(zip(classes, row.tolist()))
         return results
 
-    def encode_parts(self, text, truncate):
+    def encode_parts(self, text, place, truncate):
         """The tokens of a text or joined pair, or of each text of a pair; none if one is empty."""
         about, parts = self.about, [text] if isinstance(text, str) else [*text]
         rows = [self.text.encode(part) for part in parts]
-        if not all(rows):
+        if not any(rows):  # a blank line, whatever its columns
             return [[]]
         most = 1 if about["towers"] == 1 and about["separator"] is None else 2
         if not about["towers"] <= len(parts) <= most:
             takes = {(1, 1): "a text", (1, 2): "a text or a pair", (2, 2): "a pair"}
             takes = f"the model takes {takes[about['towers'], most]}"
             raise ValueError(f"has {len(parts)} columns (with tabs between them); {takes}")
+        if not all(rows):
+            return [[]]
         if len(rows) > about["towers"]:
             rows = [[*rows[0], *about["end"], about["separator"], *rows[1]]]
         rows = [[*about["start"], *row, *about["end"]] for row in rows]
-        return [self.fit(row, truncate or about["truncates"]) for row in rows]
+        return [self.fit(row, place, truncate) for row in rows]
 
 
 class Decoder:

@@ -92,10 +92,7 @@ register_preset(
 class ClassifierWithoutLayerNorm(TransformerClassifier):
     """Base class of classifiers over layers without LayerNorm."""
 
-    unsupported = {
-        **TransformerClassifier.unsupported,
-        **dict.fromkeys(("encoder_normalize_before", "layernorm_embedding"), NO_LAYER_NORM),
-    }
+    unsupported = dict.fromkeys(("encoder_normalize_before", "layernorm_embedding"), NO_LAYER_NORM)
 
 
 class ReZeroEncoder(Encoder):
@@ -120,7 +117,7 @@ class OrthogonalClassifier(TransformerClassifier):
 
     family = Family("Orthogonal Transformer", color="black")
     encoder_class = OrthogonalEncoder
-    unsupported = {**TransformerClassifier.unsupported, "quant_noise_pq": NO_QUANT_NOISE}
+    unsupported = {"quant_noise_pq": NO_QUANT_NOISE}
 
 
 class LinearEncoder(Encoder):
@@ -134,8 +131,7 @@ class LinearClassifier(TransformerClassifier):
     family = Family("linear attention", color="grey")
     encoder_class = LinearEncoder
     unsupported = {
-        **TransformerClassifier.unsupported,
-        "attention_dropout": "linear attention computes no weights that could be dropped",
+        "attention_dropout": "linear attention computes no weights that could be dropped"
     }
 
 

@@ -5,13 +5,12 @@ block's ``state_modules()`` are the states, in the shape (B, T, C) if the block 
 :func:`join_layers` joins all layers of a stack into one block.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from fairseq.models import FairseqDecoder, FairseqEncoder
-from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from torch import Tensor, nn
 
 from fairseq_odeformers.options import SIDES, flag
@@ -79,17 +78,9 @@ def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterat
         states.append(call.output.transpose(0, 1) if batch_first[call.module] else call.output)
 
 
-def join_layers(
-    stack: TransformerEncoderBase | TransformerDecoderBase,
-    block_class: Callable[[nn.ModuleList, int], nn.Module],
-) -> None:
-    """Join the layers of a stack that has just been built into one block.
-
-    Args:
-        block_class: class of the block, constructed from the layers and their width C.
-    """
-    embed_dim = stack.layers[0].embed_dim
-    stack.layers = nn.ModuleList([block_class(nn.ModuleList(stack.layers), embed_dim)])
+def join_layers(stack: Any, block: nn.Module) -> None:
+    """Put a block of all layers of an encoder or decoder in their place."""
+    stack.layers = nn.ModuleList([block])
     stack.num_layers = 1
 
 

@@ -31,7 +31,8 @@ class BaseModel(DictionaryDigest):
     another option would expect a value.
 
     Attributes:
-        unsupported: options of a base class that the model does not support, with the reasons.
+        unsupported: options that the model does not support, with the reasons; a class names those
+            that its base classes support, and has theirs as well.
         training_options: switches for the backward pass; they stay off in a model that is only
             evaluated.
         ffns_per_layer: number of FFNs per layer; they share the inner width of a Transformer.
@@ -43,6 +44,11 @@ class BaseModel(DictionaryDigest):
     unsupported: Mapping[str, str] = {}
     training_options: tuple[str, ...] = ("checkpoint_activations",)
     ffns_per_layer = 1
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        each = [vars(base).get("unsupported", {}) for base in reversed(cls.__mro__)]
+        cls.unsupported = {name: reason for options in each for name, reason in options.items()}
 
     @classmethod
     def from_pretrained(

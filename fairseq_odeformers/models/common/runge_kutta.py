@@ -99,6 +99,7 @@ class RungeKuttaStack(nn.Module):
     """Mixin for an encoder or decoder with child modules that its layers share."""
 
     spec: Any
+    layers: Any
     history_class = LayerHistory
 
     def __init__(self, cfg: Config, *args, **kwargs):
@@ -106,7 +107,7 @@ class RungeKuttaStack(nn.Module):
         # Iterating over self.layers would skip layers that LayerDrop happens to drop.
         self.share([module for module in self.modules() if isinstance(module, RungeKuttaLayer)])
         if HistorySpec.from_options(cfg, "encoder").dense_history:
-            join_layers(self, self.history_class)
+            join_layers(self, self.history_class(self.layers, self.layers[0].embed_dim))
 
     def share(self, layers: list[RungeKuttaLayer]) -> None:
         """Build the modules that the layers share, and hand them over."""
@@ -121,7 +122,7 @@ class HistoryDecoder(DecoderOfDepths, Decoder):
     def __init__(self, cfg: Config, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         if HistorySpec.from_options(cfg, "decoder").dense_history:
-            join_layers(self, LayerHistory)
+            join_layers(self, LayerHistory(self.layers, self.layers[0].embed_dim))
 
 
 def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module]) -> None:

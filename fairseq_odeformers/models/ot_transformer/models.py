@@ -94,7 +94,6 @@ class OTClassifier(FlowModel, TransformerClassifier):
     """A classifier with a flow as encoder."""
 
     encoder_class = OTEncoder
-    unsupported = {**TransformerClassifier.unsupported, **FlowModel.unsupported}
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths
+from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths, join_layers
 from fairseq_odeformers.models.common.transformer import Config, Decoder, Encoder
 
 from .block import FlowBlock, FlowDecoderBlock
@@ -23,8 +23,7 @@ class FlowStack(nn.Module):
 
     def __init__(self, cfg: Config, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
-        self.layers = nn.ModuleList([self.block_class(self.layers, self.spec)])
-        self.num_layers = 1
+        join_layers(self, self.block_class(self.layers, self.spec))
         if self.spec.final_norm != "state":
             self.layer_norm = None
 

@@ -212,10 +212,9 @@ class MomentumBlock(Block):
 
     Args:
         layers: layers of an encoder or decoder; each returns x', v' and perhaps attention weights.
-        embed_dim: width C.
     """
 
-    def __init__(self, layers: nn.ModuleList, embed_dim: int):
+    def __init__(self, layers: nn.ModuleList):
         super().__init__()
         self.depths = layers
         self.states = nn.ModuleList(nn.Identity() for _ in layers)

@@ -71,7 +71,7 @@ class MomentumStack(nn.Module):
         self.velocity = None
         if self.spec_class.from_options(cfg, self.side).velocity == "embedding":
             self.velocity = VelocityEmbedding(self, stack_config(cfg), self.side)
-        join_layers(self, MomentumBlock)  # pyright: ignore[reportArgumentType]
+        join_layers(self, MomentumBlock(self.layers))
         if self.layer_norm is not None:
             self.layer_norm = LayerNormWithoutBias(width)
 

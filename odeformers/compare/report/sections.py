@@ -20,7 +20,13 @@ from ..results.comparison import Comparison, Table, read_comparison
 from ..results.restore import restore_files
 from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, clock, lock, name_time
 from ..results.scores import CLASSES
-from ..results.statistics import Statistics, count_decimals, describe_difference, over_seeds
+from ..results.statistics import (
+    Statistics,
+    count_decimals,
+    describe_difference,
+    over_seeds,
+    p_as_text,
+)
 from ..results.verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds, Verdict
 from .figures import draw_learning_curves, draw_quality
 from .notes import (
@@ -248,11 +254,12 @@ def compare_scores(judged: Judged) -> Section:
             told = describe_difference(difference, digits)
             row[f"{table.metric} against {table.baseline}"] = told
             if difference.p_value is not None:
-                row["p over seeds"] = f"{difference.p_value:.3f}"
+                row["p over seeds"] = p_as_text(difference.p_value)
         tested = statistics.p_values.get(name, {})
         all_seeds = [*tested] == [each.seed for each in runs]
-        p_values = (f"{p:.3f}" if all_seeds else f"seed {s}: {p:.3f}" for s, p in tested.items())
-        row["p over texts"] = ", ".join(p_values)
+        row["p over texts"] = ", ".join(
+            f"{'' if all_seeds else f'seed {seed}: '}{p_as_text(p)}" for seed, p in tested.items()
+        )
         for source in ("paper", "cited"):
             figures = json.loads(getattr(runs[0], source) or "{}")
             row |= {f"{source}: {column}": str(figure) for column, figure in figures.items()}

@@ -56,6 +56,11 @@ def over_seeds(values: Sequence[float], digits: int) -> str:
     return text
 
 
+def p_as_text(p_value: float) -> str:
+    """A p-value with three decimals; none reads 0."""
+    return f"{p_value:.3f}" if p_value >= 0.001 else "<0.001"
+
+
 # --- over seeds ------------------------------------------------------------------------
 
 

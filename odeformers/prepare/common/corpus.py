@@ -24,6 +24,7 @@ from fairseq_odeformers.files import (
     COMPRESSED,
     decompress,
     fingerprints,
+    naming_full_disk,
     read_lines,
     sha256,
 )
@@ -265,7 +266,7 @@ def download(url: str, path: Path, checksum: str = "") -> None:
 
     Raises:
         ConnectionError: the connection was closed early; a new call resumes the download.
-        InputError: the file's SHA-256 is not *checksum*.
+        InputError: the disk is full, or the file's SHA-256 is not *checksum*.
     """
     if path.exists():
         return
@@ -287,7 +288,7 @@ def download(url: str, path: Path, checksum: str = "") -> None:
         length = response.headers["Content-Length"]
         total = start + int(length) if length else None
         bar = tqdm.wrapattr(response, "read", total, desc=path.name, initial=start, disable=None)
-        with bar as counted, open(part, "ab" if start else "wb") as file:
+        with bar as counted, naming_full_disk(part), open(part, "ab" if start else "wb") as file:
             shutil.copyfileobj(counted, file)
     size = part.stat().st_size
     if total and size < total:

@@ -99,6 +99,8 @@ def export(prepared, exported, tmp_path_factory, monkeypatch):
 def run_outside(out, *words, text="", refused=False):
     """The lines that ``run.py`` prints in a process without what its folder does not need.
 
+    Its warnings go to this process's standard error.
+
     Args:
         refused: whether it ends with an error, whose lines are returned.
     """
@@ -112,6 +114,7 @@ def run_outside(out, *words, text="", refused=False):
     if refused:
         assert not result.stdout
         return result.stderr.decode().splitlines()
+    sys.stderr.write(result.stderr.decode())
     return result.stdout.decode().split("\n")[:-1]
 
 
@@ -216,6 +219,8 @@ def test_a_text_or_a_list_of_texts(export):
         (1, "", "1\n" + "1 " * 2000, "line 2: '1 1 .* has 2001 tokens, more than .*--truncate "),
         (2, "", "1\n" + "1 " * 2000, "line 2: .*'1 1 .* has 2001 tokens, more than .*--truncate "),
         (2, "", "1\n1\t2", "line 2: .* 2 columns .*; the model takes a text"),
+        (2, "", "1\n1\t", "line 2: .* 2 columns .*; the model takes a text"),
+        (3, "", "1\n1\t\t2", "line 2: .* 3 columns .*; the model takes a text or a pair"),
     ],
 )
 def test_refusals_of_a_folder(model, words, text, message, export):
@@ -230,6 +235,20 @@ def test_a_long_line_is_truncated_if_asked(model, export):
     _, out = export(*QUICK[model])
     few = ["--max-len-b", 6] * (model == 0)
     assert len(run_outside(out, "--truncate", *few, text="1\n" + "1 " * 2000)) == 2
+
+
+def test_a_classifier_whose_training_truncated_warns_once(export, tmp_path, capsys):
+    _, out = export("macaron_classifier", "torch")
+    out = shutil.copytree(out, tmp_path / "out")
+    about = json.loads((out / "model.json").read_text())
+    (out / "model.json").write_text(json.dumps({**about, "truncates": True}))
+    text = "1\n" + ("1 " * 2000 + "\n") * 2
+    assert len(run_outside(out, text=text)) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    fault = rf"line 2 has 2,001 tokens, and the model takes {about['longest']:,}: the others are"
+    assert re.fullmatch(f"{fault} left out; later texts are not reported", line)
+    run_outside(out, "--truncate", text=text)
+    assert not capsys.readouterr().err
 
 
 def test_no_text_has_no_perplexity(export):

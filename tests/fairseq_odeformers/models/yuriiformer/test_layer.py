@@ -42,8 +42,7 @@ def make_block(kind, nu, velocity):
     without_source = [True] * (kind == "language model")
     starts = [velocity, *["layer"] * (L - 1)]
     block = MomentumBlock(
-        nn.ModuleList(cls(config(), LayerSpec(C, start, nu), *without_source) for start in starts),
-        C,
+        nn.ModuleList(cls(config(), LayerSpec(C, start, nu), *without_source) for start in starts)
     )
     for parameter in block.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)

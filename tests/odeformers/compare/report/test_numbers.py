@@ -125,7 +125,7 @@ def test_p_values_are_mcnemar_s_adjusted_for_their_number(report, predictions):
     rows = table(report, "p over texts")
     for arch in others:
         found = numbers(rows[arch]["p over texts"].replace(",", " "))
-        assert found == pytest.approx([adjusted[arch, seed] for seed in SEEDS], abs=6e-4)
+        assert found == pytest.approx([adjusted[arch, seed] for seed in SEEDS], abs=1e-3)
 
 
 def test_trainings_are_described_by_their_logs(report, logs):

@@ -131,6 +131,18 @@ def test_seeds_or_texts_limit_a_claim(tmp_path):
     assert "A claim is limited by the seeds (c) or by the test texts (b): the larger" in page
 
 
+def test_no_p_value_reads_zero(tmp_path):
+    outputs = {"a": ["y"] * 24 + CLASSES[24:], "b": CLASSES}
+    scores = {"a": (70.0, 70.5, 71.0), "b": (90.0, 90.5, 91.0)}
+    runs = [
+        write_run(tmp_path, name, seed, score, outputs[name], CLASSES)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    row = cells(part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint"), "b")
+    assert (row["p over seeds"], row["p over texts"]) == ("<0.001", "<0.001, <0.001, <0.001")
+
+
 def test_few_blocks_of_a_text_are_told(tmp_path):
     tokens = np.full(29, 500)
     runs = [

@@ -176,6 +176,12 @@ def test_what_is_there_is_not_downloaded(server, tmp_path):
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
+def test_a_full_disk_names_the_file(server, tmp_path):
+    (tmp_path / "file.part").symlink_to("/dev/full")
+    with pytest.raises(ValueError, match="/file.part cannot be written .*No space left on device"):
+        download(server.url, tmp_path / "file")
+
+
 def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
     with pytest.raises(ValueError, match=f"^{server.url}: SHA-256 is not 0123; run again"):
         download(server.url, tmp_path / "file", "0123")
