@@ -173,6 +173,28 @@ def test_a_table_has_the_texts_that_a_preparation_reads(name, predict, caplog):
     assert [row[2:] for row in found] == [row[2:] for row in expected]
 
 
+@pytest.mark.parametrize(
+    "content, columns, column",
+    [
+        ("Art,Bericht\nleft,2 7 5\n", "", "Bericht"),
+        ("Bericht,Art\n2 7 5,left\n", "1,2", "Bericht"),  # of a preparation without a header
+        ("17,2 7 5\n", "", "2"),
+    ],
+)
+def test_a_header_is_no_text(content, columns, column, predict, capsys):
+    """Two columns without usual names have texts in the second only below or beside classes."""
+    Path("settings.json").write_text(json.dumps({"--columns": columns}))
+    Path("table.csv").write_text(content)
+    with pytest.raises(SystemExit):
+        predict("classifier.pt", "--text", "table.csv")
+    fault = re.escape(f"columns {content.partition(chr(10))[0].replace(',', ', ')} has the texts?")
+    assert re.search(
+        f"table.csv, line 1: which of the {fault} Give --column", capsys.readouterr().err
+    )
+    (_, row), _ = predict("classifier.pt", "--text", "table.csv", "--column", column)
+    assert row[1] == "2 7 5"
+
+
 def test_a_text_of_a_table_is_named_by_its_line(predict, caplog):
     """Where its row begins."""
     WARNED.clear()
