@@ -132,11 +132,17 @@ def read_lines_or_table(
     """The name of ``--text`` in messages, its texts, and their line numbers in a table.
 
     If ``odeformers prepare`` was told which column of a table has the texts, the same column is
-    read. A ``.tsv`` file of pairs has lines, unless ``--column`` is given.
+    read. Pairs are in lines, also those of a ``.tsv`` file.
+
+    Raises:
+        ValueError: the table has no column of texts, or the model classifies pairs.
     """
     lines = classifier.pairs and not args.column and ".tsv" in Path(args.text).suffixes
     if lines or not (is_table(args.text) and Path(args.text).is_file()):
         return *read_texts(args.text), None
+    if classifier.pairs:
+        remedy = "give lines of two texts with a tab between them, without --column"
+        raise ValueError(f"--text {args.text}: a table, but the model classifies pairs; {remedy}")
     check_regular(args.text)
     settings = Path(args.data).resolve().parent / SETTINGS
     columns = ""

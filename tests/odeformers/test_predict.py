@@ -272,6 +272,11 @@ def test_pairs_are_two_columns(saved, name, predict, capsys):
         found = [float(share) for share in row[4:] if share]
         assert found == pytest.approx([*shares.values()], abs=1e-5)
     assert f"{name}: 2 of {len(texts) + 1} texts are empty and have no class\n" in err
+    for table, more in (("table.csv", []), ("table.tsv", ["--column", "text"])):
+        Path(table).write_text("text\n1 2 3\n")
+        with pytest.raises(SystemExit):
+            main([*line[:-1], table, *more])
+        assert f"{table}: a table, but the model classifies pairs" in capsys.readouterr().err
     for wrong in ["1\t2\t3", *["1 2 3"] * (not joins)]:
         Path(name).write_text(f"1\t2\n{wrong}\n")
         with pytest.raises(SystemExit):
