@@ -112,7 +112,8 @@ def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
         corpus = choose_corpus(arguments[1:])
         module = f"prepare.{corpus.replace('-', '_')}"
         return f"odeformers prepare {corpus}", module, arguments[2:]
-    return f"odeformers {command}", COMMANDS[command][0], arguments[1:]
+    words = arguments[:2] if command == "analyse" else [command]  # what to analyse, a command too
+    return " ".join(["odeformers", *words]), COMMANDS[command][0], arguments[1:]
 
 
 def choose_corpus(arguments: Sequence[str]) -> str:

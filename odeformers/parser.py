@@ -19,6 +19,17 @@ NO_VALUE = (
 class Parser(argparse.ArgumentParser):
     """A parser of a command, and of its subcommands."""
 
+    def parse_args(self, args=None, namespace=None):
+        """Parse all arguments; a subcommand refuses what it does not know, and names its help."""
+        namespace, others = self.parse_known_args(args, namespace)
+        parser = self
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                parser = action.choices.get(getattr(namespace, action.dest), self)
+        if others:
+            parser.error(f"unrecognized arguments: {' '.join(others)}")
+        return namespace
+
     def error(self, message: str) -> NoReturn:
         """End the program with the message, without the usage that argparse prints before it.
 

@@ -32,7 +32,7 @@ from fairseq_odeformers.inference.texts import (
 )
 from odeformers.arguments import add_user_dir, output_path, positive_int
 from odeformers.parser import Parser
-from odeformers.prepare.common.command import SETTINGS
+from odeformers.prepare.common.command import SETTINGS, split_columns
 from odeformers.prepare.common.tables import read_column
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
@@ -114,7 +114,7 @@ def main(arguments=None) -> None:
     if args.text is not None:
         check_is_file(args.text)
     classifier = load_classifier(args.path, args.data, **cuts)
-    source = None if args.text is None else read_lines_or_table(args, classifier.pairs)
+    source = None if args.text is None else read_lines_or_table(args, classifier)
     if torch.cuda.is_available() and not args.cpu:
         classifier.cuda()
     if args.glue_submission:
@@ -127,24 +127,30 @@ def main(arguments=None) -> None:
 
 
 def read_lines_or_table(
-    args: argparse.Namespace, pairs: bool
+    args: argparse.Namespace, classifier: Classifier
 ) -> tuple[str, list[str], list[int] | None]:
     """The name of ``--text`` in messages, its texts, and their line numbers in a table.
 
     If ``odeformers prepare`` was told which column of a table has the texts, the same column is
-    read. A ``.tsv`` file of *pairs* has lines, unless ``--column`` is given.
+    read. Pairs are in lines, also those of a ``.tsv`` file.
+
+    Raises:
+        ValueError: the table has no column of texts, or the model classifies pairs.
     """
-    lines = pairs and not args.column and ".tsv" in Path(args.text).suffixes
+    lines = classifier.pairs and not args.column and ".tsv" in Path(args.text).suffixes
     if lines or not (is_table(args.text) and Path(args.text).is_file()):
         return *read_texts(args.text), None
+    if classifier.pairs:
+        remedy = "give lines of two texts with a tab between them, without --column"
+        raise ValueError(f"--text {args.text}: a table, but the model classifies pairs; {remedy}")
     check_regular(args.text)
     settings = Path(args.data).resolve().parent / SETTINGS
     columns = ""
     if settings.exists():
         with reading(settings):
             columns = json.loads(settings.read_bytes()).get("--columns") or ""
-    usual = columns.rpartition(",")[2].strip()
-    numbers, texts = zip(*read_column(Path(args.text), args.column or "", usual))
+    table = Path(args.text), classifier.classes, args.column or "", split_columns(columns)
+    numbers, texts = zip(*read_column(*table))
     return args.text, [*texts], [*numbers]
 
 

@@ -188,6 +188,9 @@ REFUSED = {
     },
     "analyse": {
         "states": "(see odeformers analyse states --help)",
+        "depth classifier.pt --data words --out made --step 2": "--step: --steps? depth",
+        "spectra classifier.pt --data words --out made --steps 2": "--steps analyse spectra --help",
+        "depth classifier.pt --data words --out made --cpu": "analyse depth: TransJect",
         "states foreign.pt --data words --out made --cpu": "foreign.pt PosixPath",
         "states nan.pt --data words --out made --cpu": "nan.pt embed_tokens",
         "states short.pt --data words --out made --cpu": "short.pt: --max-positions",

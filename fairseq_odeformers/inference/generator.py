@@ -128,7 +128,8 @@ class Generator(GeneratorHubInterface):
                 raise ValueError(f"{name} {value!r}: give a number")
         for name in options.keys() - GENERATION_OPTIONS:
             listed = "fairseq-generate --help names them"
-            remedy = did_you_mean(OTHER_NAMES.get(name, name), sorted(GENERATION_OPTIONS), listed)
+            accepted = sorted(GENERATION_OPTIONS - {"nbest"})
+            remedy = did_you_mean(OTHER_NAMES.get(name, name), accepted, listed)
             raise TypeError(f"there is no option {name} of generation; {remedy}")
         if torch.is_tensor(tokenized_sentences) and tokenized_sentences.dim() == 1:
             return self.generate([tokenized_sentences], beam, verbose, **options)[0]

@@ -126,7 +126,7 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
     args = parser.parse_args(arguments)
     args.text = read_text(getattr(args, "text", None))
     if args.text is not None and not args.text.strip():
-        parser.error("--text: give a text")
+        commands.choices[args.what].error("--text: give a text")
     if args.what == "states" and bool(args.text) != bool(args.tokens):
         states_parser.error("--text and --tokens: give both or none")
     if args.what == "attention" and not args.text:

@@ -173,6 +173,28 @@ def test_a_table_has_the_texts_that_a_preparation_reads(name, predict, caplog):
     assert [row[2:] for row in found] == [row[2:] for row in expected]
 
 
+@pytest.mark.parametrize(
+    "content, columns, column",
+    [
+        ("Art,Bericht\nleft,2 7 5\n", "", "Bericht"),
+        ("Bericht,Art\n2 7 5,left\n", "1,2", "Bericht"),  # of a preparation without a header
+        ("17,2 7 5\n", "", "2"),
+    ],
+)
+def test_a_header_is_no_text(content, columns, column, predict, capsys):
+    """Two columns without usual names have texts in the second only below or beside classes."""
+    Path("settings.json").write_text(json.dumps({"--columns": columns}))
+    Path("table.csv").write_text(content)
+    with pytest.raises(SystemExit):
+        predict("classifier.pt", "--text", "table.csv")
+    fault = re.escape(f"columns {content.partition(chr(10))[0].replace(',', ', ')} has the texts?")
+    assert re.search(
+        f"table.csv, line 1: which of the {fault} Give --column", capsys.readouterr().err
+    )
+    (_, row), _ = predict("classifier.pt", "--text", "table.csv", "--column", column)
+    assert row[1] == "2 7 5"
+
+
 def test_a_text_of_a_table_is_named_by_its_line(predict, caplog):
     """Where its row begins."""
     WARNED.clear()
@@ -250,6 +272,11 @@ def test_pairs_are_two_columns(saved, name, predict, capsys):
         found = [float(share) for share in row[4:] if share]
         assert found == pytest.approx([*shares.values()], abs=1e-5)
     assert f"{name}: 2 of {len(texts) + 1} texts are empty and have no class\n" in err
+    for table, more in (("table.csv", []), ("table.tsv", ["--column", "text"])):
+        Path(table).write_text("text\n1 2 3\n")
+        with pytest.raises(SystemExit):
+            main([*line[:-1], table, *more])
+        assert f"{table}: a table, but the model classifies pairs" in capsys.readouterr().err
     for wrong in ["1\t2\t3", *["1 2 3"] * (not joins)]:
         Path(name).write_text(f"1\t2\n{wrong}\n")
         with pytest.raises(SystemExit):

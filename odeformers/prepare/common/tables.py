@@ -95,7 +95,7 @@ def read_texts(
         return [(None, text) for _, text in choose_texts(path, rows, columns[1:])]
     texts: list[Text] = []
     for number, (name, text) in choose_columns(path, rows, names, columns):
-        place, label = f"{path}, line {number}", normalize("NFC", name.strip())
+        place, label = f"{path}, line {number}", to_class(name)
         if not is_class_name(label) or QUOTED.fullmatch(label):
             raise ValueError(f"{place}: no class can be called {label[:40]!r}")
         if classes and label not in classes:
@@ -115,6 +115,11 @@ def read_texts(
             "header, name its columns class and text; otherwise, give more texts of the class"
         )
     return texts
+
+
+def to_class(cell: str) -> str:
+    """The name of a class, of a cell of its column."""
+    return normalize("NFC", cell.strip())
 
 
 def check_order(path: Path, texts: Sequence[Text]) -> None:
@@ -144,18 +149,22 @@ def has_texts_alone(rows: Sequence[Numbered], columns: Sequence[str] = ()) -> bo
 
 
 def choose_texts(
-    path: Path, rows: Sequence[Numbered], column: Sequence[str] = ()
+    path: Path,
+    rows: Sequence[Numbered],
+    column: Sequence[str] = (),
+    classes: Collection[str] = (),
 ) -> list[tuple[int, str]]:
     """The texts of a table, without classes, and the numbers of their rows' first lines.
 
     Args:
         column: name or number of their column, if given. Otherwise, it is the only column, the
-            column with such a name in a header, or the second of two, as in a table with classes.
+            column with such a name in a header, or the second of two if the first one has classes.
+        classes: their names, by which a first row is told from a header.
     """
     number, header = rows[0]
     place, names = f"{path}, line {number}", {"text": TEXT}
     if not (column or find_columns(place, header, names) or len(header) == 1):
-        if ending_of(path) == JSON or len(header) > 2:
+        if ending_of(path) == JSON or len(header) > 2 or to_class(header[0]) not in classes:
             cells = list_few([cell[:40] for cell in header])
             raise ValueError(
                 f"{place}: which of the columns {cells} has the texts? Give --column, its name or "
@@ -166,16 +175,24 @@ def choose_texts(
     return [(number, cells[-1]) for number, cells in chosen]
 
 
-def read_column(path: Path, column: str = "", usual: str = "") -> list[tuple[int, str]]:
+def read_column(
+    path: Path, classes: Collection[str], column: str = "", prepared: Sequence[str] = ()
+) -> list[tuple[int, str]]:
     """The texts of a table to classify; see :func:`choose_texts`. Tabs in cells become spaces.
 
     Args:
-        usual: name or number of the column in the training texts; this table may lack it.
+        prepared: names or numbers of the columns of classes and texts in the training texts. They
+            hold here, too, if the header has the name, or the first row has a class in the column
+            of this number.
     """
     rows = split_rows(path)
-    numbers = map(str, range(1, 1 + len(rows[0][1])))
-    column = column or (usual if usual in {*rows[0][1], *numbers} else "")
-    chosen = choose_texts(path, rows, [column] if column else [])
+    header = [cell.strip() for cell in rows[0][1]]
+    numbered = {str(number): cell for number, cell in enumerate(header, start=1)}
+    if prepared and not column:
+        label, text = prepared
+        holds = text in header or text in numbered and to_class(numbered.get(label, "")) in classes
+        column = text if holds else ""
+    chosen = choose_texts(path, rows, [column] if column else [], classes)
     return [(number, text.replace("\t", " ")) for number, text in chosen]
 
 

@@ -398,6 +398,13 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
                 (load_language_model, "transject_lm", lambda m, texts: m.sample(texts, nbest=2)),
             )
         ),
+        *(
+            (load_translator, "transevolve", lambda m, o=option: m.translate("1", **o), message)
+            for option, message in (
+                ({"nbset": 2}, "no option nbset .*; fairseq-generate --help"),  # nbest is refused
+                ({"lenpn": 2}, "no option lenpn .*; did you mean lenpen"),
+            )
+        ),
         (load_translator, "transevolve", lambda m: m.translate(["1", 3]), "^3: give a text or"),
         (load_translator, "transevolve", lambda m: m.translate(None), "^None: give a text or"),
         (load_language_model, "transject_lm", lambda m: m.score([3]), "^3: give a text or"),
