@@ -119,7 +119,7 @@ def draw_curves(results: Results) -> Figure:
         values = {e: [getattr(run, attribute) for run in runs] for e, runs in best.items()}
         if weighted:
             runs = ", ".join(sorted({counts[ensemble] for ensemble in weighted}))
-            text = f"{NODE} with regularization ({runs} runs each: mean, lowest to highest)"
+            text = f"{NODE} with the regulariser ({runs} runs each: mean, lowest to highest)"
             (style,) = plots.styles([NODE]).values()
             look = {"color": style["color"], "label": text}
             plots.means_and_ranges(axes, weights, [values[e] for e in weighted], **look)
