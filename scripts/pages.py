@@ -26,12 +26,14 @@ from questions import correct_by_holm  # noqa: E402  a script beside its results
 from scoreboard import show_interval  # noqa: E402
 
 from scripts import reference  # noqa: E402
+from scripts.reference import table  # noqa: E402
 
 MARKED = re.compile(r"(<!--=(.+?)-->)(.*?)(<!--/-->)", re.S)
 BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_linear"
 FIGURES: dict[str, Callable[..., str]] = {
     "commands": reference.commands,
     "names": reference.names,
+    **{name: reference.docstrings(name) for name in reference.TABLES},
 }
 
 Row = dict[str, str]
@@ -46,13 +48,6 @@ def figure(function: Callable[..., str]) -> Callable[..., str]:
 def read(path: str) -> list[Row]:
     with open(ROOT / path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def table(head: Iterable[str], align: str, rows: Iterable[Iterable[str]]) -> str:
-    """A table; a letter for each column aligns it to the left (l) or right (r)."""
-    marks = ["---:" if letter == "r" else "---" for letter in align]
-    lines = ["| " + " | ".join(row) + " |" for row in (head, marks, *rows)]
-    return "\n\n" + "\n".join(line.replace("|  |", "| |") for line in lines) + "\n\n"
 
 
 # --- scores -----------------------------------------------------------------------------------

@@ -1,15 +1,67 @@
-"""The output of `--help` and `odeformers list`, for the pages of the reference."""
+"""The pages of the reference: the help of each command, all names, and docstrings."""
 
 import contextlib
+import importlib
 import io
+import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from fairseq.models import MODEL_REGISTRY
+
+from fairseq_odeformers.registry import Kind, kinds_of, paper_of, paper_order
 from odeformers import user_dir
 from odeformers.__main__ import main
+from odeformers.options import architectures, model_name
 
 NO_HELP = ("hydra-train",)  # Hydra prints all options of fairseq
+KINDS = {
+    Kind.TRANSLATION: "translator",
+    Kind.CLASSIFICATION: "classifier",
+    Kind.LANGUAGE_MODEL: "language model",
+    Kind.MASKED_LM: "masked language model",
+}
+# Tables of names from modules of the plugin.
+TABLES = {
+    "layers": {
+        "models.common.transformer": "Encoder Decoder BlockEncoder BlockDecoder Spec",
+        "modules.transformer_layer": "EncoderLayer DecoderLayer RepeatedDecoderLayer Block",
+        "models.common.runge_kutta": "RungeKuttaLayer RungeKuttaStack",
+        "modules.layer_history": "LayerHistory",
+        "modules.tableaus": "Tableau",
+        "modules.coefficients": "make_coefficients",
+        "modules.incremental": "Incremental",
+        "modules.attention": "split_heads attention_map",
+        "modules.orthogonal": "OrthogonalMatrices OrthonormalEmbedding",
+        "modules.classification_head": "ClassificationHead",
+    },
+    "models": {
+        "models.common.prenorm_transformer": "PreNormTransformer PreNormTransformerConfig",
+        "models.common.transformer_classifier": "TransformerClassifier TransformerClassifierConfig",
+        "models.common.sequence_classifier": "SequenceClassifier SequenceClassifierConfig",
+        "models.common.language_model": "LanguageModel LanguageModelConfig DecoderOnlyModel",
+        "models.common.translation": "TranslationModel TranslationConfig",
+        "models.common.model": "BaseModel",
+    },
+    "declarations": {
+        "options": "option Bounds",
+        "registry": "Family Kind register_preset find_architectures import_plugins",
+        "models.common.dial": "Dial",
+    },
+    "tasks": {
+        "tasks.long_range_arena": "LongRangeArenaTask",
+        "tasks.bert_pretraining": "BertPretrainingTask",
+        "tasks.parity": "ParityTask",
+    },
+    "criterions": {
+        "criterions.sequence_classification": "SequenceClassificationCriterion",
+        "criterions.label_smoothed_cross_entropy_with_regularizers": (
+            "RegularizedCrossEntropyCriterion"
+        ),
+        "criterions.bert_pretraining": "BertPretrainingCriterion",
+    },
+}
 
 
 def printed(*words: str) -> str:
@@ -43,8 +95,51 @@ def commands() -> str:
 
 
 def names() -> str:
-    """All architectures, tasks and criterions."""
-    return f"\n\n{fence(printed('list'))}\n\n"
+    """All architectures, in a table for each family."""
+    found = sorted(architectures(), key=paper_order)
+    sections = (
+        f"### {paper[0].upper()}{paper[1:]}{models_table([*archs])}"
+        for paper, archs in itertools.groupby(found, paper_of)
+    )
+    return "\n\n" + "".join(sections)
+
+
+def models_table(archs: list[str]) -> str:
+    """The models of a family, each with its presets."""
+    rows = []
+    for model in (arch for arch in archs if arch in MODEL_REGISTRY):
+        kinds = " and ".join(KINDS[kind] for kind in kinds_of(MODEL_REGISTRY[model]))
+        presets = (f"`{arch}`" for arch in archs if arch != model and model_name(arch) == model)
+        rows.append([f"`{model}`", kinds, first_line(MODEL_REGISTRY[model]), ", ".join(presets)])
+    return table(["model", "kind", "description", "presets"], "llll", rows)
+
+
+def docstrings(name: str) -> Callable[[], str]:
+    """A function that returns a table of names, what they do, and their files."""
+    return lambda: table(["name", "what it does", "source"], "lll", docstring_rows(name))
+
+
+def docstring_rows(name: str) -> Iterator[list[str]]:
+    for path, listed in TABLES[name].items():
+        module = importlib.import_module(f"fairseq_odeformers.{path}")
+        file = f"{path.replace('.', '/')}.py"
+        link = f"[`{file.rpartition('/')[2]}`](../../fairseq_odeformers/{file})"
+        for each in listed.split():
+            yield [f"`{each}`", first_line(getattr(module, each)), link]
+
+
+def first_line(documented: Callable) -> str:
+    """The first line of a docstring in Markdown."""
+    line = (documented.__doc__ or "").strip().splitlines()[0].rstrip(".").replace("``", "`")
+    line = re.sub(r":math:`([^`]+)`", r"$\1$", line)
+    return re.sub(r"\*(\w+)\*", r"`\1`", re.sub(r":\w+:`[.~!]*([^`]+)`", r"`\1`", line))
+
+
+def table(head: Iterable[str], align: str, rows: Iterable[Iterable[str]]) -> str:
+    """A table; a letter for each column aligns it to the left (l) or right (r)."""
+    marks = ["---:" if letter == "r" else "---" for letter in align]
+    lines = ["| " + " | ".join(row) + " |" for row in (head, marks, *rows)]
+    return "\n\n" + "\n".join(line.replace("|  |", "| |") for line in lines) + "\n\n"
 
 
 def fence(text: str) -> str:

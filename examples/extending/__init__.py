@@ -10,6 +10,9 @@ A few fixed-point iterations from x solve it: each evaluates the same layer once
 parameters. One iteration is the Transformer. Train with ``--user-dir examples/extending --arch
 implicit_transformer``, which translates, ``implicit_transformer_classifier`` or
 ``implicit_transformer_lm``.
+
+Other files show layers that reuse slopes (``adams_bashforth``), a state of the whole stack
+(``momentum``) and a layer without fairseq (``plain``).
 """
 
 from dataclasses import dataclass
@@ -31,6 +34,8 @@ from fairseq_odeformers.models.common.transformer_classifier import (
 )
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer, RepeatedDecoderLayer
 from fairseq_odeformers.options import option
+
+from . import adams_bashforth, momentum  # noqa: F401  to register their models
 
 
 def implicit_step(layer, x, iterations):

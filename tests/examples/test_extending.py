@@ -1,19 +1,14 @@
-"""The example of an architecture of one's own, and the one of the page, do what they say."""
+"""The examples of architectures, and the one of the page, do what they say."""
 
-import re
 import sys
+from importlib import import_module
 
 import pytest
 import torch
-from fairseq.models import register_model
 from helpers import make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.models.common.transformer_classifier import (
-    TransformerClassifier,
-    TransformerClassifierConfig,
-)
 from fairseq_odeformers.registry import import_plugins
 from odeformers.__main__ import main
 from odeformers.check.command import check
@@ -93,29 +88,9 @@ def test_the_step_of_the_page_is_of_order_2(page_plugin, alpha):
     assert torch.allclose(y, x * (1 + 1 / 2 + 1 / 8))
 
 
-def run_code_of_page(word):
-    """The names that the code of the page which has a word defines."""
-    page = (ROOT / "docs/extending.md").read_text("utf-8")
-    (code,) = re.findall(rf"^```python\n((?:(?!```).)*{word}.*?)^```", page, re.M | re.S)
-    names = {"__name__": word}
-    exec(code, names)
-    return names
-
-
-@pytest.fixture(scope="module")
-def multistep():
-    """The block of the page whose layers share slopes, as a classifier."""
-    names = run_code_of_page("AdamsBashforth")
-
-    @register_model("adams_bashforth_classifier", dataclass=TransformerClassifierConfig)
-    class Classifier(TransformerClassifier):
-        encoder_class = names["AdamsBashforthEncoder"]
-
-    return names["AdamsBashforthBlock"]
-
-
-def test_slopes_of_a_block_are_those_of_adams_and_bashforth(multistep):
+def test_slopes_of_a_block_are_those_of_adams_and_bashforth(plugin):
     """Of y' = y, whose slope is y: 1, 2, then 2 + 3/2 2 - 1/2 = 9/2, then 9/2 + 27/4 - 1."""
+    multistep = plugin.adams_bashforth.AdamsBashforthBlock
     block = multistep.__new__(multistep)
     torch.nn.Module.__init__(block)
     block.layers = [lambda y: y + y] * 3
@@ -123,20 +98,15 @@ def test_slopes_of_a_block_are_those_of_adams_and_bashforth(multistep):
 
 
 @pytest.mark.parametrize("options", [[], ["--checkpoint-activations"]])
-def test_a_block_with_slopes_has_the_properties_of_check(multistep, options):
+def test_a_block_with_slopes_has_the_properties_of_check(plugin, options):
     """Also where layers are evaluated again in the backward pass."""
     verdicts = check("adams_bashforth_classifier", *options)
     assert [str(verdict) for verdict in verdicts if verdict.fault] == []
 
 
-@pytest.fixture(scope="module")
-def momentum():
-    """The block of the page that takes the whole stack; its translator is registered."""
-    return run_code_of_page("MomentumBlock")["MomentumBlock"]
-
-
-def test_a_block_of_all_layers_has_momentum(momentum):
+def test_a_block_of_all_layers_has_momentum(plugin):
     """Of y' = y and m = 1/2: x = 1 + 1, then v = 1/2 + 2 and x = 9/2, then v = 5/4 + 9/2."""
+    momentum = plugin.momentum.MomentumBlock
     block = momentum([lambda y: y + y] * 3, 0.5)
     assert block(torch.ones(1)).item() == 4.5 + 1.25 + 4.5
     decoder = momentum([lambda y: (y + y, "attention", None)], 0.5)
@@ -144,7 +114,7 @@ def test_a_block_of_all_layers_has_momentum(momentum):
 
 
 @pytest.mark.parametrize("options", [[], ["--checkpoint-activations"]])
-def test_the_momentum_of_the_page_has_the_properties_of_check(momentum, options):
+def test_momentum_has_the_properties_of_check(plugin, options):
     """Encoder and decoder; without momentum it is the pre-norm Transformer."""
     verdicts = check("momentum_transformer", *options)
     assert [str(verdict) for verdict in verdicts if verdict.fault] == []
@@ -182,9 +152,9 @@ def test_language_model_generates_as_it_trains(plugin, iterations):
         assert (step[:, 0] - full[:, -1]).abs().max() < 1e-5
 
 
-def test_the_layer_of_the_page_needs_no_model_of_fairseq():
+def test_a_layer_needs_no_model_of_fairseq(plugin):
     """Padding changes nothing, and the gradients of all parameters are finite."""
-    encoder = run_code_of_page("TextEncoder")["TextEncoder"]()
+    encoder = import_module("extending.plain").TextEncoder()
     tokens = torch.tensor([[8, 9, 0], [5, 6, 7]])
     states = encoder(tokens)
     assert torch.allclose(states[:1, :2], encoder(tokens[:1, :2]), atol=1e-5)

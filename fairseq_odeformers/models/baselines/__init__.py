@@ -6,8 +6,8 @@ Transformer, :math:`x' = x + F(x)`, and two baselines of TransJect, ReZero with 
 \alpha F(x)` and a layer with orthogonal matrices. ``linear_attention`` replaces the softmax. Then
 read ``models``, which stacks the layers and registers translators, classifiers and language models.
 
-``modern`` is today's layer, as in Llama: RMSNorm, rotary positions in self-attention, SwiGLU, and
-no biases. ``naive`` has its equations, and ``modern_models`` registers its models.
+``modern`` is the modern layer, as in Llama: RMSNorm, rotary positions in self-attention, SwiGLU,
+and no biases. ``naive`` has its equations, and ``modern_models`` registers its models.
 """
 
 from . import models, modern_models  # noqa: F401

@@ -1,4 +1,4 @@
-"""Today's Transformer layer: RMSNorm, rotary positions, SwiGLU (Llama, Touvron et al. 2023)."""
+"""The modern Transformer layer: RMSNorm, rotary positions, SwiGLU (Llama, Touvron et al. 2023)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The registered models over today's Transformer layer: translator, classifier, language model."""
+"""The registered models over the modern layer: translator, classifier, language model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def modern_config(cfg: DictConfig) -> TransformerConfig:
 
 
 class ModernEncoder(TransformerEncoderBase):
-    """fairseq's encoder over today's layers, with an RMSNorm at the end."""
+    """fairseq's encoder over the modern layers, with an RMSNorm at the end."""
 
     def __init__(self, cfg: DictConfig, dictionary: Dictionary, embed_tokens: nn.Embedding):
         self.spec = ModernSpec.from_options(cfg, "encoder")  # before the layers are built
@@ -51,7 +51,7 @@ class ModernEncoder(TransformerEncoderBase):
 
 
 class ModernDecoder(TransformerDecoderBase):
-    """fairseq's decoder over today's layers, with an RMSNorm at the end."""
+    """fairseq's decoder over the modern layers, with an RMSNorm at the end."""
 
     no_encoder_attn = False
 
@@ -139,7 +139,7 @@ class ModernTransformerConfig(TranslationConfig, ModernEncoderConfig):
 
 @register_model("transformer_modern", dataclass=ModernTransformerConfig)
 class ModernTransformer(ModernModel, TranslationModel):
-    """Today's Transformer for translation; attention to the source has no positions."""
+    """The modern Transformer for translation; attention to the source has no positions."""
 
     family = MODERN
     encoder_class = ModernEncoder
@@ -155,7 +155,7 @@ class ModernClassifierConfig(SequenceClassifierConfig, ModernEncoderConfig):
 
 @register_model("transformer_classifier_modern", dataclass=ModernClassifierConfig)
 class ModernClassifier(ModernModel, SequenceClassifier):
-    """The encoder of today's Transformer as a classifier."""
+    """The encoder of the modern Transformer as a classifier."""
 
     family = MODERN
     encoder_class = ModernEncoder
@@ -171,7 +171,7 @@ class ModernLanguageModelConfig(DecoderOnlyConfig, ModernConfig):
 
 @register_model("transformer_lm_modern", dataclass=ModernLanguageModelConfig)
 class ModernLanguageModel(ModernModel, DecoderOnlyModel):
-    """Today's Transformer LM, as in Llama, with as many key heads as query heads."""
+    """The modern Transformer LM, as in Llama, with as many key heads as query heads."""
 
     family = MODERN
     decoder_class = ModernCausalDecoder

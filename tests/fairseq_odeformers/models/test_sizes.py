@@ -65,7 +65,7 @@ def test_twins_of_the_macaron_net(twin, parameters):
 
 
 @pytest.mark.parametrize("width, inner", [(512, 1368), (256, 688)])
-def test_a_layer_of_today_is_as_large_as_a_transformer_s(width, inner):
+def test_a_modern_layer_is_as_large_as_a_transformer_s(width, inner):
     """Three matrices in place of two of 4 d, no biases (9 d a layer), and d for each LayerNorm."""
     sizes = f"--decoder-embed-dim {width} --decoder-ffn-embed-dim"
     transformer = count(f"transformer_lm_prenorm {sizes} {4 * width}", 32_000)
@@ -75,7 +75,7 @@ def test_a_layer_of_today_is_as_large_as_a_transformer_s(width, inner):
     assert ours == pytest.approx(transformer, rel=0.001)
 
 
-def test_parameters_of_today_s_transformer():
+def test_parameters_of_the_modern_transformer():
     assert count(f"transformer_modern {TIED}", 32_000) == 60_489_728
 
 

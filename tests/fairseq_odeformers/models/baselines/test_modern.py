@@ -1,4 +1,4 @@
-"""Today's layer: the written-out formula, positions, decoding, biases and widths."""
+"""The modern layer: the written-out formula, positions, decoding, biases and widths."""
 
 import math
 
