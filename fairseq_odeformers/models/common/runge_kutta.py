@@ -71,14 +71,16 @@ class RungeKuttaLayer(nn.Module):
         self,
         evaluate: Callable[[int, Tensor], Tensor],
         y: Tensor,
-        base: Tensor,
+        base: Tensor | None = None,
         norms: Sequence[nn.Module] | nn.ModuleList = (),
     ) -> list[Tensor]:
         """F_1, ..., F_s (T, B, C): F_1 at y, and the others at steps from *base*.
 
         Args:
+            base: by default y, as in the equation.
             norms: one module per slope, applied before the next stage uses it.
         """
+        base = y if base is None else base
         slopes: list[Tensor] = []
         for index, row in enumerate([(), *self.matrix]):
             x = base + weighted_sum(row, slopes) if slopes else y

@@ -9,7 +9,12 @@ from fairseq_odeformers.modules.transformer_layer import EncoderLayer, Output, R
 
 
 class RungeKuttaBlock(RungeKuttaLayer):
-    r"""Mixin for fairseq's layer: :math:`y' = y + \sum_i b_i F_i`."""
+    r"""Mixin for fairseq's layer: one step of a Runge-Kutta method.
+
+    .. math:: y' = y + \sum_i b_i F_i, \quad F_i = F\Big(y + \sum_{j<i} a_{ij} F_j\Big)
+
+    The base class computes the F_i, with the tableau's a; the stack's coefficients are the b.
+    """
 
     def step(
         self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, coefficients: nn.Module
@@ -20,7 +25,7 @@ class RungeKuttaBlock(RungeKuttaLayer):
             evaluate: fairseq's layer, as a function of the number of the evaluation and a state.
             coefficients: module that sums the slopes.
         """
-        return y + coefficients(self.slopes(evaluate, y, y))
+        return y + coefficients(self.slopes(evaluate, y))
 
 
 class RungeKuttaEncoderLayer(RungeKuttaBlock, EncoderLayer):
