@@ -11,11 +11,11 @@ LIBRARIES = [
     *map(Path, sysconfig.get_paths().values()),
     *(Path(__file__).parents[1] / name for name in ("fairseq_odeformers", "odeformers")),
 ]
-WANT_OF_MEMORY = ("out of memory", "can't allocate memory")
+MEMORY_MESSAGES = ("out of memory", "can't allocate memory")
 
 
 class InputError(ValueError):
-    """An input of a user is at fault; the message names it in one line and needs no context.
+    """The user's input is wrong. The message of one line names it and can be read on its own.
 
     Code that knows the fault but not the input raises a ValueError: a model refuses the value of an
     option, whichever checkpoint or command line has it. :class:`naming_faults` adds the input.
@@ -70,7 +70,7 @@ def explain(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         line = (error.text or "").strip()[:200]
         text = ": ".join(filter(None, [error.msg, line]))  # without the place
-    if any(words in text for words in WANT_OF_MEMORY):
+    if any(words in text for words in MEMORY_MESSAGES):
         text = "out of memory; give smaller sizes or batches"
     if isinstance(error, AttributeError) and error.name:
         if meant := did_you_mean(error.name, dir(error.obj)):

@@ -107,7 +107,7 @@ def kind_of(model: type, task: str | None = None) -> Kind | None:
 def find_architectures(kind: Kind | None = None) -> list[str]:
     """The names of the architectures of a kind, or of all.
 
-    Models come before presets, then architectures whose first kind it is before others. Further
+    Models come before presets. Architectures whose first kind is *kind* come before others. Further
     ties are sorted by kind (translators first), then in reverse order of registration, so that
     plugins come first.
     """

@@ -78,7 +78,7 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             metavar="DIR",
             type=Path,
             required=True,
-            help="folder for the result, new or of the same command",
+            help="folder for the result: a new one, or that of the same command",
         )
         if split:
             command.add_argument(
@@ -121,7 +121,8 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         nargs="+",
         type=positive_int,
-        help="numbers of steps, beside the training's number (default: 1/4 to 8 times as many)",
+        help="numbers of steps to evaluate, in addition to the training's (default: 1/4 to 8 times "
+        "as many)",
     )
     args = parser.parse_args(arguments)
     args.text = read_text(getattr(args, "text", None))

@@ -1,4 +1,4 @@
-"""Score against the number of steps or the tolerance; does a trained model still follow an ODE?"""
+"""Score trained models with other numbers of steps or tolerances: do they still follow an ODE?"""
 
 import argparse
 import math

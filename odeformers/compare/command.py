@@ -130,8 +130,8 @@ def make_parser() -> Parser:
         "--budget",
         type=minutes,
         metavar="TIME",
-        help="as many updates of each model as take this time, such as 30m or 2h, without "
-        "validations; a faster model gets more (default: equal epochs)",
+        help="train each model for this long, such as 30m or 2h, not counting validation; faster "
+        "models get more updates (default: equal epochs)",
     )
     add_margin(parser)
     add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")

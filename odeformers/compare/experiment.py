@@ -243,7 +243,7 @@ def change_content(
 
 
 def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Options) -> None:
-    """Refuse what needs no data to be found wrong.
+    """Check everything that can be checked before the data exist.
 
     Args:
         typed: the options of the command line.
@@ -276,7 +276,7 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
     if not seeds or min(seeds) < 0:
         raise InputError(f"--seeds {' '.join(map(str, seeds))}: give whole numbers from 0")
     if len(set(seeds)) < len(seeds):
-        raise InputError(f"--seeds {' '.join(map(str, seeds))}: give each once")
+        raise InputError(f"--seeds {' '.join(map(str, seeds))}: list each seed once")
     if experiment.baseline and experiment.baseline not in described:
         raise InputError(f"--baseline {experiment.baseline}: give one of {', '.join(described)}")
 
@@ -484,7 +484,7 @@ def parse_architectures(texts: Iterable[str]) -> dict[str, Options]:
             raise InputError(f"--archs {text}: separate architectures by spaces")
         name = arch + name_options(options)
         if name in architectures:
-            raise InputError(f"--archs {name}: give each once")
+            raise InputError(f"--archs {name}: list each architecture once")
         architectures[name] = {"arch": arch, **options}
     return architectures
 

@@ -133,7 +133,7 @@ def time_updates(
     are tried with the model.
 
     Args:
-        least: seconds that are timed, and :data:`STEPS` updates, but for one after *end*.
+        least: seconds to time, with at least :data:`STEPS` updates (after *end*, with one).
     """
     times: list[float] = []
     for samples in updates:
@@ -189,8 +189,8 @@ def count_validation_texts(trainer: Trainer) -> int:
 def check_data(variant: Variant, trainer: Trainer) -> None:
     """Check that a model and its batches have room for all examples that it is evaluated on.
 
-    They are batched as the trainings and evaluations will do it, where fairseq refuses them, but
-    for ``fairseq-eval-lm``, which leaves out longer ones.
+    The examples are batched as in training and evaluation, so that fairseq raises its errors here.
+    The exception is ``fairseq-eval-lm``, which skips examples that are too long.
     """
     task, model = trainer.task, trainer.get_model()
     data = f"{variant.label}: {variant.data}"

@@ -356,8 +356,8 @@ def training_words(data: str, options: Options, **more: object) -> list[str]:
     """The words after ``fairseq-train``; *more* has ``seed`` and ``save-dir``.
 
     By default fairseq leaves up to seven examples out of every validation, and starts a process per
-    epoch that reads batches. Such processes stay, and from time to time torch waits for five
-    seconds for each of them.
+    epoch that reads batches. These processes linger, and torch occasionally waits five
+    seconds for each.
     """
     fixed = {"required-batch-size-multiple": 1, "num-workers": 0}
     return [data, *to_words({**fixed, **options, **more})]

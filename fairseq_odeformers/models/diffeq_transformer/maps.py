@@ -70,9 +70,9 @@ class TimeDependentLinear(TimeDependent):
     e(t).
 
     Args:
-        std: the standard deviation of an ordinary layer's weight. Otherwise W(t) starts with it
-            where e(t) is longest, a third of the variance from F, and with at least 0.8 of it at
-            all times.
+        std: the standard deviation of an ordinary layer's weight. Without the released
+            initialization, W(t) starts with this deviation at the time when e(t) is longest (F
+            contributes a third of the variance), and with at least 0.8 of it at every other time.
     """
 
     def __init__(self, spec: BlockSpec, in_features: int, out_features: int, std: float):

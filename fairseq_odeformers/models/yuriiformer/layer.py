@@ -82,11 +82,11 @@ class Step(nn.Module):
         return F.softplus(self.raw_nu)
 
     def look(self, x: Tensor, v: Tensor | None) -> Tensor:
-        """The input LN(x + mu v) of O, from and to (T, B, C); from rest, v is None."""
+        """The input LN(x + mu v) of O, from and to (T, B, C). A state at rest has v None."""
         return self.layer_norm(x if v is None else torch.addcmul(x, v, self.mu()))
 
     def move(self, x: Tensor, v: Tensor | None, g: Tensor) -> Moved:
-        """x' and v' (T, B, C), from the result g of O; from rest, v is None."""
+        """x' and v' (T, B, C), from the result g of O. A state at rest has v None."""
         if v is not None:
             g = torch.addcmul(self.gamma() * g, v, self.beta())
         moved: Tensor = self.velocity_layer_norm(g)

@@ -249,8 +249,8 @@ MEMORY = "checkpoint-activations", "offload-activations", "min-params-to-wrap"
 def different_defaults(row: Row, base: Row) -> dict[str, str]:
     """The options of a model that nobody has set, and whose values are not the baseline's.
 
-    An option that the other model does not have is no difference, since it belongs to the
-    architecture; but a dropout that is missing is one of 0. Options of memory change no result.
+    Options that the other model lacks belong to the architecture and do not count, but a missing
+    dropout counts as 0. Options that only affect memory do not count either.
     """
     ours, others, chosen, set_there = (
         json.loads(text or "{}")
@@ -403,8 +403,10 @@ def note_texts(table: Table) -> Iterator[Note]:
         sentence += "one word, which is easy to predict: the score looks better than it is."
         yield Note(REMARK, names, sentence)
     if match := re.search(rf"\|{RESTORED}:([\d.]+%)", first.signature):
-        sentence = f"{match[1]} of the references have spaces that tokens do not tell. Translations"
-        sentence += " are scored against their detokenised tokens, so a perfect one scores 100."
+        sentence = f"The spaces of {match[1]} of the references cannot be restored from tokens."
+        sentence += (
+            " Translations are scored against their detokenised tokens: a perfect one has 100."
+        )
         yield Note(REMARK, names, sentence)
 
 

@@ -339,8 +339,8 @@ def name_limits(statistics: Statistics) -> Iterator[str]:
     told = [f"the {which} ({', '.join(names)})" for which, names in limits.items() if names]
     if told:
         yield (
-            f"A claim is limited by {' or by '.join(told)}: the larger of p over seeds and the "
-            "median p over texts."
+            f"To strengthen a claim, add what limits it: {' or '.join(told)}, whichever has the "
+            "larger p-value (over texts, the median)."
         )
 
 

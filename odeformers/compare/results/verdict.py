@@ -97,8 +97,8 @@ def has_spread(values: Sequence[float]) -> bool:
 def compare_with_baseline(scores: Mapping[str, Sequence[float]], baseline: str) -> OverSeeds:
     """Simultaneous 95% intervals and adjusted p-values of all differences from a baseline.
 
-    If q of m models have left the pool, each of them has a m-th of :data:`LEVEL`, and the test of
-    the others the rest, so that the chance of any false claim stays below it.
+    If q of m models have left the pool, each is tested at :data:`LEVEL` / m and the others share
+    the rest, so the chance of any false claim stays below :data:`LEVEL`.
 
     Args:
         scores: each model's, one per seed; higher is better. Numbers of seeds may differ.

@@ -399,8 +399,8 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
         if {*fields} != {*names}:
             differing = list_few(sorted({*fields} ^ {*names}))
             raise ValueError(
-                f"{place}: other fields than in line {rows[0][0]} ({differing}); give each object "
-                "the same"
+                f"{place}: the fields differ from those of line {rows[0][0]} ({differing}); every "
+                "object needs the same fields"
             )
         rows.append((number, [fields[name] for name in names]))
     if not rows:

@@ -133,7 +133,7 @@ def test_data_that_are_not_there_are_made(recipe, tmp_path):
 
 def test_wrong_options_of_any_part_are_refused_before_data_are_made(recipe, tmp_path):
     parts = {"one": {"data": "new", "prepare": "mkdir new"}, "two": {"seeds": [1, 1]}}
-    with pytest.raises(ValueError, match="--seeds 1 1: give each once"):
+    with pytest.raises(ValueError, match="--seeds 1 1: list each seed once"):
         read(recipe(parts=parts))
     assert not (tmp_path / "new").exists()
 

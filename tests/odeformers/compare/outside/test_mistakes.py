@@ -52,7 +52,7 @@ MISTAKES = [
     ("--archs 'transevolve[--encoder-blocks 0]'", "--encoder-blocks 0: give at least 1"),
     ("--archs transformer --seed 3", "--seed 3: give --seeds; each run has its own"),
     ("--archs 'transformer[--save-dir x]'", "--save-dir x: give --out"),
-    ("--archs transformer --seeds 1 2,1", "--seeds 1 2 1: give each once"),
+    ("--archs transformer --seeds 1 2,1", "--seeds 1 2 1: list each seed once"),
     ("--archs transformer --seeds 1;2", "--seeds: 1;2: give a whole number"),
     ("--archs transformer --tune lr=1,1", "--tune lr=1,1: give each value once"),
     ("--archs transformer --tune lr=1e-3,0.001", "--tune lr=1e-3,0.001: give each value once"),

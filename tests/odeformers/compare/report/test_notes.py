@@ -406,7 +406,7 @@ def test_empty_references_are_told(tmp_path):
 def test_references_whose_spaces_do_not_come_back_are_told(more, told, tmp_path):
     run = write_run(tmp_path, "a", score=20.0, **TRANSLATION)
     run[1] = replace(run[1], signature=SIGNATURE + more)
-    found = notes_of(write_comparison(tmp_path, run), "46.7% of the references have spaces")
+    found = notes_of(write_comparison(tmp_path, run), "The spaces of 46.7% of the references")
     assert len(found) == told
 
 

@@ -128,7 +128,7 @@ def test_seeds_or_texts_limit_a_claim(tmp_path):
         for seed, score in enumerate(of_seeds)
     ]
     page = "\n".join(report(write_comparison(tmp_path, *runs)))
-    assert "A claim is limited by the seeds (c) or by the test texts (b): the larger" in page
+    assert "add what limits it: the seeds (c) or the test texts (b), whichever" in page
 
 
 def test_no_p_value_reads_zero(tmp_path):
