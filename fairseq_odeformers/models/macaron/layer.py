@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.basics import Dropout
 from fairseq_odeformers.modules.transformer_layer import DecoderLayer, EncoderLayer, Output
 
-from .spec import LayerSpec
-
 
 class HalfStepLinear(nn.Linear):
     """(W x + b) / 2: the output layer of an FFN of half a step."""
@@ -37,19 +35,21 @@ class MacaronLayer(nn.Module):
     """
 
     # Set by fairseq's layer.
+    embed_dim: int
     normalize_before: bool
     quant_noise: float
     quant_noise_block_size: int
     activation_fn: Callable[[Tensor], Tensor]
+    fc1: nn.Linear
     build_fc1: Callable[[int, int, float, int], nn.Linear]
     residual_connection: Callable[[Tensor, Tensor], Tensor]
     dropout_module: nn.Module
     activation_dropout_module: nn.Module
 
-    def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
+    def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)  # attention and FFN_up
         quantization = (self.quant_noise, self.quant_noise_block_size)
-        width, inner = spec.embed_dim, spec.ffn_embed_dim
+        width, inner = self.embed_dim, self.fc1.out_features
         self.macaron_fc1 = self.build_fc1(width, inner, *quantization)
         self.macaron_fc2 = self.build_fc2(inner, width, *quantization)
         self.macaron_layer_norm = LayerNorm(width, export=cfg.export)

@@ -12,21 +12,18 @@ from torch import Tensor, nn
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder
 
 from .layer import MacaronDecoderLayer, MacaronEncoderLayer
-from .spec import LayerSpec
 
 
 class MacaronEncoder(Encoder):
     """fairseq's Transformer encoder over Macaron layers."""
 
     layer_class = MacaronEncoderLayer
-    spec_class = LayerSpec
 
 
 class MacaronDecoder(Decoder):
     """fairseq's Transformer decoder over Macaron layers."""
 
     layer_class = MacaronDecoderLayer
-    spec_class = LayerSpec
 
     def upgrade_state_dict_named(
         self, state_dict: dict[str, Tensor], name: str

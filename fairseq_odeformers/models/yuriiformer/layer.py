@@ -107,6 +107,7 @@ class MomentumLayer(nn.Module):
     """
 
     # Set by fairseq's layer.
+    embed_dim: int
     fc1: nn.Module
     fc2: nn.Module
     activation_fn: Any
@@ -115,9 +116,9 @@ class MomentumLayer(nn.Module):
 
     def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
-        width, learns_nu = spec.embed_dim, spec.nu == "learned"
+        width, learns_nu = self.embed_dim, spec.nu == "learned"
         del self.self_attn_layer_norm, self.final_layer_norm
-        self.self_attn_step = Step(width, spec.velocity == "zero", learns_nu)
+        self.self_attn_step = Step(width, spec.from_rest, learns_nu)
         if getattr(self, "encoder_attn", None) is not None:
             del self.encoder_attn_layer_norm
             self.encoder_attn_step = Step(width, learns_nu=learns_nu)

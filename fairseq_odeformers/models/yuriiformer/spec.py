@@ -7,12 +7,13 @@ from fairseq_odeformers.models.common.transformer import Spec
 
 @dataclass(frozen=True)
 class LayerSpec(Spec):
-    """The steps of a layer; fields are named after their options.
+    """The steps of a layer; fields are named after their options, but ``first`` is the stack's."""
 
-    ``velocity`` is the start of the velocity: ``zero`` or ``embedding`` in the first layer of a
-    stack, and ``layer`` in later ones.
-    """
-
-    embed_dim: int  # C
     velocity: str = "zero"
     nu: str = "fixed"
+    first: bool = True  # whether no earlier layer passes its velocity on
+
+    @property
+    def from_rest(self) -> bool:
+        """Whether the velocity before the layer is 0."""
+        return self.first and self.velocity == "zero"

@@ -61,7 +61,7 @@ class MomentumStack(nn.Module):
 
     spec_class = LayerSpec
     side: str
-    spec: Any
+    spec: LayerSpec
     layers: Any
     layer_norm: Any
 
@@ -69,15 +69,15 @@ class MomentumStack(nn.Module):
         super().__init__(cfg, *args, **kwargs)
         width = self.layers[0].embed_dim
         self.velocity = None
-        if self.spec_class.from_options(cfg, self.side).velocity == "embedding":
+        if self.spec.velocity == "embedding":
             self.velocity = VelocityEmbedding(self, stack_config(cfg), self.side)
         join_layers(self, MomentumBlock(self.layers))
         if self.layer_norm is not None:
             self.layer_norm = LayerNormWithoutBias(width)
 
     def built(self, layer: nn.Module) -> nn.Module:
-        """The layer itself; layers built later get their velocity from the previous one."""
-        self.spec = replace(self.spec, velocity="layer")
+        """The layer itself; those that are built after it are not the first."""
+        self.spec = replace(self.spec, first=False)
         return layer
 
     @contextmanager

@@ -49,7 +49,7 @@ def with_warmth(stack):
     "arch",
     ["transevolve", "transevolve_classifier", "node_transformer", "node_transformer_mt"]
     + ["transject", "transject_lm", "transevolve_lm", "node_transformer_lm", "diffeq_transformer"]
-    + ["macaron_transformer", "macaron_classifier", "ode_transformer_lm"],
+    + ["ot_transformer", "ot_transformer_classifier", "ode_transformer_lm"],
 )
 def test_the_option_of_a_plugin_reaches_its_layers(arch):
     base, layers, stacks = ARCH_MODEL_REGISTRY[arch], {}, {}

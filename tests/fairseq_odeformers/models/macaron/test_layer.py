@@ -10,7 +10,6 @@ from helpers import assert_same_gradients, sub_layers
 
 from fairseq_odeformers.models.macaron import naive
 from fairseq_odeformers.models.macaron.layer import MacaronDecoderLayer, MacaronEncoderLayer
-from fairseq_odeformers.models.macaron.spec import LayerSpec
 
 C, H, INNER = 8, 2, 12
 
@@ -23,7 +22,7 @@ def make_layer(cls, normalize_before, **options):
     cfg = TransformerConfig(
         encoder=EncDecBaseConfig(**sizes), decoder=DecoderConfig(**sizes), dropout=0.0, **options
     )
-    layer = cls(cfg, LayerSpec(C, INNER))
+    layer = cls(cfg)
     for parameter in layer.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return layer

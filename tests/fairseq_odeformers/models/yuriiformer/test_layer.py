@@ -40,10 +40,9 @@ def make_block(kind, nu, velocity):
     torch.manual_seed(0)
     cls = MomentumEncoderLayer if kind == "encoder" else MomentumDecoderLayer
     without_source = [True] * (kind == "language model")
-    starts = [velocity, *["layer"] * (L - 1)]
-    block = MomentumBlock(
-        nn.ModuleList(cls(config(), LayerSpec(C, start, nu), *without_source) for start in starts)
-    )
+    specs = [LayerSpec(velocity, nu, first=number == 0) for number in range(L)]
+    layers = [cls(config(), spec, *without_source) for spec in specs]
+    block = MomentumBlock(nn.ModuleList(layers))
     for parameter in block.parameters():
         parameter.data.add_(torch.randn_like(parameter), alpha=0.3)
     return block
