@@ -22,6 +22,7 @@ from odeformers.compare.report import notes
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$\n]+\$", re.S)
 PARSERS = {
     "fairseq-train": options.get_training_parser,
     "fairseq-generate": options.get_generation_parser,
@@ -53,6 +54,21 @@ def test_links_lead_somewhere(page):
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_markdown_leaves_tildes_and_formulas_as_they_are(page):
+    """GitHub strikes out what is between two tildes. In formulas too, it slants what is between two
+    underscores, and drops a backslash before a sign.
+
+    The first underscore follows a space or a sign, and the second precedes one.
+    """
+    for paragraph in re.split(r"\n\s*\n", re.sub(r"`[^`]+`|\]\([^)]*\)", "", prose(page))):
+        assert not re.search(r"(?<!\w)_(?=\S).*?(?<=\S)_(?!\w)", paragraph, re.S), paragraph
+        text, *formulas = re.sub(FORMULA, "", paragraph), *re.findall(FORMULA, paragraph)
+        assert text.count("~") < 2, paragraph
+        for formula in formulas:
+            assert not re.search(r"\\[^\w\s]", formula), formula
 
 
 def commands():

@@ -116,15 +116,17 @@ def fitted_order(errors: np.ndarray) -> float:
 
 
 def table(errors: dict[str, np.ndarray]) -> str:
-    """The errors of each scheme, their orders p and error constants, in Markdown."""
+    """The errors of each scheme, their orders and error constants, in Markdown."""
     rows = [["step h", *errors]]
     for h, *row in zip(STEPS, *errors.values()):
         rows.append([f"1/{1 / h:.0f}", *(f"{error:.2e}" for error in row)])
-    orders = {name: fitted_order(column) for name, column in errors.items()}
-    rows.append(["fitted order p", *(f"**{order:.2f}**" for order in orders.values())])
-    # The order is rounded: a fitted one would leave a power of h in the constant.
-    constants = [errors[name][-1] / STEPS[-1] ** round(order) for name, order in orders.items()]
-    rows.append(["error / h^p at the last h", *(f"{constant:.3f}" for constant in constants)])
+    orders = map(fitted_order, errors.values())
+    rows.append(["fitted order", *(f"**{order:.2f}**" for order in orders)])
+    # A fitted order would leave a power of h in the constant.
+    powers = [3 if name == "Strang-Marchuk" else 2 for name in errors]
+    constants = [e[-1] / STEPS[-1] ** power for e, power in zip(errors.values(), powers)]
+    name = f"error / h² (Strang-Marchuk: h³) at h = {rows[-2][0]}"
+    rows.append([name, *(f"{constant:.3f}" for constant in constants)])
     return markdown_table(rows)
 
 
