@@ -418,13 +418,6 @@ def measured(row: str, column: str) -> str:
 
 
 @figure
-def throughput(model: str, other: str) -> str:
-    """Tokens per second of the largest batch, relative to another model's."""
-    ours, theirs = (float(measured(name, "tokens/s").replace(",", "")) for name in (model, other))
-    return f"{ours / theirs:.1f}"
-
-
-@figure
 def inference() -> str:
     lengths = [f"{length:,}" for length in (1024, 2048, 3072, 4096)]
     rows = []

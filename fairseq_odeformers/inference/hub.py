@@ -2,17 +2,17 @@
 
     from fairseq_odeformers import load_translator
 
-    translator = load_translator("checkpoint_best.pt", "data-bin").cuda().half()
+    translator = load_translator("checkpoint_best.pt", "data-bin").half()
     translator.translate(["Ein Mann geht.", "Eine Frau liest."], beam=5)
 
 A loader reads a file (:class:`.Checkpoint`), builds the model and its task from what is in it, and
 hands both to a :class:`.Generator` or a :class:`.Classifier`. The
-result is a module of torch: ``cuda``, ``to``, ``half`` and the like move and convert it.
+result is a module of torch: ``half`` and ``to`` convert it; ``cuda`` is not tested on a GPU.
 Translators and language models are fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`,
 which ``from_pretrained`` of their classes returns as well.
 
 All treat texts alike. A text of spaces has an empty result. A text without a symbol of the
-dictionary causes a warning, once. A text that is longer than the positions of the model is refused,
+dictionary causes a warning, once. A text that is longer than the model's positions raises an error,
 unless the task truncates the data set, as with the options ``truncate_source=True`` of a translator
 and ``shorten_method="truncate"`` of other models.
 """
