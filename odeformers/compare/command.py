@@ -176,38 +176,42 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
         threads = max(1, (os.cpu_count() or 1) // args.jobs)
         os.environ.setdefault(THREADS, str(threads))
     plan = make_plan(experiment, out, begin=not args.dry_run)
-    tuning, more, runs = plan.tuning_runs(), plan.extension_runs(), plan.best_runs()
-    print(overview(plan.trials, [*tuning, *more, *runs], args.jobs), flush=True)
+    tuning, more, best = plan.stages()  # as far as they are known
+    print(overview(plan.trials, [*tuning, *more, *best], args.jobs), flush=True)
     if args.dry_run:
         for line in foresee(out, experiment):
             print(line)
         print_commands([*tuning, *more])
         if tuning:
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
-        print_commands(runs)
+        print_commands(best)
         return [], False
-    launcher = choose_launcher(args, out)
-    launch(tuning, launcher)
-    if more := plan.extension_runs():
-        launch(more, launcher)
-        tuning += more
-    trained = {run.variant.architecture for run in tuning if run.finished}
-    untrained = {run.variant.architecture for run in tuning} - trained
-    runs = [run for run in plan.best_runs() if run.variant.architecture not in untrained]
-    failed = any(
-        not run.finished and (not run.diverged or run.variant.architecture in untrained)
-        for run in tuning
-    )
-    launch(runs, launcher)
-    ran = {run.folder: run for run in [*tuning, *runs]}
-    for run in ran.values():
+    launcher, ran, untrained = choose_launcher(args, out), [], set()
+    for stage in plan.stages():
+        untrained = find_untrained(ran)
+        runs = [run for run in stage if run.variant.architecture not in untrained]
+        launch(runs, launcher)
+        ran += runs
+    ran = [*{run.folder: run for run in ran}.values()]
+    for run in ran:
         if run.tuning:
             run.discard()
     # A killed command may have left rows in a run's folder alone, and a run may be repeated.
     collect_rows(out, experiment.architectures)
     write_report(out, margin=args.margin)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    return [*ran.values()], failed or not all(run.finished for run in runs)
+    return ran, any(
+        not run.finished
+        and not (run.tuning and run.diverged and run.variant.architecture not in untrained)
+        for run in ran
+    )
+
+
+def find_untrained(runs: Iterable[Run]) -> set[str]:
+    """The architectures of which no candidate has been trained."""
+    tuning = [run for run in runs if run.tuning]
+    trained = {run.variant.architecture for run in tuning if run.finished}
+    return {run.variant.architecture for run in tuning} - trained
 
 
 def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
