@@ -53,9 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        runs: list[Run] = []
+        runs, failed = [], False
         for name, experiment in read_experiments(args, parse_words(others)).items():
-            runs += compare(args, experiment, args.out / name if name else args.out)
+            ran, lacking = compare(args, experiment, args.out / name if name else args.out)
+            runs, failed = runs + ran, failed or lacking
     except KeyboardInterrupt as interrupted:
         again = "nothing was trained" if args.dry_run else "the same command resumes its runs"
         print(f"\nodeformers compare: interrupted; {again}", file=sys.stderr)
@@ -63,11 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    failed = [run for run in runs if not run.finished]
-    for run in failed:
-        print(f"{run.folder}: {run.failure}")
     if failed:
-        sys.exit(f"odeformers compare: {len(failed)} of {len(runs)} runs did not finish")
+        left = [str(run.folder) for run in runs if not run.finished]
+        told = f"{len(left)} of {len(runs)} runs did not finish: {', '.join(left)}"
+        sys.exit(f"odeformers compare: {told}")
 
 
 def make_parser() -> Parser:
@@ -165,50 +165,53 @@ def make_parser() -> Parser:
 # --- a comparison ------------------------------------------------------------------------------
 
 
-def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> list[Run]:
+def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tuple[list[Run], bool]:
     """Plan and run an experiment, and report on it.
 
     Returns:
-        The runs that should have finished: runs of the best candidates, tuning runs that ended
-        without diverging, and all tuning runs of an architecture if none of them has finished.
+        All runs, and whether one did not finish that should have. A candidate may diverge, unless
+        no other of its architecture has finished.
     """
     if args.cluster == "local":  # jobs of a cluster have other cores
         threads = max(1, (os.cpu_count() or 1) // args.jobs)
         os.environ.setdefault(THREADS, str(threads))
     plan = make_plan(experiment, out, begin=not args.dry_run)
-    tuning, more, runs = plan.tuning_runs(), plan.extension_runs(), plan.best_runs()
-    print(overview(plan.trials, [*tuning, *more, *runs], args.jobs), flush=True)
+    tuning, more, best = plan.stages()  # as far as they are known
+    print(overview(plan.trials, [*tuning, *more, *best], args.jobs), flush=True)
     if args.dry_run:
         for line in foresee(out, experiment):
             print(line)
         print_commands([*tuning, *more])
         if tuning:
             print("\n# Then with the best candidate of each architecture, as far as it is known:")
-        print_commands(runs)
-        return []
-    launcher = choose_launcher(args, out)
-    launch(tuning, launcher)
-    if more := plan.extension_runs():
-        launch(more, launcher)
-        tuning += more
-    trained = {run.variant.architecture for run in tuning if run.finished}
-    untrained = {run.variant.architecture for run in tuning} - trained
-    runs = [run for run in plan.best_runs() if run.variant.architecture not in untrained]
-    failed = [
-        run
-        for run in tuning
-        if not run.finished and (not run.diverged or run.variant.architecture in untrained)
-    ]
-    launch(runs, launcher)
-    evaluated = {run.folder for run in runs}
-    for run in tuning:
-        if run.folder not in evaluated:
+        print_commands(best)
+        return [], False
+    launcher, ran, untrained = choose_launcher(args, out), [], set()
+    for stage in plan.stages():
+        untrained = find_untrained(ran)
+        runs = [run for run in stage if run.variant.architecture not in untrained]
+        launch(runs, launcher)
+        ran += runs
+    ran = [*{run.folder: run for run in ran}.values()]
+    for run in ran:
+        if run.tuning:
             run.discard()
     # A killed command may have left rows in a run's folder alone, and a run may be repeated.
     collect_rows(out, experiment.architectures)
     write_report(out, margin=args.margin)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    return [*runs, *failed]
+    return ran, any(
+        not run.finished
+        and not (run.tuning and run.diverged and run.variant.architecture not in untrained)
+        for run in ran
+    )
+
+
+def find_untrained(runs: Iterable[Run]) -> set[str]:
+    """The architectures of which no candidate has been trained."""
+    tuning = [run for run in runs if run.tuning]
+    trained = {run.variant.architecture for run in tuning if run.finished}
+    return {run.variant.architecture for run in tuning} - trained
 
 
 def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:

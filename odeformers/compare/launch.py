@@ -175,7 +175,10 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
                     if error := active.pop(run).exception():  # killed, or lost
                         lines = str(error).strip().splitlines() or [type(error).__name__]
                         run.fail(f"the job ended early: {lines[-1]}")
-                waiting = [run for run in waiting if not run.finished and run.failure is None]
+                waiting = [run for run in waiting if not run.finished]
+                for run in [run for run in waiting if run.failure is not None]:
+                    waiting.remove(run)
+                    print(f"{run.folder}: {run.failure}", flush=True)
                 elsewhere = [run for run in waiting if run not in active and run.busy]
                 free = (run for run in waiting if run not in active and run not in elsewhere)
                 if submitted := list(itertools.islice(free, at_once - len(active))):
@@ -206,7 +209,10 @@ def progress(
         elsewhere: the runs that other commands execute.
     """
     what = "tuning runs" if all(run.tuning for run in runs) else "runs"
-    lines = [f"{sum(run.finished for run in runs)} of {len(runs)} {what} finished"]
+    left = [run for run in runs if not run.finished]
+    failed = sum(run.failure is not None for run in left)
+    lines = [f"{len(runs) - len(left)} of {len(runs)} {what} finished"]
+    lines[0] += f", {failed} failed" * bool(failed)
     for run in [*active, *elsewhere]:
         step, stats = run.next_step, run.progress
         total, done, speed = run.trial.updates, stats["updates"], float(stats.get("ups", 0))

@@ -25,7 +25,7 @@ from odeformers.prepare.common.checks import find_flaws
 from .experiment import Experiment
 from .fairness import make_fair
 from .results.comparison import TUNING_SEED, choose_settings, find_tuning_seed
-from .results.rows import clock, find_runs, read_runs
+from .results.rows import Row, clock, find_runs, read_runs
 from .run import Run, make_runs, pick_fields, read_run, reading_yaml, write_yaml
 from .trial import Trial
 from .variant import BEST_BY, COST_FREE, Variant
@@ -49,48 +49,50 @@ class Plan:
     out: Path
     flaws: dict[str, dict[str, float]] = field(default_factory=dict)
 
+    def stages(self) -> Iterator[list[Run]]:
+        """The runs in three stages, each planned by the results of those before it.
+
+        Trainings of all candidates come first, then those of values beyond a grid, then the runs of
+        the best candidates. They are as the folder tells when the stage is asked for.
+        """
+        yield self.make_runs((each for each in self.trials if each.variant.tried), tuning=True)
+        rows = read_trainings(self.out)
+        yield (more := self.make_runs(self.extend_grids(rows), tuning=True))
+        yield self.make_runs(self.choose_best(read_trainings(self.out) if more else rows))
+
     def make_runs(self, trials: Iterable[Trial], tuning: bool = False) -> list[Run]:
         """Runs with all seeds, or trainings with the one that options are tuned with."""
         seeds = [self.experiment.tuning_seed] if tuning else self.experiment.seeds
         return make_runs(trials, self.out, seeds, tuning, self.experiment.command, self.flaws)
 
-    def tuning_runs(self) -> list[Run]:
-        """The trainings of all candidates, with the seed that options are tuned with."""
-        return self.make_runs((each for each in self.trials if each.variant.tried), tuning=True)
-
-    def extension_runs(self) -> list[Run]:
-        """A training with one more value for each option whose best value is at its grid's edge.
+    def extend_grids(self, trainings: Iterable[Row]) -> Iterator[Trial]:
+        """One more value for each option whose best value is at its grid's edge.
 
         There is none before all values that were asked for have been trained, or have diverged.
         The value continues the grid by the factor of its last step. A grid is extended once: the
         best of the values that were asked for decides. Options that change the size of a model, or
         that have a value of 0, are not extended.
         """
-        if not self.experiment.extend:
-            return []
         asked = {place(each): each for each in self.trials if each.variant.tried}
         rows = {
             (row.architecture, row.tuned): row
-            for row in read_runs(self.out)
-            if row.seed == self.experiment.tuning_seed and not row.metric and row.conclusive
+            for row in trainings
+            if row.seed == self.experiment.tuning_seed and row.conclusive
         }
-        rows = {key: row for key, row in rows.items() if key in asked}
-        more: list[Trial] = []
+        rows = {key: row for key, row in rows.items() if key in asked and self.experiment.extend}
         for name, tuned in choose_settings(rows.values()).items():
             candidates = {key for key in asked if key[0] == name}
             if candidates <= rows.keys() and rows[name, tuned].trained:
-                more += extend(asked[name, tuned], self.experiment.tune)
-        return self.make_runs(more, tuning=True)
+                yield from extend(asked[name, tuned], self.experiment.tune)
 
-    def best_runs(self) -> list[Run]:
-        """Runs with all seeds of one variant of each architecture: its best so far, or its first.
+    def choose_best(self, trainings: Sequence[Row]) -> Iterator[Trial]:
+        """One variant of each architecture: its best so far, or its first.
 
         The best one is the one that reports choose, also among candidates that other commands have
-        trained, perhaps since the last call.
+        trained, perhaps since the planning.
         """
-        trainings = [row for row in read_runs(self.out) if not row.metric]
         folders = {(row.architecture, row.tuned): row.folder for row in trainings}
-        settings, best = choose_settings(trainings), []
+        settings = choose_settings(trainings)
         of_architecture: dict[str, dict[str, Trial]] = {}
         for trial in self.trials:
             name, tuned = place(trial)
@@ -98,11 +100,11 @@ class Plan:
         for name, planned in of_architecture.items():
             first, *_ = planned
             tuned = settings.get(name, first)
-            if tuned not in planned:  # its package or plugin may have been elsewhere
+            if tuned in planned:
+                yield planned[tuned]
+            else:  # its package or plugin may have been elsewhere
                 kept, here = read_run(folders[name, tuned]).trial, planned[first].variant.options
-                planned[tuned] = kept.of(kept.variant.change(user_dir=here.get("user-dir")))
-            best.append(planned[tuned])
-        return self.make_runs(best)
+                yield kept.of(kept.variant.change(user_dir=here.get("user-dir")))
 
     def begin(self, begun: Collection[Path]) -> bool:
         """Make the folders of the first runs, unless others have begun since the planning."""
@@ -112,9 +114,14 @@ class Plan:
                 return False
             if not begun:
                 write_yaml(self.out / COMPARISON, asdict(share(self.experiment)))
-            for run in self.tuning_runs() or self.best_runs():
+            for run in next(filter(None, self.stages())):
                 run.begin()
         return True
+
+
+def read_trainings(out: Path) -> list[Row]:
+    """What the runs of a comparison have written of their trainings."""
+    return [row for row in read_runs(out) if not row.metric]
 
 
 def place(trial: Trial) -> tuple[str, str]:

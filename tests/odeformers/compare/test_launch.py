@@ -178,6 +178,8 @@ def test_progress_says_what_is_left(run):
         f"{run.folder.name}: training, {past}",
     ]
     assert progress([run, run], []) == ["0 of 2 runs finished"]
+    run.fail("killed by signal 9")
+    assert progress([run, run], []) == ["0 of 2 runs finished, 2 failed"]
 
 
 def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):

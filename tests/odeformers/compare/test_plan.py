@@ -200,7 +200,8 @@ def test_the_best_validation_is_chosen_also_of_earlier_candidates(tmp_path):
     def chosen(variants):
         experiment = Experiment("/data", {}, {}, tuning_seed=1)
         plan = Plan(experiment, [*map(tried, variants)], tmp_path)
-        return [run.variant for run in plan.best_runs()]
+        _, _, best = plan.stages()
+        return [run.variant for run in best]
 
     assert chosen(every[1:]) == [every[1]], "the first, before any is trained"
     for variant, log in zip(every, logs.values()):
@@ -228,7 +229,8 @@ def test_a_grid_of_one_value_has_no_edge(tmp_path):
     run = begun(tmp_path, variant, 0)
     write_log(run.folder / TRAIN_LOG, (10, 1.0, 1))
     run.write_results("not evaluated")
-    assert not plan.extension_runs()
+    _, more, _ = plan.stages()
+    assert not more
 
 
 @pytest.mark.parametrize(
@@ -256,8 +258,8 @@ def test_a_grid_is_extended_when_all_of_it_was_tried(states, extended, tmp_path)
         write_log(run.folder / TRAIN_LOG, (10, loss, 1))
         run.write_results(state)
     for _ in range(2):
-        more = plan.extension_runs()
+        _, more, best = plan.stages()
         assert [run.folder.name for run in more] == extended
-        for run in [*more, *plan.best_runs()]:
+        for run in [*more, *best]:
             run.begin()
             run.write_results("failed: killed by signal 9")

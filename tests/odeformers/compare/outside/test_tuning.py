@@ -83,6 +83,9 @@ def test_a_grid_is_extended_once_where_its_best_is_at_an_edge(data, tmp_path):
     assert "--seeds 0: seed 0 tunes" in told
 
 
+COUNTS = ["1 of 2 tuning runs finished, 1 failed", "1 of 1 runs finished"]  # and 1 of 3 failed
+
+
 def test_a_candidate_that_was_killed_is_not_tried(data, controls, tmp_path):
     """It is told, nothing is concluded without it, and the same command trains it."""
     out, (hold, killed) = tmp_path / "runs", (controls / "hold-training", "lr-2e-3-seed0")
@@ -96,9 +99,13 @@ def test_a_candidate_that_was_killed_is_not_tried(data, controls, tmp_path):
             os.kill(number, signal.SIGKILL)
     hold.unlink()
     ended = command.end()
-    assert ended.status == 1 and "1 of 2 runs did not finish" in ended.errors
-    (told,) = (row for row in ended.output.splitlines() if "killed by signal 9" in row)
+    printed = ended.output.splitlines()
+    (told,) = (row for row in printed if "killed by signal 9" in row)
     assert killed in told and "(status" not in told
+    tuning, of_best = (printed.index(line) for line in COUNTS)
+    assert printed.index(told) < tuning < of_best
+    assert ended.status == 1
+    assert re.search(f"1 of 3 runs did not finish: \\S*{killed}\n", ended.errors)
     page = (out / "report.md").read_text("utf-8")
     assert "Tuning has not finished: scripted_base." in page and "values beyond" not in page
     assert Fork(*words).end().status == 0
