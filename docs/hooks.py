@@ -1,10 +1,8 @@
 """What MkDocs does with the pages of the repository, which are written to be read on GitHub.
 
 The site has the layout of the repository, so that links between pages hold in both. A file of code
-that a page links to gets a page of its own, and a notebook has its outputs. A line that is one link
-to code, "The equations", "Code of" or "Reference of", becomes the docstring of a package, the code
-or its reference, and so does each link of a paragraph that begins with "Reference of". Formulas
-become MathML.
+that a page links to gets a page of its own, and a notebook has its outputs. Each link of a
+paragraph that begins with "Reference of" becomes the reference of that code. Formulas become MathML.
 """
 
 import ast
@@ -24,7 +22,6 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
-CODE = re.compile(r"^\[(The equations|Code|Reference)[^\]]*\]\(([^)#\s]+\.py)\)$", re.M)
 REFERENCES = re.compile(r"^Reference of \[.+(?:\n.+)*", re.M)
 FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\[(\[](.*?)\\[)\]](?=</\2>)', re.S)
 # How many parts an element of MathML has.
@@ -82,23 +79,18 @@ def notebook_cell(cell: dict) -> Iterator[str]:
 
 
 def on_page_markdown(markdown: str, page, config, files: Files) -> str:
-    """Let links to files lead to their pages, and show code."""
+    """Let links to files lead to their pages, and show references."""
     here = ROOT / page.file.src_uri
 
-    def to_code(match):
-        name = target(here, match[2]).relative_to(ROOT).as_posix()
-        if match[1] == "Code":
-            return f'``` {{.python title="{name}"}}\n--8<-- "{name}"\n```'
+    def to_reference(path):
+        name = target(here, path).relative_to(ROOT).as_posix()
         module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        options = "{members: false, show_root_heading: false}"
-        if match[1] == "Reference":
-            level = 3 if "/papers/" in page.file.src_uri else 2
-            options = f"{{heading_level: {level}, show_submodules: {name.endswith('__init__.py')}}}"
+        level = 3 if "/papers/" in page.file.src_uri else 2
+        options = f"{{heading_level: {level}, show_submodules: {name.endswith('__init__.py')}}}"
         return f"::: {module}\n    options: {options}\n"
 
-    def to_lines(match):
-        links = re.findall(r"\[.+?\]\(.+?\)", match[0])
-        return "\n\n".join(f"[Reference of {link[1:]}" for link in links)
+    def to_references(match):
+        return "\n".join(map(to_reference, LINK.findall(match[0])))
 
     def to_page(match):
         path = target(here, match[1])
@@ -106,8 +98,7 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
             path = path.with_name(f"{path.name}.md")
         return f"]({os.path.relpath(path, here.parent)}"
 
-    markdown = CODE.sub(to_code, REFERENCES.sub(to_lines, markdown))
-    return LINK.sub(to_page, markdown)
+    return LINK.sub(to_page, REFERENCES.sub(to_references, markdown))
 
 
 def on_page_content(content: str, page, config, files: Files) -> str:
