@@ -2,7 +2,7 @@
 
 The site has the layout of the repository, so that links between pages hold in both. A file of code
 that a page links to gets a page of its own, and a notebook has its outputs. Each link of a
-paragraph that begins with "Reference of" becomes the reference of that code. Formulas become MathML.
+paragraph that begins with "Reference of" becomes the reference of its code. Formulas become MathML.
 """
 
 import ast
