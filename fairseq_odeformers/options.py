@@ -2,9 +2,11 @@
 
 import math
 import operator
-from argparse import ArgumentParser
+from argparse import Action, ArgumentError, ArgumentParser
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+
+from .errors import did_you_mean
 
 LARGEST = 2**31 - 1  # the largest whole number that torch accepts as a size
 SIDES = ("encoder", "decoder")  # prefixes of names of options
@@ -147,6 +149,14 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
 def bounds_of(item) -> Bounds:
     """The bounds that a field declares, or else the common bounds for its name."""
     return item.metadata.get("bounds") or COMMON_BOUNDS.get(item.name, Bounds())
+
+
+def check_choice(parser: ArgumentParser, action: Action, value: str) -> None:
+    """argparse's check of a choice, a parser's ``_check_value``; it suggests a similar choice."""
+    choices = [*map(str, action.choices or ())]
+    if str(value) not in choices and (meant := did_you_mean(str(value), choices)):
+        raise ArgumentError(action, f"{value}: {meant}")
+    ArgumentParser._check_value(parser, action, value)
 
 
 def add_choices(parser: ArgumentParser, config: type) -> None:

@@ -1,4 +1,4 @@
-"""The registry: the kind, the family, the options and the sizes of architectures.
+"""The registry: the kind, the family and the options of architectures.
 
 This module also registers presets, and imports plugins, which register their own architectures.
 """
@@ -181,12 +181,6 @@ def paper_of(arch: str) -> str:
     return family.paper if family else OWN
 
 
-def paper_order(arch: str) -> tuple[bool, bool, int, str]:
-    """A key that sorts architectures by the years of their papers, before baselines and others."""
-    family = declared_family(ARCH_MODEL_REGISTRY[arch])
-    return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
-
-
 def family_of(arch: str) -> str:
     """The name of an architecture's family, such as ``TransEvolve``, independent of its task."""
     family = declared_family(ARCH_MODEL_REGISTRY.get(arch, Family))
@@ -197,39 +191,7 @@ def family_of(arch: str) -> str:
     return f"pre-norm {family.name}" if prenorm else family.name
 
 
-def color_of(text: str) -> str | None:
-    """The colour of the family that a text, such as the name of a run, contains; None without one.
-
-    The text may contain the name of an architecture, of a family or of its folder. The longest of
-    these names counts.
-    """
-    text, named = text.lower(), dict[str, Family]()
-    for arch, model in ARCH_MODEL_REGISTRY.items():
-        if family := declared_family(model):
-            named |= dict.fromkeys((arch, family.name.lower()), family)
-            if "family" not in vars(model):  # the family of the whole folder
-                named[model.__module__.split(".")[-2:][0]] = family
-    longest = max((name for name in named if name in text), key=len, default=None)
-    if longest is None:
-        return None
-    words = (color for word, color in named[longest].variants.items() if word in text)
-    return next(words, named[longest].color)
-
-
-# --- options and sizes ---
-
-# Names that are the same for all architectures. The inner width (ffn) refers to a Transformer: each
-# half of a Macaron Net's feed-forward network has half of it.
-NEUTRAL = {
-    "layers": "layers",
-    "width": "embed_dim",
-    "heads": "attention_heads",
-    "ffn": "ffn_embed_dim",
-}
-SIZES = {  # values of --size
-    "small": {"layers": 2, "width": 128, "heads": 4, "ffn": 512},
-    "base": {"layers": 6, "width": 512, "heads": 8, "ffn": 2048},
-}
+# --- options ---
 
 
 def model_parser(arch: str) -> ArgumentParser:
@@ -262,58 +224,6 @@ def default_options(arch: str) -> dict[str, Any]:
     config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch])
     defaults = {**(vars(config()) if config else {}), **vars(preset)}
     return {name: defaults.get(name) for name in option_names(arch).values()}
-
-
-def split_sizes(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
-    """Split options into sizes, given by neutral names, and all others.
-
-    Raises:
-        ValueError: a size is not a whole number, or ``size`` is not in :data:`SIZES`.
-    """
-    others = {name: value for name, value in options.items() if name not in (*NEUTRAL, "size")}
-    name = options.get("size", "")
-    if name and name not in SIZES:
-        raise ValueError(f"--size {name}: choose from {', '.join(SIZES)}")
-    named = {**SIZES.get(name, {}), **{key: options[key] for key in NEUTRAL if key in options}}
-    for key, value in named.items():
-        if not str(value).isdecimal() or not int(value):
-            raise ValueError(f"--{key} {value}: give a whole number from 1")
-    width, heads = int(named.get("width", 0)), int(named.get("heads", 1))
-    if width % heads:
-        raise ValueError(f"--heads {heads}: give a divisor of --width {width}")
-    return {NEUTRAL[key]: int(value) for key, value in named.items()}, others
-
-
-def size_options(
-    arch: str, sizes: Mapping[str, int], chosen: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The options that give an architecture the sizes of a Transformer.
-
-    The model's ``side_sizes`` determines the options of a side. A decoder's option that follows the
-    encoder's by default is not set. A size that is only chosen for the encoder applies to the
-    decoder as well.
-
-    Args:
-        sizes: some of ``embed_dim``, ``ffn_embed_dim``, ``attention_heads`` and ``layers``.
-        chosen: options with values other than their defaults; they keep these values.
-
-    Raises:
-        ValueError: the architecture cannot have these sizes.
-    """
-    chosen, defaults = dict(chosen or {}), default_options(arch)
-    side_sizes = getattr(ARCH_MODEL_REGISTRY[arch], "side_sizes", transformer_sizes)
-    options_of_sizes: dict[str, Any] = {}
-    for side in SIDES:
-        wanted = dict(sizes)
-        if "embed_dim" in sizes and f"{side}_embed_dim" in chosen:
-            wanted["embed_dim"] = int(chosen[f"{side}_embed_dim"])
-        options = side_options({**defaults, **chosen}, side)
-        for name, value in side_sizes(wanted, options).items():
-            default = defaults.get(f"{side}_{name}")
-            follows = side == "decoder" and str(default).startswith("${model.encoder")
-            if f"{side}_{name}" in defaults and not follows:
-                options_of_sizes[f"{side}_{name}"] = chosen.get(f"encoder_{name}", value)
-    return {name: value for name, value in options_of_sizes.items() if name not in chosen}
 
 
 def transformer_sizes(

@@ -8,7 +8,7 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_odeformers.registry import Kind, kinds_of, paper_of, paper_order
+from fairseq_odeformers.registry import Kind, declared_family, kinds_of, paper_of
 
 from .options import (
     architectures,
@@ -43,6 +43,12 @@ def place(arch: str) -> tuple:
     kinds = [None, *Kind]
     kind = next(iter(kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     return kinds.index(kind), paper_order(arch)
+
+
+def paper_order(arch: str) -> tuple[bool, bool, int, str]:
+    """A key that sorts architectures by the years of their papers, before baselines and others."""
+    family = declared_family(ARCH_MODEL_REGISTRY[arch])
+    return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
 
 
 def model_summary(arch: str) -> str:

@@ -55,9 +55,9 @@ class Parser(argparse.ArgumentParser):
                 names = ", ".join(action.choices)
                 fault = f"a path goes after --from; name {names}"
                 raise argparse.ArgumentError(action, f"{value}: {fault}")
-            from fairseq_odeformers.patches.command_line import check_value
+            from fairseq_odeformers.options import check_choice
 
-            check_value(self, action, value)
+            check_choice(self, action, value)
 
     def _parse_optional(self, arg_string):
         """Treat a time such as -1m as a value, so that the option before it can refuse it."""

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from cycler import cycler
+from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.files import replacing
-from fairseq_odeformers.registry import color_of
+from fairseq_odeformers.registry import Family, declared_family
 
 from .fonts import fit_fonts, without_warnings
 
@@ -118,6 +119,25 @@ def scale_by_span(axes: Axes) -> None:
     low, high = axes.get_ylim()
     if high > 10 * low:
         axes.set_yscale("log")
+
+
+def color_of(text: str) -> str | None:
+    """The colour of the family that a text, such as the name of a run, contains; None without one.
+
+    The text may contain the name of an architecture, of a family or of its folder. The longest of
+    these names counts.
+    """
+    text, named = text.lower(), dict[str, Family]()
+    for arch, model in ARCH_MODEL_REGISTRY.items():
+        if family := declared_family(model):
+            named |= dict.fromkeys((arch, family.name.lower()), family)
+            if "family" not in vars(model):  # the family of the whole folder
+                named[model.__module__.split(".")[-2:][0]] = family
+    longest = max((name for name in named if name in text), key=len, default=None)
+    if longest is None:
+        return None
+    words = (color for word, color in named[longest].variants.items() if word in text)
+    return next(words, named[longest].color)
 
 
 def styles(names: Iterable[str]) -> dict[str, dict]:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from fairseq.models import MODEL_REGISTRY
 
-from fairseq_odeformers.registry import Kind, kinds_of, paper_of, paper_order
+from fairseq_odeformers.registry import Kind, kinds_of, paper_of
 from odeformers import user_dir
 from odeformers.__main__ import main
+from odeformers.list import paper_order
 from odeformers.options import architectures, model_name
 
 NO_HELP = ("hydra-train",)  # Hydra prints all options of fairseq

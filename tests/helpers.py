@@ -23,8 +23,9 @@ from omegaconf import OmegaConf
 from fairseq_odeformers.models.common import naive
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import flag
-from fairseq_odeformers.registry import default_options, kind_of, size_options
+from fairseq_odeformers.registry import default_options, kind_of
 from odeformers.dataless import make_parts
+from odeformers.sizes import size_options
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2}
 SOLVERS = {  # that make no step depend on the rest of a batch

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from argparse import Namespace
 from dataclasses import fields
 from importlib.util import find_spec
 
@@ -19,9 +19,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from fairseq_odeformers.checkpoints.best import check_direction
-from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.files import check_joined, check_path
-from fairseq_odeformers.options import validate
+from fairseq_odeformers.options import check_choice, validate
 from fairseq_odeformers.registry import check_kind
 
 from .guest import binding, names_ours
@@ -114,21 +113,13 @@ def check_command_line(args: Namespace) -> None:
         args.tpu = False
 
 
-def check_value(parser: ArgumentParser, action: Action, value: str) -> None:
-    """Extend argparse's check of a choice: suggest a similar one."""
-    choices = [*map(str, action.choices or ())]
-    if str(value) not in choices and (meant := did_you_mean(str(value), choices)):
-        raise ArgumentError(action, f"{value}: {meant}")
-    ArgumentParser._check_value(parser, action, value)
-
-
 def parse_args_and_arch(original, parser, *args, **kwargs):
     """Parse as fairseq does, then check the result with :func:`check_command_line`.
 
     Raises:
         SystemExit: the command line lacks ``--task``.
     """
-    parser._check_value = check_value.__get__(parser)
+    parser._check_value = check_choice.__get__(parser)
     try:
         parsed = original(parser, *args, **kwargs)
     except KeyError as error:

@@ -5,7 +5,6 @@ import fairseq
 from . import (
     checkpoints,
     command_line,
-    correlations,
     data,
     half_precision,
     models,
@@ -312,7 +311,7 @@ else:
     PATCHES += [
         Replacement(
             "fairseq.criterions.sentence_prediction.pearson_and_spearman",
-            correlations.pearson_and_spearman,
+            validation.pearson_and_spearman,
             "If all predictions are equal, as they may be at first, correlations are NaN. No later "
             "validation compares as better than NaN, so the first checkpoint stays the best.",
             "fairseq returns a number",

@@ -1,4 +1,4 @@
-"""Checkpoint selection: a training that resumes keeps the best validation and its patience."""
+"""Checkpoint selection: a score is a number, and a resumed training keeps the best and patience."""
 
 import logging
 import math
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 
@@ -14,6 +15,16 @@ from .guest import is_ours
 logger = logging.getLogger(__name__)
 STATE = "selection"  # the entry of a checkpoint
 LOSSES = ("nll_loss", "loss")  # the first one that a validation has breaks ties
+
+
+def pearson_and_spearman(original, preds, labels) -> dict[str, float]:
+    """Compute fairseq's correlations, or 0 if all predictions or all labels are equal.
+
+    In these cases, scikit-learn's ``matthews_corrcoef``, the correlation of classes, is 0 too.
+    """
+    if np.ptp(preds) == 0 or np.ptp(labels) == 0:
+        return {"pearson": 0.0, "spearmanr": 0.0, "corr": 0.0}
+    return original(preds, labels)
 
 
 def begin_valid_epoch(original, self, epoch):

@@ -12,10 +12,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.options import hyphenate
-from fairseq_odeformers.registry import Kind, find_architectures, kinds_of, size_options
+from fairseq_odeformers.registry import Kind, find_architectures, kinds_of
 from odeformers import dataless
 from odeformers.commands import Options, parse_architecture, to_words
 from odeformers.parsers import explain_unknown_architecture
+from odeformers.sizes import size_options
 
 from .timing import Step
 

@@ -22,10 +22,10 @@ from fairseq_odeformers.registry import (
     find_architectures,
     kind_of,
     kinds_of,
-    size_options,
 )
 from odeformers.dataless import make_parts, make_task, parse
 from odeformers.parsers import explain_unknown_architecture
+from odeformers.sizes import size_options
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}
 WORDS = 46

@@ -15,11 +15,11 @@ import submitit
 from sacrebleu.metrics.bleu import BLEU
 
 from fairseq_odeformers.files import markdown_table
-from fairseq_odeformers.registry import SIZES
 from odeformers.arguments import add_margin, add_user_dir, integer, output_folder, positive_int
 from odeformers.commands import THREADS, parse_words
 from odeformers.parser import Parser
 from odeformers.parsers import find_owners, training_parser
+from odeformers.sizes import SIZES
 
 from .experiment import Experiment, read_experiments
 from .launch import choose_launcher, launch

@@ -32,7 +32,6 @@ from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
 from fairseq_odeformers.files import check_path, check_regular, reading, sha256
 from fairseq_odeformers.options import flag, hyphenate, underscore
 from fairseq_odeformers.registry import (
-    NEUTRAL,
     Kind,
     check_kind,
     family_of,
@@ -47,6 +46,7 @@ from odeformers.commands import (
 )
 from odeformers.parser import DATA, check_exists
 from odeformers.parsers import explain_unknown_architecture, find_owners
+from odeformers.sizes import NEUTRAL
 
 from .defaults import describe_data
 from .results.rows import find_kind

@@ -35,8 +35,6 @@ from fairseq_odeformers.registry import (
     default_options,
     option_names,
     registered_by,
-    size_options,
-    split_sizes,
 )
 from odeformers import PLUGIN, user_dir
 from odeformers.check.command import require
@@ -44,6 +42,7 @@ from odeformers.commands import Options, to_words
 from odeformers.dataless import make_config
 from odeformers.parsers import raise_errors, training_parser
 from odeformers.predict import make_parser
+from odeformers.sizes import size_options, split_sizes
 
 from .experiment import CHOICES, Experiment, name_options
 from .results.rows import find_kind

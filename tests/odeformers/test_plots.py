@@ -1,8 +1,10 @@
 """The style that all figures share."""
 
 import pytest
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
 from matplotlib import rc_context
 
+from fairseq_odeformers.registry import Family
 from odeformers import plots
 
 
@@ -17,6 +19,15 @@ def test_an_architecture_has_one_colour_and_marker_whatever_stands_beside_it():
                 assert plots.styles([same])[same][part] == together[name][part]
     for part in ("color", "marker"):
         assert len({look[part] for look in together.values()}) == len(names)
+
+
+def test_a_plugin_s_family_has_the_colour_that_it_declares(monkeypatch):
+    """Its longer name counts, not fairseq's in it."""
+    family = Family("Damped Transformer", "Own et al.", 2026, color="teal")
+    model = type("Damped", (BaseFairseqModel,), {"family": family})
+    monkeypatch.setitem(ARCH_MODEL_REGISTRY, "damped_transformer", model)
+    assert plots.color_of("runs/damped_transformer-seed1") == "teal"
+    assert plots.color_of("runs/transformer-seed1") == "black"
 
 
 def test_names_that_share_a_colour_differ_and_others_have_colours_of_their_own():

@@ -9,7 +9,7 @@ from helpers import CLASSIFIERS, make_classifier
 from torch import nn
 
 from fairseq_odeformers.models.common.answers import ask
-from fairseq_odeformers.registry import Family, color_of, declared_family, paper_of
+from fairseq_odeformers.registry import Family, declared_family, paper_of
 
 PACKAGE = "fairseq_odeformers."
 
@@ -44,8 +44,6 @@ def test_a_plugin_declares_its_family_as_a_folder_of_ours_does(monkeypatch):
     model = type("Damped", (BaseFairseqModel,), {"__module__": f"{package.__name__}.models"})
     monkeypatch.setitem(ARCH_MODEL_REGISTRY, "damped_transformer", model)
     assert paper_of("damped_transformer") == "Damped Transformer (Own et al. 2026)"
-    assert color_of("runs/damped_transformer-seed1") == "teal"
-    assert color_of("runs/transformer-seed1") == "black"  # no longer name is in it
 
 
 def test_each_paper_has_a_colour_of_its_own():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fairseq_odeformers.registry import default_options, size_options, split_sizes
+from fairseq_odeformers.registry import default_options
+from odeformers.sizes import size_options, split_sizes
 
 SIZES = {"embed_dim": 32, "ffn_embed_dim": 64, "attention_heads": 4, "layers": 6}
 
