@@ -16,8 +16,8 @@ from fairseq_odeformers.files import replacing
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
 
+from ..restore import restore_files
 from ..results.comparison import Comparison, Table, read_comparison
-from ..results.restore import restore_files
 from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, clock, lock, name_time
 from ..results.scores import CLASSES
 from ..results.statistics import Statistics, count_decimals, describe_difference, over_seeds

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..run import read_run
-from .rows import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
-from .scores import TRAIN_LOG
+from .results.rows import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
+from .results.scores import TRAIN_LOG
+from .run import read_run
 
 
 def restore_files(out: Path) -> None:
