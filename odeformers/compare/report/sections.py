@@ -16,7 +16,6 @@ from fairseq_odeformers.files import replacing
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
 
-from ..restore import restore_files
 from ..results.comparison import Comparison, Table, read_comparison
 from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, clock, lock, name_time
 from ..results.scores import CLASSES
@@ -61,7 +60,6 @@ def write_report(out: Path, baseline: str = "", margin: float | None = None) -> 
     Returns:
         ``report.md``.
     """
-    restore_files(out)
     known = (out / RESULTS).is_file()  # another folder stays as it is
     with lock(out / PAGE) if known else nullcontext():
         sections = [*make_sections(read_comparison(out, baseline), margin)]
