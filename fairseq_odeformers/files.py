@@ -16,7 +16,7 @@ import shutil
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, count
 from pathlib import Path
 from typing import IO, Any
@@ -333,3 +333,18 @@ def sha256(path: Path) -> str:
             while block := file.read(1 << 20):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def sha256_once(folder: Path) -> str:
+    """:func:`sha256` of a folder; its files are read again only if one has changed since.
+
+    Forks of the process know it, too.
+    """
+    files = sorted(filter(Path.is_file, folder.rglob("*")))
+    stats = [(str(file), file.stat()) for file in files]
+    return _sha256_of(folder, tuple((n, s.st_ino, s.st_size, s.st_mtime_ns) for n, s in stats))
+
+
+@cache
+def _sha256_of(folder: Path, state: tuple) -> str:
+    return sha256(folder)

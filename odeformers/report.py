@@ -5,6 +5,7 @@ from pathlib import Path
 
 from odeformers.arguments import add_margin
 from odeformers.compare.report.sections import write_report
+from odeformers.compare.restore import restore_files
 from odeformers.compare.results.rows import RESULTS
 from odeformers.parser import Parser, check_exists
 
@@ -29,4 +30,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     check_exists(args.runs, "--out of odeformers compare")
+    restore_files(args.runs)
     print(write_report(args.runs, args.baseline or "", args.margin))

@@ -25,8 +25,9 @@ from .experiment import Experiment, read_experiments
 from .launch import choose_launcher, launch
 from .plan import make_plan
 from .report.sections import DOCUMENT, PAGE, write_report
+from .restore import restore_files
 from .results.comparison import read_comparison
-from .results.rows import RESULTS, clock, collect_rows
+from .results.rows import RESULTS, clock
 from .results.statistics import compare_seeds, count_decimals
 from .results.verdict import minimal_detectable
 from .run import Run
@@ -197,7 +198,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
         if run.tuning:
             run.discard()
     # A killed command may have left rows in a run's folder alone, and a run may be repeated.
-    collect_rows(out, experiment.architectures)
+    restore_files(out, experiment.architectures)
     write_report(out, margin=args.margin)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
     return ran, any(

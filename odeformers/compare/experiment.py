@@ -29,7 +29,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
-from fairseq_odeformers.files import check_path, check_regular, reading, sha256
+from fairseq_odeformers.files import check_path, check_regular, reading, sha256_once
 from fairseq_odeformers.options import flag, hyphenate, underscore
 from fairseq_odeformers.registry import (
     Kind,
@@ -324,7 +324,7 @@ def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
                 f"{split} to the key splits, or remove this score"
             )
         check_program(line, "score")
-    digest = sha256(Path(data))
+    digest = sha256_once(Path(data))
     return replace(experiment, data=data, train=train, test_sets=test_sets, data_digest=digest)
 
 

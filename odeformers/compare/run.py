@@ -29,7 +29,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.errors import InputError, explain
-from fairseq_odeformers.files import reading, replacing, sha256
+from fairseq_odeformers.files import reading, replacing, sha256_once
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options, end_with_parent, python_command, to_words
 
@@ -239,7 +239,7 @@ class Run:
     def check_data(self) -> None:
         """Check before a training that nobody has replaced the data."""
         if not (self.folder / TRAINED).exists():
-            if sha256(Path(self.variant.data)) != self.variant.data_digest:
+            if sha256_once(Path(self.variant.data)) != self.variant.data_digest:
                 raise InputError(f"{self.variant.data} has changed since this comparison was begun")
 
     def remove_checkpoints(self) -> None:

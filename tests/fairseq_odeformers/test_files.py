@@ -23,6 +23,7 @@ from fairseq_odeformers.files import (
     reading,
     replacing,
     sha256,
+    sha256_once,
     write_csv,
 )
 
@@ -167,6 +168,21 @@ def test_fingerprints_depend_on_names_and_contents(tmp_path):
     ):
         digests.append(sha256(write_folder(tmp_path / str(number), files)))
     assert digests[0] == digests[1] and len(set(digests)) == 4
+
+
+def test_a_folder_is_read_again_once_a_file_has_changed(tmp_path):
+    """By its size, or the time of its last change; here another file has both."""
+    file = tmp_path / "file"
+    file.write_bytes(b"1")
+    digest, before = sha256_once(tmp_path), file.stat()
+    assert digest == sha256(tmp_path)
+    file.write_bytes(b"2")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert sha256_once(tmp_path) == digest
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    assert sha256_once(tmp_path) == sha256(tmp_path) != digest
+    (tmp_path / "other").touch()
+    assert sha256_once(tmp_path) == sha256(tmp_path)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):

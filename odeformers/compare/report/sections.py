@@ -17,7 +17,6 @@ from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
 
 from ..results.comparison import Comparison, Table, read_comparison
-from ..results.restore import restore_files
 from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, clock, lock, name_time
 from ..results.scores import CLASSES
 from ..results.statistics import (
@@ -67,7 +66,6 @@ def write_report(out: Path, baseline: str = "", margin: float | None = None) -> 
     Returns:
         ``report.md``.
     """
-    restore_files(out)
     known = (out / RESULTS).is_file()  # another folder stays as it is
     with lock(out / PAGE) if known else nullcontext():
         sections = [*make_sections(read_comparison(out, baseline), margin)]

@@ -1,17 +1,20 @@
 """Files that a report reads and somebody has removed, made anew from what their runs have left."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..run import read_run
-from .rows import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
-from .scores import TRAIN_LOG
+from .results.rows import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
+from .results.scores import TRAIN_LOG
+from .run import read_run
 
 
-def restore_files(out: Path) -> None:
+def restore_files(out: Path, order: Iterable[str] = ()) -> None:
     """Make the missing rows, learning curves and predictions of a comparison.
 
     The rows of a run whose folder is gone are dropped.
+
+    Args:
+        order: see :func:`.collect_rows`; with it, the rows of all runs are collected anew.
 
     Raises:
         ValueError: the folder is one of a single run.
@@ -19,8 +22,8 @@ def restore_files(out: Path) -> None:
     """
     if (out / RUN).exists():
         raise ValueError(f"{out}: a run; give the folder of its comparison, {out.resolve().parent}")
-    if find_runs(out) and (not (out / RESULTS).is_file() or has_lost_runs(out)):
-        collect_rows(out)
+    if find_runs(out) and (order or not (out / RESULTS).is_file() or has_lost_runs(out)):
+        collect_rows(out, order)
     rows = read_rows(out) if (out / RESULTS).is_file() else []
     for folder in {out / row.run: None for row, _ in find_missing(out, rows)}:
         if (folder / RUN).exists():
