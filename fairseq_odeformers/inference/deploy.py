@@ -9,7 +9,6 @@ classifier ``classify``.
 """
 
 import copy
-import io
 import logging
 import warnings
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ from fairseq_odeformers.registry import Kind
 from . import run
 from .description import NAMES, describe, write_files
 from .hub import advise
-from .program import Program, load_for_program, make_exportable
+from .program import Program, content_of, load_for_program, make_exportable
 from .steps import BATCHES, Function, make_steps, make_tokens
 
 ENDINGS = {"torch": ".pt2", "onnx": ".onnx"}
@@ -122,8 +121,9 @@ def write_function(function: Function, path: Path) -> dict[str, Any]:
     Raises:
         ValueError: torch cannot export it.
     """
+    onnx = path.suffix == ENDINGS["onnx"]
     try:
-        content = to_onnx(function) if path.suffix == ENDINGS["onnx"] else to_torch(function)
+        content = to_onnx(function) if onnx else content_of(export(function))
     except Exception as error:  # torch raises anything
         cause: BaseException = error
         while cause.__cause__ is not None:  # says more
@@ -146,17 +146,6 @@ def export(function: Function) -> torch.export.ExportedProgram:
         return torch.export.export(
             function.module, arguments, dynamic_shapes=(shapes,), strict=False
         )
-
-
-def to_torch(function: Function) -> bytes:
-    """The content of a ``.pt2`` file, without the names of files of this machine."""
-    program = export(function)
-    for node in program.graph.nodes:
-        for name in ("stack_trace", "nn_module_stack", "source_fn_stack"):
-            node.meta.pop(name, None)
-    content = io.BytesIO()  # torch aborts where it cannot write, as to a full disk
-    torch.export.save(program, content)
-    return content.getvalue()
 
 
 def to_onnx(function: Function) -> bytes:

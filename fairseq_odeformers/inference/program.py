@@ -72,10 +72,22 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     with torch.no_grad():
         exported = torch.export.export(program, texts, dynamic_shapes=(sizes,), strict=False)
     description = json.dumps(describe(task, program))
-    content = io.BytesIO()  # torch aborts where it cannot write, as to a full disk
-    torch.export.save(exported, content, extra_files={DESCRIPTION: description})
     with replacing(path) as temporary:
-        temporary.write_bytes(content.getvalue())
+        temporary.write_bytes(content_of(exported, {DESCRIPTION: description}))
+
+
+def content_of(program: torch.export.ExportedProgram, files: dict[str, str] | None = None) -> bytes:
+    """The content of a ``.pt2`` file, without the names of files of this machine.
+
+    Args:
+        files: further files in it, by name.
+    """
+    for node in program.graph.nodes:
+        for name in ("stack_trace", "nn_module_stack", "source_fn_stack"):
+            node.meta.pop(name, None)
+    content = io.BytesIO()  # torch aborts where it cannot write, as to a full disk
+    torch.export.save(program, content, extra_files=files)
+    return content.getvalue()
 
 
 class Program(nn.Module):
