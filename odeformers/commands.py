@@ -55,6 +55,12 @@ def to_words(options: Options) -> list[str]:
     return words
 
 
+def name_options(options: Options) -> str:
+    """The end of a name that tells options, such as ``-lr-1e-3``."""
+    words = (f"-{key}" if value is True else f"-{key}-{value}" for key, value in options.items())
+    return re.sub(r"[^\w.=+-]", "_", "".join(words))
+
+
 def parse_words(words: Iterable[str]) -> Options:
     """Options of the words of a command line; one without a value is a switch."""
     options: Options = {}

@@ -14,7 +14,8 @@ seconds of an update. A :class:`~.run.Run` is a folder whose ``run.yaml`` has bo
 - ``plan.py``: what a command trains, given the runs in its folder;
 - ``fairness.py``: equal size and effort; ``variant.py``: all that determines a run, and the words
   of its commands; ``trial.py``: what one build and a few updates tell;
-- ``launch.py``: where runs are executed; ``run.py``: their steps;
+- ``launch.py``: where runs are executed; ``run.py``: their steps; ``restore.py``: files of theirs
+  that somebody has removed;
 - ``results/``: ``rows.py`` has ``results.csv``, ``curves.py`` the files that it names,
   ``scores.py`` what outputs come to, ``comparison.py`` one setting of each architecture,
   ``statistics.py`` and ``verdict.py`` what the scores say of differences;

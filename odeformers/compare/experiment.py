@@ -41,6 +41,7 @@ from fairseq_odeformers.registry import (
 from odeformers.commands import (
     Options,
     check_program,
+    name_options,
     parse_architecture,
     python_command,
 )
@@ -61,7 +62,6 @@ REFUSED = {  # options of fairseq-train, and what to do instead
     ),
 }
 BOARD = "tensorboard-logdir"  # a folder in which each run has its own
-CHOICES = {"optimizer": "optimizer", "lr-scheduler": "lr_scheduler"}  # in fairseq's registries
 LENGTHS = ("epochs", "max-epoch", "max-update")  # that --budget takes the place of
 BASELINE = "pre-norm Transformer"  # the family that others are best compared with
 WIDTHS = ("ffn_embed_dim", "embed_dim")  # widths that equal numbers of parameters set
@@ -464,12 +464,6 @@ def merge(base: Mapping, changes: Mapping) -> dict:
 
 
 # --- words -------------------------------------------------------------------------------------
-
-
-def name_options(options: Options) -> str:
-    """The end of a name that tells options, such as ``-lr-1e-3``."""
-    words = (f"-{key}" if value is True else f"-{key}-{value}" for key, value in options.items())
-    return re.sub(r"[^\w.=+-]", "_", "".join(words))
 
 
 def parse_architectures(texts: Iterable[str]) -> dict[str, Options]:

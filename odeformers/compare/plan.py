@@ -55,15 +55,13 @@ class Plan:
         Trainings of all candidates come first, then those of values beyond a grid, then the runs of
         the best candidates. They are as the folder tells when the stage is asked for.
         """
-        yield self.make_runs((each for each in self.trials if each.variant.tried), tuning=True)
+        of_plan = {"out": self.out, "command": self.experiment.command, "flaws": self.flaws}
+        tune = partial(make_runs, seeds=[self.experiment.tuning_seed], tuning=True, **of_plan)
+        yield tune([each for each in self.trials if each.variant.tried])
         rows = read_trainings(self.out)
-        yield (more := self.make_runs(self.extend_grids(rows), tuning=True))
-        yield self.make_runs(self.choose_best(read_trainings(self.out) if more else rows))
-
-    def make_runs(self, trials: Iterable[Trial], tuning: bool = False) -> list[Run]:
-        """Runs with all seeds, or trainings with the one that options are tuned with."""
-        seeds = [self.experiment.tuning_seed] if tuning else self.experiment.seeds
-        return make_runs(trials, self.out, seeds, tuning, self.experiment.command, self.flaws)
+        yield (more := tune(self.extend_grids(rows)))
+        best = self.choose_best(read_trainings(self.out) if more else rows)
+        yield make_runs(best, seeds=self.experiment.seeds, **of_plan)
 
     def extend_grids(self, trainings: Iterable[Row]) -> Iterator[Trial]:
         """One more value for each option whose best value is at its grid's edge.

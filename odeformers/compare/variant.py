@@ -38,15 +38,16 @@ from fairseq_odeformers.registry import (
 )
 from odeformers import PLUGIN, user_dir
 from odeformers.check.command import require
-from odeformers.commands import Options, to_words
+from odeformers.commands import Options, name_options, to_words
 from odeformers.dataless import make_config
 from odeformers.parsers import raise_errors, training_parser
 from odeformers.predict import make_parser
 from odeformers.sizes import size_options, split_sizes
 
-from .experiment import CHOICES, Experiment, name_options
+from .experiment import Experiment
 from .results.rows import find_kind
 
+CHOICES = {"optimizer": "optimizer", "lr-scheduler": "lr_scheduler"}  # in fairseq's registries
 PACKAGES = {"fairseq", PLUGIN}  # a plugin is another one
 BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
 # Options of a training that an evaluation repeats: fairseq takes the task from its command line,
