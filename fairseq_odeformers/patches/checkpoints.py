@@ -78,7 +78,7 @@ def replace_torch() -> None:
 def load_checkpoint(original, cfg, trainer, **kwargs):
     """Extend the function that restores a training: explain why a checkpoint does not fit.
 
-    Every training calls it, also one that starts anew. For the models of this package, it sets
+    Every training calls it, also one that does not resume. For the models of this package, it sets
     whether the highest or the lowest value of ``--best-checkpoint-metric`` is the best.
 
     Raises:

@@ -39,7 +39,8 @@ QUICK = (
 )
 MODELS = (
     "architectures, the baseline first; put options of one model in brackets after its name: "
-    f"'transject[--encoder-experts 1]'; [--{ATTENTION} {MATRIX}] is attention by a matrix of scores"
+    f"'transject[--encoder-experts 1]'; [--{ATTENTION} {MATRIX}] is attention that stores "
+    "the scores"
 )
 UNSHOWN = ("quick", "check", "json", "models", "user_dir")  # options that a table does not repeat
 

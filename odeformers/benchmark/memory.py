@@ -65,7 +65,7 @@ def measure_peak(subject: models.Subject, args: Namespace, length: int) -> float
         after = torch.cuda.max_memory_allocated()
     else:
         before = read_resident("VmRSS")
-        CLEAR.write_text("5", encoding="utf-8")  # the peak starts anew
+        CLEAR.write_text("5", encoding="utf-8")  # resets the peak
         step()
         after = read_resident("VmHWM")
     return (after - before) / 1e6

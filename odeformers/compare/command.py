@@ -36,7 +36,7 @@ from .trial import Trial
 MOST_SEED = 2**32 - 1  # of NumPy
 GONE = {  # options of earlier versions, and of other programs: what to do instead
     "--arch": "there is no such option here; did you mean --archs?",
-    "--redo": "delete the folders of its runs in --out; the same command trains them anew",
+    "--redo": "delete the folders of its runs in --out; the same command trains them again",
     "--gpus": "choose GPUs by CUDA_VISIBLE_DEVICES=0,1 before the command, and how many of them a "
     "run takes by --gpus-per-run",
 }

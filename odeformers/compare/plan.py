@@ -285,7 +285,7 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
             told.setdefault(", ".join(changes[:MOST_NAMED]), {})[variant.architecture] = None
     if told:
         differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in told.items())
-        remedy = f"delete {' '.join(folders)} to train anew, or "
+        remedy = f"delete {' '.join(folders)} to train again, or "
         raise ValueError(explain_changes(out, differences, remedy))
 
 

@@ -1,4 +1,4 @@
-"""Files that a report reads and somebody has removed, made anew from what their runs have left."""
+"""Files that a report reads and somebody has removed, restored from what their runs have left."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ def restore_files(out: Path, order: Iterable[str] = ()) -> None:
     The rows of a run whose folder is gone are dropped.
 
     Args:
-        order: see :func:`.collect_rows`; with it, the rows of all runs are collected anew.
+        order: see :func:`.collect_rows`; with it, the rows of all runs are collected again.
 
     Raises:
         ValueError: the folder is one of a single run.
@@ -34,7 +34,7 @@ def restore_files(out: Path, order: Iterable[str] = ()) -> None:
             remedy = "copy the folders of the runs as well"
         elif path.name == Path(row.curve).name:
             remedy = f"and {TRAIN_LOG} is; delete {path.parent}, and repeat the command"
-            remedy += " odeformers compare, which trains the run anew"
+            remedy += " odeformers compare, which trains the run again"
         else:
             remedy = "and what it is made from; repeat the command odeformers compare, which makes"
             remedy += " both"

@@ -1,6 +1,6 @@
 """DiffEqFormer as its paper writes it, for reading.
 
-The equations of Tong et al. (2025) as functions of tensors. Tests hold the layers against them.
+The equations of Tong et al. (2025) as functions of tensors. Tests compare the layers with them.
 Matrices multiply rows from the right; a state is one sequence (T, d), without padding.
 """
 

@@ -1,6 +1,6 @@
 """PCformer as its paper writes it, for reading.
 
-The equations of Li et al. (2024) as functions of tensors. Tests hold the layers against them. A
+The equations of Li et al. (2024) as functions of tensors. Tests compare the layers with them. A
 state is one sequence (T, d), without padding. F is a function from states to slopes: what a
 Transformer layer adds to its input, or in the released code what it returns.
 """

@@ -79,7 +79,7 @@ def only_tunes(row: Row, scored: Collection[str]) -> bool:
 
 
 class Begun(Protocol):
-    """A training that has begun, as a row or a variant tells."""
+    """A run that has begun, described by a row or a variant."""
 
     @property
     def seed(self) -> int: ...
@@ -91,7 +91,7 @@ class Begun(Protocol):
 def find_tuning_seed(trainings: Iterable[Begun]) -> int:
     """The seed that options are tuned with: most settings were trained with it.
 
-    Among equal seeds the training that began first decides; a seed may have been trained anew.
+    Ties go to the seed whose run began first; a seed may have been trained again.
     """
     seeds = [row.seed for row in sorted(trainings, key=lambda row: row.begun)]
     return max(seeds, key=seeds.count, default=1)

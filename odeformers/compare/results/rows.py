@@ -127,16 +127,16 @@ class Row:
     def cost(self) -> float:
         """The seconds that the training has cost: of the CPU, or on the clock where a GPU trains.
 
-        Other processes on the machine make the clock's longer. All that is told of time uses it, so
-        a comparison has one clock; see :func:`share_clock`.
+        Other processes on the machine inflate the time on the clock. All reported times use this
+        property, so a comparison uses a single clock; see :func:`share_clock`.
         """
         return self.cpu_seconds or self.seconds or 0.0
 
     @property
     def effort(self) -> float:
-        """The seconds that a budget counts: the clock's, or the CPU's if these are fewer.
+        """The seconds that a budget counts: on the clock, or of the CPU if these are fewer.
 
-        Several threads make the CPU's more.
+        With several threads, a training takes more CPU time than time on the clock.
         """
         return min(filter(None, (self.seconds, self.cpu_seconds)), default=0.0)
 
@@ -254,8 +254,8 @@ def parse(cell: str, kind: Any) -> Any:
 def lock(path: Path) -> FileLock:
     """The lock of a file that is made of rows, and of the files that are written with it.
 
-    Whoever holds it reads the rows anew and writes whole files, so that commands in one folder
-    leave no mixture.
+    The holder rereads the rows and rewrites the files whole, so that concurrent commands in one
+    folder cannot mix their output.
     """
     return FileLock(path.with_name(f".{path.stem}.lock"))
 
@@ -277,7 +277,8 @@ def collect_rows(out: Path, order: Iterable[str] = ()) -> None:
     Architectures are in the order of their first runs.
 
     Args:
-        order: architectures that are in this order, in the places that they have together.
+        order: architectures to list in this order, in the positions that they occupy; the others
+            stay where they are.
     """
     with lock(out / RESULTS):
         rows = read_runs(out)

@@ -49,7 +49,7 @@ MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
 LINE = re.compile(r"([STH])-(\d+)\t(?:.*\t)?(.*)")  # the text follows the probability
 CLASSES = "classes"  # in the signature of macro-F1, before the number of classes it is a mean over
-ANEW = "remove it, and compare makes it anew"
+REMEDY = "delete it; odeformers compare will recreate it"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def score_translations(
             printed[match[1]].setdefault(int(match[2]), match[3])  # the best of several is first
     order = sorted(printed["H"])
     if not order or (printed["T"] and sorted(printed["T"]) != order):
-        raise InputError(f"{path} has no translations, or not of all sentences; {ANEW}")
+        raise InputError(f"{path} has no translations, or not of all sentences; {REMEDY}")
     detokenize = make_detokenizer(language)
     sources, tokens = ([printed[kind].get(n, "") for n in order] for kind in "ST")
     texts = [detokenize(printed["H"][n]) for n in order]
@@ -128,17 +128,16 @@ def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
         classes = row.get("target"), row.get("prediction")
         if None in row or not all(row.get(f"p({name})") for name in classes):
             raise InputError(
-                f"{path}, line {number} is not the prediction of a labelled text; remove the file, "
-                "and compare makes it anew"
+                f"{path}, line {number} is not the prediction of a labelled text; {REMEDY}"
             )
     if not rows:
-        raise InputError(f"{path} has no predictions; {ANEW}")
+        raise InputError(f"{path} has no predictions; {REMEDY}")
     targets, outputs = ([row[name] for row in rows] for name in ("target", "prediction"))
     shares = [float(row[f"p({row['target']})"]) for row in rows]
     sources = list(texts or (f"example {row['id']}" for row in rows))
     if len(sources) != len(rows):
         raise InputError(
-            f"{path} has {len(rows):,} predictions, but there are {len(sources):,} texts; {ANEW}"
+            f"{path} has {len(rows):,} predictions, but there are {len(sources):,} texts; {REMEDY}"
         )
     classes = [name[2:-1] for name in rows[0] if name.startswith("p(")]
     predictions = Predictions(sources, targets, outputs, shares)
@@ -154,7 +153,7 @@ def score_language_model(path: Path) -> Scores:
     text = path.read_text(encoding="utf-8")
     match = re.search(r"Perplexity: ([\d.]+)", text)
     if match is None or "Evaluated 0 tokens" in text:
-        raise InputError(f"{path} has no perplexity; {ANEW}")
+        raise InputError(f"{path} has no perplexity; {REMEDY}")
     values = {Kind.LANGUAGE_MODEL.score: float(match[1])}
     return Scores(values, likelihoods=parse_likelihoods(text))
 

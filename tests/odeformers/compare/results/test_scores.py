@@ -252,7 +252,7 @@ def test_what_is_no_prediction_is_no_result(tmp_path, row):
     path = tmp_path / "test.tsv"
     path.write_text(f"{HEADER}{row}\n")
     place = "line 2 is not the prediction" if row else "has no predictions"
-    with pytest.raises(ValueError, match=f"{path},? {place}.*; remove"):
+    with pytest.raises(ValueError, match=f"{path},? {place}.*; delete it"):
         score_classes(path)
 
 
@@ -260,7 +260,7 @@ def test_a_table_without_all_texts_is_no_result(tmp_path):
     path = tmp_path / "test.tsv"
     path.write_text(HEADER + "".join(f"{n}\ta\ta\t0.5\t0.5\n" for n in range(9)))
     assert score_classes(path, ["text"] * 9).predictions.source == ["text"] * 9
-    with pytest.raises(ValueError, match=f"{path} has 9 predictions, .* 10 texts; remove"):
+    with pytest.raises(ValueError, match=f"{path} has 9 predictions, .* 10 texts; delete it"):
         score_classes(path, ["text"] * 10)
 
 
@@ -270,7 +270,7 @@ def test_a_perplexity_of_no_token_is_none(tmp_path):
     path.write_text(EVALUATED.format(120, 8.25))
     assert score_language_model(path).values == {"perplexity": 8.25}
     path.write_text(EVALUATED.format(0, 1.0))
-    with pytest.raises(ValueError, match=f"{path} has no perplexity; remove it"):
+    with pytest.raises(ValueError, match=f"{path} has no perplexity; delete it"):
         score_language_model(path)
 
 
