@@ -59,8 +59,8 @@ class Plan:
         tune = partial(make_runs, seeds=[self.experiment.tuning_seed], tuning=True, **of_plan)
         yield tune([each for each in self.trials if each.variant.tried])
         rows = read_trainings(self.out)
-        yield (more := tune(self.extend_grids(rows)))
-        best = self.choose_best(read_trainings(self.out) if more else rows)
+        yield (more := tune([*self.extend_grids(rows)]))
+        best = [*self.choose_best(read_trainings(self.out) if more else rows)]
         yield make_runs(best, seeds=self.experiment.seeds, **of_plan)
 
     def extend_grids(self, trainings: Iterable[Row]) -> Iterator[Trial]:
