@@ -427,7 +427,11 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(prepare, t
         ("own.json", ["[{}]"], "--from .*own.json: JSON; save it with one object per line"),
         ("own.jsonl", ['{"a": 1}', "x"], "own.jsonl, line 2: not JSON"),
         ("own.jsonl", ['["a"]'], "own.jsonl, line 1: not an object"),
-        ("own.jsonl", ['{"text": "a"}', '{"txt": "a"}'], "line 2: the fields differ .* .text, txt."),
+        (
+            "own.jsonl",
+            ['{"text": "a"}', '{"txt": "a"}'],
+            "line 2: the fields differ .* .text, txt.",
+        ),
         ("own.jsonl", ['{"Nr": 1, "b": "c"}'], "which of the columns Nr, b are class and text"),
         ("own.csv", ["Nr;b;Text;d"], "own.csv, line 1: .* name them .* or give --columns"),
         ("own.csv", ["Nr;a;b;c"] * 9, "which of the columns Nr, a, b, c are class and text"),
