@@ -74,7 +74,11 @@ class ExponentialCoefficients(nn.Module):
 
 
 def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
-    """The coefficients for blocks of a given order, in a form from :data:`COEFFICIENTS`."""
+    """A module that sums the slopes of a block: fixed, learned or gated.
+
+    Args:
+        form: one of :data:`COEFFICIENTS`.
+    """
     if form == "gated":
         return GatedCoefficients(embed_dim)
     if form == "learned":
