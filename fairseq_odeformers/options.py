@@ -59,7 +59,7 @@ class Bounds:
 
 
 def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
-    """The field of a config for an option of the command line.
+    """Declare a config field that is also an option of the command line.
 
     Args:
         default: a value, or an interpolation such as ``II("model.encoder_embed_dim")``, which

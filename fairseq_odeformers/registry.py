@@ -34,7 +34,7 @@ from .options import SIDES, hyphenate
 
 
 class Kind(Enum):
-    """A kind of model.
+    """What a model is for: ``TRANSLATION``, ``CLASSIFICATION``, ``LANGUAGE_MODEL``, ``MASKED_LM``.
 
     Attributes:
         tasks: fairseq's tasks that train models of this kind, the default first.
@@ -142,7 +142,7 @@ BASELINES, OWN = "baselines", "your own"  # in place of a paper; the second is f
 
 @dataclass(frozen=True)
 class Family:
-    """A family of architectures, independent of their tasks.
+    """A family of architectures, independent of their tasks: its name, paper and colour.
 
     The folder of its models, also in a plugin, declares the family as ``FAMILY``. A model of
     another family than its folder declares its own as ``family``.
@@ -254,10 +254,11 @@ def side_options(options: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 
 def register_preset(model: str, *names: str, **options: Any) -> None:
-    """Register names for a model with these *options*, unless the command line sets them.
+    """Register presets: names for a model with new defaults, which the command line can override.
 
     Args:
         model: a registered model that has a dataclass.
+        options: the defaults by name.
     """
 
     def preset(args: Namespace) -> None:
@@ -304,7 +305,7 @@ def registered_by(arch: str) -> str:
 
 
 def import_plugins(folders: str | Path | Iterable[str | Path]) -> None:
-    """Import a folder, or several, which register models and tasks, as ``--user-dir`` does.
+    """Import a folder, or several, that register models and tasks, as ``--user-dir`` does.
 
     Raises:
         InputError: a folder does not exist, has the name of another module, or its code raises an

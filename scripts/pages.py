@@ -17,6 +17,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import yaml
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
 from scipy.stats import ttest_ind
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,6 +36,9 @@ BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_lin
 FIGURES: dict[str, Callable[..., str]] = {
     "commands": reference.commands,
     "names": reference.names,
+    "models": reference.base_models,
+    "tasks": reference.registered("--task", TASK_REGISTRY),
+    "criterions": reference.registered("--criterion", CRITERION_REGISTRY),
     **{name: reference.docstrings(name) for name in reference.TABLES},
 }
 

@@ -1,15 +1,20 @@
-"""The pages of the reference: the help of each command, all names, and docstrings."""
+"""The pages of the reference: the help of each command, all names, calls and docstrings."""
 
 import contextlib
 import importlib
+import inspect
 import io
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from enum import EnumMeta
 
 from fairseq.models import MODEL_REGISTRY
 
+from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import Kind, kinds_of, paper_of
 from odeformers import user_dir
 from odeformers.__main__ import main
@@ -28,6 +33,7 @@ TABLES = {
     "layers": {
         "models.common.transformer": "Encoder Decoder BlockEncoder BlockDecoder Spec",
         "modules.transformer_layer": "EncoderLayer DecoderLayer RepeatedDecoderLayer Block",
+        "models.node_transformer.block": "NodeBlock",
         "models.common.runge_kutta": "RungeKuttaLayer RungeKuttaStack",
         "modules.layer_history": "LayerHistory",
         "modules.tableaus": "Tableau",
@@ -37,32 +43,22 @@ TABLES = {
         "modules.orthogonal": "OrthogonalMatrices OrthonormalEmbedding",
         "modules.classification_head": "ClassificationHead",
     },
-    "models": {
-        "models.common.prenorm_transformer": "PreNormTransformer PreNormTransformerConfig",
-        "models.common.transformer_classifier": "TransformerClassifier TransformerClassifierConfig",
-        "models.common.sequence_classifier": "SequenceClassifier SequenceClassifierConfig",
-        "models.common.language_model": "LanguageModel LanguageModelConfig DecoderOnlyModel",
-        "models.common.translation": "TranslationModel TranslationConfig",
-        "models.common.model": "BaseModel",
-    },
     "declarations": {
         "options": "option Bounds",
         "registry": "Family Kind register_preset find_architectures import_plugins",
         "models.common.dial": "Dial",
-    },
-    "tasks": {
-        "tasks.long_range_arena": "LongRangeArenaTask",
-        "tasks.bert_pretraining": "BertPretrainingTask",
-        "tasks.parity": "ParityTask",
-    },
-    "criterions": {
-        "criterions.sequence_classification": "SequenceClassificationCriterion",
-        "criterions.label_smoothed_cross_entropy_with_regularizers": (
-            "RegularizedCrossEntropyCriterion"
-        ),
-        "criterions.bert_pretraining": "BertPretrainingCriterion",
+        "models.common.model": "BaseModel",
     },
 }
+# Base classes of models and of their options.
+MODELS = (
+    ("prenorm_transformer", "PreNormTransformer", "PreNormTransformerConfig"),
+    ("transformer_classifier", "TransformerClassifier", "TransformerClassifierConfig"),
+    ("language_model", "LanguageModel", "LanguageModelConfig"),
+    ("translation", "TranslationModel", "TranslationConfig"),
+    ("sequence_classifier", "SequenceClassifier", "SequenceClassifierConfig"),
+    ("language_model", "DecoderOnlyModel", "DecoderOnlyConfig"),
+)
 
 
 def printed(*words: str) -> str:
@@ -116,17 +112,63 @@ def models_table(archs: list[str]) -> str:
 
 
 def docstrings(name: str) -> Callable[[], str]:
-    """A function that returns a table of names, what they do, and their files."""
-    return lambda: table(["name", "what it does", "source"], "lll", docstring_rows(name))
+    """A function that returns a table of calls and what is called."""
+    return lambda: table(["call", "what it does"], "ll", docstring_rows(name))
 
 
 def docstring_rows(name: str) -> Iterator[list[str]]:
     for path, listed in TABLES[name].items():
         module = importlib.import_module(f"fairseq_odeformers.{path}")
-        file = f"{path.replace('.', '/')}.py"
-        link = f"[`{file.rpartition('/')[2]}`](../../fairseq_odeformers/{file})"
-        for each in listed.split():
-            yield [f"`{each}`", first_line(getattr(module, each)), link]
+        for documented in (getattr(module, each) for each in listed.split()):
+            yield [linked(call(documented), documented), first_line(documented)]
+
+
+def base_models() -> str:
+    """The base classes of models, each with the one of its options."""
+    rows = []
+    for path, *names in MODELS:
+        module = importlib.import_module(f"fairseq_odeformers.models.common.{path}")
+        model, config = (getattr(module, name) for name in names)
+        rows.append([*(linked(each.__name__, each) for each in (model, config)), first_line(model)])
+    return table(["model", "its options", "what it is"], "lll", rows)
+
+
+def registered(option: str, registry: Mapping[str, type]) -> Callable[[], str]:
+    """A function that returns a table of the values of an option that this project adds."""
+
+    def rows() -> Iterator[list[str]]:
+        for name, chosen in registry.items():
+            if chosen.__module__.startswith("fairseq_odeformers."):
+                class_name = linked(chosen.__name__, chosen)
+                yield [f"`{name}`", first_line(chosen), own_options(chosen), class_name]
+
+    return lambda: table([f"`{option}`", "what it does", "its options", "class"], "llll", rows())
+
+
+def own_options(chosen: type) -> str:
+    """The options of a task or criterion that this project declares, and not fairseq."""
+    unsupported = vars(sys.modules[chosen.__module__]).get("UNSUPPORTED", ())
+    return ", ".join(
+        f"`{flag(item.name)}`"
+        for item in fields(vars(chosen)["__dataclass"])
+        if "bounds" in item.metadata and item.name not in unsupported
+    )
+
+
+def linked(text: str, documented: Callable) -> str:
+    """Code with a link to the file of a class or a function."""
+    return f"[`{text}`](../../{documented.__module__.replace('.', '/')}.py)"
+
+
+def call(documented: Callable) -> str:
+    """The call of a class or a function; only the name of a class that takes what its base does."""
+    found = inspect.signature(documented).parameters.values()
+    parameters = [each.replace(annotation=each.empty) for each in found]
+    passed_on = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if isinstance(documented, EnumMeta) or all(each.kind in passed_on for each in parameters):
+        return documented.__name__
+    arguments = str(inspect.Signature(parameters)).replace("<factory>", "...")
+    return f"{documented.__name__}{arguments}"
 
 
 def first_line(documented: Callable) -> str:

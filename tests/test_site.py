@@ -14,6 +14,7 @@ hooks = importlib.import_module("docs.hooks")
 PluginError = importlib.import_module("mkdocs.exceptions").PluginError
 Files = importlib.import_module("mkdocs.structure.files").Files
 
+PYTHON_PAGES = ("api", "building_blocks", "tasks_and_criterions")
 PAGE = SimpleNamespace(file=SimpleNamespace(src_uri="docs/page.md"))
 
 
@@ -64,13 +65,30 @@ def test_a_paragraph_of_references_becomes_them():
     """GitHub shows its links, and the site what is in the docstrings of their files."""
     folder = "../fairseq_odeformers/models/macaron"
     page = (
-        f"Reference of [`layer.py`]({folder}/layer.py),\n[`stacks.py`]({folder}/stacks.py)\n\n"
+        f"The docstrings of [`layer.py`]({folder}/layer.py) and\n"
+        f"[`stacks.py`]({folder}/stacks.py)\n"
+        "describe arguments. The site shows them.\n\n"
         f"See [`naive.py`]({folder}/naive.py).\n"
     )
     text = hooks.on_page_markdown(page, page=PAGE, config=None, files=Files([]))
     for module in ("layer", "stacks"):
         assert f"::: fairseq_odeformers.models.macaron.{module}\n    options: {{heading" in text
-    assert "Reference" not in text and f"See [`naive.py`]({folder}/naive.py.md)." in text
+    assert "docstrings" not in text and "shows" not in text
+    assert f"See [`naive.py`]({folder}/naive.py.md)." in text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *sorted(hooks.ROOT.glob("docs/papers/*.md")),
+        *(hooks.ROOT / f"docs/reference/{name}.md" for name in PYTHON_PAGES),
+    ],
+    ids=lambda path: path.stem,
+)
+def test_these_pages_have_such_a_paragraph(path):
+    page = SimpleNamespace(file=SimpleNamespace(src_uri=str(path.relative_to(hooks.ROOT))))
+    text = hooks.on_page_markdown(path.read_text("utf-8"), page, config=None, files=Files([]))
+    assert "\n::: fairseq_odeformers." in text and "docstrings of" not in text
 
 
 @pytest.mark.parametrize(

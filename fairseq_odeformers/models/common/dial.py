@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dial:
-    """Options that change together.
+    """The options for the number of steps, or for a tolerance, of a trained model.
 
     Attributes:
         trained: values in training by name: numbers of steps, or tolerances.

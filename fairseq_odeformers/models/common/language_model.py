@@ -33,9 +33,10 @@ class LanguageModelConfig(TransformerLanguageModelConfig):
 
 
 class LanguageModel(BaseModel, TransformerLanguageModel):
-    """fairseq's Transformer LM with the options of :class:`LanguageModelConfig`.
+    """A language model: fairseq's Transformer LM over your decoder, post-norm by default.
 
-    A subclass may set ``decoder_class`` to a class that derives from fairseq's decoder.
+    Its options are those of :class:`LanguageModelConfig`. A subclass may set ``decoder_class`` to a
+    class that derives from fairseq's decoder.
     """
 
     decoder_class: type[TransformerDecoderBase] = TransformerDecoderBase
@@ -89,7 +90,7 @@ class DecoderOnlyConfig(AdaptiveSoftmaxConfig):
 
 
 class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
-    """Base class of language models without fairseq's Transformer config.
+    """A language model over any decoder, without fairseq's Transformer config.
 
     A subclass sets ``decoder_class``, a class constructed from the config, a dictionary and an
     embedding.

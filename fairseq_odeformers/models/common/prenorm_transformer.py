@@ -34,11 +34,11 @@ class PreNormTransformerConfig(TransformerOptions):
 
 
 class PreNormTransformer(BaseModel, TransformerModelBase):
-    """fairseq's Transformer with the options of :class:`PreNormTransformerConfig`.
+    """A translator: fairseq's Transformer over your encoder and decoder, pre-norm by default.
 
-    A subclass may set ``encoder_class`` and ``decoder_class`` to classes that derive from
-    fairseq's. fairseq's ``build_model`` builds the embeddings and calls :meth:`build_encoder` and
-    :meth:`build_decoder`.
+    Its options are those of :class:`PreNormTransformerConfig`. A subclass may set ``encoder_class``
+    and ``decoder_class`` to classes that derive from fairseq's. fairseq's ``build_model`` builds
+    the embeddings and calls :meth:`build_encoder` and :meth:`build_decoder`.
     """
 
     encoder_class: type[TransformerEncoderBase] = TransformerEncoderBase

@@ -51,7 +51,7 @@ class SequenceClassifierConfig(FairseqDataclass):
 
 
 class SequenceClassifier(BaseModel, FairseqEncoderModel):
-    """An encoder, a pooling and classification heads, with the interface of fairseq's RoBERTa.
+    """A classifier over any encoder: a pooling and heads, with the interface of fairseq's RoBERTa.
 
     A subclass sets ``encoder_class`` and is registered with a config that derives from
     :class:`SequenceClassifierConfig` and has the width ``encoder_embed_dim``. Two tasks train it

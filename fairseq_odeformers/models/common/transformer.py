@@ -28,7 +28,7 @@ AnySpec = TypeVar("AnySpec", bound="Spec")
 
 
 class Encoder(TransformerEncoderBase):
-    """fairseq's encoder over layers of ``layer_class``.
+    """fairseq's Transformer encoder over layers of ``layer_class``.
 
     A layer is constructed from the :func:`stack_config` and, if the stack has a ``spec_class``, its
     spec.
@@ -52,7 +52,7 @@ class Encoder(TransformerEncoderBase):
 
 
 class Decoder(TransformerDecoderBase):
-    """fairseq's decoder over layers of ``layer_class``; see :class:`Encoder`."""
+    """fairseq's Transformer decoder over layers of ``layer_class``; see :class:`Encoder`."""
 
     layer_class: Callable[..., nn.Module] = TransformerDecoderLayerBase
     spec_class: "type[Spec] | None" = None
@@ -81,7 +81,7 @@ class Decoder(TransformerDecoderBase):
 
 
 class BlockEncoder(EncoderOfDepths, Encoder):
-    """fairseq's encoder over blocks of ``block_class``, each constructed from the spec."""
+    """fairseq's Transformer encoder over blocks of ``block_class``, each built from the spec."""
 
     block_class: Callable[[Any], nn.Module]
 
@@ -90,7 +90,7 @@ class BlockEncoder(EncoderOfDepths, Encoder):
 
 
 class BlockDecoder(DecoderOfDepths, Decoder):
-    """fairseq's decoder over blocks of ``block_class``, each constructed from the spec."""
+    """fairseq's Transformer decoder over blocks of ``block_class``, each built from the spec."""
 
     block_class: Callable[[Any], nn.Module]
 

@@ -26,7 +26,7 @@ class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
 
 
 class TransformerClassifier(SequenceClassifier):
-    """A classifier over fairseq's Transformer encoder or a subclass."""
+    """A classifier over fairseq's Transformer encoder or your subclass, post-norm by default."""
 
     encoder_class = Encoder
     unsupported = {"quant_noise_scalar": "fairseq's classification tasks do not quantize"}

@@ -44,11 +44,11 @@ class TranslationConfig(FairseqDataclass):
 
 
 class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
-    """Base class of translators: a subclass sets ``encoder_class`` and ``decoder_class``.
+    """A translator over any encoder and decoder, without fairseq's Transformer config.
 
-    Each class is constructed from the config, which derives from :class:`TranslationConfig`, a
-    dictionary and an embedding. ``forward`` is inherited from fairseq:
-    ``decoder(prev_output_tokens, encoder(src_tokens, ...))``.
+    A subclass sets ``encoder_class`` and ``decoder_class``. Each is constructed from the config,
+    which derives from :class:`TranslationConfig`, a dictionary and an embedding. ``forward`` is
+    inherited from fairseq: ``decoder(prev_output_tokens, encoder(src_tokens, ...))``.
     """
 
     encoder_class: type[FairseqEncoder]

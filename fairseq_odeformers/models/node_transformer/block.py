@@ -20,7 +20,7 @@ from .solver import FixedGrid
 
 
 class NodeBlock(Block):
-    """Encoder block: X(T_F) from X(0), where X' is a function of t and X (paper, section 3).
+    """Encoder block that solves an ODE from X(0) to X(T_F); ``field`` gives X' (paper, section 3).
 
     Args:
         field: X'. Its ``bind`` takes the arguments of :meth:`.TransformerField.bind` and returns a
