@@ -56,9 +56,11 @@ def model_summary(arch: str) -> str:
     model = model_name(arch)
     if arch == model:
         return summary(MODEL_REGISTRY[model])
-    defaults = {name: default for name, default, _ in option_rows(model)}
+    defaults = {names[0]: default for names, default, _ in option_rows(model)}
     changes = (
-        (name, default) for name, default, _ in option_rows(arch) if default != defaults[name]
+        (names[0], default)
+        for names, default, _ in option_rows(arch)
+        if default != defaults[names[0]]
     )
     return " ".join([model, *(n if value == "True" else f"{n} {value}" for n, value in changes)])
 
