@@ -103,8 +103,9 @@ def model_name(arch: str) -> str:
 def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
     """The options of an architecture: names on the command line, default, and help.
 
-    If an option follows another by default, the default is the other option's name. The help ends
-    with the values that the option may take.
+    A switch that can be switched off has a name for it, after the one that switches it on. If an
+    option follows another by default, the default is the other option's name. The help ends with
+    the values that the option may take.
     """
     model = model_name(arch)
     config = MODEL_DATACLASS_REGISTRY.get(model)
@@ -117,15 +118,15 @@ def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
         preset = Namespace()
         ARCH_CONFIG_REGISTRY[arch](preset)
         defaults |= vars(preset)
-    choices = {action.dest: action.choices for action in reversed(model_parser(arch)._actions)}
+    actions = model_parser(arch)._actions
     for item in fields(config):
         if (text := item.metadata.get("help")) is not None:
-            alias = item.metadata.get("argparse_alias")
-            names = [flag(item.name), *([alias] if alias else [])]
+            typed = [action for action in actions if action.dest == item.name]
+            names = [name for action in typed for name in action.option_strings]
             default = defaults[item.name]
             if isinstance(default, str) and default.startswith("${model."):
                 default = flag(default[len("${model.") : -1])
-            bounds = replace(bounds_of(item), choices=tuple(choices[item.name] or ()))
+            bounds = replace(bounds_of(item), choices=tuple(typed[0].choices or ()))
             if allowed := bounds.describe(config):
                 text = f"{text.rstrip('.')}; {allowed}"
             yield names, "" if default is None else str(default), text

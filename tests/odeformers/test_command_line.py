@@ -154,6 +154,16 @@ def test_options_say_which_values_they_take(capsys):
     assert re.search(f"^--time-dim .*{bounds}", capsys.readouterr().out, re.M)
 
 
+def test_listings_name_the_option_that_switches_off(capsys):
+    main(["options", "ot_transformer"])
+    out = capsys.readouterr().out
+    assert re.search("^--layer-norm, --no-layer-norm +True ", out, re.M)
+    main(["list"])
+    assert re.search(
+        "^  ot_transformer_lm_shakespeare .* --no-layer-norm$", capsys.readouterr().out, re.M
+    )
+
+
 @pytest.mark.parametrize(
     "arch, remedy",
     [("macaron", "mean macaron_transformer"), ("roberta", "are in fairseq")],
