@@ -3,7 +3,7 @@
 import math
 import operator
 from argparse import Action, ArgumentError, ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 
 from .errors import did_you_mean
@@ -31,26 +31,56 @@ class Bounds:
     multiple_of: int | tuple[int | str, ...] = ()
     choices: tuple[str, ...] = ()
 
-    def remedy(self, value: float | str, cfg) -> str | None:
-        """The remedy for a value outside of the bounds, or None if it is inside."""
-        if isinstance(value, str):
-            allowed = not self.choices or value in self.choices
-            return None if allowed else f"choose from {', '.join(self.choices)}"
+    @property
+    def limits(self) -> list[tuple[str, float, Callable[[float, float], bool]]]:
+        """The limits that are set: the name, the limit, and the comparison that holds inside."""
         limits = (
             ("at least", self.at_least, operator.ge),
             ("above", self.above, operator.gt),
             ("at most", self.at_most, operator.le),
             ("below", self.below, operator.lt),
         )
-        limits = [(name, limit, holds) for name, limit, holds in limits if limit is not None]
+        return [(name, limit, holds) for name, limit, holds in limits if limit is not None]
+
+    @property
+    def range(self) -> str:
+        """The limits in words, such as ``at least 0 and below 1``."""
+        return " and ".join(f"{name} {limit:g}" for name, limit, _ in self.limits)
+
+    @property
+    def divisors(self) -> tuple[int | str, ...]:
+        """The numbers and names of options that must divide the value."""
+        return self.multiple_of if isinstance(self.multiple_of, tuple) else (self.multiple_of,)
+
+    def describe(self, config: type) -> str:
+        """The values in words, such as ``one of euler, midpoint, rk4``; "" if all are allowed.
+
+        Args:
+            config: the dataclass of the option; it may lack some options of ``multiple_of``.
+        """
+        multiple = " and ".join(
+            flag(divisor) if isinstance(divisor, str) else str(divisor)
+            for divisor in self.divisors
+            if not isinstance(divisor, str) or hasattr(config, divisor)
+        )
+        parts = (
+            f"one of {', '.join(self.choices)}" if self.choices else "",
+            self.range,
+            f"a multiple of {multiple}" if multiple else "",
+        )
+        return ", ".join(filter(None, parts))
+
+    def remedy(self, value: float | str, cfg) -> str | None:
+        """The remedy for a value outside of the bounds, or None if it is inside."""
+        if isinstance(value, str):
+            allowed = not self.choices or value in self.choices
+            return None if allowed else f"choose from {', '.join(self.choices)}"
         finite = value == value and abs(value) != math.inf
-        if not finite or not all(holds(value, limit) for _, limit, holds in limits):
-            allowed = " and ".join(f"{name} {limit:g}" for name, limit, _ in limits)
-            return f"give {allowed or 'a finite number'}"
+        if not finite or not all(holds(value, limit) for _, limit, holds in self.limits):
+            return f"give {self.range or 'a finite number'}"
         if isinstance(value, int) and abs(value) > LARGEST:
             return f"give at most {LARGEST:,}"
-        divisors = self.multiple_of
-        for divisor in divisors if isinstance(divisors, tuple) else (divisors,):
+        for divisor in self.divisors:
             number = getattr(cfg, divisor, None) if isinstance(divisor, str) else divisor
             if number and value % number:
                 named = f"{flag(divisor)} {number}" if isinstance(divisor, str) else number

@@ -56,11 +56,19 @@ def model_summary(arch: str) -> str:
     model = model_name(arch)
     if arch == model:
         return summary(MODEL_REGISTRY[model])
-    defaults = {name: default for name, default, _ in option_rows(model)}
+    defaults = {names[0]: default for names, default, _ in option_rows(model)}
     changes = (
-        (name, default) for name, default, _ in option_rows(arch) if default != defaults[name]
+        typed(names, default)
+        for names, default, _ in option_rows(arch)
+        if default != defaults[names[0]]
     )
-    return " ".join([model, *(n if value == "True" else f"{n} {value}" for n, value in changes)])
+    return " ".join([model, *changes])
+
+
+def typed(names: Sequence[str], value: str) -> str:
+    """An option on the command line, by its names in a row of :func:`.option_rows`."""
+    switch = {"True": names[0], "False": names[-1]}
+    return switch.get(value, f"{names[0]} {value}")
 
 
 def summary(cls: type) -> str:

@@ -6,7 +6,7 @@ import argparse
 import os
 from argparse import Namespace
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from fairseq.models import (
@@ -18,13 +18,20 @@ from fairseq.models import (
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.errors import InputError
-from fairseq_odeformers.options import flag
-from fairseq_odeformers.registry import find_architectures, registered_by
+from fairseq_odeformers.options import bounds_of, flag
+from fairseq_odeformers.registry import (
+    find_architectures,
+    model_parser,
+    option_names,
+    registered_by,
+)
 
 from . import PLUGIN
 from .arguments import add_user_dir
 from .parser import Parser
 from .parsers import explain_unknown_architecture
+
+TRANSFORMERS = ("transformer", "transformer_lm")  # fairseq's
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -43,10 +50,23 @@ def main(arguments: Sequence[str]) -> None:
     if args.arch not in shown:
         names = filter(shown.__contains__, find_architectures())
         raise InputError(explain_unknown_architecture(args.arch, [*names]))
-    rows = [("option", "default", ""), *option_rows(args.arch)]
-    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
-    for name, default, text in rows:
-        print(f"{name:{widths[0]}}  {default:{widths[1]}}  {text}".rstrip())
+    known = {flag(name) for model in TRANSFORMERS for name in option_names(model)}
+    lacks, has = [], []
+    for names, default, text in option_rows(args.arch):
+        (has if names[0] in known else lacks).append((", ".join(names), default, text))
+    headings = {"lacks": lacks, "has": has}
+    tables = [
+        table([(f"options that fairseq's Transformer {verb}", "default", ""), *rows])
+        for verb, rows in headings.items()
+        if rows
+    ]
+    print("\n\n".join(tables))
+
+
+def table(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Lines of rows with aligned columns."""
+    first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
+    return "\n".join(f"{a:{first}}  {b:{second}}  {c}".rstrip() for a, b, c in rows)
 
 
 def listing_parser(name: str, text: str) -> argparse.ArgumentParser:
@@ -80,10 +100,12 @@ def model_name(arch: str) -> str:
     return min(name for name, cls in MODEL_REGISTRY.items() if cls is ARCH_MODEL_REGISTRY[arch])
 
 
-def option_rows(arch: str) -> Iterator[tuple[str, str, str]]:
+def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
     """The options of an architecture: names on the command line, default, and help.
 
-    If an option follows another by default, the default is the other option's name.
+    A switch that can be switched off has a name for it, after the one that switches it on. If an
+    option follows another by default, the default is the other option's name. The help ends with
+    the values that the option may take.
     """
     model = model_name(arch)
     config = MODEL_DATACLASS_REGISTRY.get(model)
@@ -96,11 +118,15 @@ def option_rows(arch: str) -> Iterator[tuple[str, str, str]]:
         preset = Namespace()
         ARCH_CONFIG_REGISTRY[arch](preset)
         defaults |= vars(preset)
+    actions = model_parser(arch)._actions
     for item in fields(config):
         if (text := item.metadata.get("help")) is not None:
-            alias = item.metadata.get("argparse_alias")
+            typed = [action for action in actions if action.dest == item.name]
+            names = [name for action in typed for name in action.option_strings]
             default = defaults[item.name]
             if isinstance(default, str) and default.startswith("${model."):
                 default = flag(default[len("${model.") : -1])
-            names = ", ".join([flag(item.name), *([alias] if alias else [])])
+            bounds = replace(bounds_of(item), choices=tuple(typed[0].choices or ()))
+            if allowed := bounds.describe(config):
+                text = f"{text.rstrip('.')}; {allowed}"
             yield names, "" if default is None else str(default), text

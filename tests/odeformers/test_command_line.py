@@ -136,8 +136,32 @@ def test_options_of_an_architecture(capsys):
     """The defaults are the preset's; another option is named where it is the default."""
     main(["options", "transevolve_randomff_1"])
     out = capsys.readouterr().out
-    assert re.search(r"^--encoder-depth +6 +depth of an encoder block$", out, re.M)
+    assert re.search(r"^--encoder-depth +6 +depth of an encoder block; at least 1 ", out, re.M)
     assert re.search(r"^--decoder-depth +--encoder-depth +depth", out, re.M)
+
+
+def test_options_say_which_values_they_take(capsys):
+    """Options that fairseq's Transformer lacks come first; bounds name only the model's options."""
+    main(["options", "ot_transformer_lm"])
+    added, shared = capsys.readouterr().out.split("\n\n")
+    assert re.search("^--ode-method +euler .*; one of euler, midpoint, rk4$", added, re.M)
+    assert re.search("^--final-norm .*; one of field, state, none$", added, re.M)
+    assert re.search("^--ode-steps .*; at least 1$", added, re.M)
+    assert re.search("^--activation-fn .*; one of relu, gelu", shared, re.M)  # fairseq's type
+    assert re.search("^--dropout .*; at least 0 and below 1$", shared, re.M)
+    main(["options", "transevolve_lm"])
+    bounds = "; at least 2, a multiple of 2 and --decoder-attention-heads$"
+    assert re.search(f"^--time-dim .*{bounds}", capsys.readouterr().out, re.M)
+
+
+def test_listings_name_the_option_that_switches_off(capsys):
+    main(["options", "ot_transformer"])
+    out = capsys.readouterr().out
+    assert re.search("^--layer-norm, --no-layer-norm +True ", out, re.M)
+    main(["list"])
+    assert re.search(
+        "^  ot_transformer_lm_shakespeare .* --no-layer-norm$", capsys.readouterr().out, re.M
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,12 +226,12 @@ def test_help_says_what_each_corpus_is(capsys):
 def test_options_are_those_of_the_command_line(arch):
     """All have a help, and each option that is named as a default is among them."""
     rows = list(option_rows(arch))
-    names = {name.split(",")[0] for name, _, _ in rows}
+    names = {names[0] for names, _, _ in rows}
     config = OmegaConf.to_container(resolved(arch), enum_to_str=True)
     assert {name[2:].replace("-", "_") for name in names} <= set(config)
     assert len(names) == len(rows) >= 4
-    for name, default, _ in rows:
-        assert not default.startswith("--") or default in names, name
+    for typed, default, _ in rows:
+        assert not default.startswith("--") or default in names, typed
 
 
 class Output:
