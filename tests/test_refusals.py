@@ -157,7 +157,7 @@ REFUSED = {
     "translate words --path classifier.pt": {
         "--text absent": "--text absent: no such file; give",
         "--output words": "--output: words: is a folder; give a file",
-        "--text labels.csv": "--text labels.csv: a table; save the column",
+        "--text labels.csv": "--text labels.csv: a table; save its column",
         "--bem 3": "did you mean --beam",
         "kept": "did you mean --text kept",
     },

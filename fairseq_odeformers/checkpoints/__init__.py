@@ -1,9 +1,9 @@
-"""Checkpoints: the contents of a file, and whether a model may be built from it.
+"""Checkpoints: reads files and builds models from them, if they can be trusted.
 
 ``Checkpoint.read(path)`` reads a checkpoint or an export, and ``.build(data)`` builds its model and
 its task (``checkpoint``). ``state`` opens the file, also for fairseq's own commands. ``origin``
-decides whether the file may be read, and ``trust`` whether the model may be built. ``weights``
-defines the format of exports.
+decides whether the file may be read, and ``trust`` decides whether the model may be built.
+``weights`` defines the format of exports.
 """
 
 from .checkpoint import Checkpoint, Trained

@@ -1,8 +1,8 @@
-"""Which validation of a training is the best: the direction of its metric."""
+"""The direction of a validation metric: whether the highest or the lowest value is the best."""
 
 import re
 
-# The ends of the names of metrics that rise while a model improves, and of those that fall.
+# Names of metrics that rise while a model improves, and names of metrics that fall.
 RISING = re.compile(
     r"(.*_)?(acc|accuracy|bleu|sacrebleu|chrf|comet|meteor|rouge(_?(\d|l|lsum))?|f1|fscore|mcc|kappa|"
     r"pearson|spearman|corr|correlation|precision|recall|auc|auroc|map|mrr|exact_match|correct)",
@@ -16,19 +16,19 @@ FALLING = re.compile(
 
 
 def rises(metric: str) -> bool | None:
-    """Whether a higher value of a validation metric is better; None if its name does not tell."""
+    """Return whether a higher value of a metric is better, or None if its name does not say so."""
     if RISING.fullmatch(metric):
         return True
     return False if FALLING.fullmatch(metric) else None
 
 
 def check_direction(metric: str, maximize: bool | None) -> bool:
-    """Whether the highest value of a metric is the best.
+    """Return whether the highest value of a metric is the best.
 
     Args:
-        metric: ``--best-checkpoint-metric``.
-        maximize: what ``--maximize-best-checkpoint-metric`` says, None if nothing does. The option
-            decides for metrics whose names do not tell, as in fairseq.
+        metric: value of ``--best-checkpoint-metric``.
+        maximize: value of ``--maximize-best-checkpoint-metric``, or None if it is unknown. As in
+            fairseq, the option decides if the name of the metric does not.
 
     Raises:
         ValueError: the option contradicts the metric.

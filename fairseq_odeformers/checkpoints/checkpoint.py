@@ -1,4 +1,4 @@
-"""A checkpoint: what is in the file, and the model that it builds with its task."""
+"""Reads a checkpoint, and builds its model and its task."""
 
 import copy
 import os
@@ -26,7 +26,7 @@ from .state import read_state
 from .trust import ENCODERS, check_encoders, check_trust, limit_size, read_names
 from .weights import write_export
 
-# What loaders set for every model: a task may have no data, and subwords no codes.
+# Loaders set these options for every model, even if its task has no data or its subwords no codes.
 SET_ALWAYS = {"data", "bpe_codes"}
 
 
@@ -47,7 +47,7 @@ class Checkpoint:
         cfg: the configuration of the training.
         weights: the model's tensors by name.
         task_state: what the task has saved, such as the names of its classes.
-        score: the validation score, as ``metric`` and ``value``; None if it is not saved.
+        score: ``metric`` and ``value`` of the validation; None if they are not saved.
     """
 
     path: str
@@ -58,7 +58,7 @@ class Checkpoint:
 
     @classmethod
     def read(cls, path: str) -> "Checkpoint":
-        """The checkpoint in a file; for errors see :func:`.read_state`."""
+        """Read a checkpoint; for errors, see :func:`.read_state`."""
         state = read_state(path)
         task_state = state.get("task_state") or {}
         return cls(path, state["cfg"], state["model"], task_state, find_score(state))
@@ -70,17 +70,17 @@ class Checkpoint:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind of model that its task trains; None if that is not known."""
+        """The kind of model that its task trains; None if it is unknown."""
         return Kind.of_task(read_names(self.cfg)[1])
 
     @property
     def regression(self) -> bool:
-        """Whether it predicts numbers."""
+        """Whether the model predicts numbers."""
         return bool(getattr(self.cfg.task, "regression_target", False))
 
     @property
     def num_classes(self) -> int | None:
-        """The number of classes that it was trained on; None if it is no classifier."""
+        """The number of classes that the model was trained on; None if it is no classifier."""
         if self.regression:
             return None
         head = getattr(self.cfg.task, "classification_head_name", None)
@@ -93,7 +93,7 @@ class Checkpoint:
         return self.task_state.get("classes")
 
     def export(self, folder: Path) -> None:
-        """Write it to a new folder, see :func:`.write_export`.
+        """Write the checkpoint to a new folder; see :func:`.write_export`.
 
         Raises:
             InputError: the model may not be built, see :func:`.check_trust`.
@@ -106,19 +106,19 @@ class Checkpoint:
     ) -> Trained:
         """Build the model and its task.
 
-        fairseq sets up the task. The task builds the model and loads the weights; the model then
-        refuses other dictionaries than its own (:class:`.DictionaryDigest`).
+        fairseq sets up the task. The task builds the model and loads the weights. The model raises
+        an error for dictionaries other than its own (:class:`.DictionaryDigest`).
 
         Args:
             data: folder with the dictionaries (default: the data set of the training).
-            task: used instead of the task of the checkpoint, as for the other models of an
+            task: task to use instead of the checkpoint's, such as the task of the first model of an
                 ensemble.
             options: new values of options of the training, by name.
 
         Raises:
-            OSError: a file is not there.
-            InputError: the model may not be built (see :func:`.check_trust`), has no option of a
-                name, or does not fit the weights, the data or their classes.
+            OSError: a file does not exist.
+            InputError: the model may not be built (see :func:`.check_trust`), lacks one of the
+                options, or does not fit the weights, the data or their classes.
         """
         if data is not None:
             options["data"] = str(data)
@@ -126,7 +126,7 @@ class Checkpoint:
         self._check_names(options)
         cfg = copy.deepcopy(self.cfg)
         for name in ENCODERS.keys() & cfg.keys() & options.keys():
-            cfg[name] = None  # otherwise fairseq ignores the option
+            cfg[name] = None  # fairseq ignores an option that the config lacks
         overwrite_args_by_name(cfg, options)
         folder = getattr(cfg.task, "data", None)
         if folder and task is None:
@@ -147,7 +147,7 @@ class Checkpoint:
         return Trained(model, task, cfg)
 
     def _check_names(self, options: Mapping[str, Any]) -> None:
-        """Check that the training has options of these names; fairseq ignores others.
+        """Check that the training has options of these names, since fairseq ignores others.
 
         Raises:
             InputError: the training has no option of one of the names.
@@ -166,7 +166,7 @@ class Checkpoint:
         """Check that the model was trained on the classes of the data.
 
         Raises:
-            InputError: the data have other classes, or the same in another order.
+            InputError: the data have other classes, or the same classes in another order.
         """
         names = class_names(task.label_dictionary)
         data = getattr(task.cfg, "data", "the task")
@@ -184,7 +184,7 @@ class Checkpoint:
 
 
 def find_score(state: dict[str, Any]) -> dict[str, Any] | None:
-    """The metric and the value of the validation before a checkpoint; None if it is not saved."""
+    """Return the metric and the value of a checkpoint's validation; None if they are not saved."""
     value = (state.get("extra_state") or {}).get("val_loss")  # fairseq's name for any metric
     if value is None:
         return None
@@ -193,9 +193,9 @@ def find_score(state: dict[str, Any]) -> dict[str, Any] | None:
 
 @contextmanager
 def checking(paths: Sequence[str]) -> Iterator[None]:
-    """Check the checkpoints of an ensemble, from which fairseq builds the models in the block.
+    """Check the checkpoints of an ensemble before fairseq builds its models in the block.
 
-    fairseq reads and builds in one call, so the files are read twice.
+    fairseq reads a file and builds its model in one call, so the files are read twice.
 
     Raises:
         InputError: see :func:`.check_trust`, :func:`.check_encoders` and :func:`.limit_size`.
@@ -213,10 +213,10 @@ def checking(paths: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def naming_option(options: Mapping[str, Any]) -> Iterator[None]:
-    """Turn an error about the value of one of the options into one that names it.
+    """Turn an error about the value of an option into one that names the option.
 
     Raises:
-        InputError: the value is not of the option's type, or none of its choices.
+        InputError: the value is not of the option's type, or is not one of its choices.
     """
     try:
         yield
@@ -233,10 +233,10 @@ def naming_missing(path: str, data: str | None) -> Iterator[None]:
 
     Args:
         path: the checkpoint.
-        data: the folder, or several separated by colons; None for a task without data.
+        data: the folder, or several folders separated by colons; None for a task without data.
 
     Raises:
-        FileNotFoundError: a file is not there.
+        FileNotFoundError: a file does not exist.
     """
     try:
         yield
@@ -250,11 +250,11 @@ def naming_missing(path: str, data: str | None) -> Iterator[None]:
 
 
 def check_data(data: str) -> None:
-    """Check the folders of the data, from which a task reads its dictionaries.
+    """Check the data folders from which a task reads its dictionaries.
 
     Raises:
-        FileNotFoundError: one is not there.
-        InputError: one is not the folder of binarised data.
+        FileNotFoundError: a folder does not exist.
+        InputError: a folder does not contain binarised data.
     """
     check_regular(data)
     check_binarised(data)

@@ -1,4 +1,4 @@
-"""The contents of a checkpoint, as the dictionary that fairseq calls its state."""
+"""Reads a checkpoint into the dictionary that fairseq calls its state."""
 
 import dataclasses
 import inspect
@@ -25,7 +25,7 @@ from .origin import check_origin
 from .weights import CONFIG, read_export
 
 # A patch (``patches.table``) makes fairseq's commands call read_state() instead of this function.
-# read_state() calls the original, and the replacement keeps that as ``__wrapped__``.
+# read_state() itself calls the original, which the replacement keeps as ``__wrapped__``.
 unpickle = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
 
 
@@ -44,9 +44,10 @@ def read_state(
 ) -> dict[str, Any]:
     """Read a file saved by fairseq's trainer, or a folder written by ``odeformers export``.
 
-    The function has the arguments of fairseq's ``load_checkpoint_to_cpu`` and replaces it:
-    fairseq's own commands read checkpoints with it, too. Other code uses :class:`.Checkpoint`. It
-    reads a checkpoint of any model; :func:`.check_trust` decides whether that model may be built.
+    The function takes the arguments of fairseq's ``load_checkpoint_to_cpu`` and replaces it, so
+    that fairseq's own commands read checkpoints with it too. Other code uses :class:`.Checkpoint`.
+    The function reads checkpoints of any model; :func:`.check_trust` decides whether a model may be
+    built.
 
     Args:
         arg_overrides: new values of options, by name.
@@ -54,15 +55,15 @@ def read_state(
             downloads.
 
     Returns:
-        A dictionary with ``cfg``, the configuration (fairseq converts the ``args`` of old
-        checkpoints); ``model``, the weights by name; ``task_state``; and, if the file is not an
+        A dictionary with the configuration ``cfg`` (fairseq converts the ``args`` of old
+        checkpoints), the weights by name ``model``, ``task_state`` and, if the file is not an
         export, the state that a training needs to resume.
 
     Raises:
         OSError: the file does not exist.
         Damaged: a checksum differs, or the configuration or the weights are missing.
-        InputError: the file is not a checkpoint; torch's safe loader,
-            :func:`.check_interpolations` or, before torch 2.10, :func:`.check_origin` refuses it.
+        InputError: the file is not a checkpoint; or torch's safe loader,
+            :func:`.check_interpolations` or, before torch 2.10, :func:`.check_origin` rejects it.
     """
     if not path:
         raise InputError("'' is not a checkpoint; give a file")
@@ -109,12 +110,12 @@ def check_place(path: str) -> None:
 def check_sums(path: str) -> None:
     """Compare each part of a checkpoint with the CRC-32 that torch saved with it.
 
-    Files of torch < 1.6 have no CRC-32; if torch was told to compute none, each is 0.
+    Files of torch < 1.6 have no CRC-32. Each CRC-32 is 0 if torch was told not to compute any.
 
     Raises:
         Damaged: a CRC-32 differs.
         EOFError: the end of the file is missing.
-        ValueError: the file is compressed, or is not one of torch.
+        ValueError: the file is compressed, or torch has not saved it.
     """
     if not zipfile.is_zipfile(path):
         with open(path, "rb") as file:
@@ -134,20 +135,20 @@ def check_sums(path: str) -> None:
 
 @contextmanager
 def explaining_refusal(path: str) -> Iterator[None]:
-    """Explain what torch's safe loader refuses in the file, or what fairseq does not find in it.
+    """Explain what torch's safe loader rejects in the file, or what fairseq does not find in it.
 
-    torch's own error would advise to switch its safe loader off.
+    torch's own error would advise the user to switch off its safe loader.
 
     Raises:
-        InputError: the safe loader refuses code in the file.
-        ValueError: the loader cannot read the file, its end is missing, or fairseq-train did not
-            write it.
+        InputError: the file contains code that the safe loader rejects.
+        ValueError: the loader cannot read the file, the end of the file is missing, or
+            fairseq-train did not write it.
     """
     try:
         yield
     except pickle.UnpicklingError as error:
         if name := re.search(r"GLOBAL (\S+)", str(error)):
-            fault = f"{path} is refused: it contains {name[1]}, which could run code"
+            fault = f"{path} is not loaded: it contains {name[1]}, which could run code"
             raise InputError(fault) from None
         raise ValueError("torch's safe loader cannot read it") from None
     except EOFError as error:
@@ -172,9 +173,9 @@ def drop_unknown_options(state: dict) -> None:
 def add_newer_options(cfg: Any) -> None:
     """Add the options of this package that the model of an older checkpoint lacks.
 
-    fairseq adds defaults where the name of the architecture has a config: to models, and to presets
-    of :func:`.register_preset`. An architecture that a plugin registers by fairseq's
-    ``register_model_architecture`` has none, and may inherit a newer option.
+    fairseq adds defaults if the name of the architecture has a config, as models and presets of
+    :func:`.register_preset` have. An architecture that a plugin registers by fairseq's
+    ``register_model_architecture`` has no config, but its model may have a newer option.
     """
     name = getattr(cfg, "_name", "")
     dataclass = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY.get(name, ""))

@@ -1,7 +1,8 @@
-"""Trust: whether a model may be built from a checkpoint.
+"""Decides whether a model may be built from a checkpoint.
 
-Its model and task must be safe, its weights finite, and the model no larger than the weights. Its
-configuration may neither call functions of OmegaConf nor name files of subwords.
+The model and the task must be safe, the weights must be finite, and the model must be no larger
+than the weights. The configuration may neither call functions of OmegaConf nor name files of
+subwords.
 """
 
 import re
@@ -19,7 +20,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from fairseq_odeformers.errors import InputError, naming_faults
 
-# Modules of fairseq: their models and tasks run no code that a checkpoint names, and their
+# Modules of fairseq whose models and tasks run no code that a checkpoint names, and whose
 # tokenizers and subwords read no file that it names.
 SAFE = {
     *("fairseq.models.transformer.transformer_legacy", "fairseq.models.transformer_lm"),
@@ -30,15 +31,16 @@ SAFE = {
     *(f"fairseq.data.encoders.{name}_tokenizer" for name in ("moses", "nltk", "space")),
 }
 ENCODERS = {"bpe": BPE_REGISTRY, "tokenizer": TOKENIZER_REGISTRY}
-RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)  # may call a function; ${model.dropout} does not
+# An interpolation that may call a function; ${model.dropout} does not.
+RESOLVER = re.compile(r"\$\{.*:", re.DOTALL)
 
 
 def check_trust(path: str, cfg, weights: Mapping[str, Tensor]) -> None:
     """Check the configuration and the weights of a checkpoint before a model is built from it.
 
     Raises:
-        InputError: the model or the task is not registered, or belongs to fairseq and is not known
-            to be safe; or a weight is not finite.
+        InputError: the model or the task is not registered, or is fairseq's and not known to be
+            safe; or a weight is not finite.
     """
     with naming_faults(path, "is not a checkpoint of a training"):
         arch, task = read_names(cfg)
@@ -48,7 +50,7 @@ def check_trust(path: str, cfg, weights: Mapping[str, Tensor]) -> None:
 
 
 def read_names(cfg) -> tuple[str, str]:
-    """The names of a configuration's architecture and task, as fairseq looks them up."""
+    """Return the architecture and the task of a configuration, as names that fairseq looks up."""
     model, task = cfg.model, cfg.task
     arch = getattr(model, "_name", None) or getattr(model, "arch", None)
     legacy = getattr(task, "task", None)
@@ -59,8 +61,9 @@ def read_names(cfg) -> tuple[str, str]:
 def check_name(path: str, kind: str, name: str, registry: dict) -> None:
     """Check that the architecture or task of a checkpoint may be built.
 
-    It may if this package or another plugin has registered it. Some of fairseq's own run programs,
-    or load files or models that an option names; only those in :data:`SAFE` may be built.
+    It may be built if this package or another plugin has registered it. Some of fairseq's own
+    architectures and tasks run programs, or load files or models that an option names; only those
+    in :data:`SAFE` may be built.
 
     Raises:
         InputError: the architecture or the task may not be built.
@@ -81,17 +84,19 @@ def check_name(path: str, kind: str, name: str, registry: dict) -> None:
 def check_encoders(path: str, cfg: Any, options: Container[str] = ()) -> None:
     """Check the subwords and the tokenizer of a checkpoint before they are built.
 
-    Most of fairseq's read files that an option names, and download them if it is a URL.
+    Most of fairseq's subwords and tokenizers read files that an option names, and download them if
+    it names a URL.
 
     Args:
-        options: options in place of the checkpoint's.
+        options: options that replace the checkpoint's.
 
     Raises:
-        InputError: a checkpoint's own ones belong to fairseq and are not in :data:`SAFE`.
+        InputError: the checkpoint names subwords or a tokenizer of fairseq that are not in
+            :data:`SAFE`.
     """
     for option, registry in ENCODERS.items():
         saved = cfg.get(option)
-        key = option if isinstance(saved, Namespace) else "_name"  # like fairseq
+        key = option if isinstance(saved, Namespace) else "_name"  # as in fairseq
         name = saved if isinstance(saved, str) else getattr(saved, key, None)
         module = getattr(registry.get(name), "__module__", "")
         if option not in options and module.startswith("fairseq.") and module not in SAFE:
@@ -106,8 +111,8 @@ def check_interpolations(path: str, config: Any) -> None:
     """Check a configuration before OmegaConf replaces the interpolations in it.
 
     Raises:
-        InputError: one of them calls a function, such as ``${oc.env:HOME}``, which reads the
-            environment. fairseq saves none.
+        InputError: an interpolation calls a function, such as ``${oc.env:HOME}``, which reads the
+            environment. fairseq never saves such an interpolation.
     """
     values, seen = [config], set[int]()
     while values:
@@ -123,8 +128,8 @@ def check_interpolations(path: str, config: Any) -> None:
             values += value
         elif isinstance(value, str) and RESOLVER.search(value):
             raise InputError(
-                f"{path} is refused: its configuration has {value[:80]!r}, which calls a function "
-                "of OmegaConf"
+                f"{path} is not loaded: its configuration has {value[:80]!r}, which calls a "
+                "function of OmegaConf"
             )
 
 
@@ -143,11 +148,11 @@ def check_finite(path: str, weights: Mapping[str, Tensor]) -> None:
 def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
     """Limit the number of parameters that the block may register to about the checkpoint's size.
 
-    Somewhat more are allowed: a model may register a parameter twice, or have a head that the
-    checkpoint lacks. Models that other threads build are not counted.
+    The limit is somewhat higher, since a model may register a parameter twice or have a head that
+    the checkpoint lacks. Models that other threads build are not counted.
 
     Raises:
-        InputError: far more parameters are registered, for example for a million layers.
+        InputError: the block registers far more parameters, for example for a million layers.
     """
     thread = threading.get_ident()
     left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights)) + 10**6]

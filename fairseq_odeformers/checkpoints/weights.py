@@ -1,9 +1,9 @@
 """Writes the weights of a checkpoint as safetensors, with its configuration as JSON.
 
 ``odeformers export checkpoint_best.pt folder`` writes ``model.safetensors`` and ``config.json``.
-They contain no code: nothing is unpickled to read them. The loaders of ``hub``, and ``--path`` of
-``predict`` and ``translate``, accept the folder in place of the checkpoint. The format needs the
-extra ``export``.
+These files contain no code, and reading them unpickles nothing. The loaders of ``hub``, and
+``--path`` of ``predict`` and ``translate``, accept the folder in place of the checkpoint. Writing
+and reading exports needs the extra ``export``.
 """
 
 import hashlib
@@ -57,7 +57,8 @@ def read_export(folder: Path) -> dict:
     """Read a folder that :func:`write_export` wrote, in the form that :func:`.read_state` returns.
 
     Raises:
-        InputError: the folder is damaged, or see :func:`.check_interpolations`.
+        InputError: the folder is damaged, or its configuration calls a function (see
+            :func:`.check_interpolations`).
     """
     from safetensors.torch import load_file
 
@@ -80,5 +81,5 @@ def read_export(folder: Path) -> dict:
 
 
 def checksum(config: dict) -> str:
-    """SHA-256 of a configuration as JSON, in hexadecimal."""
+    """Return the SHA-256 of a configuration as JSON, in hexadecimal."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""The arclength of any model that computes its states layer by layer, as Euler steps of an ODE.
+"""The arclength of a model's states, if its layers are read as Euler steps of an ODE.
 
-The N-ODE Transformer integrates its arclength itself, in ``models/node_transformer/problem.py``.
+The N-ODE Transformer integrates its own arclength in ``models/node_transformer/problem.py``.
 """
 
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ from fairseq_odeformers.modules.basics import at_least_float32
 
 
 def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
-    r"""The arclength (B) of Euler steps of size 1/L from X_0 to X_L.
+    r"""Return the arclength (B) of Euler steps of size 1/L from X_0 to X_L.
 
     .. math:: \frac{L}{2n} \sum_{l=0}^{L-1} \left\| X_{l+1} - X_l \right\|_F^2
 
@@ -28,17 +28,17 @@ def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
             sequence.
     """
     squares = at_least_float32(states[0].new_zeros(states[0].shape[:2]))  # (T, B)
-    for before, after in pairwise(states):  # no layers if LayerDrop has dropped them all
+    for before, after in pairwise(states):  # no pairs if LayerDrop has dropped all layers
         squares = squares + at_least_float32(after - before).square().sum(-1)
     depth, tokens = len(states) - 1, token_mask.sum(1).clamp(min=1)
     return depth / 2 * (squares.T * token_mask).sum(1) / tokens
 
 
 def with_arclength(model: nn.Module, inputs: dict) -> tuple:
-    """The output of a model, with its arclength among the regularisers.
+    """Call a model and add the arclength to the regularisers in its output.
 
-    The arclength is summed over encoder and decoder, and over both texts of a pair. If the model
-    has computed an arclength itself, that one is kept. A model without hidden states has none.
+    The arclength is summed over encoder and decoder, and over both texts of a pair. An arclength
+    that the model has computed itself is kept. A model without hidden states gets none.
     """
     stacks = ask(model, "layer_states")
     with ExitStack() as hooks:
@@ -58,10 +58,10 @@ def with_arclength(model: nn.Module, inputs: dict) -> tuple:
 
 
 def request_hidden_states(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """A hook that asks a module for all hidden states."""
+    """Ask a module for all hidden states; this is a forward pre-hook."""
     return args, {**kwargs, "return_all_hiddens": True}
 
 
 def real_tokens(stack: Any, args: tuple) -> Tensor:
-    """A mask (B, T), true where the tokens in a call of an encoder or decoder are not padding."""
+    """Return a mask (B, T), true where the tokens given to a stack are not padding."""
     return args[0].ne(stack.dictionary.pad())

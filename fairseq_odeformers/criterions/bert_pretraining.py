@@ -1,4 +1,4 @@
-"""BERT's loss: masked tokens and next-sentence prediction (Devlin et al. 2019)."""
+"""BERT's loss for masked tokens and next-sentence prediction (Devlin et al. 2019)."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from fairseq_odeformers.data.text_pairs import NEXT_SENTENCE
 
 @dataclass
 class BertPretrainingCriterionConfig(FairseqDataclass):
-    """The criterion has no options of its own."""
+    """No options."""
 
     tpu: bool = II("common.tpu")
 
@@ -28,9 +28,9 @@ class BertPretrainingCriterion(FairseqCriterion):
     """Mean loss of the masked tokens plus mean loss of next-sentence prediction.
 
     As in fairseq's ``masked_lm``, the loss is summed over masked tokens. The second mean weights
-    each pair by its number of masked tokens, so that an update is the same however it is divided
-    into batches. The log has ``mlm_loss`` (the loss of ``masked_lm``) and ``nsp_loss``, both in
-    bits, and ``next_sentence_accuracy`` in percent. The last two count each pair once.
+    each pair by its number of masked tokens, so that an update does not depend on how it is divided
+    into batches. The criterion logs ``mlm_loss`` (the loss of ``masked_lm``) and ``nsp_loss``, both
+    in bits, and ``next_sentence_accuracy`` in percent. The last two count each pair once.
     """
 
     def __init__(self, cfg: BertPretrainingCriterionConfig, task: FairseqTask):
@@ -40,12 +40,12 @@ class BertPretrainingCriterion(FairseqCriterion):
     def forward(
         self, model: RobertaModel, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, Tensor, dict]:
-        """The loss (summed over masked tokens), their number, and the values to log."""
+        """Return the loss (summed over masked tokens), their number, and the values to log."""
         features, _ = model(**sample["net_input"], features_only=True)  # (B, T, C)
         target, follows = sample["target"], sample[NEXT_SENTENCE]
         masked = target.ne(self.padding_idx)
         sample_size = masked.int().sum()
-        # Selecting the masked tokens would make shapes vary, and XLA compiles for each shape.
+        # Selecting the masked tokens would vary the shapes, and XLA would compile for each of them.
         chosen = None if self.tpu else masked
         logits = model.encoder.output_layer(features, masked_tokens=chosen)
         mlm_loss = F.cross_entropy(

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy of tokens, and regularisers."""
+"""Label-smoothed cross-entropy of tokens, with regularisers."""
 
 from dataclasses import dataclass
 
@@ -30,9 +30,9 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     fairseq's own criterion suffices; it is the default of ``odeformers compare``.
 
     The loss is the mean over tokens plus, for each regulariser, its weight times its mean over
-    sequences. This mean weights each sequence by its number of target tokens (with
-    ``--sentence-avg``, equally). So a regulariser's weight does not depend on the length of the
-    sequences, nor an update on how it is divided into batches.
+    sequences. This mean weights each sequence by its number of target tokens, or equally with
+    ``--sentence-avg``. So the right weight of a regulariser does not depend on the length of the
+    sequences, and an update does not depend on how it is divided into batches.
     """
 
     def __init__(self, cfg: RegularizedCrossEntropyConfig, task: FairseqTask):
@@ -49,7 +49,7 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     def forward(
         self, model: nn.Module, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
-        """The loss summed over tokens, their number, and the values to log."""
+        """Return the loss summed over tokens, the number of tokens, and the values to log."""
         net_output = self.regularizers.model_output(model, **sample["net_input"])
         loss, nll_loss = self.compute_loss(model, net_output, sample, reduce=reduce)
         nsentences = sample["target"].size(0)

@@ -2,11 +2,12 @@
 
 The second part of a model's output is a dictionary. Its entry ``regularizers`` is a dictionary of
 tensors (B), such as ``arclength``. In evaluation, a model need not compute them, and the loss does
-not include them. If the arclength has a weight and the model computes none, it is computed from the
-states of the layers. A second entry, ``statistics``, has values (B) that are only logged.
+not include them. If the arclength has a weight and the model does not compute it, it is computed
+from the states of the layers. A second entry, ``statistics``, contains values (B) that are only
+logged.
 
-A model's attribute ``regularizer_weights`` has the weights of its paper, by the names of the
-regularisers. They apply unless options say otherwise.
+A model's attribute ``regularizer_weights`` maps the names of regularisers to the weights of its
+paper. They apply unless options say otherwise.
 """
 
 from dataclasses import dataclass, fields
@@ -49,11 +50,11 @@ class Regularizers:
         self.overrides = {name: weight for name, weight in options.items() if weight is not None}
 
     def weights(self, model: nn.Module) -> dict[str, float]:
-        """The weights of the regularisers by name, from the options or else from the model."""
+        """Return the weight of each regulariser, from the options or else from the model."""
         return {**getattr(unwrap(model), "regularizer_weights", {}), **self.overrides}
 
     def model_output(self, model: nn.Module, **inputs: Any) -> Any:
-        """The output of a model, including the arclength if that has a weight in training."""
+        """Call a model; in training, add the arclength to its output if it has a weight."""
         if model.training and self.weights(model).get("arclength"):
             return with_arclength(model, inputs)
         return model(**inputs)
@@ -61,17 +62,18 @@ class Regularizers:
     def weighted_sum(
         self, extra: Any, model: nn.Module, shares: Tensor | None = None
     ) -> tuple[Tensor | float, dict[str, Tensor]]:
-        """The weighted sum over regularisers and sequences, to add to a summed loss.
+        """Return the weighted sum over regularisers and sequences, to add to a summed loss.
 
         Args:
             extra: second part of the model's output.
             model: the model with this output; it determines the :meth:`weights`.
             shares: share of each sequence (B) in the sample size (default: 1). An update divides
-                the sum by its sample size, so the result does not depend on its batches.
+                the sum by its sample size, so the result does not depend on the division into
+                batches.
 
         Returns:
-            The sum (0 without weights) and, for :meth:`log_means`, the sum over sequences of each
-            regulariser and statistic of the model.
+            The weighted sum (0 without weights) and, for :meth:`log_means`, the sum over sequences
+            of each regulariser and statistic of the model.
 
         Raises:
             ValueError: in training, a regulariser has a weight, but the model does not compute it.
@@ -86,7 +88,7 @@ class Regularizers:
             elif weight and model.training:
                 raise ValueError(
                     f"--{name}-weight {weight}: {type(unwrap(model)).__name__} does not compute "
-                    f"the regulariser {name}; it has {', '.join(values) or 'none'}"
+                    f"the regulariser {name}; it computes {', '.join(values) or 'none'}"
                 )
         logged = {**values, **extra.get("statistics", {})}
         return total, {MEAN + name: value.detach().float().sum() for name, value in logged.items()}
@@ -101,6 +103,6 @@ class Regularizers:
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """A model without its wrappers, such as the wrapper for several devices."""
+    """Remove the wrappers of a model, such as the wrapper for several devices."""
     inner = getattr(model, "module", None)
     return model if inner is None else unwrap(inner)

@@ -33,17 +33,17 @@ class SequenceClassificationConfig(RegularizerConfig):
 
 @register_criterion("sequence_classification", dataclass=SequenceClassificationConfig)
 class SequenceClassificationCriterion(FairseqCriterion):
-    """Cross-entropy in bits, accuracy and, in validation, F1 of each class, both in percent.
+    """Cross-entropy in bits, accuracy in percent and, in validation, F1 of each class in percent.
 
-    ``loss`` includes label smoothing and, in training, regularisers; models do not compute these
-    in validation. ``cross_entropy`` includes label smoothing. ``nll_loss``, the negative
-    log-likelihood, includes neither, so it compares models that were trained with different values
-    of these options.
+    ``loss`` includes label smoothing and, in training, regularisers; models do not compute
+    regularisers in validation. ``cross_entropy`` includes label smoothing. ``nll_loss``, the
+    negative log-likelihood, includes neither, so models trained with different values of these
+    options can be compared by it.
 
     The criterion works with the tasks ``sentence_prediction`` and ``long_range_arena``, and with
     any model that has RoBERTa's classification heads. Without label smoothing and regularisers, the
-    loss is the same as with fairseq's ``sentence_prediction`` criterion. Unlike there, all logged
-    values can be summed, so that several devices need only one reduction.
+    loss equals fairseq's ``sentence_prediction`` criterion. Unlike there, all logged values can be
+    summed, so that several devices need only one reduction.
     """
 
     def __init__(self, cfg: SequenceClassificationConfig, task: FairseqTask):
@@ -55,7 +55,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
-        """The loss (nats, summed over sequences), their number, and the values to log."""
+        """Return the loss in nats, summed over sequences, their number, and the values to log."""
         logits, extra = self.regularizers.model_output(
             model,
             **sample["net_input"],
@@ -115,7 +115,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
 
 
 def log_f1(total: Mapping[str, float]) -> None:
-    """Log the F1 of each class (such as ``f1_positive``) and their mean ``macro_f1``, in percent.
+    """Log F1 of each class (such as ``f1_positive``) and its mean ``macro_f1``, in percent.
 
     Sums over batches and devices give the same values as :func:`.macro_f1`.
     """

@@ -1,1 +1,1 @@
-"""Data sets that training reads."""
+"""Data sets for training."""

@@ -1,4 +1,4 @@
-"""Facts about binarised data that follow from the names and sizes of their files."""
+"""Facts about binarised data that its file names and indices reveal."""
 
 from glob import escape
 from itertools import permutations
@@ -6,19 +6,19 @@ from pathlib import Path
 
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
-FEW = 100  # test examples, for which an accuracy has a standard error of up to 5 points
+FEW = 100  # test examples; with fewer, the standard error of an accuracy may exceed 5 points
 
 
 def count_examples(index: Path) -> int:
-    """The number of examples in a binarised file, from its index."""
+    """Count the examples in a binarised file by its index."""
     return len(MMapIndexedDataset.Index(str(index)))
 
 
 def language_pair(folder: Path) -> tuple[str, str] | None:
-    """The source and target language of a translation data set, from its dictionaries and pairs.
+    """Find the source and target language of a translation data set by the names of its files.
 
-    The names may have hyphens and dots, such as ``pt-br``. fairseq's ``infer_language_pair``
-    mistakes the parts of any name for languages, as in ``dict.pt-br.txt``,
+    The languages may contain hyphens and dots, such as ``pt-br``. fairseq's
+    ``infer_language_pair`` mistakes the parts of any name for languages, as in ``dict.pt-br.txt``,
     ``test.2017-06.de-en.de.idx`` and ``notes.2026-01.txt``.
     """
     names = (path.name for path in sorted(folder.glob("dict.*.txt")))

@@ -1,9 +1,9 @@
 """Classification data, binarised as fairseq's ``sentence_prediction`` reads it.
 
-A data set is a folder with ``input0``, ``input1`` if its examples are pairs, and ``label``; each
-has a dictionary ``dict.txt`` and the splits ``train``, ``valid`` and ``test``.
-``fairseq-preprocess`` makes the same files from text with spaces between the tokens; this module
-writes them without the text.
+A data set is a folder with the folders ``input0``, ``input1`` if its examples are pairs, and
+``label``. Each of them contains a dictionary ``dict.txt`` and the splits ``train``, ``valid`` and
+``test``. ``fairseq-preprocess`` makes these files from text with spaces between the tokens; this
+module writes them without the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INTENSITIES = [str(intensity) for intensity in range(256)]  # the symbols of pix
 
 
 def make_dictionary(symbols: Iterable[str]) -> Dictionary:
-    """A dictionary of *symbols* in their order, after fairseq's special ones."""
+    """Make a dictionary of fairseq's special symbols, followed by *symbols* in their order."""
     dictionary = Dictionary()
     for symbol in symbols:
         dictionary.add_symbol(symbol)
@@ -34,33 +34,33 @@ def make_dictionary(symbols: Iterable[str]) -> Dictionary:
 
 
 def class_names(labels: Dictionary) -> list[str]:
-    """The classes, without the symbols that ``fairseq-preprocess`` adds for a multiple of 8."""
+    """Return the classes without the ``madeupword`` symbols that ``fairseq-preprocess`` adds."""
     names = labels.symbols[labels.nspecial :]
     return [name for name in names if not re.fullmatch(r"madeupword\d{4}", name)]
 
 
 def classes_of(task) -> list[str]:
-    """The classes of a task's models, in the order of their probabilities."""
+    """Return the classes of a task's models, in the order of their probabilities."""
     names = class_names(task.label_dictionary)
     return names[: getattr(task.cfg, "num_classes", len(names))]
 
 
 def f1_score(hits: float, members: float) -> float:
-    """F1 of a class in percent, 2 hits / members; 0 if the class has no members.
+    """Return F1 of a class in percent, 2 hits / members, or 0 if the class has no members.
 
     Args:
         hits: number of examples of the class that are predicted to be in it.
-        members: number of examples of the class, plus those predicted to be in it.
+        members: number of examples of the class plus number of examples predicted to be in it.
     """
     return 200 * float(hits) / float(members) if members else 0.0
 
 
 def macro_f1(targets: Sequence, predictions: Sequence, classes: Iterable) -> float:
-    """The mean of F1 over the classes that the model was trained on, in percent.
+    """Return the mean of F1 over the classes that the model was trained on, in percent.
 
-    It equals scikit-learn's ``f1_score(targets, predictions, labels=classes, average="macro",
-    zero_division=0)``: a class that occurs neither in the targets (N) nor in the predictions (N)
-    counts as 0.
+    The mean is 100 times scikit-learn's ``f1_score(targets, predictions, labels=classes,
+    average="macro", zero_division=0)``: F1 is 0 for a class that occurs neither in the targets (N)
+    nor in the predictions (N).
     """
     hits = Counter(true for true, guess in zip(targets, predictions) if true == guess)
     members = Counter(targets) + Counter(predictions)
@@ -68,7 +68,7 @@ def macro_f1(targets: Sequence, predictions: Sequence, classes: Iterable) -> flo
 
 
 def describe_classes(number: int, data: str, classes: Sequence[str]) -> str:
-    """The error message if ``--num-classes`` is not the number of classes in the data."""
+    """Return the error message for a ``--num-classes`` that the data contradict."""
     names = ", ".join(classes)
     return f"--num-classes {number}: {data} has {len(classes)}: {names}; give {len(classes)}"
 
@@ -77,7 +77,7 @@ def check_classes(task, *splits: str) -> None:
     """Check that the labels of fairseq's ``sentence_prediction`` fit ``--num-classes``.
 
     Args:
-        task: a ``SentencePredictionTask``; a task that loads its data otherwise has its own checks.
+        task: a ``SentencePredictionTask``; tasks that load other data check them themselves.
         splits: names of the splits to check (default: all that exist).
 
     Raises:
@@ -101,7 +101,7 @@ def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary)
 
     Args:
         path: path of the labels, for the message.
-        labels: the labels of a split, with an end of sentence, or None.
+        labels: the labels of a split, each with an end of sentence, or None.
 
     Raises:
         InputError: a label has several symbols; fairseq would use the first as the class.
@@ -117,15 +117,15 @@ def check_labels(path: Path, labels: FairseqDataset | None, classes: Dictionary)
 
 
 def is_class_name(name: str) -> bool:
-    """Whether a class survives when a dictionary is written and read again."""
+    """Return whether a class survives when a dictionary is written and read again."""
     return name.splitlines() == class_names(make_dictionary([name])) == [name]
 
 
 def check_unlabelled(labels: Path, *endings: str) -> None:
-    """Check that a split may lack labels: only test sets may, and then all their label files.
+    """Check that a split without labels is a test set that lacks all of its label files.
 
     Args:
-        labels: path of the label files, without their *endings*.
+        labels: path of the label files without their *endings*.
 
     Raises:
         FileNotFoundError: the split is not a test set, or only some of its label files are missing.
@@ -159,11 +159,12 @@ def write_dictionaries(
 def write_split(
     folder: Path, split: str, examples: Iterable[tuple[Sequence, str | None]]
 ) -> Counter[str | None]:
-    """Write a split of a data set to *folder*, which has its dictionaries.
+    """Write a split of a data set to *folder*, which contains the dictionaries.
 
     Args:
-        examples: pairs of the inputs of an example (one or two one-dimensional arrays of dictionary
-            indices) and the name of its class, or None for all if the classes are unknown.
+        examples: for each example, a pair of its inputs (one or two one-dimensional arrays of
+            dictionary indices) and the name of its class. The name is None for all examples if
+            their classes are unknown.
 
     Returns:
         The number of examples of each class.

@@ -1,4 +1,4 @@
-"""Images as text, one line of intensities per image, as published with Mega."""
+"""Images as text, one line of intensities per image, in the format published with Mega."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from fairseq_odeformers.errors import InputError
 
 
 def read_numbers(path: Path) -> list[np.ndarray]:
-    """The numbers from 0 to 255 of each line; every line has as many as the first one.
+    """Read lines of numbers from 0 to 255, all of the same length.
 
     Raises:
-        InputError: a line has anything else; the message names the file and the line.
+        InputError: a line contains anything else or has another length; the message names the
+            file and the line.
     """
     rows = []
     with open(path, encoding="utf-8", errors="replace") as lines:

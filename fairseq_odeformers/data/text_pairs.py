@@ -15,21 +15,21 @@ from fairseq.data import (
 from torch import Tensor
 
 NEXT_SENTENCE = "next_sentence"  # a key of batches, and the head that predicts it
-BLANK = 1  # the size of a blank line: it only contains </s>
+BLANK = 1  # the size of a blank line, which only contains </s>
 SPECIAL = 3  # tokens of a pair that belong to neither text: [CLS] and two [SEP]
 
 
 class TextPairs(FairseqDataset):
     """Pairs [CLS] A [SEP] B [SEP] of texts; B follows A in half of them.
 
-    In the other half, B comes from another document, where it follows some text, as every B does.
-    So neither A nor B reveals by itself to which half a pair belongs. The halves, the texts B of
+    In the other half, B comes from another document. There it follows some text, as every B does,
+    so neither A nor B reveals by itself to which half a pair belongs. The halves, the texts B of
     the second half and the order of the pairs only depend on the seed and the epoch.
 
     Args:
         lines: sentences (1-D tensors), each with ``</s>`` at its end; a blank line ends a document.
         break_mode: ``eos`` makes each line a text; ``complete_doc`` joins lines of a document up to
-            half of a pair.
+            half the length of a pair.
         longest: maximum number of tokens per pair; the longer text is truncated at its end.
         dictionary: dictionary with ``<s>`` for [CLS] and ``</s>`` for [SEP].
         seed: seed of all random choices.
@@ -72,7 +72,7 @@ class TextPairs(FairseqDataset):
         self.set_epoch(1)
 
     def set_epoch(self, epoch: int, **unused: Any) -> None:
-        """Draw the halves, the texts of other documents and the order of an epoch."""
+        """Draw the halves, the texts from other documents and the order of the pairs."""
         if epoch == self.epoch:
             return
         self.epoch, total = epoch, len(self)
@@ -104,7 +104,7 @@ class TextPairs(FairseqDataset):
         return torch.cat([a.new_tensor([self.bos]), a[: limits[0]], end, b[: limits[1]], end])
 
     def text(self, index: int) -> Tensor:
-        """The tokens of a text, without the ends of its lines."""
+        """Return the tokens of a text, without the ends of its lines."""
         tokens = self.texts[index]
         return tokens[tokens != self.eos]
 
@@ -115,7 +115,7 @@ class TextPairs(FairseqDataset):
         return self.sizes[index]
 
     def ordered_indices(self) -> np.ndarray:
-        """Indices by length; pairs of equal length stay in the order of the epoch."""
+        """Return indices by length; pairs of equal length stay in the order of the epoch."""
         return self.order[np.argsort(self.sizes[self.order], kind="stable")]
 
 
@@ -125,8 +125,8 @@ SIDES = ("left", "right")
 class MaskedPairs(BaseWrapperDataset):
     """Batches of pairs with masked tokens, in the form of fairseq's ``masked_lm``.
 
-    A batch also has ``next_sentence`` (B), with 1 where B follows A. As in BERT, [CLS] and [SEP]
-    are never masked.
+    A batch also contains ``next_sentence`` (B), which is 1 where B follows A. As in BERT, [CLS] and
+    [SEP] are never masked.
 
     Args:
         masking: arguments of fairseq's ``MaskTokensDataset``, which chooses the tokens.

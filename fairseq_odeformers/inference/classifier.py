@@ -1,4 +1,4 @@
-"""Classifiers of typed texts."""
+"""Classifies typed texts."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,20 +15,20 @@ from .texts import check_sequence, check_texts, check_whole, cut, truncate, warn
 
 
 class Classification(NamedTuple):
-    """The most probable class of a text, and the probability of each; nothing if it is empty."""
+    """The most probable class of a text and the probability of each class; empty for no text."""
 
     label: str
     probabilities: dict[str, float]
 
 
 class Classifier(nn.Module):
-    """One or several classifiers of the same classes, and the task of their data set.
+    """One or several classifiers with the same classes, and the task of their data set.
 
     Attributes:
-        classes: their names.
-        longest: most tokens of a text that all models take.
+        classes: names of the classes.
+        longest: maximum number of tokens of a text that all models accept.
         towers: number of texts that are encoded separately and classified together.
-        separator: token between two texts that are encoded as one; None if they are not.
+        separator: token between two texts that are encoded as one, or None.
         pairs: whether the texts of the data set are pairs.
     """
 
@@ -45,15 +45,15 @@ class Classifier(nn.Module):
         self.pairs = self.towers == 2 or joined
 
     def classify(self, texts, batch_size: int = 32):
-        """The class of each text and the probabilities of all classes.
+        """Return the class of each text and the probabilities of all classes.
 
         Args:
             texts: a text, or a sequence of texts, such as a list or a Series of pandas; a model of
-                pairs takes pairs of texts. They are tokenized as the data set is.
+                pairs takes pairs of texts. They are tokenized as the data set was.
             batch_size: number of texts, of similar length, that are classified together.
 
         Returns:
-            A :class:`Classification`, or a list of them; for errors see :meth:`encode`.
+            A :class:`Classification`, or a list of them; for errors, see :meth:`encode`.
         """
         if isinstance(batch_size, str):
             raise TypeError(
@@ -66,7 +66,7 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def classify_tokens(self, inputs: list[list[Tensor]], batch_size: int) -> list[Classification]:
-        """See :meth:`classify`; for the result of :meth:`encode` for each text."""
+        """Classify the tokens of each text, as :meth:`encode` returns them."""
         check_whole("batch_size", batch_size)
         results = [Classification("", {}) for _ in inputs]
         texts = [index for index, tokens in enumerate(inputs) if tokens]
@@ -80,12 +80,12 @@ class Classifier(nn.Module):
         return results
 
     def encode(self, text: str | Sequence[str], place: str = "a text") -> list[Tensor]:
-        """The tokens (T) of a text or a joined pair, or of each text of a pair; none of no text.
+        """Encode a text or a joined pair as tokens (T), or each text of a pair.
 
-        They are what the task makes of the same text in its data set.
+        The task's data set encodes the same text in the same way. The list is empty if a text is.
 
         Args:
-            place: the text's place, for warnings about unknown symbols and truncation.
+            place: place of the text, for warnings about unknown symbols and truncation.
 
         Raises:
             TooLong: a text is longer than a model's positions, and the task does not truncate it.
@@ -108,27 +108,27 @@ class Classifier(nn.Module):
         ]
 
     def split(self, text: str | Sequence[str]) -> list[str]:
-        """The parts of an input: a text, or two texts for a model of pairs.
+        """Split an input into its texts: one, or two for a model of pairs.
 
         Raises:
-            TypeError: the argument is neither; see :func:`.check_texts`.
-            ValueError: there are more or fewer than the model takes.
+            TypeError: the argument is neither a text nor a sequence; see :func:`.check_texts`.
+            ValueError: the model takes more or fewer texts.
         """
         parts = check_texts([text] if isinstance(text, str) else text)
         joins = len(parts) == 2 and self.towers == 1 and self.separator is not None
         if len(parts) != self.towers and not joins:
-            kind = {1: "a text alone", 2: "a pair of texts"}[self.towers]
+            kind = {1: "single texts", 2: "pairs of texts"}[self.towers]
             raise ValueError(f"{text!r}: the model classifies {kind}")
         return parts
 
     def join(self, first: list[int], second: list[int]) -> list[int]:
-        """The tokens of a pair that one encoder reads, as fairseq's task joins them."""
+        """Join the tokens of a pair that one encoder reads, as fairseq's task does."""
         assert self.separator is not None
         end = [self.task.source_dictionary.eos()] if self.appends_eos else []
         return [*first, *end, self.separator, *second]
 
     def collate(self, inputs: list[list[Tensor]]) -> dict[str, Tensor]:
-        """The arguments of the models for texts (B), or pairs of them."""
+        """Collate texts (B), or pairs of texts, to the arguments of the models."""
         device = next(self.parameters()).device
         padding = self.task.source_dictionary.pad()
         net_input = {}
@@ -140,7 +140,7 @@ class Classifier(nn.Module):
 
 
 def average_probabilities(models, task, net_input: dict[str, Tensor]) -> Tensor:
-    """Probabilities of the classes (B, K), averaged over the models."""
+    """Return the probabilities of the classes (B, K), averaged over the models."""
     name = task.cfg.classification_head_name
     outputs = (m(**net_input, features_only=True, classification_head_name=name) for m in models)
     each = [m.get_normalized_probs(out, log_probs=False) for m, out in zip(models, outputs)]

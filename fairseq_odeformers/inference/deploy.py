@@ -2,10 +2,10 @@
 
     odeformers export checkpoint_best.pt folder --to onnx
 
-The folder has programs of torch or ONNX; ``model.json``, see ``description``; and ``run.py``, which
-uses both and is a copy of the file beside this one. A translator has the programs ``encoder``,
-``begin`` and ``step``; a language model ``begin``, ``step`` and ``score`` (see ``steps``); a
-classifier ``classify``.
+The folder contains programs of torch or ONNX; ``model.json``, see ``description``; and ``run.py``,
+which uses both and is a copy of the file next to this one. A translator consists of the programs
+``encoder``, ``begin`` and ``step``, a language model of ``begin``, ``step`` and ``score`` (see
+``steps``), and a classifier of ``classify``.
 """
 
 import copy
@@ -33,12 +33,13 @@ from .program import Program, content_of, load_for_program, make_exportable
 from .steps import BATCHES, Function, make_steps, make_tokens
 
 ENDINGS = {"torch": ".pt2", "onnx": ".onnx"}
-COMPARED = ((1, 1), (1, 2), (3, 6))  # batch and length; torch may take sizes of 1 for constants
-LARGEST_DIFFERENCE = 1e-4  # between log-probabilities, or probabilities of classes
+# Batch sizes and lengths at which programs are tested; torch may mistake sizes of 1 for constants.
+COMPARED = ((1, 1), (1, 2), (3, 6))
+LARGEST_DIFFERENCE = 1e-4  # between log-probabilities, or between probabilities of classes
 
 
 def write_deployment(path: str, folder: Path, form: str, data: str | None, overrides: dict) -> None:
-    """Write a checkpoint to a new folder, if the programs compute what the model does.
+    """Write a checkpoint to a new folder, if its programs compute the same as its model.
 
     Args:
         form: ``torch`` or ``onnx``.
@@ -47,10 +48,11 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
 
     Raises:
         ImportError: ``onnxscript`` or ``onnxruntime`` is missing.
-        ValueError: the model is of another kind, or cannot be exported, or differs.
+        ValueError: the model is of another kind or cannot be exported, or the programs compute
+            something else.
     """
     if form == "onnx":
-        import_module("onnxscript")  # torch asks for it late, and onnxruntime runs the result
+        import_module("onnxscript")  # torch.onnx.export would only import it at its end
         import_module("onnxruntime")
     checkpoint = Checkpoint.read(path)
     kind = Kind.CLASSIFICATION if checkpoint.num_classes is not None else checkpoint.kind
@@ -75,7 +77,7 @@ def write_folder(
     folder: Path,
     score: dict[str, Any] | None = None,
 ) -> float:
-    """Fill an empty folder; returns the largest difference from what the model computes.
+    """Fill an empty folder; returns the largest difference between the model and its programs.
 
     Args:
         score: validation score of the checkpoint.
@@ -100,10 +102,10 @@ def write_folder(
 
 
 def make_functions(model: Any, task, kind: Kind) -> dict[str, Function]:
-    """The functions that become programs, by name.
+    """Make the functions that become programs, by name.
 
     Raises:
-        ValueError: a part of the model depends on data in a way that no program can.
+        ValueError: a part of the model depends on its data in a way that a program cannot express.
     """
     if kind is not Kind.CLASSIFICATION:
         return make_steps(make_exportable(copy.deepcopy(model)))
@@ -124,9 +126,9 @@ def write_function(function: Function, path: Path) -> dict[str, Any]:
     onnx = path.suffix == ENDINGS["onnx"]
     try:
         content = to_onnx(function) if onnx else content_of(export(function))
-    except Exception as error:  # torch raises anything
+    except Exception as error:  # torch may raise any exception
         cause: BaseException = error
-        while cause.__cause__ is not None:  # says more
+        while cause.__cause__ is not None:  # the cause says more
             cause = cause.__cause__
         fault = f"torch cannot export the program {path.stem}"
         raise ValueError(f"{fault} ({explain(cause)})") from error
@@ -136,7 +138,7 @@ def write_function(function: Function, path: Path) -> dict[str, Any]:
 
 
 def export(function: Function) -> torch.export.ExportedProgram:
-    """The program of torch. It finds out how sizes that vary depend on each other."""
+    """Export a function with torch, which infers how the sizes that vary depend on each other."""
     shapes = tuple(
         {dim: torch.export.Dim.AUTO for dim, (size, other) in enumerate(sizes) if size != other}
         for sizes in function.sizes.values()
@@ -149,7 +151,7 @@ def export(function: Function) -> torch.export.ExportedProgram:
 
 
 def to_onnx(function: Function) -> bytes:
-    """The content of an ``.onnx`` file, without the names of files of this machine."""
+    """Return the content of an ``.onnx`` file, without the names of files on this machine."""
     names = [*function.arguments]
     with quiet():
         program = torch.onnx.export(
@@ -170,7 +172,7 @@ def to_onnx(function: Function) -> bytes:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress torch's messages to its developers."""
+    """Suppress torch's messages, which are for its developers."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -186,13 +188,13 @@ def quiet() -> Iterator[None]:
 
 @torch.no_grad()
 def compare(model: Any, task, product: run.Model, batch: int, length: int) -> float:
-    """The largest difference between a model and its programs, for random texts.
+    """Return the largest difference between a model and its programs for random texts.
 
-    It is between log-probabilities after each token, or between the probabilities of classes.
+    It compares the log-probabilities after each token, or the probabilities of classes.
 
     Args:
         batch: number of texts; all but the first are shorter.
-        length: tokens of the first, and of each translation or continuation.
+        length: number of tokens of the first text, and of each translation or continuation.
     """
     about = product.about
     length = min(length, about["longest"])
@@ -228,5 +230,5 @@ def compare(model: Any, task, product: run.Model, batch: int, length: int) -> fl
 
 
 def largest(found: np.ndarray, expected: Tensor) -> float:
-    """The largest difference, where a number is expected."""
+    """Return the largest difference where the expected value is finite."""
     return float((torch.from_numpy(found) - expected)[expected.isfinite()].abs().max())

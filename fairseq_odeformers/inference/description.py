@@ -1,17 +1,18 @@
-"""The files of an exported folder beside its programs: ``model.json``, ``run.py`` and a README.
+"""The files of an exported folder besides its programs: ``model.json``, ``run.py`` and a README.
 
-``model.json`` has
+``model.json`` contains
 
-- ``kind``, ``architecture``, ``family``, ``paper``, ``parameters``, ``versions``; ``score``, the
-  validation score of the checkpoint, if it has one;
-- ``programs``: by name the ``file``, ``inputs``, which give the dimension that counts texts, and
-  ``outputs``; an output that is named as an input takes its place in the next call;
-- ``symbols``, and ``source_symbols`` if a translator's source has others; their numbers are tokens;
-  ``pad``, ``unk``, ``bos`` and ``eos``, special tokens; ``start``, the first tokens;
-- ``longest`` and ``longest_target``, most tokens of a text;
-- ``text``, how text becomes symbols, see :func:`describe_text`;
-- for a language model, ``block``, the tokens scored together; for a classifier, ``classes``,
-  ``towers`` and ``separator`` of pairs, ``end``, and ``truncates``.
+- ``kind``, ``architecture``, ``family``, ``paper``, ``parameters`` and ``versions``;
+- ``score``: the validation score of the checkpoint, if it is saved;
+- ``programs``: for each name, the ``file``, the dimension of each of the ``inputs`` that indexes
+  texts, and the ``outputs``; an output with the name of an input replaces it in the next call;
+- ``symbols``, and ``source_symbols`` if a translator's source has others: a token is the number of
+  a symbol;
+- ``pad``, ``unk``, ``bos`` and ``eos``: the special tokens; ``start``: the first tokens;
+- ``longest`` and ``longest_target``: the maximum number of tokens of a text;
+- ``text``: how text becomes symbols, see :func:`describe_text`;
+- for a language model, ``block``: the number of tokens that are scored together;
+- for a classifier, ``classes``, ``towers`` and ``separator`` of pairs, ``end`` and ``truncates``.
 """
 
 import json
@@ -46,9 +47,9 @@ NAMES = {  # kinds of models that can be exported
     Kind.LANGUAGE_MODEL: "language model",
     Kind.CLASSIFICATION: "classification",
 }
-MAKERS = ("torch", "onnx", "fairseq-odeformers")  # the packages of ``versions``
+MAKERS = ("torch", "onnx", "fairseq-odeformers")  # packages listed in ``versions``
 NEEDED = {"moses": "sacremoses", "bpe": "subword-nmt", "tokenizer": "tokenizers"}
-USES = {  # commands and a call in the README
+USES = {  # the README's commands and its call in Python
     NAMES[Kind.TRANSLATION]: ("python run.py --beam 5 < text", 'model.translate(["..."], beam=5)'),
     NAMES[Kind.LANGUAGE_MODEL]: (
         "python run.py --sampling --topp 0.9 < text\npython run.py --score < text",
@@ -79,7 +80,7 @@ licence of the training data, and pass it on.
 
 
 def describe(trained: Trained, arch: str, kind: Kind) -> dict[str, Any]:
-    """The content of ``model.json``, without the programs and the score.
+    """Return the content of ``model.json``, except the programs and the score.
 
     Raises:
         FileNotFoundError: a file of the data's preparation is missing.
@@ -123,18 +124,19 @@ def describe(trained: Trained, arch: str, kind: Kind) -> dict[str, Any]:
 
 
 def describe_text(task, options: Any, kind: Kind) -> dict[str, Any]:
-    """How a text becomes symbols, in this order; text between spaces is a symbol.
+    """Describe how a text becomes symbols.
 
-    ``moses``: the languages and options of Moses' tokeniser; ``tokenizer``: of the library
-    tokenizers; ``replace``: a regular expression and what takes the place of its matches;
-    ``bytes``: the symbol of each byte; ``bpe``: codes of subword-nmt.
+    The result lists the steps that apply, in this order: ``moses``, the languages and options of
+    Moses' tokeniser; ``tokenizer``, a tokenizer of the library tokenizers; ``replace``, a regular
+    expression and the replacement of its matches; ``bytes``, the symbol of each byte; ``bpe``,
+    codes of subword-nmt. Afterwards, text between spaces is a symbol.
 
     Raises:
         FileNotFoundError: a file of the data's preparation is missing.
     """
     data = getattr(options, "data", None)
     if kind is Kind.CLASSIFICATION:
-        tokenize(task, "")  # names what is missing
+        tokenize(task, "")  # raises an error if a file is missing
         vocabulary, codes = Path(data or "", "vocab.txt"), Path(data or "", "code")
         if not data:
             return {"replace": ["", " "]}  # each character is a symbol
@@ -153,7 +155,8 @@ def describe_text(task, options: Any, kind: Kind) -> dict[str, Any]:
     text: dict[str, Any] = {}
     recipe = Path(data or "", MADE_FROM)
     if kind is Kind.TRANSLATION and recipe.exists():
-        read_raw_pairs(str(data), options.source_lang, options.target_lang)  # names its faults
+        # This call raises an error if the recipe is faulty.
+        read_raw_pairs(str(data), options.source_lang, options.target_lang)
         preparation = json.loads(recipe.read_text(encoding="utf-8"))
         text["moses"] = {
             "source": options.source_lang,
@@ -166,7 +169,7 @@ def describe_text(task, options: Any, kind: Kind) -> dict[str, Any]:
 
 
 def find_version(name: str) -> str | None:
-    """The version of an installed package; None if it is not installed."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

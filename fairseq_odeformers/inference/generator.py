@@ -25,7 +25,7 @@ from .texts import (
 
 DEFAULTS = {item.name: item.default for item in fields(GenerationConfig)}
 GENERATION_OPTIONS = {*DEFAULTS, "prefix_allowed_tokens_fn", "inference_step_args"}
-OTHER_NAMES = {  # names of these options in transformers
+OTHER_NAMES = {  # the names of these options in transformers, and fairseq's names
     "do_sample": "sampling",
     "length_penalty": "lenpen",
     "max_length": "max_len_b",
@@ -39,22 +39,22 @@ OTHER_NAMES = {  # names of these options in transformers
 class Generator(GeneratorHubInterface):
     """fairseq's interface, with the rules of ``texts`` for empty, long and unknown texts.
 
-    fairseq's ``translate`` calls ``sample``, and that calls ``generate``, which are overridden too.
+    fairseq's ``translate`` calls ``sample``, which calls ``generate``; both are overridden too.
 
     Attributes:
-        raw: how sentences and translations are tokenised and detokenised; None if they are tokens.
+        raw: how raw text is tokenised and detokenised; None if sentences are tokens.
     """
 
     raw: RawPairs | None = None
 
     def translate(self, sentences, beam=5, verbose=False, **options):
-        """The best translation of a sentence, or a list of translations of several.
+        """Return the best translation of a sentence, or a list of the best for several sentences.
 
         Args:
-            sentences: a text, or several, as the data set had them before subwords; raw text if
-                the translator was loaded with ``tokenized=False``.
+            sentences: one sentence or several, in the form that the data set has before the split
+                into subwords, or as raw text if the translator was loaded with ``tokenized=False``.
             beam: number of hypotheses that are kept.
-            verbose: log sentences, hypotheses and scores.
+            verbose: whether to log sentences, hypotheses and scores.
             options: options of ``fairseq-generate``, such as ``max_len_a`` and ``max_len_b`` (a
                 translation of n tokens has at most ``max_len_a`` n + ``max_len_b``),
                 ``min_len``, ``lenpen``, ``unkpen``, ``no_repeat_ngram_size``,
@@ -62,7 +62,7 @@ class Generator(GeneratorHubInterface):
                 ``diverse_beam_groups``.
 
         Raises:
-            TypeError: there is no such option, or *sentences* are not texts.
+            TypeError: an option does not exist, or *sentences* are not texts.
             ValueError: *beam* is not a positive integer, *nbest* is not 1, or a sentence is
                 :class:`TooLong`.
         """
@@ -80,10 +80,10 @@ class Generator(GeneratorHubInterface):
         return self.raw.detokenize(sentence) if self.raw else sentence
 
     def sample(self, sentences, beam=1, verbose=False, **options):
-        """The best continuation of a text, or a list for several; a text may be empty.
+        """Return the best continuation of a text, or a list for several; texts may be empty.
 
-        Arguments and errors are as in :meth:`translate`. With ``sampling=True`` tokens are
-        drawn, instead of the most probable ones.
+        For arguments and errors, see :meth:`translate`. With ``sampling=True``, tokens are drawn
+        at random instead of being the most probable ones.
         """
         if isinstance(sentences, str):
             return super().sample(sentences, beam, verbose, **options)
@@ -91,19 +91,19 @@ class Generator(GeneratorHubInterface):
         return super().sample(texts, beam, verbose, **options) if texts else []
 
     def score(self, sentences, **options):
-        """The log-probabilities of a text, or a list for several.
+        """Return the log-probabilities of a text, or a list of them for several texts.
 
         Args:
-            sentences: a text, or several.
-            options: ``replace_newline_with_eos=True`` makes the end of a sentence of each "\\n".
+            sentences: one text or several.
+            options: ``replace_newline_with_eos=True`` turns each "\\n" into an end of sentence.
 
         Returns:
-            A dictionary: ``tokens`` (T); ``positional_scores`` (T), the logarithm of the
-            probability of each token after those before it; and ``score``, their mean. It is empty
-            for an empty text.
+            A dictionary with ``tokens`` (T); ``positional_scores`` (T), the log-probability of each
+            token given the tokens before it; and ``score``, the mean of these scores. The
+            dictionary is empty for an empty text.
 
         Raises:
-            TypeError: the model is a translator, or see :meth:`translate`.
+            TypeError: the model is a translator; or see :meth:`translate`.
             ValueError: see :meth:`translate`.
         """
         if Kind.LANGUAGE_MODEL not in kinds_of(type(self.models[0])):
@@ -111,7 +111,7 @@ class Generator(GeneratorHubInterface):
         return apply_to_texts(partial(super().score, **options), sentences, dict)
 
     def generate(self, tokenized_sentences, beam=5, verbose=False, **options):
-        """Generate from tokens, for all other methods; for errors see :meth:`translate`."""
+        """Generate from tokens, as the other methods do; for errors, see :meth:`translate`."""
         if not all(map(torch.is_tensor, tokenized_sentences)):
             raise TypeError("generate: give tensors of tokens; translate and sample take texts")
         check_whole("beam", beam)
@@ -136,17 +136,17 @@ class Generator(GeneratorHubInterface):
         sentences = [self.fit(tokens) for tokens in tokenized_sentences]
         try:
             return super().generate(sentences, beam, verbose, **options)
-        except AssertionError as error:  # fairseq's answer to options out of bounds
+        except AssertionError as error:  # raised by fairseq for options that are out of bounds
             asked = " ".join(f"{name} {value!r}" for name, value in options.items())
             raise ValueError(f"{asked}: {error}") from error
 
     def fit(self, tokens: Tensor, place: str = "a text") -> Tensor:
-        """A sentence (T), truncated to what all models take if allowed; it ends with ``</s>``.
+        """Truncate a sentence (T) to what all models accept, if allowed, and keep its ``</s>``.
 
         Args:
-            place: the sentence's place, for the warning about unknown symbols.
+            place: place of the sentence, for the warning about unknown symbols.
         """
         warn_of_unknown(self.src_dict, tokens[:-1], place)
-        positions = self.max_positions  # source and target, or one of a language model
+        positions = self.max_positions  # a language model has one number, not source and target
         longest = positions[0] if isinstance(positions, tuple) else positions
         return truncate(tokens, longest, self.cfg.task, self.src_dict, ending=1)

@@ -5,16 +5,16 @@
     translator = load_translator("checkpoint_best.pt", "data-bin").half()
     translator.translate(["Ein Mann geht.", "Eine Frau liest."], beam=5)
 
-A loader reads a file (:class:`.Checkpoint`), builds the model and its task from what is in it, and
-hands both to a :class:`.Generator` or a :class:`.Classifier`. The
-result is a module of torch: ``half`` and ``to`` convert it; ``cuda`` is not tested on a GPU.
-Translators and language models are fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`,
-which ``from_pretrained`` of their classes returns as well.
+A loader reads a file (:class:`.Checkpoint`), builds the model and its task from it, and passes both
+to a :class:`.Generator` or a :class:`.Classifier`. The result is a module of torch: ``half`` and
+``to`` convert it; ``cuda`` is not tested on a GPU. Translators and language models are subclasses
+of fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`, which ``from_pretrained`` of their
+classes returns as well.
 
-All treat texts alike. A text of spaces has an empty result. A text without a symbol of the
-dictionary causes a warning, once. A text that is longer than the model's positions raises an error,
-unless the task truncates the data set, as with the options ``truncate_source=True`` of a translator
-and ``shorten_method="truncate"`` of other models.
+All of them treat texts alike. A text of spaces gives an empty result. A warning, printed once,
+reports a text without any symbol of the dictionary. A text that is longer than the model's
+positions raises an error, unless the task truncates the data set, as with the options
+``truncate_source=True`` of a translator and ``shorten_method="truncate"`` of other models.
 """
 
 from collections.abc import Iterator
@@ -39,13 +39,13 @@ from fairseq_odeformers.text.moses import read_raw_pairs
 from .classifier import Classifier
 from .generator import Generator
 
-# What takes trained models of each kind: commands, and the function.
+# The commands and the function that accept trained models of each kind.
 USES = {
     Kind.TRANSLATION: "odeformers translate, odeformers analyse attention and load_translator",
     Kind.CLASSIFICATION: "odeformers predict, odeformers analyse and load_classifier",
     Kind.LANGUAGE_MODEL: "fairseq-eval-lm and load_language_model",
 }
-LATER = {  # words that are no options of a loader
+LATER = {  # names that are not options of a loader
     "beam": "give it to the methods of the loaded model",
     "device": "give it to the loaded model's method to()",
 }
@@ -53,24 +53,24 @@ CODES = ("code", "bpecodes")  # fairseq's from_pretrained looks for these names
 
 
 def load_translator(checkpoint, data=None, tokenized: bool | None = None, **options) -> Generator:
-    """A translator; its ``translate(sentences, beam=5)`` returns a translation of each sentence.
+    """Load a translator, which translates sentences by ``translate(sentences, beam=5)``.
 
     Args:
-        checkpoint: file, or an ensemble, several separated by colons; or a
+        checkpoint: a file; an ensemble, given as several files separated by colons; or a
             :class:`.Checkpoint`.
         data: folder with the dictionaries (default: the data set of the training).
-        tokenized: whether sentences are tokens between spaces, and translations as well. If not,
-            raw text is tokenised (and lower-cased) as ``odeformers prepare`` did it for the data,
-            and translations are detokenised. By default text is raw where the folder of the data
-            tells how, and *options* have no ``tokenizer``.
-        options: fairseq's options, such as ``bpe``, ``bpe_codes`` and ``tokenizer``. By default
-            sentences are split at spaces, and into subwords if the folder of the data, or the one
-            above, has their codes as ``code`` or ``bpecodes``.
+        tokenized: whether sentences and translations are tokens between spaces. If not, raw text
+            is tokenised (and lower-cased) as ``odeformers prepare`` did for the data, and
+            translations are detokenised. By default, text is raw if the folder of the data says how
+            to tokenise it and *options* have no ``tokenizer``.
+        options: fairseq's options, such as ``bpe``, ``bpe_codes`` and ``tokenizer``. By default,
+            sentences are split at spaces, and into subwords if the folder of the data, or its
+            parent folder, contains a file of codes, ``code`` or ``bpecodes``.
 
     Raises:
-        OSError: a file is not there.
-        ValueError: the file is no checkpoint, or of another kind of model; or raw text is asked
-            for, and the data set was not made by ``odeformers prepare``.
+        OSError: a file does not exist.
+        ValueError: the file is no checkpoint, or contains another kind of model; or *tokenized* is
+            False, and the data set was not made by ``odeformers prepare``.
     """
     if tokenized not in (None, True, False):
         raise ValueError(f"tokenized {tokenized!r}: give True or False")
@@ -89,18 +89,18 @@ def load_translator(checkpoint, data=None, tokenized: bool | None = None, **opti
 
 
 def load_language_model(checkpoint, data=None, **options) -> Generator:
-    """A causal language model, with the methods ``score`` and ``sample``.
+    """Load a causal language model, which has the methods ``score`` and ``sample``.
 
-    For arguments and errors see :func:`load_translator`.
+    For arguments and errors, see :func:`load_translator`.
     """
     return _load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
 
 
 def load_classifier(checkpoint, data=None, **options) -> Classifier:
-    """A classifier; its ``classify(texts)`` returns the class of each text, and probabilities.
+    """Load a classifier, which classifies texts by ``classify(texts)``.
 
-    For arguments and errors see :func:`load_translator`; of several checkpoints the probabilities
-    are averaged. Classes that the data lack are an error, too.
+    For arguments and errors, see :func:`load_translator`. The probabilities of several checkpoints
+    are averaged. A class that the data lack is an error too.
     """
     models, task = [], None
     for each in read_each(checkpoint):
@@ -112,13 +112,13 @@ def load_classifier(checkpoint, data=None, **options) -> Classifier:
 
 
 def read_each(checkpoint) -> Iterator[Checkpoint]:
-    """One checkpoint, or several with paths separated by colons.
+    """Yield one checkpoint, or several whose paths are separated by colons.
 
-    A file is read when its model is about to be built.
+    Each file is only read when its model is about to be built.
 
     Raises:
-        TypeError: *checkpoint* is no path.
-        ValueError: the name of a file or folder has a colon; or see
+        TypeError: *checkpoint* is not a path.
+        ValueError: the name of a file or folder contains a colon; or see
             :meth:`.Checkpoint.read`.
     """
     if isinstance(checkpoint, Checkpoint):
@@ -131,12 +131,12 @@ def read_each(checkpoint) -> Iterator[Checkpoint]:
 
 
 def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name: str) -> Generator:
-    """See :func:`load_translator`; *name* is what messages call models that derive from *base*."""
+    """Load models that derive from *base*, called *name* in messages; see the public loaders."""
     for option in LATER.keys() & options.keys():
         raise ValueError(f"{option} {options[option]!r}: {LATER[option]}")
     models, task, cfg = [], None, None
     for each in read_each(checkpoint):
-        model_class = ARCH_MODEL_REGISTRY.get(each.arch, base)  # build refuses others
+        model_class = ARCH_MODEL_REGISTRY.get(each.arch, base)  # build() checks unknown names
         if not issubclass(model_class, base):
             fault = f"is of --arch {each.arch}, which is not {name}"
             raise ValueError(f"{each.path} {fault}{advise(each)}")
@@ -144,29 +144,29 @@ def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name:
         check_encoders(each.path, each.cfg, overrides)
         model, task, cfg = each.build(task=task, **overrides)
         models.append(model)
-    # The last file's options make the tokenizer and the subwords of an ensemble.
+    # The tokenizer and the subwords of an ensemble follow the options of its last file.
     with naming_faults(each.path, "does not fit its tokenizer or subwords"):
         return Generator(cfg, task, models).eval()
 
 
 def advise(checkpoint: Checkpoint) -> str:
-    """The end of a message: the function for a checkpoint of another kind; "" if there is none."""
+    """Return the end of a message that names what accepts this kind of checkpoint, or ""."""
     if checkpoint.regression:
         return (
             "; it predicts numbers (--regression-target): fairseq-validate scores it, and "
             "odeformers predict STS-B-bin --glue-submission writes predictions for STS-B"
         )
-    return f"; {USES[checkpoint.kind]} take it" if checkpoint.kind in USES else ""
+    return f"; {USES[checkpoint.kind]} accept it" if checkpoint.kind in USES else ""
 
 
 def find_text_options(cfg, data=None) -> dict[str, str]:
-    """fairseq's options for turning text into tokens of a data set.
+    """Find the values of fairseq's options for turning text into tokens of a data set.
 
     Args:
         cfg: options of the task of a training.
         data: folder with the dictionaries (default: the data set of the training).
     """
-    names = {"source_lang", "target_lang"}  # options of a tokenizer
+    names = {"source_lang", "target_lang"}  # options that tokenizers read
     options = {name: value for name in names if (value := getattr(cfg, name, None))}
     if folder := str(data or getattr(cfg, "data", None) or ""):  # the task parity has none
         options |= {"data": folder, **find_codes(folder)}
@@ -174,7 +174,7 @@ def find_text_options(cfg, data=None) -> dict[str, str]:
 
 
 def find_codes(data: str) -> dict[str, str]:
-    """fairseq's options for the BPE codes of a data set; none where it has no codes."""
+    """Find the values of fairseq's options for the BPE codes of a data set, if it has any."""
     folder = Path(data)
     for path in (parent / name for parent in (folder, folder.parent) for name in CODES):
         if path.is_file():

@@ -2,19 +2,20 @@
 
     odeformers export checkpoint_best.pt model.pt2
 
-torch reads it without fairseq and this plugin. It takes any number of
-texts of any length up to the longest that the model was made for:
+torch runs the program without fairseq and this plugin. It takes any number of texts of any length
+up to the longest that the model was made for:
 
     description = {"description.json": ""}
     program = torch.export.load("model.pt2", extra_files=description).module()
     program(torch.tensor([[0, 25, 7, 2], [0, 31, 2, 1]]))  # tokens (B, T); 1 is padding
 
-A classifier returns the probabilities of its classes (B, K); another model, the states of its
-encoder (B, T, C). The description says how to make tokens of a text: ``vocabulary``, the symbols in
-the order of their tokens; ``unknown``, the token of other symbols; ``padding``; ``start`` and
-``end``, the tokens before and after a text; ``longest``, the most tokens of a text; ``texts``, 2 if
-pairs are classified. A classifier's also has ``classes``, the ``separator`` of two texts in one,
-and, where the data set has word pieces, the ``tokenizer`` in the form of the library tokenizers.
+A classifier returns the probabilities of its classes (B, K); any other model returns the states of
+its encoder (B, T, C). The description says how to turn a text into tokens: ``vocabulary``, the
+symbols in the order of their tokens; ``unknown``, the token of other symbols; ``padding``;
+``start`` and ``end``, the tokens before and after a text; ``longest``, the maximum number of
+tokens; ``texts``, which is 2 if pairs are classified. The description of a classifier also contains
+``classes``, the ``separator`` of two texts in one sequence and, if the data set consists of word
+pieces, the ``tokenizer`` in the format of the library tokenizers.
 """
 
 import copy
@@ -41,7 +42,7 @@ DESCRIPTION = "description.json"
 
 
 def load_for_program(path: str, data: str | None, overrides: dict) -> Trained:
-    """A trained model without what only training needs; for errors see :class:`.Checkpoint`."""
+    """Load a model without the options that only training needs; see :meth:`.Checkpoint.build`."""
     checkpoint = Checkpoint.read(path)
     model = ARCH_MODEL_REGISTRY.get(getattr(checkpoint.cfg.model, "_name", None))
     training = getattr(model, "training_options", ("checkpoint_activations",))
@@ -53,7 +54,7 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     """Write a model, in float32 and on the CPU, with the description of its task.
 
     Raises:
-        ValueError: the model has no encoder, or takes adaptive steps: these depend on the data.
+        ValueError: the model has no encoder, or takes adaptive steps, which depend on the data.
     """
     if Kind.LANGUAGE_MODEL in kinds_of(type(model)):
         raise ValueError(
@@ -63,7 +64,8 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     program = Program(model, task)
     tokens = torch.full((2, min(program.longest, 6)), task.source_dictionary.unk())
     tokens[1, -1] = task.source_dictionary.pad()
-    texts = tuple(tokens.clone() for _ in range(program.towers))  # the same would be one input
+    # Clones, since torch would export one input for one tensor.
+    texts = tuple(tokens.clone() for _ in range(program.towers))
     batch = torch.export.Dim("batch", min=1)
     lengths = [
         torch.export.Dim(f"length{n}", min=1, max=program.longest) for n, _ in enumerate(texts)
@@ -85,18 +87,18 @@ def content_of(program: torch.export.ExportedProgram, files: dict[str, str] | No
     for node in program.graph.nodes:
         for name in ("stack_trace", "nn_module_stack", "source_fn_stack"):
             node.meta.pop(name, None)
-    content = io.BytesIO()  # torch aborts where it cannot write, as to a full disk
+    content = io.BytesIO()  # torch aborts the process if it cannot write, as on a full disk
     torch.export.save(program, content, extra_files=files)
     return content.getvalue()
 
 
 class Program(nn.Module):
-    """A copy of a model as a function of only tokens.
+    """A copy of a model as a function of tokens alone.
 
     Attributes:
-        translates: whether it is the encoder of a translator.
+        translates: whether the program is the encoder of a translator.
         towers: number of texts that are classified together.
-        longest: most tokens of a text.
+        longest: maximum number of tokens of a text.
     """
 
     def __init__(self, model, task):
@@ -112,7 +114,7 @@ class Program(nn.Module):
         self.model = make_exportable(model.cpu().float().eval())
 
     def forward(self, *tokens: Tensor) -> Tensor:
-        """Probabilities (B, K) or states (B, T, C), of tokens (B, T) of each tower."""
+        """Map tokens (B, T) of each tower to probabilities (B, K) or states (B, T, C)."""
         call = {}
         for text, suffix in zip(tokens, ("", "1")):
             call[f"src_tokens{suffix}"] = text
@@ -126,10 +128,10 @@ class Program(nn.Module):
 
 
 def make_exportable(module: nn.Module) -> nn.Module:
-    """A module that computes the same as another, from its parts, by one path for all data.
+    """Replace the parts of a module by parts that compute the same, with one path for all data.
 
     Raises:
-        ValueError: a part does not have one.
+        ValueError: a part has no such replacement.
     """
     if is_parametrized(module):
         fix_parametrizations(module)
@@ -140,9 +142,9 @@ def make_exportable(module: nn.Module) -> nn.Module:
 
 
 def fix_parametrizations(module: Any) -> None:
-    """Make parameters of what torch's parametrisations compute for a module.
+    """Turn the tensors that torch's parametrisations compute for a module into parameters.
 
-    torch's ``remove_parametrizations`` would also change the module that this one is a copy of.
+    torch's ``remove_parametrizations`` would also change the original of a copied module.
     """
     with torch.no_grad():
         tensors = {name: getattr(module, name).clone() for name in module.parametrizations}
@@ -153,7 +155,7 @@ def fix_parametrizations(module: Any) -> None:
 
 
 def describe(task, program: Program) -> dict:
-    """How to make tokens of a text, and the names of the program's results."""
+    """Describe how to turn a text into tokens, and what the program returns."""
     dictionary = task.source_dictionary
     classifies = program.head is not None
     description = {
@@ -164,7 +166,7 @@ def describe(task, program: Program) -> dict:
         "unknown": dictionary.unk(),
         "padding": dictionary.pad(),
     }
-    if program.translates:  # an encoder of sentences to translate
+    if program.translates:  # the encoder of a translator
         return {**description, "start": [], "end": [dictionary.eos()]}
     start = add_special_tokens(task, [], False).tolist()
     description |= {"start": start, "end": [dictionary.eos()] if appends_eos(task) else []}

@@ -1,15 +1,15 @@
-"""A decoder as functions of tensors: the first step of generation, the next ones, a whole text.
+"""A decoder as functions of tensors, which torch can export.
 
-fairseq keeps what a decoder remembers of earlier tokens in a tree of dictionaries, its incremental
-state. Here the tensors of that tree are arguments and results instead, so that torch can export the
-functions of any decoder:
+fairseq keeps what a decoder remembers of earlier tokens in a tree of dictionaries, the incremental
+state. Here, the tensors of this tree are arguments and results instead, so that torch can export
+the functions of any decoder:
 
-- :class:`Begin`: from the first token to log-probabilities of the second, and the tensors;
-- :class:`Step`: from a token and the tensors to log-probabilities of the next, and new tensors;
-- :class:`Score`: from a text to the log-probability of each of its tokens.
+- :class:`Begin` maps the first token to log-probabilities of the second, and the state's tensors;
+- :class:`Step` maps a token and the tensors to log-probabilities of the next, and new tensors;
+- :class:`Score` maps a text to the log-probability of each of its tokens.
 
-A step does not return tensors that stay as they were, such as the keys of the source. Running
-the functions shows which these are, and which sizes vary.
+A step does not return tensors that it leaves unchanged, such as the keys of the source. The
+functions are run on examples to find these tensors and the sizes that vary.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from fairseq_odeformers.models.common.answers import POSITION
 from fairseq_odeformers.registry import Kind, kinds_of
 
-BATCHES = (3, 4)  # texts in the two examples of a function's arguments
+BATCHES = (3, 4)  # numbers of texts in the two examples of a function's arguments
 
 
 class Function(NamedTuple):
@@ -31,9 +31,9 @@ class Function(NamedTuple):
     Attributes:
         module: its ``forward(*arguments)`` takes the values of *arguments* in their order.
         arguments: example tensors by name, for ``BATCHES[0]`` texts.
-        others: the same for ``BATCHES[1]`` texts; all sizes that vary are different.
-        outputs: names of the results. One that is also the name of an argument takes its place in
-            the next call.
+        others: example tensors for ``BATCHES[1]`` texts, which differ in all sizes that vary.
+        outputs: names of the results. A result with the name of an argument replaces it in the next
+            call.
     """
 
     module: nn.Module
@@ -50,13 +50,13 @@ class Function(NamedTuple):
         }
 
     def describe(self) -> dict[str, Any]:
-        """The dimension of each argument that counts texts, if there is one, and the results."""
+        """Return the dimension of each argument that indexes texts, if any, and the results."""
         dims = {n: s.index(BATCHES) if BATCHES in s else None for n, s in self.sizes.items()}
         return {"inputs": dims, "outputs": self.outputs}
 
 
 class Part(nn.Module):
-    """The decoder of a model, with what its kind of model gives it beside tokens.
+    """Base class of functions that call the decoder of a model, or its encoder.
 
     Attributes:
         translates: whether there is a source: the encoder's states (B, S, C), and a mask (B, S)
@@ -69,7 +69,7 @@ class Part(nn.Module):
         self.translates = Kind.TRANSLATION in kinds_of(type(model))
 
     def log_probs(self, tokens: Tensor, source: Sequence[Tensor], state: Any = None) -> Tensor:
-        """Log-probabilities (B, T, V) of what follows each token (B, T)."""
+        """Return log-probabilities (B, T, V) of the next token after each token (B, T)."""
         inputs: dict[str, Any] = {"incremental_state": state}
         if self.translates:
             states, mask = source
@@ -81,7 +81,7 @@ class Part(nn.Module):
     def advance(
         self, tokens: Tensor, position: Tensor, source: Sequence[Tensor], state: dict[str, Any]
     ) -> Tensor:
-        """Log-probabilities (B, V) of what follows the newest token (B, 1); changes the state."""
+        """Return log-probabilities (B, V) after the newest token (B, 1), and update the state."""
         state[POSITION] = {POSITION: position}
         log_probs = self.log_probs(tokens, source, state)[:, -1]
         del state[POSITION]
@@ -92,34 +92,34 @@ class Encode(Part):
     """The encoder of a translator."""
 
     def forward(self, *arguments: Tensor) -> Tensor:
-        """The states (B, S, C) of tokens (B, S)."""
+        """Return the states (B, S, C) of tokens (B, S)."""
         (tokens,) = arguments
         lengths = tokens.ne(self.model.encoder.dictionary.pad()).sum(1)
         return self.model.encoder(tokens, lengths)["encoder_out"][0].transpose(0, 1)
 
 
 class Begin(Part):
-    """The first step."""
+    """The first step of generation."""
 
     def forward(self, *arguments: Tensor) -> tuple[Tensor, ...]:
-        """Log-probabilities (B, V), and the state's tensors, of first tokens (B, 1)."""
+        """Return log-probabilities (B, V) after first tokens (B, 1), and the state's tensors."""
         log_probs, state = self.run(*arguments)
         return log_probs, *flatten(state)[0]
 
     def run(self, tokens: Tensor, *source: Tensor) -> tuple[Tensor, dict[str, Any]]:
-        """The same, with the state as fairseq has it."""
+        """Return the log-probabilities of :meth:`forward`, and fairseq's incremental state."""
         state: dict[str, Any] = {}
         return self.advance(tokens, tokens.new_zeros(()), source, state), state
 
 
 class Step(Part):
-    """Any later step.
+    """A later step of generation.
 
     Args:
-        like: the state after the first one.
+        like: the state after the first step.
 
     Attributes:
-        changing: which of the state's tensors a step changes; the others are not returned.
+        changing: indices of the state's tensors that a step changes; only these are returned.
     """
 
     changing: Sequence[int]
@@ -129,16 +129,16 @@ class Step(Part):
         _, self.form = flatten(like)
 
     def forward(self, *arguments: Tensor) -> tuple[Tensor, ...]:
-        """Log-probabilities (B, V), and the tensors that change; for arguments see :meth:`run`."""
+        """Return log-probabilities (B, V), and the tensors that change; see :meth:`run`."""
         log_probs, new = self.run(*arguments)
         return log_probs, *(new[index] for index in self.changing)
 
     def run(self, tokens: Tensor, position: Tensor, *others: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Log-probabilities (B, V), and all of the state's tensors.
+        """Return log-probabilities (B, V), and all of the state's tensors.
 
         Args:
             tokens: newest tokens (B, 1).
-            position: the number of tokens before these ().
+            position: number () of earlier tokens.
             others: a translator's source, and the state's tensors.
         """
         source, tensors = (others[:2], others[2:]) if self.translates else ((), others)
@@ -152,16 +152,16 @@ class Step(Part):
 
 
 class Score(Part):
-    """The score of a whole text."""
+    """The scores of whole texts."""
 
     def forward(self, *arguments: Tensor) -> Tensor:
-        """Log-probabilities (B, T) of targets (B, T), each after the tokens (B, T) up to it."""
+        """Return log-probabilities (B, T) of targets (B, T) that follow tokens (B, T)."""
         tokens, targets = arguments
         return self.log_probs(tokens, ()).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
 def flatten(state: dict[str, Any]) -> tuple[list[Tensor], Any]:
-    """The tensors of an incremental state, in its order, and the form without them."""
+    """Flatten an incremental state; returns its tensors, and its structure without them."""
     leaves, spec = tree_flatten(state)
     holes = [leaf is None for leaf in leaves]
     return [leaf for leaf in leaves if leaf is not None], (spec, holes)
@@ -169,10 +169,10 @@ def flatten(state: dict[str, Any]) -> tuple[list[Tensor], Any]:
 
 @torch.no_grad()
 def make_steps(model: nn.Module) -> dict[str, Function]:
-    """The functions of a translator or language model, by their names.
+    """Make the functions of a translator or language model, by name.
 
     Args:
-        model: see :func:`.make_exportable`.
+        model: a model as :func:`.make_exportable` returns it.
     """
     (modules, arguments, states), (_, others, _) = (
         run_steps(model, *sizes) for sizes in zip(BATCHES, (5, 9), (2, 6))
@@ -194,12 +194,14 @@ def make_steps(model: nn.Module) -> dict[str, Function]:
 def run_steps(
     model: Any, batch: int, length: int, past: int
 ) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]], list[list[Tensor]]]:
-    """The functions and their arguments, and the state after each token but the last.
+    """Run the functions on random texts; returns them, their arguments, and the states.
+
+    There is one list of a state's tensors for each call, the first step and *past* later steps.
 
     Args:
-        batch: number of random texts.
-        length: tokens of a source.
-        past: tokens of a text before the last.
+        batch: number of texts.
+        length: number of tokens of each source.
+        past: number of tokens of each text before its last token.
     """
     begin = Begin(model)
     modules: dict[str, Any] = {"begin": begin}
@@ -225,12 +227,12 @@ def run_steps(
 
 
 def is_constant(kept: Sequence[Tensor]) -> bool:
-    """Whether a tensor is the same, or a view of all of it, after each token."""
+    """Return whether a tensor has the same storage and shape after each token."""
     return len({(tensor.untyped_storage().data_ptr(), tensor.shape) for tensor in kept}) == 1
 
 
 def make_tokens(part: Any, batch: int, length: int) -> Tensor:
-    """Random tokens (B, T) for an encoder or a decoder."""
+    """Make random tokens (B, T) for an encoder or a decoder."""
     draw = torch.Generator().manual_seed(0)
     words = part.dictionary
     return torch.randint(words.nspecial, len(words), (batch, length), generator=draw)

@@ -1,6 +1,6 @@
-"""Texts of commands and loaders: their lines, and one rule for empty, long and unknown ones.
+"""Reads the texts of commands and loaders, with common rules for empty, long and unknown texts.
 
-A text may be longer than a model takes, or have symbols that its dictionary does not have.
+A text may be longer than a model accepts, or contain symbols that the dictionary lacks.
 """
 
 import logging
@@ -19,8 +19,8 @@ from torch import Tensor
 from fairseq_odeformers.files import decode_lines, read_lines, replacing
 
 logger = logging.getLogger(__name__)
-WARNED: set[str] = set()  # warnings that were printed
-SHOWN = 40  # letters of a text in a message
+WARNED: set[str] = set()  # warnings that have been printed
+SHOWN = 40  # number of characters of a text that messages show
 
 Result = TypeVar("Result")
 
@@ -29,7 +29,7 @@ class TooLong(ValueError):
     """A text has more tokens than the model has positions, and is not truncated.
 
     Attributes:
-        fault: the message without the remedy, ``--truncate`` in commands.
+        fault: the message without its remedy; commands have another one, ``--truncate``.
     """
 
     def __init__(self, fault: str, remedy: str):
@@ -45,29 +45,32 @@ def check_is_file(source: str) -> None:
     """
     if source != "-" and (not os.path.exists(source) or os.path.isdir(source)):
         fault = "a folder" if os.path.isdir(source) else "no such file"
-        raise FileNotFoundError(f"--text {source}: {fault}; give a file with a text per line")
+        raise FileNotFoundError(f"--text {source}: {fault}; give a file with one text per line")
 
 
 def read_texts(source: str) -> tuple[str, list[str]]:
-    """The lines of the file of ``--text``, or of standard input for ``-``; its name in messages.
+    """Read the lines of ``--text``, a file or ``-`` for standard input.
+
+    Returns:
+        The name of the file in messages, and its lines.
 
     Raises:
         FileNotFoundError: see :func:`check_is_file`.
-        ValueError: the file is a table, by its name.
+        ValueError: by its name, the file is a table.
     """
     check_is_file(source)
     if source == "-":
         name = "standard input"
         lines = decode_lines(sys.stdin.buffer, name)
-    elif is_table(source) and Path(source).suffix != ".tsv":  # a .tsv file may have plain lines
-        raise ValueError(f"--text {source}: a table; save the column of texts, a text per line")
+    elif is_table(source) and Path(source).suffix != ".tsv":  # a .tsv file may hold plain lines
+        raise ValueError(f"--text {source}: a table; save its column of texts, one text per line")
     else:
         name, lines = source, read_lines(Path(source))
     return name, [line.rstrip("\r") for line in lines]
 
 
 def is_table(path: str) -> bool:
-    """Whether a file has the name of a table, compressed or not."""
+    """Return whether a file, compressed or not, is a table by its name."""
     return not {".csv", ".tsv", ".jsonl"}.isdisjoint(map(str.lower, Path(path).suffixes[-2:]))
 
 
@@ -77,14 +80,17 @@ def encode_lines(
     name: str,
     numbers: Sequence[int] | None = None,
 ) -> list[Result | None]:
-    """The result of *encode* for each line and its place; None, with a warning, if it is too long.
+    """Call *encode* with each text and its place.
 
     Args:
-        name: the file of the lines, in messages.
-        numbers: line numbers of the texts (default: from 1 on).
+        name: name of the file in messages.
+        numbers: line numbers of the texts (default: 1, 2, ...).
+
+    Returns:
+        The results; the result of a text that is too long is None, and a warning reports the text.
 
     Raises:
-        ValueError: *encode* refuses a line for another reason; the message names the line.
+        ValueError: *encode* rejects a text for another reason; the message names the line.
     """
     results = []
     for number, text in zip(numbers or count(1), texts):
@@ -104,14 +110,14 @@ def apply_to_texts(
     texts: str | Sequence[str],
     make_empty: Callable[[], Result],
 ) -> Any:
-    """Apply a function to a text, or to each of several; a text of spaces has an empty result.
+    """Apply a function to one text or to several texts.
 
     Args:
-        function: from several texts to their results.
-        make_empty: makes the result of a text of spaces.
+        function: maps several texts to their results.
+        make_empty: makes the empty result of a text of spaces.
 
     Returns:
-        A result, or a list of them.
+        The result of a text, or a list of the results of several texts.
 
     Raises:
         TypeError: see :func:`check_texts`.
@@ -125,7 +131,7 @@ def apply_to_texts(
 
 
 def check_texts(texts: Any) -> list[str]:
-    """The texts of any collection, in its order.
+    """Check the texts of any collection and return them in its order.
 
     Raises:
         TypeError: see :func:`check_sequence` and :func:`check_text`.
@@ -134,11 +140,11 @@ def check_texts(texts: Any) -> list[str]:
 
 
 def check_sequence(texts: Any) -> list:
-    """The items of a list, an array, a column of a table (a Series) or another iterable.
+    """Return the items of a list, an array, a column of a table (a Series) or another iterable.
 
     Raises:
-        TypeError: the texts have no order, as in a set; or the names of columns would be taken for
-            texts, as in a dictionary or a DataFrame.
+        TypeError: the texts have no order, as in a set; or iteration would yield the names of
+            columns, as with a dictionary or a DataFrame.
     """
     columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)
     if columns is not None:
@@ -147,23 +153,23 @@ def check_sequence(texts: Any) -> list:
         raise TypeError(
             f"a {type(texts).__name__} of {names}: give the texts of one of its columns{one}"
         )
-    single = isinstance(texts, (bytes, Set)) or getattr(texts, "ndim", 1) == 0  # an array of one
+    single = isinstance(texts, (bytes, Set)) or getattr(texts, "ndim", 1) == 0  # a 0-d array
     if single or not isinstance(texts, Iterable):
         raise TypeError(f"{cut(repr(texts))}: give a text or a sequence of texts")
     return [*texts]
 
 
 def has_text(column: Any) -> bool:
-    """Whether a column of a table begins with a string."""
+    """Return whether a column of a table begins with a string."""
     return isinstance(column, Iterable) and isinstance(next(iter(column), None), str)
 
 
 def check_text(text: Any) -> str:
-    """The same text.
+    """Check a text and return it.
 
     Raises:
         TypeError: the text is not a string.
-        ValueError: a part of it is no character, as what ``surrogateescape`` makes of wrong bytes.
+        ValueError: the text contains surrogates, such as ``surrogateescape`` makes of wrong bytes.
     """
     if not isinstance(text, str):
         raise TypeError(f"{cut(repr(text))}: give a text or a sequence of texts")
@@ -177,17 +183,17 @@ def check_text(text: Any) -> str:
 
 
 def check_whole(name: str, value: Any) -> None:
-    """Check an argument that is a number of things.
+    """Check an argument that counts something.
 
     Raises:
-        ValueError: the value is not a whole number from 1.
+        ValueError: the value is not a positive integer.
     """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{name} {value!r}: give a whole number from 1")
 
 
 def allows_truncation(cfg) -> bool:
-    """Whether a task truncates the long texts of its data set, by its options."""
+    """Return whether the options of a task let it truncate the long texts of its data set."""
     shorten = getattr(cfg, "shorten_method", "none")
     return shorten != "none" or getattr(cfg, "truncate_source", False)
 
@@ -201,15 +207,15 @@ def truncate(
     always: bool = False,
     place: str = "a text",
 ) -> Tensor:
-    """Tokens (T); if there are more than *longest*, the first of them and the last *ending*.
+    """Truncate tokens (T) to *longest*: keep the first tokens and the last *ending*.
 
     Args:
         cfg: options of the task, which may allow truncation.
-        always: truncate whatever they say, and warn of the first text.
+        always: truncate even if the options do not allow it, and warn about the first text.
         place: name of the text in this warning.
 
     Raises:
-        TooLong: there are more, but truncation is not allowed.
+        TooLong: there are more tokens than *longest*, but truncation is not allowed.
     """
     if len(tokens) <= longest:
         return tokens
@@ -232,12 +238,13 @@ def truncate(
 def warn_of_unknown(
     dictionary: Dictionary, symbols: Sequence[int] | Tensor, place: str, parts: Sequence[str] = ()
 ) -> None:
-    """Warn of symbols that the dictionary does not have.
+    """Warn about symbols that the dictionary lacks.
 
-    Per dictionary, it reports the first text with some of them, and the first with only them.
+    For each dictionary, one warning reports the first text that contains unknown symbols, and one
+    reports the first text of nothing but unknown symbols.
 
     Args:
-        parts: each symbol's part of the text, if they are at hand.
+        parts: each symbol's part of the text, if known.
     """
     known = sum(int(symbol != dictionary.unk()) for symbol in symbols)
     unknown = [part for symbol, part in zip(symbols, parts) if symbol == dictionary.unk()]
@@ -256,12 +263,12 @@ def warn_of_unknown(
 
 
 def cut(text: str) -> str:
-    """What a message shows of a text: its beginning."""
+    """Cut a text to the beginning that a message shows."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:
-    """Write or print a table, tab-separated; warn of characters that will be printed escaped."""
+    """Write or print a tab-separated table; warn about characters that will be printed escaped."""
     table = "".join("\t".join(row) + "\n" for row in rows)
     if path is None:
         encoding = sys.stdout.encoding or "utf-8"

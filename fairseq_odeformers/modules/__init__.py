@@ -2,12 +2,14 @@
 
 - ``transformer_layer``: base classes of layers for fairseq's stacks.
 - ``attention``: heads, attention maps and masks.
-- ``tableaus``: the numbers of Runge-Kutta methods; ``coefficients``: the sums of slopes.
-- ``layer_history``: a combination of all layers.
+- ``tableaus``: the coefficients of Runge-Kutta methods.
+- ``coefficients``: weighted sums of slopes.
+- ``layer_history``: a learned combination of all earlier layers.
 - ``kept``: tensors that are computed once in evaluation, such as the matrices of ``orthogonal``.
 - ``orthogonal``: matrices that stay orthogonal in training.
 - ``classification_head``: pooling and class scores.
-- ``intensity_embedding``: pixels as numbers; ``segment_embedding``: BERT's two segments.
+- ``intensity_embedding``: an embedding of pixels as numbers.
+- ``segment_embedding``: BERT's embedding of tokens and segments.
 - ``basics``: replacements for torch's dropout and linear map, and a cast to float32.
-- ``incremental``: the state of generation.
+- ``incremental``: the state of incremental decoding.
 """

@@ -5,12 +5,12 @@ from torch import Tensor
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """The heads (B, H, T, C/H) of x (B, T, C)."""
+    """Split x (B, T, C) into heads (B, H, T, C/H)."""
     return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
 def attention_map(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
-    """The distributions over the keys (B, H, T, S) of queries (B, H, T, C/H).
+    """Return the distribution of each query (B, H, T, C/H) over the keys, (B, H, T, S).
 
     Args:
         k: keys (B, H, S, C/H).
@@ -24,7 +24,7 @@ def attention_map(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = Fals
 
 
 def visible(padding_mask: Tensor | None, queries: int, causal: bool) -> Tensor | None:
-    """A mask (B, 1, T or 1, S), true where a query may see a key; None if no mask is needed.
+    """Return a mask (B, 1, T or 1, S) of the keys that a query may see; None if none is needed.
 
     A query that is padding sees itself, so that each row has a key.
 

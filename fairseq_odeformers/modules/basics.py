@@ -1,4 +1,4 @@
-"""Dropout, linear maps and precision, where torch's own fall short."""
+"""Replacements for torch's dropout and linear map, and a cast to float32."""
 
 import torch
 import torch.nn.functional as F
@@ -9,9 +9,9 @@ from torch import Tensor, nn
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability *p* and scale the others by 1 / (1 - p).
 
-    On a CPU, torch draws one Bernoulli variable per element, and this takes a tenth of a training
-    step. Here, one draw gives 16 random bits to each of four elements; *p* is rounded to a multiple
-    of 2^-16, and the scale uses the rounded *p*. On other devices, this is torch's own dropout.
+    On a CPU, torch draws one Bernoulli variable per element, which takes a tenth of a training
+    step. Here, one draw gives 16 random bits to each of four elements. *p* is rounded to a multiple
+    of 2^-16, and the scale uses the rounded *p*. On other devices, torch's own dropout is called.
     """
     dropped = round(p * 2**16)
     if not 0 < dropped < 2**16 or x.device.type != "cpu":
@@ -34,7 +34,7 @@ class Dropout(FairseqDropout):
 
 
 class LinearWithoutBias(nn.Linear):
-    """x W^T.
+    """A linear map x W^T without a bias.
 
     ``nn.Linear(..., bias=False)`` still lists a bias, with the value None. fairseq's trainer treats
     all such entries of a model as one shared parameter and reports each of them.
@@ -47,5 +47,5 @@ class LinearWithoutBias(nn.Linear):
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """x in float32 if it is in half precision, else unchanged."""
+    """Convert x to float32 if it is in half precision."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

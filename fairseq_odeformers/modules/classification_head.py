@@ -6,29 +6,29 @@ from torch import Tensor, nn
 
 
 def mean_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """Mean (B, C) of the states (B, T, C) of real tokens."""
+    """Return the mean (B, C) of the states (B, T, C) of real tokens."""
     token_mask = (~padding_mask).unsqueeze(-1).float()
     return ((x * token_mask).sum(1) / token_mask.sum(1).clamp(min=1)).to(x)
 
 
 def max_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """Maximum (B, C) of the states (B, T, C) of real tokens, separately for each feature."""
+    """Return the maximum (B, C) of the states (B, T, C) of real tokens, for each feature."""
     x = x.masked_fill(padding_mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(1)
     return x.masked_fill(padding_mask.all(1, keepdim=True), 0.0)
 
 
 def first_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """State (B, C) of the first real token."""
+    """Return the state (B, C) of the first real token."""
     first = (~padding_mask).int().argmax(1)
     return x.gather(1, first.view(-1, 1, 1).expand(-1, 1, x.size(2))).squeeze(1)
 
 
-# From states (B, T, C) and a mask (B, T), true where padding is, to (B, C).
+# Each function maps states (B, T, C) and a mask (B, T), true at padding, to (B, C).
 POOLING = {"mean": mean_pool, "max": max_pool, "first": first_pool}
 
 
 class ClassificationHead(nn.Module):
-    """Class scores of one pooled text, or of two.
+    """Maps one pooled text, or two, to class scores.
 
     If there are two texts x1 and x2, the same encoder encodes both, and the head classifies
     [x1, x2, x1 * x2, x1 - x2].

@@ -1,4 +1,4 @@
-"""Coefficients with which a block sums its slopes F_1, ..., F_s: fixed, learned, gated or decaying.
+"""Weighted sums of a block's slopes F_1, ..., F_s: fixed, learned, gated or decaying weights.
 
 All blocks of an encoder or decoder share one such module.
 """
@@ -14,14 +14,14 @@ COEFFICIENTS = ("fixed", "learned", "gated")
 
 
 class FixedCoefficients(nn.Module):
-    """b_1 F_1 + ... + b_s F_s with the weights b of a tableau; there are no parameters."""
+    """b_1 F_1 + ... + b_s F_s with the fixed weights b of a tableau."""
 
     def __init__(self, weights: Sequence[float]):
         super().__init__()
         self.weights = weights
 
     def forward(self, slopes: Sequence[Tensor]) -> Tensor:
-        """The increment (T, B, C) of s slopes (T, B, C)."""
+        """Return the increment (T, B, C) of s slopes (T, B, C)."""
         return weighted_sum(self.weights, slopes)
 
 
@@ -33,7 +33,7 @@ class LearnedCoefficients(nn.Module):
         self.gamma = nn.Parameter(torch.ones(2))
 
     def forward(self, slopes: Sequence[Tensor]) -> Tensor:
-        """The increment (T, B, C) of two slopes (T, B, C)."""
+        """Return the increment (T, B, C) of two slopes (T, B, C)."""
         return weighted_sum(self.gamma.unbind(), slopes)
 
 
@@ -51,7 +51,7 @@ class GatedCoefficients(nn.Module):
         nn.init.zeros_(self.gate.bias)
 
     def forward(self, slopes: Sequence[Tensor]) -> Tensor:
-        """The increment (T, B, C) of two slopes (T, B, C)."""
+        """Return the increment (T, B, C) of two slopes (T, B, C)."""
         first, second = slopes
         g = self.gate(torch.cat([first, second], -1)).sigmoid()  # (T, B, 1)
         return g * first + (1 - g) * second
@@ -68,13 +68,19 @@ class ExponentialCoefficients(nn.Module):
         self.alpha = nn.Parameter(torch.full((1,), 0.5))
 
     def forward(self, slopes: Sequence[Tensor]) -> Tensor:
-        """The increment (T, B, C) of s slopes (T, B, C)."""
+        """Return the increment (T, B, C) of s slopes (T, B, C)."""
         falling = reversed(range(len(slopes)))
         return weighted_sum([self.alpha * (1 - self.alpha) ** n for n in falling], slopes)
 
 
 def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
-    """The coefficients for blocks of a given order, in a form from :data:`COEFFICIENTS`."""
+    """Make the module that sums the slopes of blocks.
+
+    Args:
+        order: order of the blocks' Runge-Kutta method.
+        form: one of :data:`COEFFICIENTS`.
+        embed_dim: width C.
+    """
     if form == "gated":
         return GatedCoefficients(embed_dim)
     if form == "learned":
@@ -83,6 +89,6 @@ def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
 
 
 def weighted_sum(weights: Sequence[float | Tensor], slopes: Sequence[Tensor]) -> Tensor:
-    """w_1 F_1 + w_2 F_2 + ..., skipping terms with the number 0 as weight."""
+    """Return w_1 F_1 + w_2 F_2 + ..., without the terms whose weight is the number 0."""
     terms = [w * slope for w, slope in zip(weights, slopes) if isinstance(w, Tensor) or w]
     return sum(terms[1:], terms[0])

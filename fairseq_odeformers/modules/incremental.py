@@ -1,4 +1,4 @@
-"""State of incremental decoding: the tensors that a module keeps of earlier tokens."""
+"""The state of incremental decoding: tensors of earlier tokens that a module keeps."""
 
 from collections.abc import Mapping
 
@@ -12,16 +12,16 @@ Saved = dict[str, Tensor]
 
 
 class Incremental(FairseqIncrementalState):
-    """Mixin for a module that keeps tensors of earlier tokens and reorders them with their beams.
+    """Mixin for modules that keep tensors of earlier tokens and reorder them with their beams.
 
     Attributes:
-        batch_dim: dimension of the hypotheses in these tensors.
+        batch_dim: the dimension of these tensors that indexes the hypotheses.
     """
 
     batch_dim = 0
 
     def saved(self, incremental_state: IncrementalState) -> Saved:
-        """The saved tensors by name, in a new dictionary; empty at the first token of decoding."""
+        """Return a new dictionary of the saved tensors by name; it is empty at the first token."""
         saved = self.get_incremental_state(incremental_state, "saved") or {}
         return {name: tensor for name, tensor in saved.items() if tensor is not None}
 
@@ -33,22 +33,22 @@ class Incremental(FairseqIncrementalState):
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
     ) -> None:
-        """Reorder the saved tensors by an index of hypotheses, as fairseq asks for."""
+        """Select the saved tensors of the hypotheses that fairseq keeps."""
         if saved := self.saved(incremental_state):
             self.save(incremental_state, self.reorder(saved, new_order))
 
     def reorder(self, saved: Saved, new_order: Tensor) -> Saved:
-        """The tensors of the hypotheses in an index."""
+        """Select the hypotheses *new_order* from the tensors."""
         return {
             name: tensor.index_select(self.batch_dim, new_order) for name, tensor in saved.items()
         }
 
 
 def append(saved: Saved, name: str, new: Tensor, dim: int) -> Tensor:
-    """Append *new* to a saved tensor along *dim*, the dimension of tokens.
+    """Append *new* to a saved tensor along *dim*, the dimension that indexes tokens.
 
     Returns:
-        The saved tensor, including the new tokens.
+        The saved tensor with the new tokens.
     """
     saved[name] = torch.cat([saved[name], new], dim) if name in saved else new
     return saved[name]

@@ -1,4 +1,4 @@
-"""Pixels as numbers instead of symbols."""
+"""An embedding of pixels as numbers instead of symbols."""
 
 import torch
 from fairseq.data import Dictionary
@@ -9,7 +9,7 @@ class IntensityEmbedding(nn.Module):
     """An affine map of a pixel's intensity, in place of an embedding of 256 symbols.
 
     Args:
-        dictionary: dictionary of the symbols ``0`` to ``255``, after fairseq's special ones.
+        dictionary: dictionary of fairseq's special symbols and the symbols ``0`` to ``255``.
         embed_dim: width C.
     """
 
@@ -20,7 +20,7 @@ class IntensityEmbedding(nn.Module):
         self.embedding_dim = embed_dim
         self.padding_idx = dictionary.pad()
         self.proj = nn.Linear(1, embed_dim)
-        for parameter in self.proj.parameters():  # initialised as fairseq's embeddings
+        for parameter in self.proj.parameters():  # initialised like fairseq's embeddings
             nn.init.normal_(parameter, std=embed_dim**-0.5)
         intensities = [
             int(symbol) / 127.5 - 1 if symbol.isdigit() else 0.0 for symbol in dictionary.symbols
@@ -28,5 +28,5 @@ class IntensityEmbedding(nn.Module):
         self.register_buffer("intensities", torch.tensor(intensities), persistent=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """From dictionary indices (B, T) to (B, T, C), via intensities from -1 to 1."""
+        """Map dictionary indices (B, T) to (B, T, C), via intensities from -1 to 1."""
         return self.proj(self.intensities[tokens].unsqueeze(-1))

@@ -10,10 +10,10 @@ class Kept(nn.Module):
     """Base class of modules that compute tensors from parameters such as ``weight``.
 
     In training, each pass computes the tensors. In evaluation mode, the first pass without
-    gradients keeps them for the next ones, until a call of ``train``, ``eval`` or
+    gradients computes them, and later passes reuse them until a call of ``train``, ``eval`` or
     ``load_state_dict``, a conversion such as ``half`` or ``to``, or a pass that records gradients.
-    The module notices nothing else: call ``eval`` again if you assign or overwrite the weights of a
-    model in evaluation mode, as a moving average of weights or ``torch.func.functional_call`` does.
+    The module notices nothing else: call ``eval`` again after you overwrite the weights of a model
+    in evaluation mode, as a moving average of weights or ``torch.func.functional_call`` does.
     """
 
     weight: nn.Parameter
@@ -24,7 +24,7 @@ class Kept(nn.Module):
         raise NotImplementedError
 
     def made(self) -> Any:
-        """The tensors, either kept or computed now."""
+        """Return the tensors, either kept or computed now."""
         if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
             self._kept = None
             return self.make_in_full_precision()
@@ -40,7 +40,7 @@ class Kept(nn.Module):
             return self.make()
 
     def for_export(self) -> "Kept":
-        """The module with its tensors as constants, so that a program does not compute them."""
+        """Return the module with its tensors as constants, which a program need not compute."""
         with torch.no_grad():
             tensors = self.make_in_full_precision()
         self.made = lambda: tensors

@@ -1,4 +1,4 @@
-"""A history of layers: each layer reads a learned combination of all earlier layers' outputs.
+"""A stack in which each layer reads a learned combination of all earlier layers' outputs.
 
 Wang et al. 2019, "Learning Deep Transformer Models for Machine Translation".
 """
@@ -26,12 +26,12 @@ class Combination(nn.Module):
         self.weight = nn.Parameter(torch.full((count,), 1 / count))
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
-        """The combination (T, B, C) of states (T, B, C)."""
+        """Return the combination (T, B, C) of states (T, B, C)."""
         return weighted_sum(self.weight.unbind(), states)
 
 
 class LayerHistory(Block):
-    r"""The layers of an encoder or decoder, as one block.
+    r"""The layers of an encoder or decoder with their combinations, as one block.
 
     .. math::
         h_0 = y_0, \quad h_k = \mathrm{LN}_k(\mathrm{layer}_k(y_{k-1})), \quad
@@ -49,7 +49,10 @@ class LayerHistory(Block):
         self.combinations = nn.ModuleList(Combination(n + 2) for n in range(len(layers)))
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor | Output:
-        """As a layer, from and to (T, B, C); a decoder's other outputs come from its last layer."""
+        """Map (T, B, C) to (T, B, C), as a layer does.
+
+        A decoder's other outputs come from its last layer.
+        """
         states, out = [x], x
         wanted = {name: value for name, value in kwargs.items() if name.startswith("need_")}
         kwargs = {**kwargs, **dict.fromkeys(wanted, False)}  # only the last one returns weights
@@ -62,9 +65,9 @@ class LayerHistory(Block):
         return (x, *out[1:]) if isinstance(out, tuple) else x
 
     def inputs(self, index: int, states: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Further arguments of a layer that depend on the states before it."""
+        """Return additional arguments of a layer that depend on the states before it."""
         return {}
 
     def state_modules(self) -> Sequence[nn.Module]:
-        """The modules with the states (T, B, C) after each layer as outputs."""
+        """Return the modules whose outputs are the states (T, B, C) after each layer."""
         return [*self.combinations]

@@ -13,11 +13,11 @@ class OnManifold(Kept):
     """Base class of modules that map their parameter ``weight`` to a matrix on a manifold."""
 
     def matrix(self) -> Tensor:
-        """The matrix, either kept or computed now."""
+        """Return the matrix, either kept or computed now."""
         return self.made()
 
     def manifold_error(self) -> Tensor:
-        """The largest entry of W^T W - 1 (W W^T - 1 if W is wide) over a stack of matrices W."""
+        """Return the largest entry of W^T W - 1 (W W^T - 1 if W is wide) over all matrices W."""
         weight = self.matrix()
         gram = weight.mT @ weight if weight.size(-2) >= weight.size(-1) else weight @ weight.mT
         return (gram - torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)).abs().max()
@@ -26,7 +26,7 @@ class OnManifold(Kept):
 class OrthogonalMatrices(OnManifold):
     """Square orthogonal matrices of one size, computed together.
 
-    They start at random, and the weight rotates them; see :func:`rotate`.
+    The matrices are initialised at random, and the weight rotates them; see :func:`rotate`.
 
     Args:
         count: number N of matrices.
@@ -46,17 +46,17 @@ class OrthogonalMatrices(OnManifold):
         return rotate(self.base, self.weight)
 
     def forward(self) -> Tensor:
-        """The matrices (N, C, C)."""
+        """Return the matrices (N, C, C)."""
         return self.matrix()
 
 
 def rotate(base: Tensor, weight: Tensor) -> Tensor:
-    r"""Orthogonal matrices B (N, C, C) times the Cayley transforms of skew-symmetric matrices.
+    r"""Multiply orthogonal matrices B (N, C, C) by Cayley transforms of skew-symmetric matrices.
 
     .. math:: B (1 - A/2)^{-1} (1 + A/2), \quad A = W - W^T
 
-    Only the entries of the weight W (N, C, C) below its diagonal count. This is the Cayley map of
-    torch's ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section
+    Only the entries of the weight W (N, C, C) below its diagonal are used. This is the Cayley map
+    of torch's ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section
     4).
     """
     base, lower = at_least_float32(base), at_least_float32(weight).tril(-1)
@@ -64,12 +64,12 @@ def rotate(base: Tensor, weight: Tensor) -> Tensor:
 
 
 def rotate_columns(base: Tensor, weight: Tensor) -> Tensor:
-    r"""Orthonormal columns B (N, R, C), R > C, rotated by the Cayley transforms of R x R matrices.
+    r"""Rotate orthonormal columns B (N, R, C), R > C, by Cayley transforms of R x R matrices.
 
     .. math:: (1 - A/2)^{-1} (1 + A/2) B, \quad A = W B^T - B W^T
 
     with the weight W (N, R, C). Each tangent of the manifold at B has the form A B (Wen and Yin
-    2013, "A feasible method for optimization with orthogonality constraints"). With V, the part of
+    2013, "A feasible method for optimization with orthogonality constraints"). If V is the part of
     W that is orthogonal to B, the result equals
 
     .. math:: 2 (B + V/2) (1 - (B^T W - W^T B)/2 + V^T V/4)^{-1} - B
@@ -107,15 +107,15 @@ class ShiftedQuotient(torch.autograd.Function):
 
 
 def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
-    """Inverses of s + X for matrices X (N, C, C), where its symmetric part is positive definite.
+    """Invert s + X for matrices X (N, C, C), if its symmetric part is positive definite.
 
-    The function inverts two blocks of half the size. The second is the Schur complement, and its
-    symmetric part is again positive definite. So no pivots are needed, and nearly all of the work
-    is matrix products.
+    The function inverts two blocks of half the size. The second block is the Schur complement,
+    whose symmetric part is positive definite again. So no pivots are needed, and nearly all of the
+    work is matrix products.
 
     Args:
         shift: s, a multiple of the identity.
-        smallest: size up to which torch inverts.
+        smallest: size up to which ``torch.linalg.inv`` inverts.
     """
     size = matrices.size(-1)
     if size <= smallest:
@@ -139,12 +139,12 @@ class OrthonormalEmbedding(OnManifold):
     """An embedding with orthonormal columns: the polar factor W (W^T W)^-1/2.
 
     With fewer symbols than columns, its rows are orthonormal instead: (W W^T)^-1/2 W. A pass that
-    records gradients only multiplies the rows that are looked up.
+    records gradients only computes the rows that are looked up.
 
     Args:
         num_embeddings: number V of symbols.
         embedding_dim: width C.
-        padding_idx: index of padding, for fairseq; padding is embedded like any other symbol.
+        padding_idx: index of padding, which fairseq reads; padding is embedded like other symbols.
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int):
@@ -163,13 +163,13 @@ class OrthonormalEmbedding(OnManifold):
         return weight.to(self.weight)
 
     def column_root(self) -> Tensor:
-        """(W^T W)^-1/2."""
+        """Return (W^T W)^-1/2."""
         with torch.autocast(self.weight.device.type, enabled=False):
             weight = at_least_float32(self.weight)
             return InverseRoot.apply(weight.T @ weight)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """From tokens (B, T) to (B, T, C)."""
+        """Map tokens (B, T) to (B, T, C)."""
         if torch.is_grad_enabled() and len(self.weight) >= self.embedding_dim:
             self._kept = None
             return F.embedding(tokens, self.weight) @ self.column_root().to(self.weight)

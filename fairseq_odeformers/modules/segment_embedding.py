@@ -6,8 +6,8 @@ from torch import Tensor, nn
 class SegmentEmbedding(nn.Embedding):
     """Embedding of a token plus embedding of its segment (Devlin et al. 2019, section 3).
 
-    Segment 0 ends with the first separator; all later tokens are segment 1. So a single text is
-    segment 0, and the segments of a pair follow from its tokens.
+    Segment 0 ends with the first separator, and all later tokens belong to segment 1. So a single
+    text is segment 0, and the segments of a pair follow from its tokens.
 
     Args:
         separator: index of the token that ends the first text.
@@ -19,7 +19,7 @@ class SegmentEmbedding(nn.Embedding):
         self.segments = nn.Embedding(2, embedding_dim)
 
     def forward(self, input: Tensor) -> Tensor:
-        """From tokens (B, T) to (B, T, C)."""
+        """Map tokens (B, T) to (B, T, C)."""
         ends = input.eq(self.separator).long()
         segment = (ends.cumsum(1) - ends).clamp(max=1)  # 1 if a separator precedes the token
         return super().forward(input) + self.segments(segment)

@@ -1,8 +1,8 @@
-"""Butcher tableaus: the numbers of explicit Runge-Kutta methods.
+"""Butcher tableaus: the coefficients of explicit Runge-Kutta methods.
 
-:data:`TABLEAUS` has the methods of blocks by their order. :data:`FIXED_GRID` and :data:`ADAPTIVE`
-have the methods of solvers, with torchdiffeq's names and numbers. An adaptive method chooses its
-steps by the difference of two solutions, and continues from the solution with ``weights``.
+:data:`TABLEAUS` lists the methods of blocks by their order. :data:`FIXED_GRID` and :data:`ADAPTIVE`
+list the methods of solvers under torchdiffeq's names and with its coefficients. An adaptive method
+chooses its steps by the difference of two solutions and continues from the one with ``weights``.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ class Tableau:
     .. math:: k_i = f(t + c_i h, X + h \sum_{j < i} a_{ij} k_j), \quad X + h \sum_i b_i k_i
 
     Attributes:
-        nodes: c of the stages after the first (c = 0).
-        matrix: the rows of a for these stages.
-        weights: b for all stages.
+        nodes: c of all stages except the first (c = 0).
+        matrix: rows of a for these stages.
+        weights: b of all stages.
         order: order of the solution with the weights b.
-        embedded_weights: weights of the second solution, if the method is adaptive.
+        embedded_weights: weights of the second solution of an adaptive method.
     """
 
     nodes: Sequence[float]
@@ -32,7 +32,7 @@ class Tableau:
 
     @cached_property
     def first_same_as_last(self) -> bool:
-        """Whether the last stage of a step is also the first one of the next."""
+        """Whether the last stage of a step is also the first stage of the next step."""
         return bool(self.matrix) and (*self.matrix[-1], 0) == self.weights
 
 
@@ -41,8 +41,8 @@ class Tableau:
 # Euler 1768. A layer of a Transformer, or of another residual network, is one Euler step.
 EULER = Tableau(nodes=(), matrix=(), weights=(1,), order=1)
 
-# Heun 1900: the explicit trapezoidal rule, called "improved Euler" in Li et al. 2022. Not the
-# midpoint rule, and not Heun's method of order 3.
+# Heun 1900: the explicit trapezoidal rule, called "improved Euler" in Li et al. 2022. It is neither
+# the midpoint rule nor Heun's method of order 3.
 HEUN = Tableau(nodes=(1,), matrix=((1,),), weights=(1 / 2, 1 / 2), order=2)
 
 # Kutta's third-order method (1901). Heun's third-order method has the weights 1/4, 0, 3/4.
@@ -87,7 +87,7 @@ FIXED_GRID = {"euler": EULER, "midpoint": MIDPOINT, "rk4": RK4}
 # Heun's method, with Euler's method embedded.
 ADAPTIVE_HEUN = replace(HEUN, embedded_weights=(1, 0))
 
-# Fehlberg 1969, Low-order classical Runge-Kutta formulas: RK1(2). Not RKF4(5).
+# Fehlberg 1969, Low-order classical Runge-Kutta formulas: RK1(2), not RKF4(5).
 FEHLBERG2 = Tableau(
     nodes=(1 / 2, 1),
     matrix=(
@@ -132,8 +132,8 @@ DOPRI5 = Tableau(
     order=5,
 )
 
-# Prince and Dormand 1981, High order embedded Runge-Kutta formulae: RK8(7)13M, with a last stage at
-# the solution. Not DOP853 by Hairer, Norsett and Wanner.
+# Prince and Dormand 1981, High order embedded Runge-Kutta formulae: RK8(7)13M, with an additional
+# stage at the solution. It is not DOP853 by Hairer, Norsett and Wanner.
 DOPRI8 = Tableau(
     nodes=(
         1 / 18, 1 / 12, 1 / 8, 5 / 16, 3 / 8, 59 / 400, 93 / 200, 5490023248 / 9719169821, 13 / 20,

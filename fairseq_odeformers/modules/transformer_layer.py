@@ -1,4 +1,4 @@
-"""Base classes of layers for fairseq's stacks: fairseq's own layers, and blocks to replace them."""
+"""Base classes of layers for fairseq's stacks: fairseq's own layers and their replacements."""
 
 import torch
 from fairseq.models.transformer import TransformerConfig
@@ -32,12 +32,12 @@ class EncoderLayer(TransformerEncoderLayerBase):
     def forward(
         self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
     ) -> Tensor:
-        """As fairseq's layer, from and to (T, B, C), but not NaN for a text of only padding."""
+        """Map (T, B, C) to (T, B, C) as fairseq's layer does, but without NaN for pure padding."""
         return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)
 
 
 class DecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's Transformer layer, except that a source may consist of only padding."""
+    """fairseq's Transformer layer, except that a source may consist of padding alone."""
 
     def forward(
         self,
@@ -47,7 +47,7 @@ class DecoderLayer(TransformerDecoderLayerBase):
         *args,
         **kwargs,
     ) -> Output:
-        """As fairseq's layer, from and to (T, B, C), but not NaN for a source of only padding."""
+        """Map (T, B, C) to (T, B, C) as fairseq's layer does, but without NaN for pure padding."""
         mask = key_padding_mask(encoder_padding_mask)
         return super().forward(x, encoder_out, mask, *args, **kwargs)
 
@@ -56,8 +56,8 @@ class RepeatedDecoderLayer(DecoderLayer):
     """Base class of decoder layers that evaluate fairseq's layer several times in one pass.
 
     In incremental decoding, each evaluation of a token only sees the keys and values from the same
-    evaluation of earlier tokens. fairseq's attention would append all keys and values to one cache:
-    training would be right, and generation silently wrong.
+    evaluation of earlier tokens. fairseq's attention would append all keys and values to one cache.
+    Then training would be right, and generation silently wrong.
     """
 
     def evaluate(
@@ -70,7 +70,7 @@ class RepeatedDecoderLayer(DecoderLayer):
         *args,
         **kwargs,
     ) -> Output:
-        """Evaluate fairseq's layer with the key/value cache of the evaluation *index*.
+        """Evaluate fairseq's layer with the key/value cache of evaluation *index*.
 
         Args:
             index: 0 for the first evaluation of a pass, 1 for the second, and so on.
@@ -82,13 +82,13 @@ class RepeatedDecoderLayer(DecoderLayer):
         return super().forward(*inputs, *args, **kwargs)
 
     def cache_name(self, index: int) -> str:
-        """The key of the incremental state for the cache of an evaluation of this layer."""
+        """Return the key under which the incremental state keeps the cache of an evaluation."""
         return self.self_attn._get_full_incremental_state_key(f"evaluation{index}")
 
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
     ) -> None:
-        """Reorder the caches of all evaluations, as fairseq asks for when it chooses beams."""
+        """Reorder the caches of all evaluations when fairseq chooses beams."""
         index = 0
         while cache := (incremental_state or {}).get(self.cache_name(index)):
             for attention in filter(None, (self.self_attn, self.encoder_attn)):
@@ -97,7 +97,7 @@ class RepeatedDecoderLayer(DecoderLayer):
 
 
 class WithoutLayerNorm(nn.Module):
-    """Mixin for layers of fairseq's Transformer: x + F(x) without LayerNorm."""
+    """Mixin that removes LayerNorm from a layer of fairseq's Transformer: x + F(x)."""
 
     def __init__(self, cfg: TransformerConfig, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
@@ -118,11 +118,11 @@ class Block(nn.Module):
     the parameters of older checkpoints, and the encoder of 0.12.2 asks whether the layer has an
     inference kernel.
 
-    A block with several layers has a method ``state_modules()``. It returns the modules whose
+    A block of several layers defines a method ``state_modules()``, which returns the modules whose
     outputs are the states after each layer.
 
     Attributes:
-        batch_first: whether these states are (B, T, C) instead of (T, B, C).
+        batch_first: whether the states after each layer are (B, T, C) instead of (T, B, C).
     """
 
     load_to_BT = False
@@ -133,9 +133,10 @@ class Block(nn.Module):
 
 
 def key_padding_mask(padding_mask: Tensor | None) -> Tensor | None:
-    """A mask (B, T) of the keys that attention ignores: padding, except in all-padding sequences.
+    """Return a mask (B, T) of the keys that attention ignores.
 
-    Without any key, the attention weights would be NaN.
+    It masks padding, except in sequences of padding alone: without any key, the attention weights
+    would be NaN.
     """
     if padding_mask is None:
         return None

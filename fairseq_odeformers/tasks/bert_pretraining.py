@@ -1,4 +1,4 @@
-"""BERT's pretraining (Devlin et al. 2019): masked tokens and next-sentence prediction."""
+"""BERT's pretraining (Devlin et al. 2019) on masked tokens and next-sentence prediction."""
 
 from argparse import ArgumentParser
 from contextlib import nullcontext
@@ -25,7 +25,7 @@ MASKING = (
     *("seed", "mask_prob", "leave_unmasked_prob", "random_token_prob"),
     *("freq_weighted_replacement", "mask_multiple_length", "mask_stdev"),
 )
-# Options of masked_lm that do not apply, and why.
+# Options of masked_lm that do not apply, each with the reason.
 UNSUPPORTED = {
     "mask_whole_words": "tokens are masked one by one, as in the paper",
     "include_target_tokens": "BERT does not read the target tokens",
@@ -74,10 +74,10 @@ class BertPretrainingTask(MaskedLMTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any
     ) -> FairseqDataset:
-        """Load a split; if the data have several folders, epochs use them in turn.
+        """Load a split; if the data consist of several folders, the epochs use them in turn.
 
         Raises:
-            InputError: the split has no documents with several texts.
+            InputError: fewer than two documents of the split have several texts.
         """
         folders = utils.split_paths(self.cfg.data)
         path = Path(folders[(epoch - 1) % len(folders)], split)

@@ -1,4 +1,4 @@
-"""The Long Range Arena (Tay et al. 2021): classification of long sequences and of pairs of them."""
+"""The Long Range Arena (Tay et al. 2021): classification of long sequences or pairs of them."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ from fairseq_odeformers.models.common.sequence_classifier import SequenceClassif
 from fairseq_odeformers.options import add_choices, option, validate
 from fairseq_odeformers.text.raw_text import PIXEL_TEXT
 
-# The maximum length of the inputs of each task, in tokens.
+# For each task, the maximum length of its inputs in tokens.
 MAX_POSITIONS = {
     "listops": 2000,
     "text": 4000,
@@ -53,15 +53,15 @@ MAX_POSITIONS = {
     "image": 1024,
 }
 
-# The folders of the first input, the second input and the labels: in fairseq's layout, and in
-# Mega's archive, where images are text.
+# The folders of the first input, the second input and the labels. fairseq's layout comes first,
+# then the layouts of Mega's archive, where images are text.
 LAYOUTS = (
     ("input0", "input1", "label"),
     ("src-bin", "src1-bin", "label-bin"),
     (PIXEL_TEXT, None, "label"),
 )
 
-# Options of sentence_prediction that do not apply, and why.
+# Options of sentence_prediction that do not apply, each with the reason.
 UNSUPPORTED = {
     "separator_token": "pairs are encoded separately",
     "add_prev_output_tokens": "the models have no decoder",
@@ -96,7 +96,7 @@ class LongRangeArenaConfig(SentencePredictionConfig):
 class LongRangeArenaTask(SentencePredictionTask):
     """Classification of sequences, truncated at ``--max-positions``, by any classifier here.
 
-    The data set comes from ``scripts/prepare-lra.sh``, with the layout of fairseq's
+    The data set comes from ``scripts/prepare-lra.sh``, in the layout of fairseq's
     ``sentence_prediction``, or from the archive published with Mega (Ma et al. 2023). In retrieval,
     the model encodes the two documents separately (``src_tokens``, ``src_tokens1``) and classifies
     them together.
@@ -137,14 +137,14 @@ class LongRangeArenaTask(SentencePredictionTask):
         return cls(cfg, dictionary, labels)
 
     def state_dict(self) -> dict[str, list[str]]:
-        """The state of the task in a checkpoint: the names of the classes."""
+        """Return the state of the task in a checkpoint: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Keep the classes of the data, since a checkpoint may initialise another task."""
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
-        """Load a split: one or two inputs per example, and the class if it is known."""
+        """Load a split: one or two inputs per example, and its class if known."""
         with naming_faults(self.cfg.data, f"has no whole {split}"):
             inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
             labels = self.load_labels(split, combine)
@@ -185,7 +185,7 @@ class LongRangeArenaTask(SentencePredictionTask):
         return dataset
 
     def load_input(self, part: str, split: str, combine: bool) -> FairseqDataset:
-        """The inputs of a split, truncated at ``--max-positions``."""
+        """Load the inputs of a split, truncated at ``--max-positions``."""
         path = Path(self.cfg.data, part, split)
         if part == PIXEL_TEXT:
             dataset = PixelTextDataset(path.with_suffix(".src"), self.source_dictionary)
@@ -200,7 +200,7 @@ class LongRangeArenaTask(SentencePredictionTask):
         return TruncateDataset(dataset, self.cfg.max_positions)
 
     def load_labels(self, split: str, combine: bool) -> list[int] | None:
-        """The classes of a split as numbers from 0, or None for a test set without labels."""
+        """Load the classes of a split as numbers from 0, or None for a test set without labels."""
         path, endings = Path(self.cfg.data, self.layout[2], split), (".idx", ".bin")
         if self.layout[0] == PIXEL_TEXT:
             path, endings = path.with_suffix(".label"), ("",)
@@ -234,15 +234,15 @@ class LongRangeArenaTask(SentencePredictionTask):
 
 
 class Examples(NestedDictionaryDataset):
-    """Examples in batches, each of one length if examples are padded to a few lengths.
+    """Batches of examples; all inputs of a batch have one length if *few_lengths*.
 
     fairseq drops the examples that remain after batches of a multiple of
-    ``--required-batch-size-multiple``. Here, they form a batch too, so that an accuracy counts all
-    examples.
+    ``--required-batch-size-multiple``. Here, these examples form a batch too, so that an accuracy
+    counts all examples.
 
     Args:
         sizes: length of each example (N).
-        few_lengths: whether examples are padded to a few lengths.
+        few_lengths: whether inputs are padded to a few lengths.
     """
 
     def __init__(self, defn: dict[str, Any], sizes: np.ndarray, few_lengths: bool):
@@ -261,7 +261,7 @@ class Examples(NestedDictionaryDataset):
 
 
 def find_layout(folder: Path) -> tuple:
-    """The layout of a data set: the folders of its first input, second input and labels."""
+    """Find the layout of a data set: the folders of its first input, second input and labels."""
     for layout in LAYOUTS:
         if (folder / layout[0]).is_dir():
             return layout
@@ -273,7 +273,7 @@ def find_layout(folder: Path) -> tuple:
 
 
 def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
-    """Messages about options that do not fit the data set: the option, the reason, the remedy."""
+    """Yield a message for each option that does not fit the data set, with reason and remedy."""
     _, second, _ = find_layout(Path(cfg.data))
     pairs = second is not None and Path(cfg.data, second).is_dir()
     if pairs and cfg.lra_task != "retrieval":

@@ -20,7 +20,7 @@ CLASSES = ("even", "odd")
 
 @dataclass
 class ParityConfig(FairseqDataclass):
-    """Options of the task."""
+    """Options of the task ``parity``."""
 
     parity_max_length: int = option(
         6, "maximum number of bits per string", at_least=1, at_most=20
@@ -28,18 +28,18 @@ class ParityConfig(FairseqDataclass):
     parity_visible_padding: bool = option(
         False, "pad with the end-of-sentence token, so that models attend to the padding"
     )
-    # The name of the head that build_model registers and the criterion uses.
+    # build_model registers the head under this name, and the criterion uses it.
     classification_head_name: str = II("criterion.classification_head_name")
 
 
 @register_task("parity", dataclass=ParityConfig)
 class ParityTask(FairseqTask):
-    """Whether a binary string has an even or an odd number of ones.
+    """Classification of binary strings: the number of ones is even or odd.
 
     The examples are all strings of length 1 to ``--parity-max-length``, each after the
     start-of-sequence token. There are no files, and the command line names no data set. Every
-    split, such as ``train`` and ``valid``, has the same strings: accuracy shows how well a model
-    can learn them, not whether it generalises.
+    split, such as ``train`` and ``valid``, contains the same strings. So the accuracy shows how
+    well a model can learn them, not whether it generalises.
     """
 
     source_dictionary = make_dictionary("01")
@@ -51,7 +51,7 @@ class ParityTask(FairseqTask):
         validate(cfg, ParityConfig)
 
     def load_dataset(self, split: str, **kwargs: Any) -> None:
-        """Make the strings; all splits have the same."""
+        """Make the strings, which are the same in all splits."""
         dictionary = self.source_dictionary
         padding = dictionary.eos() if self.cfg.parity_visible_padding else dictionary.pad()
         self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, dictionary, padding)
@@ -68,14 +68,14 @@ class ParityTask(FairseqTask):
         return 1 + self.cfg.parity_max_length
 
     def state_dict(self) -> dict[str, list[str]]:
-        """The state of the task in a checkpoint: the names of the classes."""
+        """Return the state of the task in a checkpoint: the names of the classes."""
         return {"classes": class_names(self.label_dictionary)}
 
 
 class BinaryStrings(FairseqDataset):
     """All binary strings of length 1 to *longest*, shortest first, and their parities.
 
-    All batches have the width 1 + *longest* and are padded on the right with the token *padding*.
+    Examples are padded on the right with the token *padding* to the width 1 + *longest*.
     """
 
     def __init__(self, longest: int, dictionary: Dictionary, padding: int):
@@ -114,7 +114,7 @@ class BinaryStrings(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """False: batches are drawn again in each epoch, so that a resumed run draws the same."""
+        """False: each epoch draws its batches anew, so that a resumed run draws the same ones."""
         return False
 
     def ordered_indices(self) -> np.ndarray:
@@ -128,7 +128,7 @@ class BinaryStrings(FairseqDataset):
         *args: Any,
         **kwargs: Any,
     ) -> list[np.ndarray]:
-        """Batches of any size; fairseq would drop strings to make them multiples of eight."""
+        """Make batches of any size; fairseq would drop strings to make sizes multiples of 8."""
         return super().batch_by_size(indices, max_tokens, max_sentences)
 
     def num_tokens(self, index: int) -> int:

@@ -1,4 +1,4 @@
-"""Detokenization of Moses' tokens: Moses' own rules for spaces, and further unambiguous ones.
+"""Detokenization of Moses' tokens: Moses' own rules for spaces and additional unambiguous rules.
 
 Moses' tokeniser divides text at all quotes, brackets and apostrophes. Its detokeniser only knows
 the ASCII ones and the contractions of a few languages.
@@ -8,22 +8,22 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-LEFT, RIGHT = "\ufdd0", "\ufdd1"  # no space before LEFT, none after RIGHT; no characters of text
+LEFT, RIGHT = "\ufdd0", "\ufdd1"  # no space before LEFT, none after RIGHT; texts contain neither
 GLUED = re.compile(f" ?{LEFT}|{RIGHT} ?")
 
-CLOSING = {  # keys open a quote, values close it
+CLOSING = {  # each key opens a quote, and its value closes it
     **{"“": "”", "„": "“”", "‘": "’", "‚": "‘’"},
     **{"«": "»", "»": "«", "‹": "›", "›": "‹"},
 }
 NORDIC = ("fi", "sv")  # languages with ” on both sides of a quote
 SPACED = ("fr",)  # languages with spaces inside « quotes »
-BEFORE = "（「『【《〈〔"  # no space after them
-AFTER = "।॥،؛؟۔։。，、；：！？）」』】》〉〕"  # no space before them
+BEFORE = "（「『【《〈〔"  # these marks have no space after them
+AFTER = "।॥،؛؟۔։。，、；：！？）」』】》〉〕"  # these marks have no space before them
 JOINERS = "\u200b\u200c\u200d\u2060"
 UNSPACED = ("ja", "zh")
 INNER = {":": r"\d\d", "·": "ll"}  # no space around a mark between these: 14:30, col·lecció
 
-RESTORED = "restored"  # key in signatures of scores: the share of references by choose_references
+RESTORED = "restored"  # in signatures of scores: the share that choose_references replaced
 
 APOSTROPHES = "'’"
 ELIDED = r"[bcçdghjklmnrstvxz]|(?:.*qu|aujourd|grand|un|(?:.*[^\W\d_])?(?:ll|st|nt))"
@@ -35,13 +35,13 @@ JOINED = {
     **dict.fromkeys(("tr", "az", "uz"), (r".*\w", r"[^\W\d_]+")),
     "nl": (r".*\w", "s|tje|tjes|er|en"),
 }
-CONTRACTIONS = "s|t|re|ve|ll|d|m|em"  # English, only after ’; Moses knows those after '
+CONTRACTIONS = "s|t|re|ve|ll|d|m|em"  # in English, after ’; Moses itself knows those after '
 CUT_AFTER = {"it": "po|mo|va|fa|da|di|sta|to|be"}  # words that end in an apostrophe
 CUT_BEFORE = {"nl": "t|n|k|s (?:avonds|morgens|middags|nachts|ochtends|winters|zomers)"}
 
 
 def make_detokenizer(lang: str) -> Callable[[str], str]:
-    """A function that turns Moses' tokens, separated by spaces, into text."""
+    """Make a function that turns Moses' tokens, separated by spaces, into text."""
     from sacremoses import MosesDetokenizer
 
     moses = MosesDetokenizer(lang)
@@ -55,7 +55,7 @@ def make_detokenizer(lang: str) -> Callable[[str], str]:
 
 
 def glue(tokens: Sequence[str], lang: str) -> list[str]:
-    """The same tokens, with marks where Moses does not know that a space is missing."""
+    """Add marks to the tokens where a space is missing and Moses does not know it."""
     apostrophes = dict(find_apostrophes(tokens, lang))
     opening, closing = find_quotes(tokens, lang, apostrophes)
     glued = []
@@ -74,7 +74,7 @@ def glue(tokens: Sequence[str], lang: str) -> list[str]:
 
 
 def find_apostrophes(tokens: Sequence[str], lang: str) -> Iterator[tuple[int, tuple[bool, bool]]]:
-    """The places of apostrophes, with two flags: no space before it, and no space after it."""
+    """Yield the place of each apostrophe and whether spaces are missing before and after it."""
     words = [token.lower() for token in tokens]
     for index, token in enumerate(tokens[:-1]):
         if token not in APOSTROPHES:
@@ -99,10 +99,10 @@ def find_apostrophes(tokens: Sequence[str], lang: str) -> Iterator[tuple[int, tu
 def find_quotes(
     tokens: Sequence[str], lang: str, others: Collection[int]
 ) -> tuple[set[int], set[int]]:
-    """The places of marks that open a quote, and the places of marks that close one.
+    """Find the places of marks that open a quote and the places of marks that close one.
 
-    Since languages differ in the direction of some marks, the first mark opens. A quote that is not
-    closed in the same text has no clear direction.
+    Since languages differ in the direction of some marks, the first mark opens the quote. A quote
+    that is not closed in the same text is left out, since its direction is unclear.
 
     Args:
         others: places of marks that belong to no quote.
@@ -130,18 +130,18 @@ def find_quotes(
 def choose_references(
     tokens: Sequence[str], published: Sequence[str], detokenize: Callable[[str], str]
 ) -> tuple[list[str], int]:
-    """The references against which detokenised translations are scored.
+    """Choose the references against which detokenised translations are scored.
 
-    They are the published texts, with one exception: if the detokenised tokens of a reference have
-    its characters but not its spaces, the detokenised text replaces it. Then the same rules make
-    both sides, and a translation with exactly these tokens is perfect.
+    They are the published texts, with one exception: if the detokenised tokens of a reference
+    differ from it only in spaces, the detokenised text replaces it. Then the same rules place the
+    spaces of translations and references, and a translation with exactly these tokens is perfect.
 
     Args:
-        tokens: tokens of each reference, as in translations; perhaps in lower case.
+        tokens: tokens of each reference, as in translations; they may be in lower case.
         published: the references as published.
 
     Returns:
-        The references, and how many of them differ from the published ones.
+        The references, and the number of those that differ from the published ones.
     """
     references = []
     for text, reference in zip(map(detokenize, tokens), published, strict=True):
@@ -152,6 +152,6 @@ def choose_references(
 
 
 def remove_spaces(text: str) -> str:
-    """A text without case, spaces and control characters, since tokens have none of these."""
+    """Remove case, spaces and control characters from a text, since tokens have none of them."""
     characters = (one for one in text.casefold() if not one.isspace())
     return "".join(one for one in characters if unicodedata.category(one) != "Cc")

@@ -1,4 +1,4 @@
-"""Raw text for translators to Moses' tokens, and back."""
+"""Conversion of raw text for translators to Moses' tokens and back."""
 
 import json
 import re
@@ -16,10 +16,10 @@ FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 def make_moses_tokenizer(
     lang: str, aggressive_hyphens: bool = False, escape: bool = True
 ) -> Callable[[str], str]:
-    """A function that separates the tokens of a text by spaces, as the Moses tokenizer does.
+    """Make a function that separates the tokens of a text by spaces, as the Moses tokenizer does.
 
     sacremoses leaves the final period of a text attached to abbreviations, numbers and single
-    letters; Moses splits it off every word. A blank text has no tokens.
+    letters. This function splits it off every word, as Moses does. A blank text has no tokens.
 
     Args:
         aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
@@ -46,7 +46,7 @@ class RawPairs(NamedTuple):
 
 
 def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
-    """The tokenisation that ``odeformers prepare`` applied to a data set, and its inverse.
+    """Read the tokenisation that ``odeformers prepare`` applied to a data set, and its inverse.
 
     Raises:
         ValueError: the folder does not say how it was prepared.
@@ -54,7 +54,7 @@ def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
     path = Path(data, MADE_FROM)
     if not path.exists():
         raise ValueError(
-            f"{data} has no {MADE_FROM} from odeformers prepare to say how raw text is tokenised; "
+            f"{data} has no {MADE_FROM} of odeformers prepare that says how to tokenise raw text; "
             "give tokenised text (--tokenized)"
         )
     with reading(path, "does not say how sentences were prepared"):

@@ -1,6 +1,6 @@
-"""Typed text as the symbols of a data set for classification.
+"""Conversion of typed text to the symbols of a data set for classification.
 
-``moses`` tokenises the text of translators; both use only :func:`read_codes`.
+Translators tokenise text with ``moses`` instead, and share only :func:`read_codes`.
 """
 
 import re
@@ -21,7 +21,7 @@ from fairseq_odeformers.files import reading
 
 from .word_pieces import load_tokenizer
 
-LONGEST_WORD = 250  # letters; the time of BPE grows with their square
+LONGEST_WORD = 250  # letters; the time that BPE takes grows with their square
 LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD}}}(?=\S)")
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
@@ -29,15 +29,16 @@ CHARACTERS = [f"##{character}" for character in ascii_lowercase + digits]  # pie
 
 
 def tokenize(task, text: str) -> tuple[list[str], list[str]]:
-    """The symbols of a text, and each symbol's part of the text.
+    """Split a text into symbols; returns them and each symbol's part of the text.
 
-    The kind of symbol depends on the folder of the data set. With a ``vocab.txt``, symbols are word
-    pieces; with a ``code``, BPE subwords of the tokens between spaces; with bytes in the
-    dictionary, bytes; otherwise, the tokens between spaces. The task ``parity`` has no data set;
-    its symbols are bits.
+    The kind of symbol depends on the folder of the data set. If it contains a ``vocab.txt``,
+    symbols are word pieces; if it contains a ``code``, they are BPE subwords of the tokens between
+    spaces; if its dictionary contains bytes, they are bytes; otherwise, they are the tokens between
+    spaces. The task ``parity`` has no data set, and its symbols are bits.
 
     Raises:
-        FileNotFoundError: the dictionary has word pieces, but the folder has no ``vocab.txt``.
+        FileNotFoundError: the dictionary contains word pieces, but the folder has no
+            ``vocab.txt``.
     """
     data = getattr(task.cfg, "data", None)
     if not data:
@@ -63,24 +64,24 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
     if getattr(task.cfg, "lra_task", "") == "listops" and "(" not in task.source_dictionary:
         symbols = [
             symbol for symbol in symbols if symbol not in ("(", ")")
-        ]  # the preparation drops them, too
+        ]  # the preparation drops them too
     return symbols, symbols
 
 
 def cut_words(text: str) -> str:
-    """A text with words divided after each :data:`LONGEST_WORD` letters."""
+    """Divide the words of a text after each :data:`LONGEST_WORD` letters."""
     return LONG_WORD.sub(r"\g<0> ", text)
 
 
 @lru_cache(maxsize=4)
 def cache_tokenizer(vocabulary: Path, mtime: int):
-    """The word-piece tokenizer of a ``vocab.txt``; a changed file is read again."""
+    """Load the word-piece tokenizer of a ``vocab.txt``, again only if the file has changed."""
     return load_tokenizer(vocabulary)
 
 
 @lru_cache(maxsize=4)
 def cache_codes(codes: Path, mtime: int):
-    """The result of :func:`read_codes`; a changed file is read again."""
+    """Call :func:`read_codes`, again only if the file has changed."""
     return read_codes(codes)
 
 
@@ -97,7 +98,10 @@ def read_codes(path: Path, separator: str = "@@"):
 
 
 def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:
-    """Tokens (T) of a text: the task's initial token if it has one, *ids*, and perhaps ``</s>``."""
+    """Return the tokens (T) of a text: the task's initial token, *ids* and ``</s>``.
+
+    The initial token is only added if the task has one, and ``</s>`` only if *append_eos*.
+    """
     dictionary = task.source_dictionary
     init_token = getattr(task.cfg, "init_token", dictionary.bos())
     start = [] if init_token is None else [init_token]
@@ -105,7 +109,7 @@ def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:
 
 
 def appends_eos(task) -> bool:
-    """Whether the texts of the data set end with ``</s>``, as ``fairseq-preprocess`` makes them."""
+    """Return whether the texts of the data set end with ``</s>``, as by ``fairseq-preprocess``."""
     data, dictionary = getattr(task.cfg, "data", None), task.source_dictionary
     folder = getattr(task, "layout", ("input0",))[0]
     if not data or folder == PIXEL_TEXT:

@@ -1,4 +1,4 @@
-"""Word pieces of an uncased BERT (Devlin et al. 2019): reading, learning and applying them."""
+"""Word pieces of an uncased BERT (Devlin et al. 2019): reads, learns and applies them."""
 
 import json
 import logging
@@ -12,15 +12,15 @@ from fairseq_odeformers.files import read_lines, reading, write_lines
 logger = logging.getLogger(__name__)
 
 UNK = "[UNK]"
-# The normalisation of texts, in a file next to vocab.txt. Without the file, accents are stripped.
+# This file next to vocab.txt says how texts are normalised. Without it, accents are stripped.
 NORMALIZATION = "word_pieces.json"
 SPECIAL = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
-LONGEST_WORD = 100  # letters; as in BERT, longer words are unknown
+LONGEST_WORD = 100  # letters; longer words are unknown, as in BERT
 LONG_RUN = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
 
 
 def read_pieces(path: Path) -> list[str]:
-    """The word pieces in a ``vocab.txt`` of BERT, in the order of their numbers.
+    """Read the word pieces in a ``vocab.txt`` of BERT, in the order of their numbers.
 
     Raises:
         ValueError: the file is not a vocabulary of BERT.
@@ -43,9 +43,9 @@ def write_normalization(vocab: Path, strip_accents: bool) -> None:
 
 
 def load_tokenizer(vocab: Path):
-    """The tokenizer for a ``vocab.txt`` and the normalisation in the file next to it."""
+    """Load the tokenizer for a ``vocab.txt`` and the normalisation in the file next to it."""
     path = vocab.with_name(NORMALIZATION)
-    strip_accents = True  # the only way before preparations wrote the file
+    strip_accents = True  # older preparations did so without writing the file
     if path.exists():
         with reading(path, "does not say how texts are normalised"):
             strip_accents = bool(json.loads(path.read_text(encoding="utf-8"))["strip_accents"])
@@ -53,10 +53,10 @@ def load_tokenizer(vocab: Path):
 
 
 def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: bool = True) -> None:
-    """Write *size* word pieces learned on *texts*, or fewer if the texts have no more.
+    """Learn *size* word pieces from *texts*, or fewer if the texts have no more, and write them.
 
-    Words that are too long to be divided are left out, since the time of learning is quadratic in
-    their length. ``tokenizers`` breaks ties between pieces by the numbers of their parts, and
+    Words that are too long to be divided are left out, since the learning time is quadratic in
+    their length. ``tokenizers`` breaks ties between pieces by the numbers of their parts, and it
     numbers the characters within words in random order. Therefore these characters are learned
     first and numbered in a fixed order.
 
@@ -77,7 +77,7 @@ def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: boo
 
 
 def drop_long_words(text: str, strip_accents: bool) -> str:
-    """A text without the words that are unknown because of their length."""
+    """Remove the words that are unknown because of their length from a text."""
     if not LONG_RUN.search(text):
         return text
     tokenizer = make_tokenizer([UNK], strip_accents)
@@ -101,12 +101,12 @@ def _learn(texts: Sequence[str], size: int, first: Sequence[str], strip_accents:
 
 
 def make_tokenizer(pieces: Sequence[str], strip_accents: bool = True):
-    """The tokenizer of an uncased BERT, except that ``[SEP]`` and the like are ordinary text.
+    """Make the tokenizer of an uncased BERT, except that ``[SEP]`` and the like are ordinary text.
 
     Args:
         strip_accents: whether to strip accents and other marks from texts, as the published BERT
-            does. Then *müsste* and *musste* are the same, as are two words of Hindi or Japanese
-            that differ by a sign.
+            does. Then *müsste* and *musste* become the same word, as do two words of Hindi or
+            Japanese that differ by a sign.
     """
     from tokenizers import Tokenizer
     from tokenizers.models import WordPiece

@@ -101,5 +101,5 @@ def test_the_length_of_translations_is_limited_as_asked(prepared, checkpoint, tm
 
 
 def test_data_that_do_not_say_how_they_were_prepared(data, checkpoint):
-    with pytest.raises(ValueError, match="words has no recipe.json from odeformers prepare"):
+    with pytest.raises(ValueError, match="words has no recipe.json of odeformers prepare"):
         load_translator(checkpoint("macaron_transformer"), data / "words", tokenized=False)

@@ -22,7 +22,7 @@ class ReZero(WithoutLayerNorm):
         self.residual_weight = nn.Parameter(torch.zeros(1))
 
     def residual_weights(self) -> dict[str, Tensor]:
-        """The weight alpha by name, for analysis."""
+        """Return the weight alpha by name, for analysis."""
         return {"alpha": self.residual_weight}
 
     def residual_connection(self, x: Tensor, residual: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ class ReZeroDecoderLayer(ReZero, TransformerDecoderLayerBase):
 class Orthogonal(nn.Module):
     """Mixin for layers of fairseq's Transformer with orthogonal matrices.
 
-    The matrices of the FFN are not square and have orthonormal columns or rows instead.
+    The matrices of the FFN are not square; their columns or rows are orthonormal instead.
     """
 
     def __init__(self, cfg: TransformerConfig, *args, **kwargs):
@@ -85,7 +85,7 @@ class Rotation(nn.Module):
         self.register_buffer("base", nn.init.orthogonal_(torch.empty(rows, columns)).unsqueeze(0))
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The matrix (rows, columns) for a parameter of the same shape."""
+        """Return the matrix (rows, columns) for a parameter of the same shape."""
         base, weight = self.base, weight.unsqueeze(0)
         with torch.autocast(weight.device.type, enabled=False):
             if base.size(1) == base.size(2):
@@ -97,5 +97,5 @@ class Rotation(nn.Module):
         return matrix.squeeze(0)
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
-        """The initial parameter: no rotation, whatever the matrix was."""
+        """Return the initial parameter, which does not rotate, whatever the matrix is."""
         return torch.zeros_like(matrix)

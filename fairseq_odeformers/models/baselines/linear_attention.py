@@ -50,12 +50,12 @@ class LinearAttention(MultiheadAttention):
         return self.out_proj(heads.permute(2, 0, 1, 3).flatten(2).to(query)), weights
 
     def layer_parts(self, *, query: Tensor, **unused: object) -> Iterator[LayerParts]:
-        """The outputs of the heads for one text (T, 1, C)."""
+        """Yield the outputs of the heads for one text (T, 1, C)."""
         q, k, v = self.features(query, None)
         yield LayerParts((q @ (k.mT @ v))[0])
 
     def features(self, x: Tensor, padding_mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The factors Q', K' and V of the attention Q' K'^T V for states (T, B, C).
+        r"""Return the factors Q', K' and V of the attention Q' K'^T V for states (T, B, C).
 
         Returns:
             For each head (B, H, T, C/H): :math:`\phi(Q_i) / \phi(Q_i)^T \sum_j \phi(K_j)`;

@@ -38,8 +38,8 @@ class PreNormTransformerModel(PreNormTransformer):
     family = Family("Transformer", color="black")
 
 
-# The Transformers in the Macaron Net's code. They are pre-norm, have the same dropout, and only
-# differ from it in the splitting. For the big Macaron Net, the counterpart is fairseq's
+# The Transformers in the Macaron Net's code. They are pre-norm, use the same dropout, and only
+# differ from the Macaron Net in the splitting. The counterpart of the big Macaron Net is fairseq's
 # transformer_wmt_en_de_big_t2t.
 MACARON_TWIN = {"attention_dropout": 0.1, "activation_dropout": 0.1}
 register_preset(

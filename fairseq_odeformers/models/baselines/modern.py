@@ -19,7 +19,7 @@ ROTARY_BASE = 10_000.0
 
 
 def gated_width(ffn_embed_dim: int) -> int:
-    """The inner width of a SwiGLU as large as an FFN: 2/3 of the FFN's, rounded up to 8."""
+    """Return the width of a SwiGLU as large as an FFN: 2/3 of the FFN's, to a multiple of 8."""
     return -(-2 * ffn_embed_dim // 24) * 8
 
 
@@ -43,14 +43,14 @@ class ModernSpec(Spec):
 class RMSNorm(nn.Module):
     """x / sqrt(mean(x^2) + eps) * weight over the features, in single precision or better."""
 
-    eps = 1e-5  # the value of Llama 2 and 3
+    eps = 1e-5  # the value in Llama 2 and 3
 
     def __init__(self, width: int):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """From and to (..., C)."""
+        """Map (..., C) to (..., C)."""
         wide = at_least_float32(x)
         scale = (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()
         return (wide * scale).to(x) * self.weight
@@ -92,13 +92,13 @@ class Attention(Incremental, nn.Module):
         self.attention_dropout = Dropout(spec.attention_dropout, type(self).__name__)
 
     def heads(self, projection: nn.Linear, x: Tensor) -> Tensor:
-        """The heads (B, H, T, C/H) of a projection of states (T, B, C)."""
+        """Project states (T, B, C) and split them into heads (B, H, T, C/H)."""
         return split_heads(projection(x).transpose(0, 1), self.num_heads)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool = False
     ) -> Tensor:
-        """The output (T, B, C) for heads (B, H, T, C/H).
+        """Attend with heads (B, H, T, C/H) and return the output (T, B, C).
 
         Args:
             mask: true where a query may see a key, see :func:`.visible`.
@@ -123,7 +123,7 @@ class SelfAttention(Attention):
         Args:
             x: states (T, B, C); in incremental decoding, only the newest token (1, B, C).
             padding_mask: true where a token is padding (B, T).
-            causal: whether a token only sees itself and earlier ones.
+            causal: whether a token only sees itself and earlier tokens.
             incremental_state: the rotated keys and the values of earlier tokens.
         """
         saved = self.saved(incremental_state)
@@ -139,7 +139,7 @@ class SelfAttention(Attention):
         return self.attend(q, k, v, mask)
 
     def project(self, x: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys, rotated with positions from *first* on, and values (B, H, T, C/H)."""
+        """Return queries and keys, rotated by positions *first*, ..., and values (B, H, T, C/H)."""
         q, k, v = (self.heads(each, x) for each in (self.q_proj, self.k_proj, self.v_proj))
         return rotate(q, first), rotate(k, first), v
 
@@ -150,17 +150,17 @@ class SelfAttention(Attention):
         causal: bool = False,
         incremental_state: IncrementalState = None,
     ) -> Iterator[AttentionMaps]:
-        """The map of a call without an incremental state."""
+        """Yield the map of a call without an incremental state."""
         q, k, _ = self.project(x)
         mask = visible(padding_mask, x.size(0), causal)
         yield AttentionMaps(attention_map(q, k, mask, causal and mask is None).unsqueeze(0))
 
     def layer_parts(self, x: Tensor, *unused: Any) -> Iterator[LayerParts]:
-        """The outputs of the heads for one text (T, 1, C), without causal masking."""
+        """Yield the outputs of the heads for one text (T, 1, C), without causal masking."""
         yield LayerParts(F.scaled_dot_product_attention(*self.project(x))[0])
 
     def projections(self) -> Iterator[Projections]:
-        """The projections of this layer, at its one depth."""
+        """Yield the projections of this layer, at its one depth."""
         maps = (self.q_proj, self.k_proj, self.v_proj, self.out_proj)
         yield Projections.of(self.num_heads, *(linear.weight for linear in maps))
 
@@ -198,7 +198,7 @@ class SourceAttention(Attention):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Iterator[AttentionMaps]:
-        """The map of a call without an incremental state."""
+        """Yield the map of a call without an incremental state."""
         q, k = self.heads(self.q_proj, x), self.heads(self.k_proj, source)
         weights = attention_map(q, k, visible(padding_mask, x.size(0), causal=False))
         yield AttentionMaps(weights.unsqueeze(0), cross=True)
@@ -215,13 +215,13 @@ class SwiGLU(nn.Module):
         self.activation_dropout = Dropout(spec.activation_dropout, type(self).__name__)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From and to (T, B, C)."""
+        """Map (T, B, C) to (T, B, C)."""
         x = F.silu(self.gate_proj(x)) * self.up_proj(x)
         return self.down_proj(self.activation_dropout(x))
 
 
 class ModernEncoderLayer(Block):
-    """x + F(RMSNorm(x)) with attention and then SwiGLU as F; also the base of the decoder layer."""
+    """x + F(RMSNorm(x)) with attention and then SwiGLU as F; the base of the decoder layer too."""
 
     def __init__(self, spec: ModernSpec):
         super().__init__()
@@ -232,7 +232,7 @@ class ModernEncoderLayer(Block):
         self.dropout_module = Dropout(spec.dropout, type(self).__name__)
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
-        """From and to (T, B, C).
+        """Map (T, B, C) to (T, B, C).
 
         Args:
             encoder_padding_mask: true where a token is padding (B, T).
@@ -241,11 +241,11 @@ class ModernEncoderLayer(Block):
         return self.add_ffn(x + self.attend_to_self(x, padding_mask))
 
     def attend_to_self(self, x: Tensor, *inputs: Any) -> Tensor:
-        """Attention(RMSNorm(x)); see :meth:`SelfAttention.forward` for *inputs*."""
+        """Return Attention(RMSNorm(x)); for *inputs*, see :meth:`SelfAttention.forward`."""
         return self.dropout_module(self.self_attn(self.self_attn_layer_norm(x), *inputs))
 
     def add_ffn(self, x: Tensor) -> Tensor:
-        """x + SwiGLU(RMSNorm(x))."""
+        """Return x + SwiGLU(RMSNorm(x))."""
         return x + self.dropout_module(self.feed_forward(self.final_layer_norm(x)))
 
 
@@ -279,7 +279,7 @@ class ModernDecoderLayer(ModernEncoderLayer):
             need_attn, need_head_weights: ignored; no attention weights are returned.
 
         Returns:
-            Output (T, B, C), and None twice, in place of attention weights and saved state.
+            Output (T, B, C), and two Nones in place of attention weights and saved state.
         """
         causal = self_attn_mask is not None
         x = x + self.attend_to_self(x, self_attn_padding_mask, causal, incremental_state)

@@ -34,7 +34,7 @@ INNER_WIDTH = "inner width of the SwiGLU (default: 8/3 of the width, rounded up 
 
 
 def modern_config(cfg: DictConfig) -> TransformerConfig:
-    """fairseq's config for a stack without absolute positions; layers apply their own dropout."""
+    """Make fairseq's config for a stack without absolute positions whose layers apply dropout."""
     return stack_config(cfg, no_token_positional_embeddings=True, dropout=cfg.embedding_dropout)
 
 
@@ -102,11 +102,11 @@ MODERN = Family("modern Transformer", color="black")
 
 
 class ModernModel(BaseModel):
-    """Mixin for the models: sizes with which a layer is as large as a Transformer layer."""
+    """Mixin for the models: checks heads, and makes layers as large as a Transformer's."""
 
     @classmethod
     def check_config(cls, cfg: DictConfig) -> None:
-        """Also refuse heads of odd width, since rotary positions rotate pairs of features."""
+        """Also check that heads have an even width, since rotary positions rotate feature pairs."""
         super().check_config(cfg)
         for side in SIDES:
             names = (f"{side}_embed_dim", f"{side}_attention_heads")

@@ -21,7 +21,7 @@ def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
     """R_m x_m for each token of a head (T, h): x_m rotated by angles that depend on its position m.
 
     The plane of the features i and i + h/2 rotates by m base^(-2i/h). Su et al. 2024, Eq. 15, use
-    the features 2i and 2i + 1 instead; this only permutes the rows of W_Q and W_K.
+    the features 2i and 2i + 1 instead, which only permutes the rows of W_Q and W_K.
     """
     half = x.size(-1) // 2
     angles = torch.outer(positions.to(x), base ** (-torch.arange(half).to(x) / half))
@@ -30,7 +30,7 @@ def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
 
 
 def rotary_attention(q: Tensor, k: Tensor, v: Tensor, num_heads: int, causal: bool) -> Tensor:
-    """Attention (T, d) with queries and keys rotated in each head, with positions from 0."""
+    """Attention (T, d) with queries and keys rotated in each head by positions 0, 1, ...."""
     positions = torch.arange(len(q))
     q, k = (
         torch.cat([rotate(head, positions) for head in x.chunk(num_heads, -1)], -1) for x in (q, k)

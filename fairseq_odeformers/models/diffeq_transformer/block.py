@@ -1,4 +1,4 @@
-"""Blocks that take all L steps of an encoder or decoder, each in place of fairseq's layers."""
+"""Blocks that take all L steps of an encoder or decoder; one replaces all of fairseq's layers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class EulerStep(nn.Module):
         self.steps = steps
 
     def forward(self, x: Tensor, slope: Callable[[Tensor], Tensor]) -> Tensor:
-        """From and to (B, T, C)."""
+        """Map (B, T, C) to (B, T, C)."""
         return x + slope(x) / self.steps
 
 
@@ -48,14 +48,14 @@ class DiffEqEncoderBlock(Block):
         )
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
-        """From x_0 to x_L.
+        """Map x_0 to x_L.
 
         Args:
             x: input (T, B, C).
             encoder_padding_mask: true where a token is padding (B, T).
 
         Returns:
-            output (T, B, C).
+            Output (T, B, C).
         """
         mask = visible(key_padding_mask(encoder_padding_mask), x.size(0), causal=False)
         attention, ffn = self.self_attn.weights(), self.feed_forward.weights()
@@ -68,10 +68,10 @@ class DiffEqEncoderBlock(Block):
         return self.solve(x, slope)
 
     def solve(self, x: Tensor, slope: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """x_L (T, B, C) from x_0 (T, B, C).
+        """Map x_0 (T, B, C) to x_L (T, B, C).
 
         Args:
-            slope: function of the number of the step, from 0, and of x (B, T, C).
+            slope: function of the number of the step, 0, 1, ..., and of x (B, T, C).
         """
         x = x.transpose(0, 1)
         for index, step in enumerate(self.depths):
@@ -83,7 +83,7 @@ class DiffEqEncoderBlock(Block):
         return x.transpose(0, 1)
 
     def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
-        """The maps of all steps. The block takes its steps once more."""
+        """Yield the maps of all steps. The block takes its steps once more."""
         attentions: list[Any] = [a for a in (self.self_attn, self.encoder_attn) if a is not None]
         with record_calls(attentions) as calls:
             self(*args, **kwargs)
@@ -92,7 +92,7 @@ class DiffEqEncoderBlock(Block):
             yield AttentionMaps(torch.stack(steps), cross=attention is self.encoder_attn)
 
     def layer_parts(self, *args: Any, **kwargs: Any) -> Iterator[LayerParts]:
-        """The outputs of the heads in each step, for one text; the steps are taken again."""
+        """Yield the outputs of the heads in each step, for one text; the steps are taken again."""
         with record_calls([self.self_attn]) as calls:
             self(*args, **kwargs)
         for call in calls:
@@ -100,7 +100,7 @@ class DiffEqEncoderBlock(Block):
             yield LayerParts(F.scaled_dot_product_attention(q, k, v)[0])
 
     def state_modules(self) -> Sequence[nn.Module]:
-        """The modules whose outputs are the states (B, T, C) after each step."""
+        """Return the modules whose outputs are the states (B, T, C) after each step."""
         return self.depths
 
 
@@ -122,18 +122,18 @@ class DiffEqCausalBlock(Incremental, DiffEqEncoderBlock):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, None, None]:
-        """As the encoder block, with the keys and values of earlier tokens, and a source.
+        """Map x_0 to x_L, with the keys and values of earlier tokens and a source.
 
         Args:
             x: input (T, B, C); in incremental decoding only the newest token (1, B, C).
             encoder_out: the encoder's output (S, B, C), for a translator.
             encoder_padding_mask: true where a token of the source is padding (B, S).
-            self_attn_mask: given if the self-attention is causal; its values are not read.
+            self_attn_mask: any tensor if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
-            need_attn, need_head_weights: fairseq asks for attention weights; none are returned.
+            need_attn, need_head_weights: ignored; no attention weights are returned.
 
         Returns:
-            output (T, B, C), and None twice, in place of attention weights and saved state.
+            Output (T, B, C), and two Nones in place of attention weights and saved state.
         """
         saved, causal = None, self_attn_mask is not None
         if incremental_state is not None:
@@ -161,7 +161,7 @@ class DiffEqCausalBlock(Incremental, DiffEqEncoderBlock):
     def attend_to_source(
         self, source: Tensor | None, padding_mask: Tensor | None, saved: Saved | None
     ) -> Callable[[int, Tensor], Tensor | float]:
-        """The source's part of the slope in a step; an encoder has none."""
+        """Return a function for the source's part of a step's slope, which is 0 here."""
         return lambda index, x: 0.0
 
 
@@ -174,7 +174,7 @@ class DiffEqDecoderBlock(DiffEqCausalBlock):
     def attend_to_source(
         self, source: Tensor, padding_mask: Tensor | None, saved: Saved | None
     ) -> Callable[[int, Tensor], Tensor]:
-        """Attn_t(LN_t(x), E) in a step; generation projects the source once."""
+        """Return a function for Attn_t(LN_t(x), E) in a step; generation projects E once."""
         weights, source = self.encoder_attn.weights(), source.transpose(0, 1)
         mask = visible(key_padding_mask(padding_mask), 1, causal=False)
 

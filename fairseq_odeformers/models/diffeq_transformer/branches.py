@@ -15,7 +15,7 @@ from .spec import BlockSpec
 
 
 class Branch(nn.Module):
-    """A function of a state and the weights of its maps. Its caller evaluates these weights."""
+    """A function of a state and the weights of its maps, which the caller evaluates."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
@@ -24,17 +24,17 @@ class Branch(nn.Module):
         self.dropout_module = Dropout(spec.dropout, type(self).__name__)
 
     def weights(self) -> Sequence[tuple[Weights, ...]]:
-        """The weights of the maps at each step, in the order of the constructor."""
+        """Return the weights of the maps at each step, in the order of the constructor."""
         maps = [child for child in self.children() if isinstance(child, TimeDependent)]
         return [*zip(*(child.made() for child in maps))]
 
     def normalize(self, x: Tensor, norm: Weights) -> Tensor:
-        """LN_t(x) (B, T, C)."""
+        """Return LN_t(x) (B, T, C)."""
         return F.layer_norm(x, (self.embed_dim,), *norm)
 
 
 class Attention(Branch):
-    """Base of the attentions; initialised as fairseq's."""
+    """Base class of the attentions, which are initialised like fairseq's."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec)
@@ -45,11 +45,11 @@ class Attention(Branch):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """The attention (B, T, C) of queries (B, T, C) to keys and values (B, S, C).
+        """Return the attention (B, T, C) of queries (B, T, C) to keys and values (B, S, C).
 
         Args:
             mask: true where a query may see a key (B, 1, T or 1, S), see :func:`.visible`.
-            causal: whether a query sees no key after its own position, where there is no mask.
+            causal: without a mask, whether a query only sees keys up to its own position.
         """
         q, k, v = (split_heads(x, self.num_heads) for x in (q, k, v))
         p = self.attention_dropout.active_p
@@ -57,13 +57,13 @@ class Attention(Branch):
         return out.transpose(1, 2).flatten(2)
 
     def map(self, q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
-        """The attention map (B, H, T, S) that :meth:`attend` applies."""
+        """Return the attention map (B, H, T, S) that :meth:`attend` applies."""
         q, k = (split_heads(x, self.num_heads) for x in (q, k))
         return attention_map(q, k, mask, causal)
 
 
 class SelfAttention(Attention):
-    """Attn_t(LN_t(x)); queries, keys and values are one weight."""
+    """Attn_t(LN_t(x)); one weight computes queries, keys and values."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec)
@@ -71,16 +71,16 @@ class SelfAttention(Attention):
         self.out_proj = TimeDependentLinear(spec, self.embed_dim, self.embed_dim, self.out_std)
 
     def project(self, x: Tensor, weights: tuple[Weights, ...]) -> tuple[Tensor, ...]:
-        """Queries, keys and values (B, T, C) of a state (B, T, C)."""
+        """Map a state (B, T, C) to queries, keys and values (B, T, C)."""
         norm, qkv, _ = weights
         return F.linear(self.normalize(x, norm), *qkv).chunk(3, -1)
 
     def map_of(self, q: Tensor, k: Tensor, v: Tensor, weights, mask, causal: bool) -> Tensor:
-        """The map of a call of :meth:`forward`."""
+        """Return the map of a call of :meth:`forward`."""
         return self.map(q, k, mask, causal)
 
     def projections(self) -> Iterator[Projections]:
-        """The projections of each step."""
+        """Yield the projections of each step."""
         for (qkv, _), (out, _) in zip(self.qkv_proj.made(), self.out_proj.made()):
             q, k, v = qkv.chunk(3)
             yield Projections.of(self.num_heads, q, k, v, out)
@@ -94,7 +94,7 @@ class SelfAttention(Attention):
         mask: Tensor | None,
         causal: bool,
     ) -> Tensor:
-        """The slope (B, T, C), from :meth:`project`; for the mask see :meth:`attend`."""
+        """Map the result of :meth:`project` to the slope (B, T, C); see :meth:`attend`."""
         return self.dropout_module(F.linear(self.attend(q, k, v, mask, causal), *weights[-1]))
 
 
@@ -108,25 +108,25 @@ class SourceAttention(Attention):
         self.out_proj = TimeDependentLinear(spec, self.embed_dim, self.embed_dim, self.out_std)
 
     def project(self, source: Tensor, weights: tuple[Weights, ...]) -> Tensor:
-        """Keys and values (B, S, 2C) of the encoder's output (B, S, C)."""
+        """Map the encoder's output (B, S, C) to keys and values (B, S, 2C)."""
         return F.linear(source, *weights[2])
 
     def map_of(self, x: Tensor, kv: Tensor, weights: tuple[Weights, ...], mask) -> Tensor:
-        """The map of a call of :meth:`forward`."""
+        """Return the map of a call of :meth:`forward`."""
         norm, q_proj, *_ = weights
         return self.map(F.linear(self.normalize(x, norm), *q_proj), kv.chunk(2, -1)[0], mask)
 
     def forward(
         self, x: Tensor, kv: Tensor, weights: tuple[Weights, ...], mask: Tensor | None
     ) -> Tensor:
-        """The slope (B, T, C), of a state (B, T, C) and of :meth:`project`."""
+        """Map a state (B, T, C) and the result of :meth:`project` to the slope (B, T, C)."""
         norm, q_proj, _, out_proj = weights
         q = F.linear(self.normalize(x, norm), *q_proj)
         return self.dropout_module(F.linear(self.attend(q, *kv.chunk(2, -1), mask=mask), *out_proj))
 
 
 class FeedForward(Branch):
-    """FFN_t(LN'_t(x)); initialised as fairseq's."""
+    """FFN_t(LN'_t(x)), initialised like fairseq's FFN."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec)
@@ -137,7 +137,7 @@ class FeedForward(Branch):
         self.activation_dropout = Dropout(spec.activation_dropout, type(self).__name__)
 
     def forward(self, x: Tensor, weights: tuple[Weights, ...]) -> Tensor:
-        """The slope (B, T, C) of a state (B, T, C)."""
+        """Map a state (B, T, C) to the slope (B, T, C)."""
         norm, fc1, fc2 = weights
         x = self.activation_fn(F.linear(self.normalize(x, norm), *fc1))
         return self.dropout_module(F.linear(self.activation_dropout(x), *fc2))

@@ -12,31 +12,32 @@ from .spec import BlockSpec
 
 Weights = tuple[Tensor, Tensor]  # weight and bias, or scale and shift, at one time
 
-# Standard deviations in the authors' code: of initial matrices, and of B.
+# In the authors' code, the standard deviations of initial matrices and of the initial B.
 RELEASED_STD, RELEASED_BIAS_STD = 0.02, 1e-4
 
 
 def time_features(steps: int, frequencies: int, form: str) -> Tensor:
-    """phi(t) = (t, sin(a_s t), cos(a_s t)) at t = 1/L, 2/L, ..., 1: (L, 1 + 2S).
+    """Return phi(t) = (t, sin(a_s t), cos(a_s t)) at t = 1/L, 2/L, ..., 1: (L, 1 + 2S).
 
     Args:
-        form: ``harmonic``, a_s = pi s for s = 1..S; the fastest feature turns S/2 times from t = 0
-            to 1, so that few steps see all of it. Or ``released``, a_s = 1000 / 10000^(s/S) for
-            s = 0..S-1, as in the authors' code; the fastest feature turns 159 times.
+        form: With ``harmonic``, a_s = pi s for s = 1..S, and the fastest feature turns S/2 times
+            from t = 0 to 1, so that a few steps sample it fully. With ``released``, as in the
+            authors' code, a_s = 1000 / 10000^(s/S) for s = 0..S-1, and the fastest feature turns
+            159 times.
     """
     if form == "harmonic":
         t = torch.arange(1, steps + 1).unsqueeze(1) / steps
         angles = math.pi * t * torch.arange(1, frequencies + 1)
-    else:  # angles of up to 1000, so in double precision
+    else:  # double precision, since angles are up to 1000
         t = torch.arange(1, steps + 1, dtype=torch.float64).unsqueeze(1) / steps
         angles = 1000 * t / 10_000 ** (torch.arange(frequencies) / t.new_tensor(frequencies))
     return torch.cat([t, angles.sin(), angles.cos()], 1).to(torch.get_default_dtype())
 
 
 class TimeDependent(Kept):
-    """Base of a map with its own embedding e(t) = a2 silu(a1 phi(t) + b1) + b2 of time.
+    """Base class of maps, each with an embedding e(t) = a2 silu(a1 phi(t) + b1) + b2 of time.
 
-    What it is at the times of all steps is made once per pass, and kept in evaluation.
+    The weights at the times of all steps are computed once per pass, and kept in evaluation.
     """
 
     features: Tensor  # L, 1 + 2S
@@ -55,24 +56,24 @@ class TimeDependent(Kept):
                 nn.init.normal_(parameter, std=RELEASED_STD if "weight" in name else 0.0)
 
     def embed(self) -> Tensor:
-        """e(t) at the times of all steps (L, E)."""
+        """Return e(t) at the times of all steps (L, E)."""
         return self.embedding(self.features)
 
     def make(self) -> Sequence[Weights]:
-        """The weights of each of the L steps."""
+        """Compute the weights of each of the L steps."""
         raise NotImplementedError
 
 
 class TimeDependentLinear(TimeDependent):
     """x W(t)^T + b(t), with W(t) = F e(t) + c and b(t) = B e(t).
 
-    In the released initialization c starts at zero, so the scale of W(t) follows the length of
+    In the released initialization, c starts at zero, so the scale of W(t) follows the length of
     e(t).
 
     Args:
-        std: the standard deviation of an ordinary layer's weight. Without the released
-            initialization, W(t) starts with this deviation at the time when e(t) is longest (F
-            contributes a third of the variance), and with at least 0.8 of it at every other time.
+        std: standard deviation of an ordinary layer's weight. Without the released initialization,
+            W(t) starts with this deviation at the time when e(t) is longest (F contributes a third
+            of the variance), and with at least 0.8 of it at every other time.
     """
 
     def __init__(self, spec: BlockSpec, in_features: int, out_features: int, std: float):
@@ -93,14 +94,14 @@ class TimeDependentLinear(TimeDependent):
                 self.weight /= self.embedding(phi).norm(dim=1).max()
 
     def make(self) -> Sequence[Weights]:
-        """W (O, I) and b (O) of each step."""
+        """Compute W (O, I) and b (O) of each step."""
         e, shape = self.embed(), self.constant.shape
         weight = torch.addmm(self.constant.flatten(), e, self.weight.flatten(1))
         return [*zip(weight.unflatten(1, shape).unbind(), (e @ self.bias).unbind())]
 
 
 class TimeDependentLayerNorm(TimeDependent):
-    """LN(x) (1 + u e(t)) + v e(t), with u and v zero at the start."""
+    """LN(x) (1 + u e(t)) + v e(t), where u and v start at zero."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec)
@@ -108,6 +109,6 @@ class TimeDependentLayerNorm(TimeDependent):
         self.bias = nn.Parameter(torch.zeros(spec.time_width, spec.embed_dim))  # v
 
     def make(self) -> Sequence[Weights]:
-        """Scale and shift (C) of each step."""
+        """Compute scale and shift (C) of each step."""
         e = self.embed()
         return [*zip((1 + e @ self.weight).unbind(), (e @ self.bias).unbind())]

@@ -27,7 +27,7 @@ from .stacks import DiffEqCausalDecoder, DiffEqDecoder, DiffEqEncoder
 
 @dataclass
 class TimeConfig(FairseqDataclass):
-    """Options of the weights as functions of time, and of what all sides share."""
+    """Options of the weights as functions of time, and options that all sides share."""
 
     time_embed_dim: Optional[int] = option(
         None,
@@ -79,7 +79,7 @@ class DiffEqEncoderConfig(TimeConfig):
 
 
 class StepSizes(BaseModel):
-    """Mixin of the models, for ``--layers``: a step counts as a layer."""
+    """Mixin for the models: in ``--layers``, a step counts as a layer."""
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
@@ -91,11 +91,11 @@ class StepSizes(BaseModel):
 
     @classmethod
     def depth_dials(cls, cfg) -> Sequence[Dial]:
-        """The number of steps, of both sides.
+        """Return the number of steps, common to both sides, as a dial.
 
         Raises:
-            ValueError: the sides have different numbers, or the weights between the times of the
-                training are untrained, since their features turn more often than steps see.
+            ValueError: the sides take different numbers of steps; or the weights between the
+                training's times are untrained, since the features turn too fast for its steps.
         """
         trained = {cfg[name] for name in ("encoder_steps", "decoder_steps") if name in cfg}
         steps = cfg.eval_steps or max(trained)
@@ -121,7 +121,7 @@ class DiffEqConfig(TranslationConfig, DiffEqEncoderConfig):
 
 @register_model("diffeq_transformer", dataclass=DiffEqConfig)
 class DiffEqTransformer(StepSizes, TranslationModel):
-    """Encoder-decoder DiffEqFormer. The paper has none."""
+    """DiffEqFormer as an encoder-decoder, which the paper does not have."""
 
     encoder_class = DiffEqEncoder
     decoder_class = DiffEqDecoder
@@ -137,7 +137,7 @@ class DiffEqClassifierConfig(SequenceClassifierConfig, DiffEqEncoderConfig):
 
 @register_model("diffeq_transformer_classifier", dataclass=DiffEqClassifierConfig)
 class DiffEqClassifier(StepSizes, SequenceClassifier):
-    """DiffEqFormer's encoder as a classifier. The paper has none."""
+    """DiffEqFormer's encoder as a classifier, which the paper does not have."""
 
     encoder_class = DiffEqEncoder
 
@@ -155,7 +155,7 @@ class DiffEqLanguageModelConfig(DecoderOnlyConfig, TimeConfig):
 class DiffEqLanguageModel(StepSizes, DecoderOnlyModel):
     """Causal language model, the paper's kind of model, for the ``language_modeling`` task.
 
-    The presets ``diffeq_transformer_lm_gpt2_...`` have the paper's layers.
+    The presets ``diffeq_transformer_lm_gpt2_...`` consist of the paper's layers.
     """
 
     decoder_class = DiffEqCausalDecoder
@@ -181,7 +181,7 @@ for size, layers, width, heads, time_width in (
         initialization="released",
         activation_fn="gelu_accurate",
         dropout=0.1,
-        attention_dropout=0.0,  # the code does not pass its attn_pdrop on to this model
+        attention_dropout=0.0,  # the authors' code does not pass attn_pdrop to this model
         decoder_learned_pos=True,
         no_scale_embedding=True,
         share_decoder_input_output_embed=True,

@@ -1,7 +1,8 @@
 """DiffEqFormer as its paper writes it, for reading.
 
-The equations of Tong et al. (2025) as functions of tensors. Tests compare the layers with them.
-Matrices multiply rows from the right; a state is one sequence (T, d), without padding.
+This module contains the equations of Tong et al. (2025) as functions of tensors. Tests compare the
+layers with these functions. Matrices multiply rows from the right. A state is one sequence (T, d),
+without padding.
 """
 
 import math
@@ -21,7 +22,7 @@ Field = Callable[[float, Tensor], Tensor]
 def time_features(t: float, frequencies: int) -> Tensor:
     """phi(t) = (t, sin(pi s t), cos(pi s t)) for s = 1, ..., S: (1 + 2S).
 
-    The frequencies are this project's; the highest turns S/2 times from t = 0 to 1.
+    These are this project's frequencies; the highest turns S/2 times from t = 0 to 1.
     """
     angles = [math.pi * s * t for s in range(1, frequencies + 1)]
     return torch.tensor([t, *map(math.sin, angles), *map(math.cos, angles)])
@@ -30,7 +31,7 @@ def time_features(t: float, frequencies: int) -> Tensor:
 def released_time_features(t: float, frequencies: int) -> Tensor:
     """phi(t) = (t, sin(1000 w_i t), cos(1000 w_i t)), w_i = 10000^(-i/S), i = 0, ..., S - 1.
 
-    The frequencies of the authors' code (``qkvflow/nn/time_embed.py``).
+    These are the frequencies in the authors' code (``qkvflow/nn/time_embed.py``).
     """
     angles = [1000 * t * 10_000 ** (-i / frequencies) for i in range(frequencies)]
     return torch.tensor([t, *map(math.sin, angles), *map(math.cos, angles)])
@@ -57,7 +58,7 @@ def layer_norm(x: Tensor, e: Tensor, u: Tensor, v: Tensor, eps: float = 1e-5) ->
     return common.layer_norm(x, 1 + u @ e, v @ e, eps)
 
 
-# --- branches, of weights at one time --------------------------------------
+# --- branches with the weights at one time ---------------------------------
 
 
 def attention(
@@ -67,7 +68,7 @@ def attention(
     num_heads: int,
     causal: bool = False,
 ) -> Tensor:
-    """Attn_t(x): (T, d). Queries, keys and values are one weight, (d, 3d) with a bias."""
+    """Attn_t(x): (T, d). One weight (d, 3d) with a bias computes queries, keys and values."""
     q, k, v = (x @ qkv[0] + qkv[1]).chunk(3, -1)
     return common.multi_head_attention(q, k, v, num_heads, causal) @ out[0] + out[1]
 
@@ -84,7 +85,7 @@ def solve(x: Tensor, steps: int, attention: Field, ffn: Field, final_norm: Funct
     """LayerNorm of x_L, where x_(k+1) = x_k + (1/L) [Attn_t(x_k) + FFN_t(x_k)], t = (k+1)/L.
 
     Args:
-        attention, ffn: functions of t and x, each with its LN_t. Both read the same state.
+        attention, ffn: functions of t and x that include their LN_t. Both read the same state.
     """
     for k in range(steps):
         t = (k + 1) / steps

@@ -1,4 +1,4 @@
-"""The options of an encoder's or a decoder's block."""
+"""The spec of a block of DiffEqFormer."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ INITIALIZATIONS = ("transformer", "released")
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):
-    """Sizes and choices of all steps: the options of these names."""
+    """The sizes and choices of all steps; fields are named after their options."""
 
     embed_dim: int  # C
     ffn_embed_dim: int
@@ -29,13 +29,13 @@ class BlockSpec(Spec):
 
     @property
     def steps_taken(self) -> int:
-        """The number of steps. It may differ from the training's."""
+        """The number of steps, which may differ from the training's."""
         return self.eval_steps or self.steps
 
     @property
     def time_width(self) -> int:
         """E. Without the option, F and c together are as large as the weights of L layers.
 
-        Those of a single step are as large as two: without e(t), it would have no biases.
+        With a single step, they are as large as two layers: without e(t), there would be no biases.
         """
         return self.time_embed_dim or max(self.steps - 1, 1)

@@ -1,6 +1,6 @@
 """fairseq's encoder and decoder with one block, which takes all steps, and a final LayerNorm.
 
-fairseq's ``dropout`` acts only on the embeddings; the block reads ``spec.dropout``.
+Here, fairseq's ``dropout`` only acts on the embeddings; the block reads ``spec.dropout``.
 """
 
 from typing import Any
@@ -12,13 +12,13 @@ from .spec import BlockSpec
 
 
 def one_block(cfg: Any) -> dict[str, Any]:
-    """fairseq's options of a stack with one block as its layer."""
+    """Return changes to fairseq's options for a stack with one block as its layer."""
     return {
         "encoder_layers": 1,
         "decoder_layers": 1,
         "encoder_normalize_before": True,
         "decoder_normalize_before": True,
-        "checkpoint_activations": False,  # the block's, step by step
+        "checkpoint_activations": False,  # the block recomputes each step itself
         "dropout": cfg.embedding_dropout,
     }
 

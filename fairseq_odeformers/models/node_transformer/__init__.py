@@ -10,10 +10,10 @@ where each affine map of the FFN is A x + b + c t, and an adaptive solver takes 
 sequences need. Read ``naive`` first, the paper's equations, and ``spec``, the choices of a block.
 Then read
 
-- X' for batches: ``problem`` has the problem to solve and the arclength, a regulariser that
-  ``criterions/regularizers.py`` adds to the loss; ``layout`` has states in memory and their affine
-  maps; then ``attention``; and ``field``, X' itself;
-- its solution: ``step`` has a step of a method from ``modules.tableaus`` and chooses its size;
+- X' for batches: ``problem`` defines the problem to solve and the arclength, a regulariser that
+  ``criterions/regularizers.py`` adds to the loss; ``layout`` defines the layout of states in memory
+  and their affine maps; ``attention`` uses them; and ``field`` is X' itself;
+- its solution: ``step`` takes a step of a method from ``modules.tableaus`` and chooses its size;
   ``solver`` and ``adjoint`` compute a solve and its gradients;
 - the Transformer: ``block`` (a layer), ``stacks`` of blocks, and ``models``.
 """

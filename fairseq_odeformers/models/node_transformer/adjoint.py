@@ -39,8 +39,9 @@ class Adjoint:
         """Solve the problem.
 
         Raises:
-            RuntimeError: as in the solver; in the backward solve, the message says so.
-            TypeError: f hides tensors on which it depends.
+            RuntimeError: the solver raises this error; the message says if it does so in the
+                backward solve.
+            TypeError: f hides tensors that it depends on.
         """
         solver, x = self.solver, problem.x
         entries = problem.entries.sum().clamp(min=1)
@@ -95,7 +96,7 @@ class AugmentedField:
 
 
 def limit(solver: Adaptive, problem: Problem) -> Callable:
-    """A callback that is called before each step and stops a solve that would not end."""
+    """Make a callback that torchdiffeq calls before each step, and that stops an endless solve."""
     steps = count()
 
     def callback(t: Tensor, state: tuple[Tensor, ...], h: Tensor) -> None:
@@ -107,7 +108,7 @@ def limit(solver: Adaptive, problem: Problem) -> Callable:
 
 
 def differentiable_tensors(f: VectorField) -> list[Tensor]:
-    """The tensors with gradients in *f*, a module or a NamedTuple of tensors and modules."""
+    """Find the tensors with gradients in *f*, a module or a NamedTuple of tensors and modules."""
     tensors = []
     for leaf in tree_leaves(f):
         if isinstance(leaf, nn.Module):

@@ -1,6 +1,6 @@
 """Multi-head self-attention and attention to a source, with maps that may depend on time.
 
-:class:`SelfAttention` and :class:`SourceAttention` have the parameters. Their ``bind`` returns a
+:class:`SelfAttention` and :class:`SourceAttention` hold the parameters. Their ``bind`` returns a
 function of t and X for one batch.
 """
 
@@ -26,7 +26,7 @@ from .problem import Time
 
 
 class KeyValueCache:
-    """Keys and values of earlier tokens, for each evaluation of a field in turn.
+    """Keys and values of earlier tokens, for one evaluation of a field after the other.
 
     On a fixed grid, a method evaluates the field at the same times for each new token.
 
@@ -74,7 +74,7 @@ class SelfAttention(MultiheadAttention):
     """MHSA_t(X)."""
 
     def projections(self) -> Iterator[Projections]:
-        """The matrices of the maps; only their biases depend on time."""
+        """Yield the matrices of the maps; only their biases depend on time."""
         maps = (self.q, self.k, self.v, self.out)
         yield Projections.of(self.num_heads, *(linear.weight for linear in maps))
 
@@ -107,11 +107,11 @@ class BoundSelfAttention(NamedTuple):
     cache: KeyValueCache | None
 
     def project(self, t: Time, x: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values (C, T, B)."""
+        """Return queries, keys and values (C, T, B)."""
         return self.qkv(t, x).chunk(3)
 
     def map(self, t: Time, x: Tensor) -> Tensor:
-        """The attention map (B, H, T, T) of a whole text."""
+        """Return the attention map (B, H, T, T) of a whole text."""
         q, k, _ = self.project(t, x)
         return attention_map(q, k, self.num_heads, self.bias)
 
@@ -159,12 +159,12 @@ class BoundSourceAttention(NamedTuple):
     bias: Tensor | None
 
     def project(self, t: Time, x: Tensor) -> tuple[Tensor, ...]:
-        """Queries (C, T, B), and keys and values (C, S, B)."""
+        """Return queries (C, T, B), and keys and values (C, S, B)."""
         kv = self.kv if self.kv_time is None else self.kv + self.kv_time.unsqueeze(1) * t
         return self.q(t, x), *kv.chunk(2)
 
     def map(self, t: Time, x: Tensor) -> Tensor:
-        """The attention map (B, H, T, S)."""
+        """Return the attention map (B, H, T, S)."""
         q, k, _ = self.project(t, x)
         return attention_map(q, k, self.num_heads, self.bias)
 

@@ -23,7 +23,7 @@ class NodeBlock(Block):
     """Encoder block: X(T_F) from X(0), where X' is a function of t and X (paper, section 3).
 
     Args:
-        field: X'. Its ``bind`` has the arguments of :meth:`.TransformerField.bind` and returns a
+        field: X'. Its ``bind`` takes the arguments of :meth:`.TransformerField.bind` and returns a
             function of t and X. For the adjoint method, this function must be a module, or a
             NamedTuple or another pytree of all tensors that X' depends on.
         solver: solver of the ODE.
@@ -66,7 +66,7 @@ class NodeBlock(Block):
         """Solve from X(0) = x (C, T, B), in single precision or better.
 
         Args:
-            batch: further arguments of the field's ``bind``.
+            batch: additional arguments of the field's ``bind``.
         """
         width, length, size = x.shape
         if padding_mask is None:
@@ -88,16 +88,16 @@ class NodeBlock(Block):
     def attention_maps(
         self, x: Tensor, encoder_padding_mask: Tensor | None = None
     ) -> Iterator[AttentionMaps]:
-        """The maps at t = 0 and at T_F, for the initial and the final state of the block.
+        """Yield the maps at t = 0 and at T_F, for the initial and the final state of the block.
 
-        Maps exist at every time. The block solves its ODE once more.
+        There is a map for every other time as well. The block solves its ODE once more.
         """
         return self._maps(x, self(x, encoder_padding_mask)[0], encoder_padding_mask)
 
     def _maps(
         self, x: Tensor, end: Tensor, padding_mask: Tensor | None, **batch: Any
     ) -> Iterator[AttentionMaps]:
-        """The maps for X(0) and X(T_F) (T, B, C); *batch* has arguments of the field's ``bind``."""
+        """Yield the maps for X(0) and X(T_F) (T, B, C), with arguments *batch* of ``bind``."""
         states = features_first(x), features_first(end)
         f = self.field.bind(states[0], padding_mask, **batch)
         times = 0.0, float(self.final_time)
@@ -106,10 +106,10 @@ class NodeBlock(Block):
             yield AttentionMaps(torch.stack(maps), bool(cross), first=0)
 
     def for_export(self) -> "NodeBlock":
-        """The block itself.
+        """Return the block itself.
 
         Raises:
-            ValueError: the solver is adaptive, so its steps depend on the data.
+            ValueError: the solver is adaptive, and its steps depend on the data.
         """
         if not isinstance(self.solver, FixedGrid):
             raise ValueError(
@@ -148,7 +148,7 @@ class NodeDecoderBlock(Incremental, NodeBlock):
             encoder_padding_mask: true where a source token is padding (B, S).
             self_attn_mask: any tensor if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
-            need_attn, need_head_weights: ignored, since each evaluation has other weights.
+            need_attn, need_head_weights: ignored, since the weights differ between evaluations.
 
         Returns:
             X(T_F) (T, B, C); None in place of attention weights; and the solution.
@@ -175,7 +175,7 @@ class NodeDecoderBlock(Incremental, NodeBlock):
         self_attn_padding_mask: Tensor | None = None,
         **unused: bool,
     ) -> Iterator[AttentionMaps]:
-        """As the encoder block, for a whole text, and the maps of the attention to the source."""
+        """Yield the encoder block's maps for a whole text, and maps of attention to the source."""
         source = encoder_out, encoder_padding_mask
         masks = {
             "self_attn_mask": self_attn_mask,
@@ -192,12 +192,12 @@ class NodeDecoderBlock(Incremental, NodeBlock):
 
 
 def summary(side: str, calls: list[Call]) -> dict[str, dict[str, Tensor]]:
-    """The regularisers (in training) and the statistics of the ``encoder`` or ``decoder``.
+    """Return the regularisers (in training) and the statistics of the ``encoder`` or ``decoder``.
 
     Each is a dictionary of values (B), one per sequence. The arclength is the sum over the blocks.
 
     Args:
-        calls: recorded calls of the blocks, because fairseq's stack drops their solutions.
+        calls: recorded calls of the blocks, since fairseq's stack drops the solutions.
     """
     solutions = [call.output[-1] for call in calls]
     regularizers = {}

@@ -1,6 +1,6 @@
 """The vector field of the N-ODE Transformer: X' as a function of t and X.
 
-:class:`TransformerField` has the parameters. Its ``bind`` returns the function that a solve uses
+:class:`TransformerField` holds the parameters. Its ``bind`` returns the function that a solve uses
 for one batch.
 """
 
@@ -62,12 +62,12 @@ class TransformerField(nn.Module):
         causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> "BoundField":
-        """X' for a batch, as a function of t and X.
+        """Return X' for a batch, as a function of t and X.
 
         Since a solve evaluates X' many times, everything that depends on neither t nor X is
         computed here once.
 
-        In training, or with fairseq's ``--retain-dropout``, each sub-layer has its own dropout mask
+        In training, or with fairseq's ``--retain-dropout``, each sub-layer draws one dropout mask
         for the whole solve. With a new mask at each evaluation, X' would not be a function of t and
         X.
 
@@ -127,7 +127,7 @@ class BoundField(NamedTuple):
         return slope if self.token_mask is None else slope * self.token_mask
 
     def attention_maps(self, t: Time, x: Tensor) -> Iterator[Tensor]:
-        """The map (B, H, T, S) of each attention at a time and state."""
+        """Yield the map (B, H, T, S) of each attention at a time and state."""
         for sublayer in self.attentions:
             attention: Any = sublayer.function
             yield attention.map(t, sublayer.normalize(x))
@@ -149,7 +149,7 @@ class Sublayer(NamedTuple):
     dropout: Tensor | None
 
     def normalize(self, x: Tensor) -> Tensor:
-        """The input of the function."""
+        """Normalise the input of the function, if there is a LayerNorm."""
         return x if self.norm is None else layer_norm(x, *self.norm)
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:

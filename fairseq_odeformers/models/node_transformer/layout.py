@@ -1,8 +1,8 @@
-"""States with features first, (C, T, B), and their affine maps A x + b + c t, LayerNorm, attention.
+"""Affine maps A x + b + c t, LayerNorm and attention for states with features first, (C, T, B).
 
 In this layout, each operation works on a few long rows instead of many short ones. For the small
 models of the paper, this is several times faster. States are in single precision or better, since
-the errors of a solve are too small for half precision.
+half precision cannot represent the small errors of a solve.
 """
 
 from typing import NamedTuple
@@ -15,31 +15,31 @@ from fairseq_odeformers.modules.basics import at_least_float32
 
 from .problem import Time
 
-# The number of elements in the keys of one head and sequence below which attention uses sums of
-# products. For such sizes, products of many small matrices are slower. Compiled code, which must
-# hold for any length, always uses products of matrices.
+# If the keys of one head and sequence have fewer elements than this, attention uses sums of
+# products, because products of many small matrices are slower. Compiled code, which must be valid
+# for any length, always uses products of matrices.
 FEW_KEY_ELEMENTS = 64
 
 
 def features_first(x: Tensor) -> Tensor:
-    """From (T, B, C) to (C, T, B)."""
+    """Map (T, B, C) to (C, T, B)."""
     return at_least_float32(x).permute(2, 0, 1).contiguous()
 
 
 def tokens_first(x: Tensor) -> Tensor:
-    """From (C, T, B) to (T, B, C)."""
+    """Map (C, T, B) to (T, B, C)."""
     return x.permute(1, 2, 0)
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """LayerNorm of the features of each token, with weight and bias (C)."""
+    """Normalise the features of each token, with weight and bias (C)."""
     return F.layer_norm(x.movedim(0, -1), weight.shape, weight, bias).movedim(-1, 0)
 
 
 def padding_bias(padding_mask: Tensor | None, x: Tensor) -> Tensor | None:
-    """A bias (S, 1, B) of the scores that hides keys which are padding; None without padding.
+    """Return a bias (S, 1, B) of the scores that hides padded keys; None without padding.
 
-    The bias is finite so that the scores of a sequence of only padding do not become nan.
+    The bias is finite, so that the scores of a sequence of padding alone do not become nan.
 
     Args:
         padding_mask: true where a key is padding (B, S).
@@ -51,13 +51,13 @@ def padding_bias(padding_mask: Tensor | None, x: Tensor) -> Tensor | None:
 
 
 def causal_bias(x: Tensor) -> Tensor:
-    """A bias (T, T, 1) of the scores that hides later keys, for states x (C, T, B)."""
+    """Return a bias (T, T, 1) of the scores that hides later keys, for states x (C, T, B)."""
     bias = x.new_full((x.size(1), x.size(1)), torch.finfo(x.dtype).min)
     return bias.tril(-1).unsqueeze(-1)
 
 
 def attention_map(q: Tensor, k: Tensor, num_heads: int, bias: Tensor | None) -> Tensor:
-    """The weights (B, H, T, S) with which :func:`attend` sums the values."""
+    """Return the weights (B, H, T, S) with which :func:`attend` sums the values."""
     q, k = (x.unflatten(0, (num_heads, -1)).permute(3, 0, 2, 1) for x in (q, k))  # (B, H, T, C/H)
     scores = q @ k.mT * q.size(-1) ** -0.5
     if bias is not None:
@@ -66,7 +66,7 @@ def attention_map(q: Tensor, k: Tensor, num_heads: int, bias: Tensor | None) -> 
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, num_heads: int, bias: Tensor | None) -> Tensor:
-    """The outputs of the heads, concatenated (C, T, B).
+    """Return the concatenated outputs of the heads (C, T, B).
 
     Args:
         q: queries (C, T, B).
@@ -103,7 +103,7 @@ class TimeDependentLinear(nn.Linear):
             self.time = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
 
     def forward(self, t: Time, x: Tensor) -> Tensor:
-        """From states (I, T, B) at a time, of the batch or of each sequence, to (O, T, B)."""
+        """Map states (I, T, B) at time t, of the batch or of each sequence, to (O, T, B)."""
         return Affine.join(self)(t, x)
 
 
@@ -132,7 +132,7 @@ class Affine(NamedTuple):
         )
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
-        """From states (I, T, B) at a time, of the batch or of each sequence, to (O, T, B)."""
+        """Map states (I, T, B) at time t, of the batch or of each sequence, to (O, T, B)."""
         if self.time is None:
             bias = self.bias
         elif isinstance(t, Tensor):  # one time for the batch (), or per sequence (B)
@@ -143,7 +143,7 @@ class Affine(NamedTuple):
 
 
 def time_column(*maps: TimeDependentLinear) -> Tensor | None:
-    """The stacked c (O, 1) of maps; None if they have no c."""
+    """Return the stacked c (O, 1) of maps; None if they have no c."""
     times = [linear.time for linear in maps if linear.time is not None]
     return column(*times) if times else None
 

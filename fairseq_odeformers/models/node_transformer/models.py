@@ -1,4 +1,4 @@
-"""The registered N-ODE Transformers and their options: classifier, translator, language model."""
+"""The registered N-ODE Transformers (classifier, translator, language model) and their options."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ class DecoderSolverConfig(FairseqDataclass):
 
 
 class CheckedOptions(BaseModel):
-    """Mixin for the models: refuses options that exclude each other."""
+    """Mixin for the models: raises an error for options that exclude each other."""
 
     training_options = ("checkpoint_activations", "adjoint")
 
@@ -100,7 +100,7 @@ class CheckedOptions(BaseModel):
 
     @classmethod
     def depth_dials(cls, cfg) -> Sequence[Dial]:
-        """The steps or the tolerances of the encoder, and the steps of the decoder."""
+        """Return the steps or the tolerances of the encoder, and the steps of the decoder."""
         dials = []
         for side in ("", "decoder_"):
             method = cfg[f"{side}ode_method"] if f"{side}ode_method" in cfg else None
@@ -113,7 +113,7 @@ class CheckedOptions(BaseModel):
 
     @classmethod
     def conflicts(cls, cfg: FieldConfig) -> Iterator[str]:
-        """Messages about options that exclude each other: the option, the reason, the remedy."""
+        """Yield a message for each pair of options that exclude each other, with the remedy."""
         if cfg.skip_connection and cfg.vector_field == "residual":
             yield (
                 "--skip-connection: --vector-field residual has all skip connections; leave it out"
@@ -121,7 +121,7 @@ class CheckedOptions(BaseModel):
 
 
 class CheckedSolver(CheckedOptions):
-    """Mixin for the models with an encoder, whether its solver is adaptive or not."""
+    """Mixin for the models with an encoder: also checks the options of its solver."""
 
     @classmethod
     def conflicts(cls, cfg: NodeEncoderConfig) -> Iterator[str]:
@@ -167,7 +167,7 @@ class NodeTransformer(CheckedSolver, ParityModel):
 
 @dataclass
 class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, TranslationConfig):
-    """Options with a Transformer's sizes as defaults; vector field and norms resemble its own."""
+    """Options; by default, sizes, vector field and LayerNorms are like a Transformer's."""
 
     encoder_embed_dim: int = option(512, "encoder width d")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
@@ -191,8 +191,8 @@ class NodeTransformerMT(CheckedSolver, TranslationModel):
     """Encoder-decoder over N-ODE blocks: the encoder is adaptive, the decoder has a fixed grid.
 
     Each sentence has its own adaptive steps (``--adaptivity sequence``), so that its states do not
-    depend on the batch. With common steps for a batch, they would depend on it, by some thousandths
-    at a tolerance of 1e-3.
+    depend on the batch. With common steps, the rest of the batch would change them by some
+    thousandths at a tolerance of 1e-3.
     """
 
     encoder_class = NodeTransformerEncoder

@@ -1,7 +1,8 @@
 """The N-ODE Transformer as its paper writes it, for reading: equations as functions of tensors.
 
-The equations of Baier-Reinio and De Sterck (2020) in the paper's order, for states X (..., T, C).
-As in the paper, there is no LayerNorm and no dropout. Tests compare the blocks with them.
+This module contains the equations of Baier-Reinio and De Sterck (2020) in the paper's order, for
+states X (..., T, C). As in the paper, there is no LayerNorm and no dropout. Tests compare the
+blocks with these functions.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,12 +75,12 @@ def feed_forward(maps: Sequence[Affine], t: Time, x: Tensor) -> Tensor:
 
 
 def solve(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
-    """X(T_F) for X' = slope(t, X) and X(0) = x; for the options, see ``torchdiffeq.odeint``."""
+    """Return X(T_F) for X' = slope(t, X), X(0) = x; for *options*, see ``torchdiffeq.odeint``."""
     return odeint(slope, x, x.new_tensor([0.0, final_time]), **options)[-1]
 
 
 def arclength(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
-    """The integral of ||X'||_F^2 from 0 to T_F, divided by 2n, for n tokens (Eq. 6): ().
+    """Return the integral of ||X'||_F^2 from 0 to T_F, divided by 2n, for n tokens (Eq. 6): ().
 
     The factor lambda is left out. The trapezoidal rule computes the integral.
     """

@@ -1,7 +1,7 @@
 """Initial value problems for batches of sequences, their solutions, and the arclength.
 
 A solve may also integrate a function of the trajectory. This integrand is a regulariser: the
-arclength, or the same with a derivative of higher order.
+arclength, or its analogue for a derivative of higher order.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-Time = float | Tensor  # one for the whole batch, or one per sequence (B)
+Time = float | Tensor  # one time for the whole batch, or one per sequence (B)
 VectorField = Callable[[Time, Tensor], Tensor]  # arguments t and X (C, T, B), result X' (C, T, B)
 Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # arguments t, X and X', result (B)
 
@@ -51,7 +51,7 @@ class Solution(NamedTuple):
         integral: integral of the integrand from 0 to T_F or t (B); 0 without an integrand.
         statistics: for each sequence (B), the number ``nfe`` of evaluations of f for the state, and
             the numbers of ``accepted`` and ``rejected`` adaptive steps. If the solver may stop
-            after a number of steps, also ``unfinished``: 1 if T_F was not reached, 0 otherwise.
+            after a number of steps, also ``unfinished``, which is 1 if T_F was not reached.
     """
 
     state: Tensor
@@ -77,7 +77,7 @@ def check_finite(problem: Problem, end: Tensor) -> None:
 
 
 def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
-    r"""The integrand of the regulariser, for a sequence of n tokens and X' = f(t, X).
+    r"""Return the integrand of the regulariser, for a sequence of n tokens and X' = f(t, X).
 
     .. math:: \frac{1}{2n} \left\| \frac{d^K X}{dt^K} \right\|_F^2
 
@@ -101,7 +101,7 @@ def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
 
 
 def derivative(f: VectorField, order: int, t: Tensor, x: Tensor, slope: Tensor) -> Tensor:
-    """The time derivative of order *order* of the solution of X' = f(t, X), at t and X.
+    """Return the time derivative of order *order* of the solution of X' = f(t, X) at t and X.
 
     Args:
         slope: f(t, x).

@@ -2,8 +2,8 @@
 
 The norm of the error and the choice of steps follow torchdiffeq. The loops are written here because
 sequences need more: errors exclude padding, steps are common to the batch or specific to each
-sequence, and integrals are computed together with the state. These loops also have a fraction of
-torchdiffeq's overhead, which would dominate the time of a small model.
+sequence, and integrals are computed together with the state. The overhead of these loops is also
+only a fraction of torchdiffeq's, which would dominate the time of a small model.
 """
 
 from collections.abc import Callable
@@ -90,8 +90,8 @@ class Adaptive:
             batch, within the tolerance.
         stops: whether a solve stops after ``max_steps`` at the current state instead of raising an
             error.
-        kept_steps: number of first steps that keep their activations for the backward pass. It
-            recomputes later steps in groups of this number, so that a solve that does not end
+        kept_steps: number of first steps that keep their activations for the backward pass. The
+            backward pass recomputes later steps in groups of this size, so that an endless solve
             reaches ``max_steps`` before it fills the memory.
     """
 
@@ -117,13 +117,13 @@ class Adaptive:
         return Solution(progress.x, progress.integral, self.statistics(problem, progress))
 
     def control(self, problem: Problem) -> Controller:
-        """The controller that chooses the steps for a problem."""
+        """Make the controller that chooses the steps for a problem."""
         entries = problem.entries if self.per_sequence else problem.entries.sum(0, keepdim=True)
         entries = entries.cpu().double().clamp(min=1)
         return Controller(ADAPTIVE[self.method], self.rtol, self.atol, entries, self.per_sequence)
 
     def begin(self, problem: Problem, controller: Controller) -> Progress:
-        """The progress at t = 0."""
+        """Return the progress at t = 0."""
         f, x = problem.f, problem.x
         zero = torch.zeros_like(controller.entries)
         slope = f(controller.time(zero, x), x)
@@ -131,14 +131,14 @@ class Adaptive:
         return Progress(zero, h, x, slope, x.new_zeros(x.size(-1)), steps=zero, accepted=zero)
 
     def running(self, problem: Problem, progress: Progress) -> Tensor:
-        """Whether further steps are needed, for the batch (1) or for each sequence (B)."""
+        """Return whether more steps are needed, for the batch (1) or for each sequence (B)."""
         running = progress.t < problem.final_time
         if self.stops:
             running = running & (progress.steps < self.max_steps)
         return running
 
     def advance(self, problem: Problem, controller: Controller, progress: Progress) -> Progress:
-        """The progress after ``kept_steps`` more steps, or fewer if they reach the end."""
+        """Take up to ``kept_steps`` more steps, until the end."""
         for _ in range(self.kept_steps):
             if not (running := self.running(problem, progress)).any():
                 break
@@ -148,17 +148,17 @@ class Adaptive:
     def step(
         self, problem: Problem, controller: Controller, progress: Progress, running: Tensor
     ) -> Progress:
-        """The progress after one more step, whether it is accepted or not.
+        """Take one more step, which may be rejected.
 
         Args:
             running: result of :meth:`running`.
 
         Raises:
-            RuntimeError: as in :meth:`check_step`.
+            RuntimeError: see :meth:`check_step`.
         """
         f, final, tableau = problem.f, problem.final_time, controller.tableau
         t, next_h, x, slope, integral, steps, accepted = progress
-        h = next_h.minimum(final - t) * running  # 0 where no further step is needed
+        h = next_h.minimum(final - t) * running  # 0 where no more steps are needed
         self.check_step(problem, t, h, steps, running)
         size = controller.time(h, x)
         step = take_step(tableau, f, controller.time(t, x), size, x, slope)
@@ -188,7 +188,7 @@ class Adaptive:
 
         Args:
             t, h: time and size of the step, for the batch (1) or for each sequence (B), on the CPU.
-            steps: number of steps before it.
+            steps: number of earlier steps.
             running: whether a step is needed.
 
         Raises:
@@ -211,12 +211,12 @@ class Adaptive:
         )
 
     def statistics(self, problem: Problem, progress: Progress) -> dict[str, Tensor]:
-        """The statistics of a :class:`Solution`.
+        """Return the statistics of a :class:`Solution`.
 
         f is evaluated at t = 0, for the size of the first step, and in each step for all stages
         except the first. The slope of the first stage is the last stage of the previous step. If
-        the method has no such stage, it takes one evaluation after each accepted step, except the
-        step that reaches the end.
+        the method has no such stage, the slope takes one evaluation after each accepted step,
+        except the step that reaches the end.
         """
         tableau, steps, accepted = ADAPTIVE[self.method], progress.steps, progress.accepted
         unfinished = progress.t < problem.final_time
@@ -236,5 +236,5 @@ def checkpointed(solve: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def merge(choose: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """The states *x* where *choose* (1, or B for each sequence) is true, and *y* elsewhere."""
+    """Choose the states *x* where *choose* (1, or B for each sequence) is true, *y* elsewhere."""
     return x if choose.all() else torch.where(choose.to(x.device), x, y)

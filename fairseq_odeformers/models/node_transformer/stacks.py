@@ -44,7 +44,7 @@ class NodeTransformerEncoder(Encoder):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, Any]:
-        """The states (T, B, C) after the last block for tokens (B, T), in fairseq's form.
+        """Map tokens (B, T) to the states (T, B, C) after the last block, in fairseq's form.
 
         Raises:
             RuntimeError: a solve needs more than ``--ode-max-steps`` and may not stop there, or a
@@ -77,7 +77,7 @@ class NodeTransformerDecoder(Decoder):
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> NodeDecoderBlock:
-        spec = replace(self.spec, adjoint=False)  # an option only for the encoder
+        spec = replace(self.spec, adjoint=False)  # the option only applies to the encoder
         field = self.field_class(spec, decoder=self.attends_to_source)
         return NodeDecoderBlock(field, make_solver(spec), spec.ode_final_time, spec.arclength_order)
 
@@ -88,7 +88,7 @@ class NodeTransformerDecoder(Decoder):
         *args: Any,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The states (B, T, C) after the last block for tokens (B, T), and fairseq's extra outputs.
+        """Map tokens (B, T) to the states (B, T, C) after the last block, and extra outputs.
 
         Raises:
             RuntimeError: a state is not finite.
@@ -109,7 +109,7 @@ class NodeTransformerCausalDecoder(NodeTransformerDecoder):
 
 
 def make_solver(spec: BlockSpec) -> Solver:
-    """The solver of a block: on a fixed grid or adaptive, perhaps with adjoint gradients."""
+    """Make the solver of a block: on a fixed grid or adaptive, with or without :class:`Adjoint`."""
     method = spec.ode_method
     if method in FIXED_GRID:
         assert spec.ode_steps is not None

@@ -1,4 +1,4 @@
-"""A step of an explicit Runge-Kutta method, its error, and the size of the next step."""
+"""Takes a step of an explicit Runge-Kutta method, and chooses the next size from its error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,15 +36,15 @@ def take_step(tableau: Tableau, f: VectorField, t: Time, h: Time, x: Tensor, slo
 
 
 def error_of(tableau: Tableau, h: Time, step: Step) -> Tensor:
-    """The difference of the method's two solutions after a step of size h."""
+    """Return the difference of the method's two solutions after a step of size h."""
     error = torch.zeros_like(step.end)
     for b, other, slope in zip(tableau.weights, tableau.embedded_weights, step.slopes):
-        error = add_product(error, h * (b - other), slope)  # nan if any slope is infinite
+        error = add_product(error, h * (b - other), slope)  # becomes nan if a slope is infinite
     return error
 
 
 def integral_over(tableau: Tableau, h: Time, step: Step, integrand: Integrand) -> Tensor:
-    """The integral (B) of a function of t, X and X' over a step, with the step's weights."""
+    """Return the integral (B) of a function of t, X and X' over a step, with the step's weights."""
     total = step.end.new_zeros(step.end.size(-1))
     for weight, t, x, slope in zip(tableau.weights, step.times, step.states, step.slopes):
         if weight:
@@ -53,7 +53,7 @@ def integral_over(tableau: Tableau, h: Time, step: Step, integrand: Integrand) -
 
 
 def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tensor]) -> Tensor:
-    """x + h (a_1 k_1 + a_2 k_2 + ...) with slopes k."""
+    """Return x + h (a_1 k_1 + a_2 k_2 + ...) with slopes k."""
     for a, slope in zip(coefficients, slopes):
         if a:
             x = add_product(x, h * a, slope)
@@ -61,7 +61,7 @@ def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tens
 
 
 def add_product(x: Tensor, factor: Time, slope: Tensor) -> Tensor:
-    """x plus a slope times a factor (one for the batch, or one per sequence)."""
+    """Add to x a slope times a factor (one for the batch, or one per sequence)."""
     if isinstance(factor, Tensor):
         return torch.addcmul(x, slope, factor)
     return torch.add(x, slope, alpha=factor)
@@ -89,9 +89,9 @@ class Controller:
 
     @torch.no_grad()
     def first_step(self, f: VectorField, x: Tensor, slope: Tensor) -> Tensor:
-        """The size of the first step, from x and f(0, x).
+        """Choose the size of the first step from x and f(0, x).
 
-        Source: Hairer, Norsett and Wanner 1993, Solving Ordinary Differential Equations I, section
+        See Hairer, Norsett and Wanner 1993, Solving Ordinary Differential Equations I, section
         II.4.
         """
         scale = self.atol + x.abs() * self.rtol
@@ -106,7 +106,7 @@ class Controller:
         return h1.minimum(100 * h0)
 
     def next_step(self, h: Tensor, ratio: Tensor) -> Tensor:
-        """The size of the next step after a step of size h with this :meth:`error_ratio`.
+        """Choose the size of the next step after a step of size h with a given error ratio.
 
         After an accepted step with a ratio below 1, the next step is not smaller.
         """
@@ -116,17 +116,17 @@ class Controller:
 
     @torch.no_grad()
     def error_ratio(self, h: Time, step: Step) -> Tensor:
-        """The root mean square of error / tolerance; a step with at most 1 is accepted."""
+        """Return the root mean square of error / tolerance; an accepted step has at most 1."""
         error = error_of(self.tableau, h, step)
         largest = step.states[0].abs().maximum(step.end.abs())
         return self.rms(error / (self.atol + self.rtol * largest))
 
     def rms(self, x: Tensor) -> Tensor:
-        """The root mean square over the entries in the batch (1) or in each sequence (B)."""
+        """Return the root mean square over the entries in the batch (1) or in each sequence (B)."""
         squares = x.square()
         squares = squares.sum((0, 1)) if self.per_sequence else squares.sum().view(1)
         return (squares.double().to(self.entries.device) / self.entries).sqrt()
 
     def time(self, values: Tensor, x: Tensor) -> Time:
-        """Times or sizes in the form that a field accepts: a float, or a tensor like *x* (B)."""
+        """Convert times or sizes to what a field accepts: a float, or a tensor like *x* (B)."""
         return values.to(x) if self.per_sequence else values.item()

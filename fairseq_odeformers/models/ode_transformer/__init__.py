@@ -11,7 +11,7 @@ In a block of order 2, :math:`F_2 = F(y + F_1)` and :math:`y' = y + \tfrac12 (F_
 coefficients b may also be learned, or come from a gate that reads :math:`[F_1; F_2]`. The gate
 gives the paper's best model.
 
-Read ``naive``, the paper's equations; in ``modules``, ``tableaus``, the numbers a and b, and
+Read ``naive``, the paper's equations; in ``modules``, ``tableaus``, which lists a and b, and
 ``coefficients``, the sums of slopes; ``common/runge_kutta``, the slopes of fairseq's layers;
 ``spec``, the choices of a block, and ``layer``, the block; then ``stacks``, the encoder and the
 decoder, and ``models``, which registers the translator, language model and classifier.

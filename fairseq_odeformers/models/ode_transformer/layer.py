@@ -13,13 +13,13 @@ class RungeKuttaBlock(RungeKuttaLayer):
 
     .. math:: y' = y + \sum_i b_i F_i, \quad F_i = F\Big(y + \sum_{j<i} a_{ij} F_j\Big)
 
-    The base class computes the F_i, with the tableau's a; the stack's coefficients are the b.
+    The base class computes the F_i with the tableau's a; the coefficients of the stack are b.
     """
 
     def step(
         self, evaluate: Callable[[int, Tensor], Tensor], y: Tensor, coefficients: nn.Module
     ) -> Tensor:
-        """y' for a state y (T, B, C).
+        """Map a state y to y' (T, B, C).
 
         Args:
             evaluate: fairseq's layer, as a function of the number of the evaluation and a state.
@@ -32,7 +32,7 @@ class RungeKuttaEncoderLayer(RungeKuttaBlock, EncoderLayer):
     """Runge-Kutta block of an encoder."""
 
     def forward(self, x: Tensor, *args, coefficients: nn.Module, **kwargs) -> Tensor:
-        """As fairseq's layer, from and to (T, B, C), with the coefficients of the stack."""
+        """Map (T, B, C) to (T, B, C) as fairseq's layer does, with the stack's coefficients."""
         layer = super().forward
         return self.step(lambda _, y: layer(y, *args, **kwargs), x, coefficients)
 
@@ -41,7 +41,7 @@ class RungeKuttaDecoderLayer(RungeKuttaBlock, RepeatedDecoderLayer):
     """Runge-Kutta block of a decoder without an encoder: causal self-attention and FFN."""
 
     def forward(self, x: Tensor, *args, coefficients: nn.Module, **kwargs) -> Output:
-        """As fairseq's layer, from and to (T, B, C), but without attention weights."""
+        """Map (T, B, C) to (T, B, C) as fairseq's layer does, but without attention weights."""
 
         def evaluate(index: int, y: Tensor) -> Tensor:
             return self.evaluate(index, y, *args, **kwargs)[0]

@@ -52,7 +52,7 @@ class ODEModel(RungeKuttaModel):
 
     @classmethod
     def check_config(cls, cfg):
-        """Also refuse coefficients that a method does not have."""
+        """Also check that the method has the coefficients asked for."""
         super().check_config(cfg)
         if cfg.rk_coefficients in ("learned", "gated") and cfg.rk_order != 2:
             raise ValueError(
@@ -74,8 +74,8 @@ class ODETransformerModel(ODEModel, PreNormTransformer):
     decoder_class = HistoryDecoder
 
 
-# The models in the released code: F(y) is the output of a layer. Models named dense also have its
-# history of layers.
+# The models in the released code, where F(y) is the output of a layer. Models named dense also have
+# the code's history of layers.
 RK2 = {"rk_order": 2, "rk_field": "released"}
 RK4 = {"rk_order": 4, "rk_field": "released"}
 DENSE = {"dense_history": True}

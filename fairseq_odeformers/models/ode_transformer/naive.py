@@ -1,7 +1,7 @@
 """The ODE Transformer as its paper writes it, for reading.
 
-The equations of Li et al. (2022) as functions of tensors, over the sub-layers in ``common.naive``.
-Tests compare the layers with these functions.
+This module contains the equations of Li et al. (2022) as functions of tensors, over the sub-layers
+in ``common.naive``. Tests compare the layers with these functions.
 
 A vector field is a function F from states to slopes. In the paper, F is the change that a
 Transformer layer adds to its input; in its released code, F is the output of the layer.
@@ -63,7 +63,7 @@ def rk4_block(y: Tensor, f: Function) -> Tensor:
 
 
 def layer(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
-    """A Transformer layer: x + F(LN(x)) for attention and then FFN, both given as pairs (F, LN)."""
+    """A Transformer layer: x + F(LN(x)) for attention and then FFN, both as pairs (F, LN)."""
     for f, norm in (attention, ffn):
         y = y + f(norm(y))
     return y

@@ -1,7 +1,7 @@
 r"""PCformer: Li et al. (2024), "Predictor-Corrector Enhanced Transformers with Exponential Moving
 Average Coefficient Learning" (https://arxiv.org/abs/2411.03042).
 
-A layer predicts by a Runge-Kutta method with exponentially falling weights of its slopes, and
+A layer predicts by a Runge-Kutta method whose slopes have exponentially falling weights, and
 corrects by a multistep method over the history h of the layers:
 
 .. math::

@@ -1,4 +1,4 @@
-"""Layers that predict and correct: fairseq's, each evaluated s + 1 times to pass it once."""
+"""Layers that predict and correct: a pass through one evaluates fairseq's layer s + 1 times."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,10 +16,10 @@ from .spec import LayerSpec
 
 
 class StageNorms(nn.Module):
-    """LayerNorms of each slope, or none, and of the residual term (``--rk-norm`` only).
+    """Optional LayerNorms of each slope and, with ``--rk-norm``, of the residual term.
 
     Attributes:
-        early: whether the next stage takes the normalised slope (``--rk-norm-slopes``).
+        early: whether the next stage reads the normalised slope (``--rk-norm-slopes``).
     """
 
     def __init__(self, spec: LayerSpec):
@@ -31,7 +31,7 @@ class StageNorms(nn.Module):
 
 
 class PredictorCorrectorLayer(RungeKuttaLayer):
-    """Mixin of fairseq's Transformer layer, which becomes F of a predictor and a corrector."""
+    """Mixin for fairseq's Transformer layer, which becomes F of a predictor and a corrector."""
 
     def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
         super().__init__(cfg, spec, *args, **kwargs)
@@ -46,15 +46,15 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
         norms: StageNorms,
         coefficients: nn.Module,
     ) -> Tensor:
-        """F(z) (T, B, C), where z = past + w_kk LN_k(P).
+        """Return F(z) (T, B, C), where z = past + w_kk LN_k(P).
 
         Args:
-            evaluate: fairseq's layer, of the number of the evaluation and a state.
+            evaluate: fairseq's layer, as a function of the number of the evaluation and a state.
             y: y_k (T, B, C).
             past: sum of w_ki h_i over i < k (T, B, C).
             weight: w_kk (1).
             norms: the LayerNorms that all layers of a stack share.
-            coefficients: sums the slopes.
+            coefficients: module that sums the slopes.
         """
         base = norms.residual(y)
         if norms.early:
@@ -88,7 +88,7 @@ class PredictorCorrectorDecoderLayer(PredictorCorrectorLayer, RepeatedDecoderLay
         coefficients: nn.Module,
         **kwargs: Any,
     ) -> Output:
-        """See :meth:`correct`; without attention weights."""
+        """See :meth:`correct`; no attention weights are returned."""
 
         def evaluate(index: int, y: Tensor) -> Tensor:
             return self.evaluate(index, y, *args, **kwargs)[0]
@@ -106,6 +106,6 @@ class PredictorCorrectorHistory(LayerHistory):
         )  # pyright: ignore[reportAttributeAccessIssue]
 
     def inputs(self, index: int, states: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The sum over the history that the corrector takes, and the weight of the prediction."""
+        """Return the corrector's sum over the history, and the weight of the prediction."""
         weight = self.correctors[index].weight
         return {"past": weighted_sum(weight[:-1].unbind(), states), "weight": weight[-1:]}

@@ -44,11 +44,11 @@ class PredictorConfig(FieldConfig):
 
 
 class PredictorModel(RungeKuttaModel):
-    """The base of the models, a mixin: it checks the options of the predictor."""
+    """Mixin for the models: checks the options of the predictor."""
 
     @classmethod
     def check_config(cls, cfg):
-        """As the base class's; also for two forms of the LayerNorms at once."""
+        """Also check that only one form of the LayerNorms is chosen."""
         super().check_config(cfg)
         if cfg.rk_norm and cfg.rk_norm_slopes:
             raise ValueError("--rk-norm-slopes is another form of --rk-norm; leave one of them out")
@@ -67,7 +67,7 @@ class PCformer(PredictorModel, PreNormTransformer):
     decoder_class = HistoryDecoder
 
 
-# The models of the released code, but for its relative positions.
+# The models in the released code, except for its relative positions.
 register_preset(
     "pcformer",
     "pcformer_iwslt_de_en",

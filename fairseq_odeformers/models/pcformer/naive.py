@@ -1,8 +1,9 @@
 """PCformer as its paper writes it, for reading.
 
-The equations of Li et al. (2024) as functions of tensors. Tests compare the layers with them. A
-state is one sequence (T, d), without padding. F is a function from states to slopes: what a
-Transformer layer adds to its input, or in the released code what it returns.
+This module contains the equations of Li et al. (2024) as functions of tensors. Tests compare the
+layers with these functions. A state is one sequence (T, d), without padding. F is a function from
+states to slopes: the change that a Transformer layer adds to its input or, in the released code,
+the output of the layer.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +34,7 @@ def normalised_rk2_stages(y: Tensor, f: Function, norms: Sequence[Function]) -> 
 
 
 def normalised_rk4_stages(y: Tensor, f: Function, norms: Sequence[Function]) -> list[Tensor]:
-    """The same of order 4: each stage takes the normalised slope before it."""
+    """G_1, ..., G_4 of order 4: each stage reads the normalised slope of the previous stage."""
     g1 = norms[0](f(y))
     g2 = norms[1](f(y + g1 / 2))
     g3 = norms[2](f(y + g2 / 2))
@@ -66,11 +67,11 @@ def layer(
     """y_(k+1), and the history with h_k.
 
     Args:
-        history: h_0, ..., h_(k-1); h_0 is the embedding, which is y_1, too.
+        history: h_0, ..., h_(k-1); h_0 is the embedding, which is also y_1.
         stages: :func:`rk2_stages` or :func:`rk4_stages`.
         weights: rows k of w and w', each of k + 1 numbers.
         norms: LN_k of the prediction, and LN'_k of the correction.
-        rk_norms: optional LayerNorms of the residual term and of each stage, of all layers.
+        rk_norms: optional LayerNorms of the residual term and of each stage, for all layers.
     """
     residual_norm, stage_norms = rk_norms
     base = residual_norm(y)

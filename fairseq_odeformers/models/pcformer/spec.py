@@ -1,4 +1,4 @@
-"""The options of PCformer's layers, beside fairseq's config."""
+"""The spec of a layer of PCformer, in addition to fairseq's config."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from fairseq_odeformers.models.common.runge_kutta import RungeKuttaSpec
 
 @dataclass(frozen=True)
 class LayerSpec(RungeKuttaSpec):
-    """The predictor of a layer: the options of these names."""
+    """The predictor of a layer; fields are named after their options."""
 
     rk_norm: bool = False
     rk_norm_slopes: bool = False

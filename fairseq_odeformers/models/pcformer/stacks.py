@@ -15,7 +15,7 @@ from .spec import LayerSpec
 
 
 class PredictorCorrectorStack(RungeKuttaStack):
-    """Mixin of an encoder or decoder whose layers share LayerNorms of stages, and perhaps alpha."""
+    """Mixin for an encoder or decoder whose layers share LayerNorms of stages, and maybe alpha."""
 
     spec_class = LayerSpec
     spec: LayerSpec

@@ -12,8 +12,8 @@ where :math:`T^l` is a learned Fourier map of the depth. Read ``naive``, the pap
 ``spec``, the choices of a block; ``attention``, computed once per block, and ``factored``, its fast
 form on a CPU; ``feed_forward``, the layers of fullFF and randomFF; ``block``, which combines them;
 then ``stacks``, the encoder and the decoders, and ``models``, which registers them with their
-options. Options go from ``models`` to ``stacks``, where ``Spec.from_options`` of
-``common.transformer`` puts them into the spec of a block and its attention.
+options. ``models`` passes the options to ``stacks``, where ``Spec.from_options`` of
+``common.transformer`` collects them in the spec of a block and its attention.
 """
 
 from fairseq_odeformers.registry import Family

@@ -12,9 +12,9 @@ from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias, dropou
 from .factored import FactoredAttention, mean_and_deviation
 from .spec import MASKED_BIAS, BlockSpec
 
-# The backend "auto" takes the direct form up to this number of queries or keys, and the factored
-# form up to this number of bytes of its matrix (eight heads with eight sequences of 4,096 tokens,
-# or with two of 8,192).
+# The backend "auto" chooses the direct form up to this number of queries or keys, and the factored
+# form up to this number of bytes of its matrix: eight heads of eight sequences of 4,096 tokens, or
+# of two sequences of 8,192.
 DIRECT_TOKENS, FACTORED_BYTES = 32, 2**32
 
 
@@ -78,13 +78,13 @@ class TimeEvolvingAttention(nn.Module):
         nn.init.uniform_(self.time_weight, -bound, bound)
 
     def time_map(self) -> Tensor:
-        """T^l at every depth (Eq. 7): (L, d')."""
+        """Return T^l at every depth (Eq. 7): (L, d')."""
         return self.time_weight * self.time_basis
 
     def project(
         self, x: Tensor, y: Tensor, padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Q from X (B, T, C), and K and b from Y (B, S, C): the arguments of :meth:`evolve`.
+        """Compute Q from X (B, T, C), and K and b from Y (B, S, C), as arguments of :meth:`evolve`.
 
         Args:
             padding_mask: true where a key is padding (B, S).
@@ -92,12 +92,12 @@ class TimeEvolvingAttention(nn.Module):
         return self.queries(x), *self.keys(y, padding_mask)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Scaled Q (B, H, T, (d + d')/H) from an input (B, T, C)."""
+        """Return the scaled Q (B, H, T, (d + d')/H) for an input (B, T, C)."""
         q = F.linear(x, self.q_proj.weight * self.scaling)
         return split_heads(self.dropout_module(q), self.num_heads)
 
     def keys(self, x: Tensor, padding_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """K and the bias b^l of every key at every depth.
+        """Return K and the bias b^l of every key at every depth.
 
         Args:
             x: input of the keys (B, S, C).
@@ -119,16 +119,16 @@ class TimeEvolvingAttention(nn.Module):
         return split_heads(k, self.num_heads), bias
 
     def evolve(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool = False) -> "Evolved":
-        """The attention at every depth.
+        """Return the attention at every depth.
 
         The first three arguments are the result of :meth:`project`.
 
         All forms compute the same numbers. ``direct`` takes the softmax for all depths at once;
         ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor; ``fused``
-        passes each depth to ``scaled_dot_product_attention`` and keeps none. ``auto`` chooses
-        ``direct`` for short sequences and in generation, otherwise ``factored`` up to 4 GiB, and
-        ``fused`` above. ``fused`` also replaces ``factored`` if :func:`.mean_and_deviation` returns
-        None, and if attention weights are dropped, because ``factored`` never computes them.
+        passes each depth to ``scaled_dot_product_attention`` and keeps no such tensor. ``auto``
+        chooses ``direct`` for short sequences and in generation, otherwise ``factored`` up to 4 GiB
+        and ``fused`` above. ``fused`` also replaces ``factored`` if :func:`.mean_and_deviation`
+        returns None, and if attention weights are dropped, which ``factored`` never computes.
         """
         dropout_p = self.weights_dropout_module.active_p
         backend = self.fastest_backend(q, k) if self.backend == "auto" else self.backend
@@ -139,13 +139,13 @@ class TimeEvolvingAttention(nn.Module):
         return FusedAttention(q, k, bias, causal, dropout_p)
 
     def for_export(self) -> "TimeEvolvingAttention":
-        """The attention in its fused form, because ``auto`` chooses by the length."""
+        """Return the attention in its fused form, because ``auto`` chooses by the length."""
         self.backend = "fused"
         return self
 
     @staticmethod
     def fastest_backend(q: Tensor, k: Tensor) -> str:
-        """The backend that ``auto`` chooses for the sizes of queries and keys."""
+        """Return the backend that ``auto`` chooses for the sizes of queries and keys."""
         if min(q.size(2), k.size(2)) <= DIRECT_TOKENS:
             return "direct"
         scores = q.size(0) * q.size(1) * q.size(2) * k.size(2)
@@ -156,16 +156,16 @@ class Evolved(Protocol):
     """The attention of a block at every depth, ready for values of width D per head."""
 
     def __call__(self, index: int, value: Tensor) -> Tensor:
-        """A^l V for index l - 1: from (B, H, S, D) to (B, H, T, D)."""
+        """Map V (B, H, S, D) to A^l V (B, H, T, D), where *index* is l - 1."""
         ...
 
     def all_depths(self, value: Tensor) -> Tensor:
-        """A^l V for l = 1..L with the same values: from (B, H, S, D) to (L, B, H, T, D)."""
+        """Map the same V (B, H, S, D) to A^l V for l = 1..L: (L, B, H, T, D)."""
         ...
 
 
 class DirectAttention:
-    """softmax(A0 + b^l) V as written, with one softmax for all depths.
+    """softmax(A0 + b^l) V as the equation says, with one softmax for all depths.
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
@@ -225,7 +225,7 @@ def fourier_basis(depth: int, time_dim: int) -> Tensor:
 
 
 def masked_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:
-    """A0 (B, H, T, S), with minus infinity where *causal* hides a key after its query."""
+    """Return A0 (B, H, T, S), minus infinity where *causal* hides a key after its query."""
     scores = q @ k.transpose(-2, -1)
     if causal:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
@@ -234,10 +234,10 @@ def masked_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """From (B, T, C) to (B, H, T, C/H)."""
+    """Map (B, T, C) to (B, H, T, C/H)."""
     return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """From (..., H, T, C/H) to (..., T, C)."""
+    """Map (..., H, T, C/H) to (..., T, C)."""
     return x.transpose(-3, -2).flatten(-2)

@@ -19,12 +19,12 @@ from .spec import BlockSpec
 class TransEvolveLayer(nn.Module):
     """Layer l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
 
-    In fairseq's stacks, a whole block replaces a layer; the block computes the scores.
+    The block computes the scores. In fairseq's stacks, a whole block replaces a layer.
 
     Args:
         number: l, from 1 to L.
-        cross_attention: whether the layer also has a W_o^l for the encoder-decoder attention and,
-            if options ask for them, maps of its values.
+        cross_attention: whether the layer also contains W_o^l for the encoder-decoder attention
+            and, if options ask for them, maps of its values.
     """
 
     def __init__(self, spec: BlockSpec, number: int, cross_attention: bool):
@@ -50,15 +50,15 @@ class TransEvolveLayer(nn.Module):
         self.dropout_module = Dropout(spec.dropout, type(self).__name__)
 
     def values(self, x: Tensor) -> Tensor:
-        """The heads of LN(X), projected if there is a projection: (B, T, C) to (B, H, T, C/H)."""
+        """Map X (B, T, C) to the heads of LN(X) (B, H, T, C/H), projected if options ask for it."""
         return split_heads(self.self_attn_value_proj(self.self_attn_layer_norm(x)), self.num_heads)
 
     def layer_parts(self, x: Tensor, attended: Tensor, *unused: Tensor) -> Iterator[LayerParts]:
-        """The outputs of the heads; for the arguments, see :meth:`forward`."""
+        """Yield the outputs of the heads; the arguments are those of :meth:`forward`."""
         yield LayerParts(attended[0])
 
     def forward(self, x: Tensor, attended: Tensor, attended_source: Tensor | None = None) -> Tensor:
-        """X^l = FF^l(LN(H^l)) + H^l (paper, Eq. 11), with H^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).
+        """Return X^l = FF^l(LN(H^l)) + H^l (Eq. 11), with H^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).
 
         In the encoder, H^l is Eq. 9. In the decoder, A_ed^l X_enc W_o^l is added to it (Eq. 13).
 
@@ -79,9 +79,9 @@ class TransEvolveLayer(nn.Module):
 class TransEvolveEncoderBlock(Block):
     """Encoder block of depth L; it replaces a layer in fairseq's Transformer encoder.
 
-    The released code normalises the output of a block; the paper's equations do not. This
-    interrupts the residual stream once per block. With ``normalize_before``, the same LayerNorm is
-    applied before the queries and keys instead, and the stream passes through all blocks.
+    The released code normalises the output of a block, unlike the paper's equations. This LayerNorm
+    interrupts the residual stream once per block. With ``normalize_before``, it is applied before
+    the queries and keys instead, and the stream passes through all blocks.
 
     The class is also the base of the decoder blocks.
     """
@@ -104,7 +104,7 @@ class TransEvolveEncoderBlock(Block):
         self.layer_norm = LayerNorm(spec.embed_dim)
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
-        """From X^0 to X^L: computes the scores once, then each layer.
+        """Map X^0 to X^L: compute the scores once, then each layer.
 
         Args:
             x: input (T, B, C).
@@ -124,18 +124,18 @@ class TransEvolveEncoderBlock(Block):
     def attention_maps(
         self, x: Tensor, encoder_padding_mask: Tensor | None = None
     ) -> Iterator[AttentionMaps]:
-        """A^l at all depths, in the direct form, whichever form the block uses."""
+        """Yield A^l at all depths, computed in the direct form whichever form the block uses."""
         yield self._maps(x, encoder_padding_mask)
 
     def _maps(self, x: Tensor, padding_mask: Tensor | None, causal: bool = False) -> AttentionMaps:
-        """The maps of the self-attention, from the block's input (T, B, C)."""
+        """Return the maps of the self-attention for the block's input (T, B, C)."""
         x0 = self._scored(x.transpose(0, 1))
         q, k, bias = self.self_attn.project(x0, x0, padding_mask)
         weights = DirectAttention(q, k, bias, causal).weights.movedim(2, 0)
         return AttentionMaps(weights, bias=bias)
 
     def projections(self) -> Iterator[Projections]:
-        """The projections at each depth; the first also has the queries and keys of the block."""
+        """Yield the projections at each depth; the first include the block's queries and keys."""
         pairs = {"QK": (self.self_attn.q_proj.weight, self.self_attn.k_proj.weight)}
         for layer in self.depths:
             out = layer.self_attn_out_proj.weight
@@ -144,11 +144,11 @@ class TransEvolveEncoderBlock(Block):
             pairs = {}
 
     def _scored(self, x: Tensor) -> Tensor:
-        """The input of queries and keys, from the block's input (B, T, C)."""
+        """Map the block's input (B, T, C) to the input of queries and keys."""
         return self.layer_norm(x) if self.normalize_before else x
 
     def state_modules(self) -> list[nn.Module]:
-        """The modules with the states (B, T, C) after each layer of the block as outputs.
+        """Return the modules whose outputs are the states (B, T, C) after each layer of the block.
 
         The last state is the output of the block, normalised unless LayerNorm comes first.
         """
@@ -159,8 +159,8 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
     """Decoder block of depth L without an encoder: causal self-attention that evolves (Eq. 12).
 
     In incremental decoding, a new token adds its key, the key's bias and, in each layer, its value
-    to the saved state of the block. The block of a translator derives from this one and attends to
-    the source in ``_attend_source``.
+    to the saved state of the block. A translator's block derives from this class and attends to the
+    source in ``_attend_source``.
     """
 
     def forward(
@@ -174,18 +174,18 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, None, None]:
-        """As the encoder block, with the keys and values of earlier tokens, and a source.
+        """Map X^0 to X^L, with the keys and values of earlier tokens and a source.
 
         Args:
             x: input (T, B, C); in incremental decoding, only the newest token (1, B, C).
             encoder_out, encoder_padding_mask: see :class:`TransEvolveDecoderBlock`.
             self_attn_mask: any tensor if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
-            need_attn, need_head_weights: ignored, because a block may never have its attention
+            need_attn, need_head_weights: ignored, because a block may never compute its attention
                 weights as a tensor.
 
         Returns:
-            Output (T, B, C), and None twice, in place of attention weights and saved state.
+            Output (T, B, C), and two Nones in place of attention weights and saved state.
         """
         x = x.transpose(0, 1)
         saved = self.saved(incremental_state)
@@ -215,7 +215,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         self_attn_padding_mask: Tensor | None = None,
         **unused: bool,
     ) -> Iterator[AttentionMaps]:
-        """As the encoder block, for a whole text, and the maps of the attention to the source."""
+        """Yield A^l at all depths for a whole text, then the maps of attention to the source."""
         yield self._maps(x, self_attn_padding_mask, causal=self_attn_mask is not None)
         if self.encoder_attn is not None and encoder_out is not None:
             x0, source = self._scored(x.transpose(0, 1)), encoder_out.transpose(0, 1)
@@ -224,7 +224,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
             yield AttentionMaps(weights, cross=True, bias=bias)
 
     def for_export(self) -> "TransEvolveCausalBlock":
-        """The block in its direct form, which suits generation with its single query."""
+        """Return the block in its direct form, which suits generation with its single query."""
         for attention in filter(None, (self.self_attn, self.encoder_attn)):
             attention.backend = "direct"
         return self
@@ -236,7 +236,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         padding_mask: Tensor | None,
         saved: Saved,
     ) -> Sequence[Tensor | None]:
-        """The terms that the L layers add from an encoder: none."""
+        """Return the terms that the L layers add from an encoder, which are None here."""
         return [None] * len(self.depths)
 
 
@@ -248,13 +248,13 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
     attention in all layers, unless options map the values in each layer.
 
     Its ``forward`` takes the encoder output (S, B, C) and a mask (B, S), true where a source token
-    is padding. In beam search, both only have rows for B / beams sentences (see
+    is padding. In beam search, both contain one row per sentence, B / beams in all (see
     :func:`shared_rows`).
     """
 
     cross_attention = True
     encoder_attn: TimeEvolvingAttention
-    shares_source = True  # whether the beams of a sentence have one row of it
+    shares_source = True  # whether the beams of a sentence share one row of the source
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec)
@@ -267,14 +267,14 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         padding_mask: Tensor | None,
         saved: Saved,
     ) -> Sequence[Tensor]:
-        """A_ed^l X_enc in every layer: L tensors (B, H, T, C/H), from (B, T, C) and (S, B, C)."""
+        """Return A_ed^l X_enc (B, H, T, C/H) of all L layers, from (B, T, C) and (S, B, C)."""
         source = encoder_out.transpose(0, 1)
         beams = x.size(0) // source.size(0) if self.shares_source else 1
         if "source_key" not in saved:
             key, bias = self.encoder_attn.keys(source, padding_mask)
             saved["source_key"], saved["source_bias"] = key.contiguous(), bias
             saved["source_value"] = self._source_values(source).contiguous()
-        # The beams of a sentence are further queries to its encoder output: (B, H, beams * T, D).
+        # The beams of a sentence are more queries to its encoder output: (B, H, beams * T, D).
         query = self.encoder_attn.queries(x).unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
         attend = self.encoder_attn.evolve(query, saved["source_key"], saved["source_bias"])
         value = saved["source_value"]
@@ -287,13 +287,13 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         return out.unflatten(3, (beams, -1)).transpose(2, 3).flatten(1, 2).unbind(0)
 
     def for_export(self) -> "TransEvolveDecoderBlock":
-        """The same with a row of the source for each beam: no size depends on two others."""
+        """Return the block with a row of the source per beam, so that no size is a product."""
         super().for_export()
         self.shares_source = False
         return self
 
     def _source_values(self, encoder_out: Tensor) -> Tensor:
-        """X_enc (B, H, S, C/H), or its maps in each layer (B, L, H, S, C/H)."""
+        """Return X_enc (B, H, S, C/H), or its maps in each layer (B, L, H, S, C/H)."""
         if not self.map_values:
             return split_heads(encoder_out, self.num_heads)
         values = (layer.encoder_attn_value(encoder_out) for layer in self.depths)
@@ -312,7 +312,7 @@ def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
     """Reorder hypotheses that share rows, as the beams of a sentence share its encoder output.
 
     Args:
-        new_order: index of hypotheses; the first ``beams`` of the old ones share row 0, and so on.
+        new_order: index of old hypotheses; the first ``beams`` of them share row 0, and so on.
         beams: number of hypotheses that share a row.
 
     Returns:
@@ -325,7 +325,7 @@ def shared_rows(new_order: Tensor, beams: int) -> tuple[Tensor, int]:
 
 
 def projection(embed_dim: int, gain: float = 1.0) -> nn.Linear:
-    """A square map without a bias, such as W_o, with a Glorot-uniform matrix times a gain."""
+    """Make a square map without a bias, such as W_o, with a Glorot-uniform matrix times a gain."""
     linear = LinearWithoutBias(embed_dim, embed_dim)
     nn.init.xavier_uniform_(linear.weight, gain)
     return linear

@@ -1,12 +1,13 @@
 """The factored form of TransEvolve's attention: one exponential matrix for all depths of a block.
 
-With the mean of b over the depths in the scores, and c^l the deviation of a depth from it,
+If the scores include the mean of b over the depths, and c^l is the deviation of a depth from it,
 
     softmax(A_0 + b^l) V = E (e^{c^l} V) / (E e^{c^l}),    E = exp(A_0 + mean of b).
 
 Only E has a row for each query and a column for each key. It is written once, in tiles. Its
 gradient would be a second matrix of this size. But each depth only adds the product of two narrow
-matrices to it, so the backward pass of E computes it for all depths at once, also in tiles:
+matrices to the gradient, so the backward pass of E computes it for all depths at once, also in
+tiles:
 
     dE = N^1 W^1^T + ... + N^L W^L^T = [N^1 ... N^L] [W^1 ... W^L]^T
 
@@ -17,8 +18,8 @@ Autograd itself collects N^l and W^l. E returns two slots: tensors of zeros that
     backward    Attend returns N^l and W^l as the gradients of left_slot[l] and right_slot[l]
                 Matrix receives N and W of all depths, and computes dE
 
-A list that depths append to would be simpler, but a backward pass that stops early would leave its
-entries there for the next one.
+A list that depths append to would be simpler, but a backward pass that stops early would leave
+entries in it for the next backward pass.
 """
 
 from collections.abc import Iterator
@@ -38,22 +39,22 @@ LOG_MAXIMUM, LARGEST_SPAN = 20, 80
 # The number of elements of E that are computed at a time.
 TILE_ELEMENTS = 2**20
 
-# Products with fewer columns than this take several times as long on a CPU.
+# On a CPU, products with fewer columns than this take several times as long.
 COLUMNS = 16
 
 MATRICES = Workspace()
 
 
 def mean_and_deviation(bias: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The mean of b over the depths, and c^l: its deviation minus the largest over the keys.
+    """Return the mean of b over depths, and c^l, the deviation minus its maximum over the keys.
 
     Args:
         bias: b at every depth (B, H, S, L).
 
     Returns:
-        Mean (B, H, S) and c (B, H, S, L), or None if the exponential of c would lose digits: in
-        half precision, and if the range of c is too large. On other devices than a CPU, always
-        None, because reading the numbers would stall the device.
+        Mean (B, H, S) and c (B, H, S, L). None if the exponential of c would lose digits, in half
+        precision or because the range of c is too large; and None on devices other than a CPU,
+        because reading the numbers would stall the device.
     """
     if bias.device.type != "cpu" or bias.dtype in (torch.float16, torch.bfloat16):
         return None
@@ -68,8 +69,8 @@ def mean_and_deviation(bias: Tensor) -> tuple[Tensor, Tensor] | None:
 class FactoredAttention:
     """softmax(A_0 + b^l) V with one exponential matrix: an :class:`.Evolved` attention.
 
-    If all depths have the same values, one product serves them all. Each depth attends only once,
-    because its part of the matrix's gradient waits for the other depths.
+    If all depths have the same values, one product suffices for them. Each depth may attend only
+    once, because its part of the matrix's gradient waits for the other depths.
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
@@ -135,7 +136,7 @@ class _Matrix(torch.autograd.Function):
             torch.bmm(tile, columns[heads], out=rowsum[heads, rows])
         ctx.save_for_backward(q, k, key_factors, matrix)
         ctx.mark_non_differentiable(matrix)
-        ctx.set_materialize_grads(False)  # zeros for the matrix would be as large as the matrix
+        ctx.set_materialize_grads(False)  # a gradient of zeros would be as large as the matrix
         slots = (q.new_zeros(()).expand(b, h, n, depth, value_dim) for n in (t, s))
         return matrix, rowsum[..., :depth].unflatten(0, (b, h)), *slots
 
@@ -198,7 +199,7 @@ def full_columns(x: Tensor) -> Tensor:
 
 
 def tiles(heads: int, rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of heads and rows: tiles of E with about :data:`TILE_ELEMENTS` elements each."""
+    """Yield slices of heads and rows: tiles of E of about :data:`TILE_ELEMENTS` elements each."""
     tall = max(1, min(rows, TILE_ELEMENTS // columns))
     deep = max(1, TILE_ELEMENTS // (tall * columns))
     for head in range(0, heads, deep):

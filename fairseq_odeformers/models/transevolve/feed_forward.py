@@ -27,7 +27,7 @@ class Activation(nn.Module):
 class FullFeedForward(nn.Sequential):
     """fullFF: relu(x W_1 + B_1) W_2 + B_2, as in the Transformer (paper, Eq. 3).
 
-    From and to (..., C).
+    It maps (..., C) to (..., C).
     """
 
     def __init__(self, spec: BlockSpec):
@@ -77,13 +77,13 @@ class RandomRotationFeedForward(nn.Module):
         self.b2 = nn.Parameter(torch.zeros(d))
 
     def forward(self, x: Tensor) -> Tensor:
-        """From and to (..., C)."""
+        """Map (..., C) to (..., C)."""
         h = self.activation(F.linear(x @ self.u1 * self.s1, self.v1_rows.T, self.b1))
         return F.linear(h @ self.u2 * self.s2, self.v2_rows.T, self.b2)
 
 
 def random_rotation(size: int, rows: int, columns: int, number: int, depth: int) -> Tensor:
-    r"""The upper left part of a random sine-cosine matrix, an approximate rotation (Eq. 10).
+    r"""Return the upper left part of a random sine-cosine matrix, an approximate rotation (Eq. 10).
 
     .. math::
         U_{ij} = \frac{1}{\sqrt{s}} \sin(w_{ij} j l / P), \quad

@@ -30,9 +30,9 @@ NORMALIZE = (
 
 
 def time_dim_option(side: str) -> Any:
-    """``--time-dim``, the width d' of both sides; by default, the width of *side*.
+    """Declare ``--time-dim``, the width d' of both sides; by default, the width of *side*.
 
-    It must be a multiple of the number of heads on each side that the model has.
+    It must be a multiple of the number of heads on each side of the model.
     """
     return option(
         II(f"model.{side}_embed_dim"),
@@ -126,7 +126,7 @@ class BlockSizes(BaseModel):
         values = super().side_sizes(sizes, options)
         blocks = str(options.get("blocks"))
         blocks = int(blocks) if blocks.isdigit() else 0  # the decoder may follow the encoder
-        if "layers" in sizes and blocks:  # other values are refused when the model is built
+        if "layers" in sizes and blocks:  # building the model checks other values
             if sizes["layers"] % blocks:
                 raise ValueError(
                     f"--layers {sizes['layers']}: the architecture has {blocks} blocks; give a "

@@ -1,15 +1,15 @@
 """TransEvolve as its paper writes it, for reading: with every term and without fast paths.
 
-The equations of Dutta et al. (2021) as functions of tensors, in the paper's order. A block of depth
-L computes its :func:`initial_scores` once. Each depth l = 1..L evolves them with its
-:func:`time_map` into its :func:`attention`, and has a :func:`residual_attention` and one of the two
-feed-forward layers:
+This module contains the equations of Dutta et al. (2021) as functions of tensors, in the paper's
+order. A block of depth L computes its :func:`initial_scores` once. Each depth l = 1..L evolves them
+with its :func:`time_map` into its :func:`attention`, and applies a :func:`residual_attention` and
+one of the two feed-forward layers:
 
     X^l = FF^l(H^l) + H^l,    H^l = A^l X^(l-1) W_o^l + X^(l-1).
 
-The equations have no LayerNorm; the layers have one on X^(l-1) before attention and on H^l before
-FF^l, and one per block. Tests compare the layers with these functions. Matrices multiply rows from
-the right; a mask (B, 1, T, S) is true where a query may not see a key.
+The equations have no LayerNorm. The layers apply it to X^(l-1) before attention and to H^l before
+FF^l, and once per block. Tests compare the layers with these functions. Matrices multiply rows from
+the right. A mask (B, 1, T, S) is true where a query may not see a key.
 """
 
 import math

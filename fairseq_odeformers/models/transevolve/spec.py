@@ -7,16 +7,15 @@ from fairseq_odeformers.models.common.transformer import Spec
 BACKENDS = ("auto", "direct", "factored", "fused")
 INITIALIZATIONS = ("auto", "glorot", "transformer")
 
-# The bias of a padded key, in float16 half of the lowest number. Padding never gets any weight,
-# because real keys have biases above half of this one. It is no lower because fused kernels
-# recompute the softmax in the backward pass, where scores of much larger size would lose their
-# fractions.
+# The bias of a padded key; in float16, half of the lowest number. Padding never gets any weight,
+# because the biases of real keys are above half of this bias. It is no lower because fused kernels
+# recompute the softmax in the backward pass, where much larger scores would lose their fractions.
 MASKED_BIAS = -1e6
 
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):
-    """Sizes and choices of a block; :meth:`.Spec.from_options` fills fields by name of the options.
+    """Sizes and choices of a block; :meth:`.Spec.from_options` fills fields from options by name.
 
     For the encoder, ``depth`` is the option ``encoder_depth``.
     """
@@ -43,10 +42,10 @@ class BlockSpec(Spec):
     def glorot(self) -> bool:
         """Whether W_o and fullFF are initialised as in the released code instead of fairseq.
 
-        The released code has Glorot-uniform matrices and zero biases. fairseq initialises values
-        and W_o with a gain of 1/sqrt(2) (here, values only have a projection if an option asks for
-        it), and feed-forward layers like torch's linear layers. With ``normalize_before``, ``auto``
-        follows fairseq.
+        The released code initialises matrices by Glorot's uniform distribution and biases with
+        zeros. fairseq initialises the projections of values (which an option adds here) and W_o
+        with a gain of 1/sqrt(2), and feed-forward layers like torch's linear layers. With
+        ``normalize_before``, ``auto`` follows fairseq.
         """
         if self.initialization == "auto":
             return not self.normalize_before

@@ -1,6 +1,6 @@
 """The stacks: fairseq's Transformer encoder and decoder over blocks of TransEvolve.
 
-fairseq's ``dropout`` only acts on the embeddings; the blocks use ``spec.dropout``.
+Here, fairseq's ``dropout`` only acts on the embeddings; the blocks use ``spec.dropout``.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ class TransEvolveEncoder(BlockEncoder):
         return {"encoder_layers": cfg.encoder_blocks, "dropout": cfg.embedding_dropout}
 
     def reorder_encoder_out(self, encoder_out: dict[str, Any], new_order: Tensor) -> dict[str, Any]:
-        """Reorder for beam search; the beams of a sentence share one row.
+        """Reorder the encoder output for beam search; the beams of a sentence share one row.
 
         The entry ``beams`` of the result is the number of hypotheses that share a row.
         """

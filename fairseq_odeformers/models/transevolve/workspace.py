@@ -16,9 +16,9 @@ class Workspace:
     """Buffers for large tensors on a CPU; each serves one tensor after the other.
 
     When a large tensor is freed, the C library returns its memory to the kernel. The kernel then
-    clears the memory of the next tensor page by page, and this takes as long as reading it several
-    times. Here, the buffer of a freed tensor waits for the next tensor that fits into it. If a
-    tensor fits into none, it gets a new buffer, and all waiting buffers are freed.
+    clears the memory of the next tensor page by page, which takes as long as reading it several
+    times. Here, the buffer of a freed tensor waits for the next tensor that fits into it. A tensor
+    that fits into no waiting buffer gets a new one, and all waiting buffers are freed.
 
     Attributes:
         waiting: buffers that no tensor uses.
@@ -29,7 +29,7 @@ class Workspace:
         self.lock = Lock()
 
     def empty(self, like: Tensor, *shape: int) -> Tensor:
-        """An uninitialised tensor with the type and the device of another one."""
+        """Return an uninitialised tensor with the type and the device of another one."""
         size = prod(shape) * like.element_size()
         if like.device.type != "cpu" or size < LARGE_BYTES or torch.compiler.is_compiling():
             return like.new_empty(shape)
@@ -40,7 +40,7 @@ class Workspace:
         return torch.frombuffer(view, dtype=like.dtype, count=prod(shape)).view(shape)
 
     def take(self, size: int) -> mmap.mmap:
-        """The smallest waiting buffer with at least *size* bytes, or a new one."""
+        """Return the smallest waiting buffer with at least *size* bytes, or a new one."""
         fitting = [buffer for buffer in self.waiting if len(buffer) >= size]
         if not fitting:
             self.waiting.clear()

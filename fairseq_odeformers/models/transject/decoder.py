@@ -21,8 +21,8 @@ from .spec import LayerSpec
 class TransJectDecoder(FairseqIncrementalDecoder):
     """A causal decoder: each token sees sums and maxima over the tokens up to itself.
 
-    So the cache for generation has a constant size: one sum, and one maximum per layer and expert,
-    each of width d.
+    So the cache for generation has a constant size: it contains one sum, and one maximum per layer
+    and expert, each of width d.
     """
 
     spec_class = LayerSpec
@@ -87,11 +87,11 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         return self(prev_output_tokens, features_only=True, **kwargs)
 
     def output_layer(self, features: Tensor, **unused: Any) -> Tensor:
-        """Scores (B, T, V), or the states (B, T, C) if adaptive softmax computes the scores."""
+        """Return scores (B, T, V), or the states (B, T, C) if adaptive softmax computes them."""
         return features if self.adaptive_softmax else self.output_projection(features)
 
     def layer_states(self, output: tuple[Tensor, dict[str, Any]]) -> list[Tensor]:
-        """X_0 and the output of each layer (T, B, C)."""
+        """Return X_0 and the output of each layer (T, B, C)."""
         return output[1]["inner_states"]
 
     def max_positions(self) -> int:

@@ -1,4 +1,4 @@
-"""Sigma: the eigenvalues that all layers of TransJect share (paper, section 3.2)."""
+"""Sigma, the eigenvalues that all layers of TransJect share (paper, section 3.2)."""
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,8 @@ class Eigenvalues(nn.Module):
         \mathrm{reconstruction} = \left\| X_0^T X_0 - U_0 \mathrm{diag}(g) U_0^T \right\|_F^2
         / (\max g)^2
 
-    X_0 has the tokens of a sequence without padding; if causal, the tokens up to the token itself.
+    The rows of X_0 are the tokens of a sequence without padding or, in the causal form, the tokens
+    up to the token itself.
 
     Args:
         embed_dim: width C.
@@ -39,8 +40,8 @@ class Eigenvalues(nn.Module):
             incremental_state: state of earlier tokens, in generation.
 
         Returns:
-            sigma (B, 1, C), or (B, T, C) if causal; and, in training, the regulariser
-            ``reconstruction`` (B) for all tokens.
+            sigma (B, 1, C), or (B, T, C) if causal; and a dictionary that, in training, contains
+            the regulariser ``reconstruction`` (B) for all tokens.
         """
         squares = at_least_float32(x @ self.rotation()[0]).square()  # (B, T, C)
         eigenvalues = self.statistics.sum(squares, incremental_state)  # g
@@ -53,8 +54,8 @@ class Eigenvalues(nn.Module):
 class RandomEigenvalues(nn.Module):
     """Random-TransJect: a learned vector, initially random, replaces the eigenvalues.
 
-    The vector is divided by its largest entry, so that the bounds of the paper hold. It depends on
-    no token, so it is always causal. The released code draws new numbers in each pass.
+    The vector is divided by its largest entry, so that the bounds of the paper hold. It is always
+    causal, since it depends on no token. The released code draws new numbers in each pass instead.
     """
 
     def __init__(self, embed_dim: int, causal: bool = False):
@@ -64,12 +65,12 @@ class RandomEigenvalues(nn.Module):
     def forward(
         self, x: Tensor, incremental_state: IncrementalState = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """sigma (1, 1, C), and no regularisers."""
+        """Return sigma (1, 1, C), and no regularisers."""
         return standardize(self.weight).view(1, 1, -1), {}
 
 
 def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
-    """The reconstruction error (B) of X_0^T X_0, from X_0 (B, T, C) and g (B, C).
+    """Return the reconstruction error (B) of X_0^T X_0, from X_0 (B, T, C) and g (B, C).
 
     U_0 preserves the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0. So the squared norm of the
     difference is the difference of the squared norms.
@@ -83,10 +84,10 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
 
 
 def standardize(x: Tensor) -> Tensor:
-    """x (*, C) divided by its largest absolute value."""
+    """Divide x (*, C) by its largest absolute value."""
     return x / positive(x.abs().amax(-1, keepdim=True))
 
 
 def positive(x: Tensor) -> Tensor:
-    """x, but at least the smallest normal number, so that all-padding sequences divide by it."""
+    """Clamp x to normal numbers, so that sequences of padding alone are not divided by 0."""
     return x.clamp(min=torch.finfo(x.dtype).tiny)

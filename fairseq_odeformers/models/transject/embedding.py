@@ -1,4 +1,4 @@
-"""X_0: the embedding of a token next to the sinusoids of its position (paper, section 3.5)."""
+"""X_0, the embedding of a token next to the sinusoids of its position (paper, section 3.5)."""
 
 import math
 
@@ -17,8 +17,8 @@ class ConcatenatedPositions(nn.Module):
     """X_0 = Concat(Emb(x), PE); each half has the width C / 2.
 
     The embedding is scaled so that the entries of a random orthonormal matrix have variance 1. The
-    paper has no scale. But with 30,000 symbols, the entries of Emb would be about 0.006 and those
-    in PE about 0.7, and a classifier would learn many times more slowly.
+    paper does not scale it. But with 30,000 symbols, the entries would be about 0.006 in Emb and
+    about 0.7 in PE, and a classifier would learn many times more slowly.
 
     Args:
         embed_tokens: embedding of width C / 2.
@@ -35,9 +35,9 @@ class ConcatenatedPositions(nn.Module):
         )
 
     def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
-        """From tokens (B, T) to X_0 (B, T, C), zero where padding is.
+        """Map tokens (B, T) to X_0 (B, T, C), zero where padding is.
 
-        With an incremental state, only X_0 (B, 1, C) of the last token.
+        With an incremental state, it returns only X_0 (B, 1, C) of the last token.
         """
         positions = self.embed_positions(tokens, incremental_state=incremental_state)
         if incremental_state is not None:

@@ -1,4 +1,4 @@
-"""TransJect's encoder: X_0, its eigenvalues once, then the layers."""
+"""TransJect's encoder: computes X_0, its eigenvalues once, then the layers."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ class TransJectEncoder(FairseqEncoder):
         Returns:
             The dictionary of fairseq's Transformer encoder with two more entries: ``regularizers``,
             and ``statistics`` with alpha of each layer and the mean of sigma. The mean is 1 if all
-            eigenvalues are equal, and 1/C if only one is not 0.
+            eigenvalues are equal, and 1/C if only one eigenvalue is not 0.
         """
         padding_mask = src_tokens.eq(self.padding_idx)
         x = self.embedding(src_tokens)
@@ -69,7 +69,7 @@ class TransJectEncoder(FairseqEncoder):
         }
 
     def layer_states(self, output: dict[str, Any]) -> list[Tensor]:
-        """X_0 and the output of each layer (T, B, C)."""
+        """Return X_0 and the output of each layer (T, B, C)."""
         return output["encoder_states"]
 
     def max_positions(self) -> int:

@@ -26,7 +26,7 @@ class MixtureOfExperts(nn.Module):
         F_e(X) = \mathrm{ELU}(X U_e \mathrm{diag}(\sigma) V_e), \quad X_e = X + s F_e(X), \quad
         \lambda = \mathrm{softmax}_e(w \cdot \max_t X_e), \quad X' = \sum_e \lambda_e X_e
 
-    The paper has no formula for lambda; the gate w comes from the released code. A single expert
+    The paper gives no formula for lambda; the gate w comes from the released code. A single expert
     has no gate.
 
     Args:
@@ -69,7 +69,7 @@ class MixtureOfExperts(nn.Module):
         return x
 
     def changes(self, x: Tensor, sigma: Tensor) -> list[Tensor]:
-        """F_e(X) (B, T, C) of each expert."""
+        """Return F_e(X) (B, T, C) of each expert."""
         u, v = self.orthogonal().chunk(2)  # (E, C, C)
         if self.matrices_first(x, sigma):  # products (B or 1, C, C)
             return [F.elu_(x @ (u_e * sigma @ v_e)) for u_e, v_e in zip(u, v)]
@@ -78,7 +78,7 @@ class MixtureOfExperts(nn.Module):
     def layer_parts(
         self, x: Tensor, sigma: Tensor, step: Tensor, *unused: Any
     ) -> Iterator[LayerParts]:
-        """X_e and lambda for one text; for the arguments, see :meth:`forward`."""
+        """Yield X_e and lambda for one text; the arguments are those of :meth:`forward`."""
         changes = self.changes(x, sigma)
         states = torch.stack([x + step * change for change in changes])[:, 0]
         if self.gate is None:
@@ -88,9 +88,9 @@ class MixtureOfExperts(nn.Module):
 
     @staticmethod
     def matrices_first(x: Tensor, sigma: Tensor) -> bool:
-        """Whether to compute U_e diag(sigma) V_e first, because X has more rows than the matrices.
+        """Return whether to compute U_e diag(sigma) V_e first, since X has more rows than U_e.
 
-        Compiled code never does this, so that it holds for any size.
+        Compiled code never computes it first, so that the code is valid for any size.
         """
         return not torch.compiler.is_compiling() and sigma.numel() < x.size(0) * x.size(1)
 
@@ -102,13 +102,13 @@ class MixtureOfExperts(nn.Module):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """lambda (B, E, 1, 1), or (B, E, T, 1) if causal, from X and F_e(X) of several experts."""
+        """Map X and F_e(X) of several experts to lambda (B, E, 1, 1), or (B, E, T, 1) if causal."""
         assert self.gate is not None
         if padding_mask is not None:
             x = x.masked_fill(padding_mask.unsqueeze(-1), -math.inf)
         states = (torch.addcmul(x, change, step) for change in changes)  # X_e
         maxima = self.statistics.max(states, incremental_state)
-        if padding_mask is not None:  # a sequence may consist of only padding
+        if padding_mask is not None:  # a sequence may consist of padding alone
             maxima = maxima.masked_fill(maxima.isneginf(), 0.0)
         return self.gate(maxima).softmax(1)
 
@@ -127,7 +127,7 @@ class OrthogonalFFN(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2, spec.embed_dim))
 
     def forward(self, x: Tensor, step: Tensor) -> Tensor:
-        """From X (B, T, C) and s (1) to (B, T, C)."""
+        """Map X (B, T, C) and s (1) to (B, T, C)."""
         hidden = x
         for weight, bias in zip(self.orthogonal(), self.bias):
             hidden = F.elu_((hidden @ weight).add_(bias))
@@ -149,15 +149,15 @@ class TransJectLayer(nn.Module):
         self.ffn = OrthogonalFFN(spec)
 
     def alpha(self) -> Tensor:
-        """The weight alpha (1) of the residual connections, less than 1."""
+        """Return the weight alpha (1) of the residual connections, which is less than 1."""
         return RESIDUAL_GATES[self.spec.residual_gate](self.residual_weight)
 
     def residual_weights(self) -> dict[str, Tensor]:
-        """The weight alpha by name, for analysis."""
+        """Return the weight alpha by name, for analysis."""
         return {"alpha": self.alpha()}
 
     def step(self) -> Tensor:
-        """alpha / L (1)."""
+        """Return alpha / L (1)."""
         return self.alpha() / self.spec.layers
 
     def forward(
@@ -167,13 +167,13 @@ class TransJectLayer(nn.Module):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """From and to (B, T, C); for the arguments, see :meth:`MixtureOfExperts.forward`."""
+        """Map (B, T, C) to (B, T, C); for the arguments, see :meth:`MixtureOfExperts.forward`."""
         step = self.step()
         return self.ffn(self.experts(x, sigma, step, padding_mask, incremental_state), step)
 
 
 def alpha_statistics(side: str, layers: Iterable[Any], sequences: int) -> dict[str, Tensor]:
-    """alpha of each layer of the ``encoder`` or ``decoder``, as values (B) for the log."""
+    """Return alpha of each layer of the ``encoder`` or ``decoder``, as values (B) for the log."""
     return {
         f"{side}_alpha_{number}": layer.alpha().expand(sequences)
         for number, layer in enumerate(layers, start=1)

@@ -67,7 +67,7 @@ class TransJect(SequenceClassifier):
 
     @staticmethod
     def activation_bound(layers: int) -> float:
-        """The upper bound on how much the layers stretch a distance (Theorem 2)."""
+        """Return the upper bound on how much the layers stretch a distance (Theorem 2)."""
         return (1 + 3 / layers) ** (2 * layers)
 
     @classmethod

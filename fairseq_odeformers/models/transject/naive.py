@@ -1,9 +1,9 @@
 """TransJect as its paper writes it, for reading: with every term and without fast paths.
 
-The equations of Sengupta et al. (2023) as functions of one sequence without padding, in the paper's
-order. :func:`embed` gives X_0, and a layer is :func:`mixture`, then :func:`feed_forward` (Eq. 4).
-Tests compare the layers with these functions. Tokens are rows. sigma is the diagonal of Sigma: (C)
-or, in the causal form, (T, C) with one diagonal per token.
+This module contains the equations of Sengupta et al. (2023) as functions of one sequence without
+padding, in the paper's order. :func:`embed` returns X_0, and a layer is :func:`mixture` followed by
+:func:`feed_forward` (Eq. 4). Tests compare the layers with these functions. Tokens are rows. sigma
+is the diagonal of Sigma: (C) or, in the causal form, (T, C) with one diagonal per token.
 """
 
 import torch
@@ -35,10 +35,10 @@ def standardize(g: Tensor) -> Tensor:
 
 
 def reconstruction(x0: Tensor, u0: Tensor) -> Tensor:
-    """The regulariser ||X_0^T X_0 - U_0 diag(g) U_0^T||_F^2 / max(g)^2 (section 3.2): ().
+    """Return the regulariser ||X_0^T X_0 - U_0 diag(g) U_0^T||_F^2 / max(g)^2 (section 3.2): ().
 
-    The paper neither squares nor divides the norm. After division, it does not depend on the scale
-    of X_0, and it also falls if one eigenvalue is much larger than the others.
+    The paper neither squares nor divides the norm. After the division, the regulariser does not
+    depend on the scale of X_0, but it also falls if one eigenvalue is much larger than the others.
     """
     g = eigenvalues(x0, u0)
     difference = x0.T @ x0 - u0 @ torch.diag(g) @ u0.T  # (C, C)
@@ -48,8 +48,8 @@ def reconstruction(x0: Tensor, u0: Tensor) -> Tensor:
 def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
     """X + alpha / L F(X) (Eq. 2): (T, C).
 
-    In the paper, alpha lies between 0 and 1. In the released classifier, it is a tanh, between -1
-    and 1.
+    In the paper, alpha lies between 0 and 1. In the released classifier, alpha is a tanh and lies
+    between -1 and 1.
     """
     return x + alpha / depth * change
 
@@ -57,7 +57,7 @@ def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
 def expert_weights(states: Tensor, w: Tensor) -> Tensor:
     """lambda = softmax over e of w . max_t X^(e), from X^(e) (E, T, C): (E).
 
-    The paper has no formula for lambda; this one comes from the released code.
+    The paper gives no formula for lambda; this one comes from the released code.
     """
     return (states.amax(1) @ w).softmax(0)
 

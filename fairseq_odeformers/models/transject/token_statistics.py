@@ -1,8 +1,8 @@
 """Sums and maxima over the tokens of a sequence: over all tokens, or up to each token.
 
 The paper's eigenvalues are a sum over all tokens, and the weights of its experts depend on a
-maximum over them. In a causal model, this would leak future tokens, so both only run up to the
-token itself.
+maximum over all tokens. In a causal model, both would leak future tokens, so they only run up to
+the token itself.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,13 +15,13 @@ from fairseq_odeformers.modules.incremental import Incremental, IncrementalState
 
 
 class TokenStatistics(Incremental, nn.Module):
-    """A sum or a maximum over tokens. A module has one instance for each statistic.
+    """A sum or a maximum over tokens; a module needs one instance for each statistic.
 
     In the causal form, an incremental state keeps the value at the last token, and the next call
     continues from it.
 
     Args:
-        causal: whether the statistic at a token only includes the tokens up to it.
+        causal: whether the statistic at a token only includes the tokens up to that token.
     """
 
     def __init__(self, causal: bool):
@@ -30,20 +30,20 @@ class TokenStatistics(Incremental, nn.Module):
         self.prefix_maxima: Callable[[Tensor], Tensor] = cummax
 
     def sum(self, x: Tensor, incremental_state: IncrementalState = None) -> Tensor:
-        """From (B, T, C) to (B, 1, C), or (B, T, C) if causal."""
+        """Sum x (B, T, C) over tokens to (B, 1, C), or over prefixes to (B, T, C) if causal."""
         if not self.causal:
             return x.sum(1, keepdim=True)
         return self._continued(x.cumsum(1), torch.add, incremental_state)
 
     def max(self, experts: Iterable[Tensor], incremental_state: IncrementalState = None) -> Tensor:
-        """From (B, T, C) for each of E experts to (B, E, 1, C), or (B, E, T, C) if causal."""
+        """Return the maxima (B, E, 1, C), or (B, E, T, C) if causal, of E experts (B, T, C)."""
         if not self.causal:
             return torch.stack([x.amax(1, keepdim=True) for x in experts], dim=1)
         maxima = torch.stack([*map(self.prefix_maxima, experts)], dim=1)
         return self._continued(maxima, torch.maximum, incremental_state)
 
     def for_export(self) -> "TokenStatistics":
-        """The same statistic, computed by operations that ONNX supports."""
+        """Return this statistic, computed by operations that ONNX supports."""
         self.prefix_maxima = doubled_maxima
         return self
 
@@ -53,7 +53,7 @@ class TokenStatistics(Incremental, nn.Module):
         combine: Callable[[Tensor, Tensor], Tensor],
         incremental_state: IncrementalState,
     ) -> Tensor:
-        """The statistic for each prefix, from the prefixes in this call and earlier tokens."""
+        """Combine the statistics of this call's prefixes with the saved one of earlier tokens."""
         if incremental_state is None:
             return prefixes
         if saved := self.saved(incremental_state):
@@ -63,12 +63,12 @@ class TokenStatistics(Incremental, nn.Module):
 
 
 def cummax(x: Tensor) -> Tensor:
-    """The maximum (B, T, C) over each prefix of x (B, T, C)."""
+    """Return the maximum (B, T, C) over each prefix of x (B, T, C)."""
     return x.cummax(1).values
 
 
 def doubled_maxima(x: Tensor, longest: int = 2**16) -> Tensor:
-    """As :func:`cummax`, for up to *longest* tokens: over the last 2, then 4, 8, and so on."""
+    """Compute :func:`cummax` for up to *longest* tokens: over the last 2, then 4, 8, and so on."""
     length, shift = x.size(1), 1
     while length != 1 and shift < longest:
         earlier = F.pad(x, (0, 0, shift, 0), value=-torch.inf)[:, :length]

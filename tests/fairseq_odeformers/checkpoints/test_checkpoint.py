@@ -141,7 +141,11 @@ def test_a_file_is_read_once(reader, change, monkeypatch):
     "part, options, refusal",
     [
         ("model", {"_name": "fconv", "encoder_layers": CODE}, "out has fairseq's architecture"),
-        ("task", {"data": "${oc.env:HOME}"}, r"out/config.json is refused: .* '\${oc.env:HOME}'"),
+        (
+            "task",
+            {"data": "${oc.env:HOME}"},
+            r"out/config.json is not loaded: .* '\${oc.env:HOME}'",
+        ),
     ],
 )
 def test_an_export_is_read_as_carefully(part, options, refusal, change, tmp_path):
@@ -222,7 +226,9 @@ def test_a_configuration_calls_no_functions(edit, change):
     """Interpolations of other options are resolved."""
     path = change("macaron_transformer", edit)
     for read in (Checkpoint.read, checkpoint_utils.load_checkpoint_to_cpu):
-        with pytest.raises(ValueError, match="^checkpoint.pt is refused: .*:HOME}', which calls"):
+        with pytest.raises(
+            ValueError, match="^checkpoint.pt is not loaded: .*:HOME}', which calls"
+        ):
             read(path)
     path = change(
         "macaron_transformer", lambda s: s["cfg"]["task"].update(data="${task.target_lang}")

@@ -369,7 +369,7 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
         (load_language_model, "transject_lm", lambda m: m.sample(None), "^None: give a text or"),
         (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),
         (load_classifier, "transject", lambda model: model.classify("1", "x"), "batch_size 'x': "),
-        (load_classifier, "transject", lambda model: model.classify([("1", "2")]), "a text alone"),
+        (load_classifier, "transject", lambda model: model.classify([("1", "2")]), "single texts"),
         (
             load_classifier,
             "transject",
@@ -415,7 +415,7 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
             load_classifier,
             "macaron_classifier.pairs",
             lambda model: model.classify("1"),
-            "a pair of texts",
+            "pairs of texts",
         ),
     ],
 )

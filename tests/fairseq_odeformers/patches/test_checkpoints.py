@@ -104,7 +104,7 @@ TRAIN = (
     f"{COMMON} --task parity --arch vanilla_transformer --criterion sequence_classification "
     "--optimizer adam --batch-size 8"
 )
-REFUSED = "foreign.pt is refused: it contains posix.mkdir, which could run code"
+REFUSED = "foreign.pt is not loaded: it contains posix.mkdir, which could run code"
 CODE = "__import__('os').mkdir('trace')"
 
 
