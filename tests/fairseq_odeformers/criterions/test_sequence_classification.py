@@ -173,7 +173,7 @@ def test_regularizers_are_weighted_and_logged(options, added):
         ({"arclength_weight": -0.5}, "--arclength-weight -0.5"),
         ({"reconstruction_weight": math.nan}, "--reconstruction-weight nan"),
         ({"regression_target": True}, "--regression-target"),
-        ({"reconstruction_weight": 2.0}, "--reconstruction-weight 2.0: Model .* computes arclength"),
+        ({"reconstruction_weight": 2.0}, "--reconstruction-weight 2.0: Model .* computes arcl"),
     ],
 )
 def test_refused_options(options, message):
