@@ -12,7 +12,7 @@ PLUGIN = "fairseq_odeformers"
 
 
 def user_dir() -> Path:
-    """The folder of the plugin, for fairseq's ``--user-dir``."""
+    """Return the folder of the plugin, for fairseq's ``--user-dir``."""
     spec = find_spec(PLUGIN)
     assert spec is not None and spec.origin is not None  # one distribution has both packages
     return Path(spec.origin).parent

@@ -55,11 +55,11 @@ def share_cores() -> None:
     """Let waiting threads of GNU's OpenMP sleep sooner, unless the user has chosen how they wait.
 
     With the default of 300,000 turns, a waiting thread occupies the core that the other thread
-    needs when a third process is busy: a training step then takes about twice as long. On a quiet
-    machine, both settings are equally fast. The setting applies to this process, unless torch has
-    been imported, and to its children.
+    needs when a third process is busy, and a training step takes about twice as long. On a quiet
+    machine, both settings are equally fast. The setting applies to the children of this process,
+    and to this process unless it has imported torch.
     """
-    if "OMP_WAIT_POLICY" not in os.environ:  # a number of turns would override the policy
+    if "OMP_WAIT_POLICY" not in os.environ:  # the number of turns would override the policy
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
-    """The command named by the first arguments, its module, and the other arguments."""
+    """Return the command that the first arguments name, its module, and the other arguments."""
     parser = Parser(
         prog="odeformers",
         description="Train and compare ODE-derived Transformers. The folder for fairseq's "
@@ -117,7 +117,7 @@ def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
 
 
 def choose_corpus(arguments: Sequence[str]) -> str:
-    """The corpus named by the first argument of ``odeformers prepare``."""
+    """Return the corpus that the first argument of ``odeformers prepare`` names."""
     parser = Parser(
         prog="odeformers prepare",
         description="Prepare a corpus or your own text for fairseq-train. --help after a corpus "

@@ -16,14 +16,14 @@ MOST_WORKERS = 1024  # maximum number of processes that a command starts
 
 
 def integer(text: str, least: int = 0, most: int = LARGEST) -> int:
-    """The ``type`` of an argument that is a whole number from *least* to *most*."""
+    """Parse a whole number from *least* to *most*, as the ``type`` of an argument."""
     if not text.isdecimal() or not least <= float(text) <= most:
         raise ArgumentTypeError(f"{text}: give a whole number from {least} to {most:,}")
     return int(text)
 
 
 def real_number(text: str) -> float:
-    """The ``type`` of an argument that is a number."""
+    """Parse a number, as the ``type`` of an argument."""
     try:
         return float(text)
     except ValueError:
@@ -31,14 +31,14 @@ def real_number(text: str) -> float:
 
 
 def non_negative(text: str) -> float:
-    """The ``type`` of an argument that is a finite number, 0 or more."""
+    """Parse a finite number of 0 or more, as the ``type`` of an argument."""
     if not 0 <= (number := real_number(text)) < float("inf"):
         raise ArgumentTypeError(f"{text}: give a number from 0 on")
     return number
 
 
 def output_path(text: str) -> Path:
-    """The ``type`` of an argument that names a file or folder to write, in an existing folder."""
+    """Parse the path of a file or folder to write, in an existing folder."""
     if not Path(text).absolute().parent.is_dir():
         raise ArgumentTypeError(f"{text}: there is no folder {Path(text).parent}; make it first")
     check_writable(text, Path(text).absolute().parent)
@@ -46,14 +46,14 @@ def output_path(text: str) -> Path:
 
 
 def output_file(text: str) -> Path:
-    """The ``type`` of an argument that names a file to write, in an existing folder."""
+    """Parse the path of a file to write, in an existing folder."""
     if Path(text).is_dir():
         raise ArgumentTypeError(f"{text}: is a folder; give a file, such as {Path(text, 'out')}")
     return output_path(text)
 
 
 def output_folder(text: str) -> Path:
-    """The ``type`` of an argument that names a folder to write to; it need not exist."""
+    """Parse the path of a folder to write to, which need not exist."""
     for path in (Path(text), *Path(text).parents):
         if path.exists() and not path.is_dir():
             above = "" if path == Path(text) else f"{path} "
@@ -66,7 +66,7 @@ def output_folder(text: str) -> Path:
 def check_writable(text: str, folder: Path) -> None:
     """Check before long work that its result can be written, by creating a folder in *folder*.
 
-    Permissions would not tell, for example in /proc. The new folder is removed, and the times of
+    Permissions would not show it, for example in /proc. The new folder is removed, and the times of
     *folder* are restored.
     """
     if Path(text).exists() and not (Path(text).is_file() or Path(text).is_dir()):

@@ -29,11 +29,12 @@ FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\
 
 
 def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
-    """The newest *last* checkpoints in *folder*, oldest first.
+    """Return the newest *last* checkpoints in *folder*, oldest first.
 
     Args:
-        by: ``epoch``, for checkpoints such as ``checkpoint7.pt`` (``--save-interval``), or
-            ``update``, for ones such as ``checkpoint_7_14000.pt`` (``--save-interval-updates``).
+        by: ``epoch`` for checkpoints such as ``checkpoint7.pt`` (``--save-interval``), or
+            ``update`` for checkpoints such as ``checkpoint_7_14000.pt``
+            (``--save-interval-updates``).
     """
     newest_first = checkpoint_utils.checkpoint_paths(str(folder), FILE_NAMES[by])
     if len(newest_first) < last:
@@ -42,11 +43,11 @@ def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
 
 
 def average(paths: Sequence[Path]) -> dict[str, Any]:
-    """The last checkpoint, with its parameters replaced by their mean over all checkpoints.
+    """Return the last checkpoint, with its parameters replaced by their mean over all checkpoints.
 
-    Means are computed in float64, so that a tensor that is the same in all checkpoints stays
-    bitwise the same. Tensors that share memory still do. The optimizer's state and the
-    validation score are left out.
+    Means are computed in float64, so that a tensor that is equal in all checkpoints stays bitwise
+    equal. Tensors that share memory continue to do so. The optimizer's state and the validation
+    score are left out.
 
     Raises:
         OSError: a file does not exist.

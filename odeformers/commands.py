@@ -1,4 +1,4 @@
-"""Commands of fairseq and this package: starting them, reading their logs, and forks."""
+"""Starts commands of fairseq and this package, reads their logs, and calls functions in forks."""
 
 import ctypes
 import json
@@ -45,7 +45,7 @@ Options = dict[str, Any]  # a command's options by name without "--"; True is a 
 
 
 def to_words(options: Options) -> list[str]:
-    """Options as the words of a command line."""
+    """Convert options to the words of a command line."""
     words = []
     for name, value in options.items():
         if value is True:
@@ -56,13 +56,13 @@ def to_words(options: Options) -> list[str]:
 
 
 def name_options(options: Options) -> str:
-    """The end of a name that tells options, such as ``-lr-1e-3``."""
+    """Return the end of a name that shows options, such as ``-lr-1e-3``."""
     words = (f"-{key}" if value is True else f"-{key}-{value}" for key, value in options.items())
     return re.sub(r"[^\w.=+-]", "_", "".join(words))
 
 
 def parse_words(words: Iterable[str]) -> Options:
-    """Options of the words of a command line; one without a value is a switch."""
+    """Parse the words of a command line as options; an option without a value is a switch."""
     options: Options = {}
     name = None
     for word in words:
@@ -79,7 +79,7 @@ def parse_words(words: Iterable[str]) -> Options:
 
 
 def parse_architecture(text: str) -> tuple[str, Options]:
-    """An architecture and its own options, of ``ARCH`` or ``ARCH[--option value ...]``."""
+    """Parse ``ARCH`` or ``ARCH[--option value ...]``, an architecture and its own options."""
     arch, bracket, rest = text.partition("[")
     if bracket and not rest.endswith("]"):
         raise ValueError(
@@ -89,7 +89,7 @@ def parse_architecture(text: str) -> tuple[str, Options]:
 
 
 def python_command(words: Sequence[str]) -> list[str]:
-    """The words that start a command, with this Python if it is one of :data:`MODULES`.
+    """Return the words that start a command, by this Python for commands in :data:`MODULES`.
 
     The command does not buffer its output; otherwise, warnings would appear in the middle of a
     line.
@@ -119,7 +119,7 @@ def end_with_parent() -> None:
 def call_in_child(function: Callable[[], Any]) -> Any:
     """Call a function in a fork of this process; return its result or raise its error.
 
-    So models that are tried out leave no memory and no threads in the process that forks runs.
+    So models that are tried out leave neither memory nor threads in the process that forks runs.
     """
     receiver, sender = FORK.Pipe(duplex=False)
     child = FORK.Process(target=_answer, args=(sender, function))
@@ -143,7 +143,7 @@ def _answer(sender: Connection, function: Callable[[], Any]) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    warnings.simplefilter("ignore")  # the logs of the trainings have them
+    warnings.simplefilter("ignore")  # the logs of the trainings contain them
     if threads := os.environ.get(THREADS):
         torch.set_num_threads(int(threads))
     try:
@@ -154,7 +154,7 @@ def _answer(sender: Connection, function: Callable[[], Any]) -> None:
 
 
 def log_stats(line: str, kind: str) -> dict[str, str] | None:
-    """The statistics that fairseq-train logs as JSON in a line, if they are of this kind.
+    """Parse the statistics of a given kind that fairseq-train logs as JSON in a line, if any.
 
     The kind is ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation
     set.
@@ -168,7 +168,7 @@ class CommandFailed(RuntimeError):
 
 
 def fairseq_command(name: str, *options: object) -> list[str]:
-    """The words of a command such as ``fairseq-train`` with a plugin, by default this, as typed."""
+    """Return the words of a command such as ``fairseq-train`` with a plugin (default: this one)."""
     program = os.path.relpath(Path(sys.executable).with_name(name))
     plugin = () if "--user-dir" in options else ("--user-dir", os.path.relpath(user_dir()))
     return [program, *map(str, options), *plugin]

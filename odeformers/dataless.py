@@ -1,4 +1,4 @@
-"""Tasks without data for the models that ``check`` and ``benchmark`` build."""
+"""Makes tasks without data for the models that ``check`` and ``benchmark`` build."""
 
 import copy
 import re
@@ -35,7 +35,7 @@ def parse(kind: Kind, *words: str) -> Namespace:
 
 
 def make_config(args: Namespace) -> DictConfig:
-    """The configuration that ``fairseq-train`` makes from a parsed command line.
+    """Make the configuration that ``fairseq-train`` makes from a parsed command line.
 
     Hydra needs a third of a second to compose it, so lines that only differ in options of the model
     share a composed configuration.
@@ -55,7 +55,7 @@ def make_config(args: Namespace) -> DictConfig:
 
 
 def find_dataclasses(args: Namespace) -> dict[str, Any]:
-    """The dataclasses of the parts of a configuration, with the model first."""
+    """Find the dataclasses of the parts of a configuration, with the model first."""
     parts: dict[str, Any] = {
         "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
         "task": TASK_DATACLASS_REGISTRY.get(args.task),
@@ -67,10 +67,10 @@ def find_dataclasses(args: Namespace) -> dict[str, Any]:
 
 
 def make_parts(args: Namespace) -> Namespace:
-    """The parts ``model``, ``task`` and ``criterion`` of the configuration, from parsed arguments.
+    """Make the parts ``model``, ``task`` and ``criterion`` of a configuration from *args*.
 
-    Composing the whole configuration with Hydra takes a third of a second, which is most of the
-    time for building a small model. A part without a dataclass is *args*, as in fairseq.
+    Composing the whole configuration with Hydra takes a third of a second, most of the time for
+    building a small model. As in fairseq, a part without a dataclass is *args*.
     """
     parts: dict[str, Any] = {
         "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
@@ -81,7 +81,7 @@ def make_parts(args: Namespace) -> Namespace:
     declared = {part: cls for part, cls in parts.items() if cls is not None}
     values: dict[str, Any] = {part: cls.from_namespace(args) for part, cls in declared.items()}
     followed = [pair for cfg in values.values() for pair in FOLLOWED.findall(repr(vars(cfg)))]
-    for part, name in followed:  # options of another part
+    for part, name in followed:  # options that follow an option of another part
         if part not in declared and name in vars(args):
             values.setdefault(part, {})[name] = getattr(args, name)
     config = OmegaConf.create(values)
@@ -96,7 +96,7 @@ def make_parts(args: Namespace) -> Namespace:
 
 
 def make_task(kind: Kind, cfg: DictConfig, vocabulary: int) -> FairseqTask:
-    """The default task of a kind, with made-up words.
+    """Make the default task of a kind, with made-up words.
 
     Args:
         cfg: part of a configuration for the task.

@@ -15,7 +15,7 @@ FORMS = ("weights", *PROGRAMS)
 
 
 def main(arguments=None) -> None:
-    """The command line."""
+    """Run the command."""
     parser = Parser(
         prog="odeformers export",
         description="Export a trained model: its weights without pickle, or a folder of torch or "
@@ -69,7 +69,7 @@ def main(arguments=None) -> None:
 
 
 def options(text: str) -> dict:
-    """The dictionary of ``--model-overrides``."""
+    """Parse the dictionary of ``--model-overrides``."""
     try:
         return dict(ast.literal_eval(text))
     except (ValueError, TypeError, SyntaxError):

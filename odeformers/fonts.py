@@ -1,4 +1,4 @@
-"""Fonts for the characters of a figure that matplotlib's default font lacks, such as Chinese."""
+"""Finds fonts for characters of a figure that matplotlib's default font lacks, such as Chinese."""
 
 import logging
 import unicodedata
@@ -14,9 +14,9 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 
 logger = logging.getLogger(__name__)
-SHOWN = 8  # number of characters in the warning
+SHOWN = 8  # maximum number of characters in the warning
 EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "IDEOGRAPHIC"}
-WARNED: set[str] = set()  # characters that were reported earlier
+WARNED: set[str] = set()  # characters that have been reported
 
 
 def fit_fonts(figure: Figure) -> None:
@@ -47,13 +47,13 @@ def fit_fonts(figure: Figure) -> None:
 
 
 def is_drawn(character: str) -> bool:
-    """Whether a character is visible, unlike spaces, controls and variation selectors."""
+    """Return whether a character is visible, unlike spaces, controls and variation selectors."""
     return not (character.isspace() or unicodedata.category(character) in ("Cc", "Cf", "Mn"))
 
 
 @cache
 def read_characters(path: str) -> frozenset[str]:
-    """The characters of a font; empty if the font has bitmaps or cannot be read."""
+    """Read the set of a font's characters; it is empty for bitmaps and unreadable fonts."""
     try:
         font = FT2Font(path)
         return frozenset(map(chr, font.get_charmap())) if font.scalable else frozenset()
@@ -62,14 +62,14 @@ def read_characters(path: str) -> frozenset[str]:
 
 
 def find_font(characters: set[str]) -> str | None:
-    """The installed font with most of the characters; among several, the plainest."""
+    """Find the installed font with most of the characters; among several, choose the plainest."""
     paths = sorted(font_manager.findSystemFonts(), key=lambda path: (len(Path(path).stem), path))
     best = max(paths, key=lambda path: len(characters & read_characters(path)), default=None)
     return best if best and characters & read_characters(best) else None
 
 
 def name_family(path: str) -> str:
-    """The family of a font; registers the font with matplotlib if it was installed recently."""
+    """Return the family of a font; register it with matplotlib if it was installed recently."""
     manager = font_manager.fontManager
     if all(entry.fname != path for entry in manager.ttflist):
         manager.addfont(path)

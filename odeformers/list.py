@@ -1,4 +1,4 @@
-"""The command ``odeformers list``: names that this package and plugins register with fairseq."""
+"""The command ``odeformers list``: prints what this package and plugins register with fairseq."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def place(arch: str) -> tuple:
-    """The sort key of an architecture: by kind, then by paper."""
+    """Return the sort key of an architecture: by kind, then by paper."""
     kinds = [None, *Kind]
     kind = next(iter(kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     return kinds.index(kind), paper_order(arch)
 
 
 def paper_order(arch: str) -> tuple[bool, bool, int, str]:
-    """A key that sorts architectures by the years of their papers, before baselines and others."""
+    """Return a sort key: architectures by the year of their paper, then baselines and others."""
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
     return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
 
 
 def model_summary(arch: str) -> str:
-    """The description of a model; for a preset, its model and the options that it changes."""
+    """Describe a model; describe a preset by its model and the options that it changes."""
     model = model_name(arch)
     if arch == model:
         return summary(MODEL_REGISTRY[model])
@@ -72,11 +72,11 @@ def typed(names: Sequence[str], value: str) -> str:
 
 
 def summary(cls: type) -> str:
-    """The first line of a docstring, as plain text."""
+    """Return the first line of a docstring, as plain text."""
     return (cls.__doc__ or cls.__name__).strip().splitlines()[0].replace("``", "").rstrip(".")
 
 
 def trained_by(arch: str) -> str:
-    """The tasks that train an architecture."""
+    """List the tasks that train an architecture, in words."""
     tasks = [task for kind in kinds_of(ARCH_MODEL_REGISTRY[arch]) for task in kind.tasks]
     return " or ".join(filter(None, [", ".join(tasks[:-1]), *tasks[-1:]]))

@@ -1,4 +1,4 @@
-"""The command ``odeformers options``: the options of an architecture and their defaults."""
+"""The command ``odeformers options``: prints an architecture's options and their defaults."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def table(rows: Sequence[tuple[str, str, str]]) -> str:
 
 
 def listing_parser(name: str, text: str) -> argparse.ArgumentParser:
-    """The parser of a command that also lists names from plugins."""
+    """Make the parser of a command that also lists names from plugins."""
     parser = Parser(prog=f"odeformers {name}", description=text, allow_abbrev=False)
     add_user_dir(parser)
     return parser
@@ -82,26 +82,26 @@ def packages_of(args: Namespace) -> set[str]:
 
 
 def package_of(thing: Any) -> str:
-    """The package that defines a class or a function."""
+    """Return the package that defines a class or a function."""
     return thing.__module__.partition(".")[0]
 
 
 def architectures(packages: Container[str] = (PLUGIN,)) -> list[str]:
-    """The architectures of packages: first models, then presets, perhaps of models elsewhere."""
+    """List the architectures of packages: models, then presets, maybe of other packages' models."""
     presets = {arch for arch in ARCH_CONFIG_REGISTRY if registered_by(arch) in packages}
     models = {arch for arch, cls in ARCH_MODEL_REGISTRY.items() if package_of(cls) in packages}
     return sorted(presets | models, key=lambda arch: (arch not in MODEL_REGISTRY, arch))
 
 
 def model_name(arch: str) -> str:
-    """The name of the registered model behind an architecture: the model itself or a preset's."""
+    """Return the name of the registered model of an architecture, a model or a preset."""
     if arch in MODEL_REGISTRY:
         return arch
     return min(name for name, cls in MODEL_REGISTRY.items() if cls is ARCH_MODEL_REGISTRY[arch])
 
 
 def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
-    """The options of an architecture: names on the command line, default, and help.
+    """Yield the names on the command line, the default and the help of each option.
 
     A switch that can be switched off has a name for it, after the one that switches it on. If an
     option follows another by default, the default is the other option's name. The help ends with

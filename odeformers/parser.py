@@ -1,6 +1,6 @@
-"""The parser of all commands: errors in one line, with a suggestion for misspelt options.
+"""The parser of all commands: prints errors in one line and suggests similar options.
 
-It only imports the plugin, and so fairseq and torch, after a mistake.
+It imports the plugin, and thus fairseq and torch, only after a mistake.
 """
 
 import argparse
@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """A parser of a command, and of its subcommands."""
 
     def parse_args(self, args=None, namespace=None):
-        """Parse all arguments; a subcommand refuses what it does not know, and names its help."""
+        """Parse all arguments; the subcommand itself reports arguments that it does not know."""
         namespace, others = self.parse_known_args(args, namespace)
         parser = self
         for action in self._actions:
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
             check_choice(self, action, value)
 
     def _parse_optional(self, arg_string):
-        """Treat a time such as -1m as a value, so that the option before it can refuse it."""
+        """Treat a time such as -1m as a value, so that the option before it can report an error."""
         if re.fullmatch(r"-[\d.]+[a-z]", arg_string):
             return None
         return super()._parse_optional(arg_string)

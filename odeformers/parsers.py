@@ -1,4 +1,4 @@
-"""Parsers of fairseq's commands that raise their errors, and remedies for unknown names."""
+"""Makes parsers of fairseq's commands raise their errors, and suggests remedies for them."""
 
 import argparse
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from fairseq_odeformers.registry import option_names
 from odeformers.parser import NO_VALUE
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
-OTHER_NAMES = {  # options of fairseq-train by their names elsewhere, as in odeformers compare
+OTHER_NAMES = {  # options of fairseq-train, by other names such as those in odeformers compare
     "--ffn": "--encoder-ffn-embed-dim or --decoder-ffn-embed-dim",
     "--heads": "--encoder-attention-heads or --decoder-attention-heads",
     "--layers": "--encoder-layers or --decoder-layers",
@@ -25,7 +25,7 @@ OTHER_NAMES = {  # options of fairseq-train by their names elsewhere, as in odef
 
 
 def training_parser() -> argparse.ArgumentParser:
-    """The parser of fairseq-train, with errors as exceptions."""
+    """Make the parser of fairseq-train, which raises its errors."""
     return raise_errors(get_training_parser())
 
 
@@ -49,21 +49,21 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def model_options() -> dict[str, list[str]]:
-    """The options of all models."""
+    """Return the options of all models."""
     models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
     return {model: [*map(flag, option_names(arch))] for model, arch in models.items()}
 
 
 def find_owners(option: str) -> list[str]:
-    """The models that have an option."""
+    """Find the models that have an option."""
     return [model for model, options in model_options().items() if option in options]
 
 
 def remedy_for_option(option: str, options: Iterable[str]) -> str:
-    """The remedy for an unknown option: the models that have it, or a similar one.
+    """Return the remedy for an unknown option: the models that have it, or a similar one.
 
     Args:
-        options: all that the command has.
+        options: all options of the command.
     """
     if option in ARCH_MODEL_REGISTRY:
         return "name architectures before options"
@@ -83,10 +83,10 @@ def remedy_for_option(option: str, options: Iterable[str]) -> str:
 
 
 def explain_unknown_architecture(arch: str, names: Iterable[str]) -> str:
-    """The error message for an unregistered name.
+    """Return the error message for an unregistered name.
 
     Args:
-        names: names that may be meant, the likeliest first.
+        names: names that may be meant, the most likely first.
     """
     remedy = did_you_mean(arch, names, "odeformers list shows all")
     return f"{arch}: no such architecture; {remedy} (--user-dir finds your own)"

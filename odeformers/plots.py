@@ -20,8 +20,8 @@ from fairseq_odeformers.registry import Family, declared_family
 
 from .fonts import fit_fonts, without_warnings
 
-# Okabe and Ito's colours, two of Tol's, and grey, which the colour-blind can tell apart; then three
-# of matplotlib's. A family names its colour (``registry.Family``).
+# Okabe and Ito's colours, two of Tol's, and grey, which colour-blind readers can distinguish; then
+# three of matplotlib's. A family names its colour (``registry.Family``).
 BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY, *_ = COLORS = (
     *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     *("#882255", "#999933", "#7f7f7f", "#a0522d", "#008080", "#ff1493"),
@@ -45,7 +45,7 @@ STYLE = {
     "savefig.dpi": 120,
 }
 LETTERS = 13  # letters of a title per inch
-LEGEND_ROW = 0.18  # inches
+LEGEND_ROW = 0.18  # height of a row of a legend, in inches
 
 
 def save(draw: Callable[..., Figure], data, path: Path) -> None:
@@ -69,7 +69,7 @@ def panels(
     margins: tuple[float, float] = (0.6, 0.6),
     **sharing,
 ):
-    """A figure with a grid of panels.
+    """Make a figure with a grid of panels.
 
     Args:
         count: number of panels; the rest of the last row stays empty.
@@ -97,7 +97,7 @@ def title(axes: Axes, text: str) -> None:
 
 
 def break_lines(text: str, width: float) -> str:
-    """Break a title into lines of at most *width* inches, after parts of names but not in 5e-4."""
+    """Break a title into lines of at most *width* inches, between parts of names, not in 5e-4."""
     lines = [""]
     for piece in re.findall(r"(?:\de-\d|[^-_/ ])*(?:[-_/ ]|$)", text):
         if len(lines[-1] + piece) > width * LETTERS:
@@ -122,7 +122,7 @@ def scale_by_span(axes: Axes) -> None:
 
 
 def color_of(text: str) -> str | None:
-    """The colour of the family that a text, such as the name of a run, contains; None without one.
+    """Return the colour of the family that a text, such as the name of a run, names, or None.
 
     The text may contain the name of an architecture, of a family or of its folder. The longest of
     these names counts.
@@ -141,10 +141,11 @@ def color_of(text: str) -> str | None:
 
 
 def styles(names: Iterable[str]) -> dict[str, dict]:
-    """The style of the line for each name.
+    """Return the style of the line for each name.
 
-    The family determines colour and marker; names without a family take turns. Names that share
-    these differ in their dashes and in the fill of their markers. All lines have the same width.
+    The family determines colour and marker; names without a family get the next ones in turn. Names
+    that share colour and marker differ in dashes and in the fill of markers. All lines have the
+    same width.
     """
     colors = {name: color_of(name) for name in names}
     colors = {name: PALETTE.get(color or "", color) for name, color in colors.items()}
@@ -164,7 +165,7 @@ def styles(names: Iterable[str]) -> dict[str, dict]:
 
 
 def shades(names: Iterable[Any]) -> dict[Any, Any]:
-    """Colours from dark to light for items that are not architectures, such as tokens."""
+    """Return colours from dark to light for items that are not architectures, such as tokens."""
     keys = dict.fromkeys(names)
     return dict(zip(keys, colormaps["viridis"](np.linspace(0, 0.9, len(keys)))))
 
@@ -183,14 +184,14 @@ def means_and_ranges(
 ) -> None:
     """Draw the mean of the values at each x, with a bar from the lowest to the highest value."""
     means = [fmean(group) for group in values]
-    # The mean of equal numbers may differ from these in the last bit.
+    # The mean of equal numbers may differ from them in the last bit.
     below = [max(0.0, mean - min(group)) for mean, group in zip(means, values)]
     above = [max(0.0, max(group) - mean) for mean, group in zip(means, values)]
     axes.errorbar(x, means, (below, above), fmt="o-", capsize=3, **look)
 
 
 def group_by(rows: list[dict], by: str = "model") -> Iterator[tuple[Any, list[dict]]]:
-    """The values in a column of a table, with the rows for each."""
+    """Yield the values in a column of a table, with the rows for each."""
     for value in dict.fromkeys(row[by] for row in rows):
         yield value, [row for row in rows if row[by] == value]
 
@@ -200,7 +201,7 @@ def columns(rows: list[dict], *names: str) -> list[list]:
 
 
 def legend(figure: Figure, handles: list, **options) -> None:
-    """Add one legend below all panels, for the labels of *handles*; the figure grows by it."""
+    """Add one legend below all panels, for the labels of *handles*; enlarge the figure for it."""
     widest = max(len(handle.get_label()) for handle in handles)
     ncols = max(1, min(len(handles), int(figure.get_figwidth() * 12 / (widest + 8))))
     rows = -(-len(handles) // ncols)

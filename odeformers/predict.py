@@ -36,12 +36,12 @@ from odeformers.prepare.common.command import SETTINGS, split_columns
 from odeformers.prepare.common.tables import read_column
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
-SCORED = "STS-B"  # the only task without classes
+SCORED = "STS-B"  # the only task that has scores instead of classes
 MAX_SCORE = 5  # STS-B's largest score; the targets in a data set are divided by it
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The options of the command line."""
+    """Make the parser of the command line."""
     parser = Parser(
         prog="odeformers predict",
         description="Write a classifier's predictions for a split of the data, and print the "
@@ -100,7 +100,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments=None) -> None:
-    """The command line."""
+    """Run the command."""
     args = make_parser().parse_args(arguments)
     files = glue_files(args.data) if args.glue_submission else {}
     if args.output and args.output.is_dir() != args.glue_submission:
@@ -129,10 +129,10 @@ def main(arguments=None) -> None:
 def read_lines_or_table(
     args: argparse.Namespace, classifier: Classifier
 ) -> tuple[str, list[str], list[int] | None]:
-    """The name of ``--text`` in messages, its texts, and their line numbers in a table.
+    """Return the name of ``--text`` in messages, its texts, and their line numbers in a table.
 
-    If ``odeformers prepare`` was told which column of a table has the texts, the same column is
-    read. Pairs are in lines, also those of a ``.tsv`` file.
+    If ``odeformers prepare`` was told which column of a table contains the texts, the same column
+    is read. Pairs are read from lines, even of a ``.tsv`` file.
 
     Raises:
         ValueError: the table has no column of texts, or the model classifies pairs.
@@ -155,7 +155,7 @@ def read_lines_or_table(
 
 
 def glue_files(data: str) -> dict[str, str]:
-    """GLUE's file names for the predictions on each test set of a task, ``TASK-bin``."""
+    """Return GLUE's file name for the predictions on each test set of a task, ``TASK-bin``."""
     task = Path(data).name.removesuffix("-bin")
     if task not in GLUE:
         names = ", ".join(f"{name}-bin" for name in GLUE)
@@ -166,7 +166,7 @@ def glue_files(data: str) -> dict[str, str]:
 
 
 def predict_glue(classifier: Classifier, split: str, path: Path, batch_size: int) -> None:
-    """Write the predictions for a test set, in its order and in the form for GLUE's server."""
+    """Write the predictions for a test set in its order, in the form that GLUE's server accepts."""
     ids, _, probs = probabilities(classifier.task, classifier.models, split, batch_size)
     labels = [classifier.classes[index] for index in probs.argmax(1).tolist()]
     write_table([["index", "prediction"], *zip(map(str, ids.tolist()), labels)], path)
@@ -195,7 +195,7 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
 
 
 def mean_outputs(models, task, net_input: dict) -> torch.Tensor:
-    """The single output (B) of a regression head, averaged over the models."""
+    """Return the output (B) of the regression heads, averaged over the models."""
     head = task.cfg.classification_head_name
     each = [
         model(**net_input, features_only=True, classification_head_name=head)[0].float().view(-1)
@@ -237,13 +237,13 @@ def predict_texts(
 ) -> None:
     """Write number, text, prediction and probabilities for each unlabelled line.
 
-    A text that is empty or too long has no prediction and no probabilities. A tab ends the first
-    text of a pair; other tabs and carriage returns are refused, because they would end the column
-    or the row.
+    A text that is empty or too long gets neither a prediction nor probabilities. A tab ends the
+    first text of a pair; other tabs and carriage returns raise an error, because they would end the
+    column or the row.
 
     Args:
-        name: name of the file of texts, in messages.
-        numbers: line numbers of the texts (default: from 1 on).
+        name: name of the file of texts in messages.
+        numbers: line numbers of the texts (default: 1, 2, ...).
     """
     names = ["text1", "text2"] if classifier.pairs else ["text"]
 
@@ -288,10 +288,10 @@ def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:
 
 
 def naming_split(task, split: str):
-    """:class:`.naming_faults` for a split; the task parity has no data.
+    """Call :func:`.naming_faults` for a split; the task parity has no data.
 
     Raises:
-        FileNotFoundError: the data only have other splits.
+        FileNotFoundError: the data only contain other splits.
     """
     data = getattr(task.cfg, "data", None) or "the task"
     languages = re.compile(r"(\.[^.]+-[^.]+\.[^.]+)?\.idx")
@@ -303,11 +303,11 @@ def naming_split(task, split: str):
 
 
 def probabilities(task, models, split, batch_size):
-    """Probabilities for the examples of a split, in the order of the data.
+    """Compute the probabilities of classes for the examples of a split, in the order of the data.
 
     Returns:
-        The numbers of the examples (N), from 0; their classes (N), or None if unknown; and the
-        probabilities of the classes (N, K), averaged over the models.
+        The numbers of the examples (N), counted from 0; their classes (N), or None if unknown; and
+        the probabilities of the classes (N, K), averaged over the models.
     """
     ids, targets, probs = outputs(task, models, split, batch_size, average_probabilities)
     classes = len(classes_of(task))
@@ -318,10 +318,10 @@ def probabilities(task, models, split, batch_size):
 
 @torch.no_grad()
 def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor]):
-    """Results of *compute*, given models, task and batch, for a split in the order of the data.
+    """Call *compute* with models, task and each batch of a split; sort by the order of the data.
 
     Returns:
-        Numbers (N) and targets (N) as in :func:`probabilities`, and results (N, ...).
+        Numbers (N) and targets (N) as from :func:`probabilities`, and results (N, ...).
     """
     ids, targets, values = [], [], []
     with naming_split(task, split):

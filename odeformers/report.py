@@ -9,11 +9,11 @@ from odeformers.compare.restore import restore_files
 from odeformers.compare.results.rows import RESULTS
 from odeformers.parser import Parser, check_exists
 
-FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} has all figures")  # former options
+FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} contains all figures")  # former options
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line of ``odeformers report``."""
+    """Run the command."""
     parser = Parser(
         prog="odeformers report",
         description="Write the report of a comparison from its finished runs.",

@@ -36,7 +36,7 @@ HYPHEN = re.compile(r"(\S)-(\S)")
 
 
 def read_hypotheses(path: Path, count: int) -> list[str]:
-    """The tokenised translations of *count* sentences, in the order of the corpus."""
+    """Read the tokenised translations of *count* sentences, in the order of the corpus."""
     matches = filter(None, map(HYPOTHESIS.fullmatch, read_lines(path)))
     hypotheses = sorted((int(match[1]), match[2]) for match in matches)
     if [number for number, _ in hypotheses] != list(range(count)):
@@ -56,7 +56,7 @@ def split_compounds(text: str) -> str:
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str], lang: str) -> dict[str, str]:
-    """The four scores of tokenised *hypotheses* against raw *references*, with their signatures.
+    """Score tokenised *hypotheses* against raw *references* in four ways, with signatures.
 
     Args:
         lang: language of both hypotheses and references.

@@ -16,14 +16,14 @@ NEUTRAL = {
     "heads": "attention_heads",
     "ffn": "ffn_embed_dim",
 }
-SIZES = {  # values of --size
+SIZES = {  # the sizes for each value of --size
     "small": {"layers": 2, "width": 128, "heads": 4, "ffn": 512},
     "base": {"layers": 6, "width": 512, "heads": 8, "ffn": 2048},
 }
 
 
 def split_sizes(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
-    """Split options into sizes, given by neutral names, and all others.
+    """Split options into sizes, given by neutral names, and all other options.
 
     Raises:
         ValueError: a size is not a whole number, or ``size`` is not in :data:`SIZES`.
@@ -45,7 +45,7 @@ def split_sizes(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, A
 def size_options(
     arch: str, sizes: Mapping[str, int], chosen: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The options that give an architecture the sizes of a Transformer.
+    """Return the options that give an architecture the sizes of a Transformer.
 
     The model's ``side_sizes`` determines the options of a side. A decoder's option that follows the
     encoder's by default is not set. A size that is only chosen for the encoder applies to the

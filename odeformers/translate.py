@@ -11,7 +11,7 @@ from odeformers.parser import DATA, Parser, check_exists
 
 
 def main(arguments=None) -> None:
-    """The command line."""
+    """Run the command."""
     parser = Parser(
         prog="odeformers translate",
         description="Translate lines of raw text: tokenise them like the prepared data, and "

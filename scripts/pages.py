@@ -17,13 +17,13 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import yaml
-from fairseq.criterions import CRITERION_REGISTRY
-from fairseq.tasks import TASK_REGISTRY
 from scipy.stats import ttest_ind
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 
+from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402  after ours, which sets up logging
+from fairseq.tasks import TASK_REGISTRY  # noqa: E402
 from questions import correct_by_holm  # noqa: E402  a script beside its results
 from scoreboard import show_interval  # noqa: E402
 

@@ -79,10 +79,10 @@ def write_program(model: nn.Module, task, path: Path) -> None:
 
 
 def content_of(program: torch.export.ExportedProgram, files: dict[str, str] | None = None) -> bytes:
-    """The content of a ``.pt2`` file, without the names of files of this machine.
+    """Return the content of a ``.pt2`` file, without the names of files on this machine.
 
     Args:
-        files: further files in it, by name.
+        files: additional files in it, by name.
     """
     for node in program.graph.nodes:
         for name in ("stack_trace", "nn_module_stack", "source_fn_stack"):

@@ -1,4 +1,4 @@
-"""Change of attention maps over the depth of trained models, their span and entropy."""
+"""Measure the change of attention maps over the depth of trained models, their span and entropy."""
 
 import argparse
 import math
@@ -18,13 +18,13 @@ from odeformers.predict import batches, naming_split
 from .maps import KINDS, attention_maps, check_maps
 from .result import Row, Tables, markdown
 
-BATCH_SIZE = 16  # sentences at a time; all their maps are in memory
-RARE = 10  # a token that is seen less often has no mean bias
-SHOWN = 5  # tokens shown with the highest bias, and with the lowest
+BATCH_SIZE = 16  # number of sentences whose maps are in memory at a time
+RARE = 10  # a token that occurs less often gets no mean bias
+SHOWN = 5  # number of tokens shown with the highest bias, and with the lowest
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
-    """The tables of a checkpoint."""
+    """Compute the tables of a checkpoint."""
     model, task, _ = Checkpoint.read(path).build(args.data)
     check_maps(path, model)
     model = model.to(args.device).eval()
@@ -36,7 +36,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """The page in Markdown and the figures. The command prints the page as well."""
+    """Return the page in Markdown, which the command also prints, and the figures."""
     means = markdown(summary(tables["attention"]))
     print(f"\n{means}")
     changes = any(row["change"] is not None for row in tables["attention"])
@@ -44,33 +44,33 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
 
 
 def total_variation(p: Tensor, q: Tensor) -> Tensor:
-    """Half the L1 distance of distributions along the last dimension, from 0 to 1."""
+    """Return half the L1 distance of distributions along the last dimension, between 0 and 1."""
     return (p - q).abs().sum(-1) / 2
 
 
 def entropy(p: Tensor) -> Tensor:
-    """In nats, of distributions along the last dimension."""
+    """Return the entropy, in nats, of distributions along the last dimension."""
     return torch.special.entr(p).sum(-1)
 
 
 def span(p: Tensor) -> Tensor:
-    """Expected distance |i - j| in tokens of a query i and its key j, of maps (..., T, T)."""
+    """Return the expected distance |i - j| of a query i and its key j in maps (..., T, T)."""
     position = torch.arange(p.size(-1), device=p.device)
     return (p * (position.unsqueeze(1) - position).abs()).sum(-1)
 
 
 def measure(model, task, samples: Iterable[dict]) -> Tables:
-    """Means over the heads and over all queries of all sentences, without padding.
+    """Measure means over the heads and over all queries of all sentences, without padding.
 
     Returns:
-        - ``attention``, a row for each kind and map, in order: ``change``, the total variation
-          distance to the map before; ``span``, of self-attention; and ``entropy``. ``block`` is the
-          number of the layer, or of the block of several depths; ``depth`` is the map's in
-          the model, and ``fraction`` is ``depth`` over the depth of the model.
+        - ``attention``, with a row for each kind and map, in order: ``change``, the total variation
+          distance to the previous map; ``span``, only for self-attention; and ``entropy``.
+          ``block`` is the number of the layer, or of the block of several depths; ``depth`` is the
+          depth of the map in the model, and ``fraction`` is ``depth`` over the model's depth.
         - ``biases``, the rows of :func:`bias_rows`.
     """
     source, target = task.source_dictionary, task.target_dictionary
-    dictionaries = {"encoder": source, "decoder": target, "cross": source}  # the words of keys
+    dictionaries = {"encoder": source, "decoder": target, "cross": source}  # of keys
     sums: defaultdict[str, Any] = defaultdict(float)
     biases: defaultdict[tuple[str, int], Any] = defaultdict(float)
     queries, places = defaultdict(int), {}
@@ -81,7 +81,7 @@ def measure(model, task, samples: Iterable[dict]) -> Tables:
             token_mask = net_input["src_tokens" if kind == "encoder" else "prev_output_tokens"]
             token_mask = token_mask != dictionaries[kind].pad()
             p, places[kind] = maps.weights, maps.places
-            change = torch.full_like(p[..., 0], math.nan)  # the first depth has none before it
+            change = torch.full_like(p[..., 0], math.nan)  # no depth precedes the first one
             change[1:] = total_variation(p[1:], p[:-1])
             spans = torch.full_like(change, math.nan) if kind == "cross" else span(p)
             values = torch.stack([change, spans, entropy(p)])  # 3, L, B, H, T
@@ -105,10 +105,10 @@ def measure(model, task, samples: Iterable[dict]) -> Tables:
 
 
 def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
-    """Sums over its occurrences of each symbol's bias at each depth, and their number (V, L + 1).
+    """Sum each symbol's biases at each depth over its occurrences, and count them: (V, L + 1).
 
     The bias is averaged over the heads. Its mean over the sentence is subtracted, because softmax
-    does not depend on it.
+    does not depend on that mean.
 
     Args:
         bias: b^l of the keys (B, H, S, L).
@@ -123,7 +123,7 @@ def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
 
 
 def bias_rows(kind: str, block: int, sums: Tensor, dictionary) -> list[Row]:
-    """The symbols with the highest and the lowest mean bias, at first and last depth of a block."""
+    """Return the symbols with highest and lowest mean bias, at a block's first and last depth."""
     counts = sums[:, -1]
     symbols = (counts >= RARE).nonzero().flatten()
     means = sums[symbols, :-1] / counts[symbols, None]
@@ -139,7 +139,7 @@ def bias_rows(kind: str, block: int, sums: Tensor, dictionary) -> list[Row]:
 
 
 def summary(rows: list[Row]) -> list[Row]:
-    """Means over the maps of each model and kind; changes within and between blocks apart."""
+    """Average over the maps of each model and kind, and over changes within and between blocks."""
     summaries = []
     for model, of_model in group_by(rows):
         for kind, maps in group_by(of_model, "kind"):
@@ -160,9 +160,9 @@ def attention(tables: Tables) -> Figure:
     """Change of the maps from depth to depth (total variation distance), averaged over the heads.
 
     A point is at the later of two depths, relative to the depth of the model, so a model of two
-    layers has a single point, at 1; where all models have only one, these stand side by side. The
-    first map of a block follows the last one of the block before. A block of the N-ODE Transformer
-    has one at its start and one at its end, so that two changes are at one depth.
+    layers has a single point, at 1. If all models have only one point, the points are side by side.
+    The first map of a block follows the last map of the previous block. A block of the N-ODE
+    Transformer has a map at its start and a map at its end, so that two changes are at one depth.
     """
     rows = [row for row in tables["attention"] if row["change"] is not None]
     kinds = dict(group_by(rows, "kind"))
@@ -178,7 +178,7 @@ def attention(tables: Tables) -> Figure:
         lines(axes, of_kind, "fraction", "change")
         axes.set(xlabel="relative depth", xlim=(first - 0.08, 1.08))
         axes.xaxis.set_major_locator(MultipleLocator(0.2))
-    room = 1.1 * max(row["change"] for row in rows) or None  # room for markers of single points
+    room = 1.1 * max(row["change"] for row in rows) or None  # so that markers fit below the edge
     grid[0].set(ylabel="change (total variation distance)", ylim=(0, room))
     legend(figure, grid[0].lines)
     return figure

@@ -1,4 +1,4 @@
-"""Measure the insides of trained models, side by side: tables, figures, and a page of them."""
+"""Measure the internal states of trained models side by side; write tables, figures and a page."""
 
 import argparse
 import logging
@@ -22,7 +22,7 @@ from .result import PAGE, Tables, check_free, file_name, write
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The command line; nothing is written if an argument, a checkpoint or the data do not fit."""
+    """Run the command; nothing is written if an argument, a checkpoint or the data do not fit."""
     args = parse_args(arguments)
     # Importing fairseq has set the level to DEBUG.
     logging.basicConfig(format="%(levelname)s | %(message)s", level=logging.WARNING, force=True)
@@ -92,7 +92,7 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="N",
         type=positive_int,
         default=100,
-        help="number of texts, a fixed random sample (default: %(default)s)",
+        help="number of texts in a fixed random sample (default: %(default)s)",
     )
     states_parser.add_argument(
         "--text", help="a text, or a file of one, to follow through the layers; needs --tokens"
@@ -138,7 +138,7 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def read_text(text: str | None) -> str | None:
-    """The text of ``--text``, or the only line of the file of that name."""
+    """Return the text of ``--text``, or the only line with text of the file of that name."""
     if text is None or not os.path.isfile(text):
         return text
     lines = [line for line in read_texts(text)[1] if line.strip()]
@@ -148,7 +148,7 @@ def read_text(text: str | None) -> str | None:
 
 
 def leave_out_rejected(paths: list[str]) -> list[str]:
-    """The checkpoints without rejected candidates of ``--tune``, unless all are such."""
+    """Leave out the checkpoints of rejected candidates of ``--tune``, unless all are rejected."""
     rejected = [path for path in paths if is_rejected(path)]
     if not rejected or len(rejected) == len(paths):
         return paths
@@ -160,14 +160,14 @@ def leave_out_rejected(paths: list[str]) -> list[str]:
 
 
 def is_rejected(path: str) -> bool:
-    """Whether a checkpoint is of a candidate that ``odeformers compare`` has not chosen."""
+    """Return whether ``odeformers compare`` has trained the checkpoint but not chosen it."""
     folder = Path(path).absolute().parent
     runs = read_runs(folder.parent)
     return folder.name in runs and not runs[folder.name]
 
 
 def read_runs(out: Path) -> dict[str, bool]:
-    """The runs of a comparison in the order of its report, and whether each is of its settings."""
+    """Read the runs of a comparison in its report's order, and whether each has its settings."""
     if not (out / RESULTS).is_file():
         return {}
     comparison = read_comparison(out)
@@ -179,9 +179,9 @@ def read_runs(out: Path) -> dict[str, bool]:
 
 
 def order_runs(paths: list[str]) -> list[str]:
-    """Checkpoints that a glob has sorted, with the runs of a comparison in the order of its report.
+    """Put the runs of a comparison into the order of its report, if a glob has sorted the paths.
 
-    So the baseline comes first. Paths in an order of the user's stay as they are.
+    So the baseline comes first. Paths that are not sorted keep the user's order.
     """
     folders = [Path(path).absolute().parent for path in paths]
     runs = [
@@ -193,13 +193,13 @@ def order_runs(paths: list[str]) -> list[str]:
 
 
 def model_names(paths: list[str]) -> list[str]:
-    """Names for checkpoints: their folders, or their files where the file names differ."""
+    """Name checkpoints by their folders, or by their files if the file names differ."""
     folders = [Path(path.removesuffix(".pt")).absolute() for path in paths]
     if len({path.name for path in folders}) == 1:
         folders = [path.parent for path in folders]
     shared = os.path.commonpath([path.parent for path in folders])
     names = [path.relative_to(shared).as_posix() for path in folders]
-    files = list(map(file_name, names))  # a model may have a picture of its own
+    files = list(map(file_name, names))  # since each model may get its own picture
     for name, file in zip(names, files):
         if files.count(file) > 1:
             raise ValueError(f"two checkpoints have the name {name}; rename one, or name it once")

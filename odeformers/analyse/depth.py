@@ -20,23 +20,23 @@ from odeformers.predict import batches, naming_split, probabilities
 from .maps import NoMaps
 from .result import Row, Tables, markdown
 
-BATCH_SIZE = 16  # texts that are scored together
-COMPARED = 2  # texts for the comparison of states with a fine solution
-STEPS = (1 / 4, 1 / 2, 1, 2, 4, 8)  # times the steps of the training
-TOLERANCES = (100, 10, 1, 1 / 10, 1 / 100)  # times the tolerances of the training
-FINE = 4  # times the most steps
-FINE_TOLERANCE = 1 / 10  # times the smallest tolerance
+BATCH_SIZE = 16  # number of texts that are scored together
+COMPARED = 2  # number of texts whose states are compared with a fine solution
+STEPS = (1 / 4, 1 / 2, 1, 2, 4, 8)  # multiples of the training's number of steps
+TOLERANCES = (100, 10, 1, 1 / 10, 1 / 100)  # multiples of the training's tolerances
+FINE = 4  # multiple of the largest number of steps
+FINE_TOLERANCE = 1 / 10  # multiple of the smallest tolerance
 ROUNDING = 1e-6  # relative error of states that fairseq's softmax in single precision allows
 RISE = 0.01  # relative rise of the loss that a model may show and still follow an ODE
-NEAR = 0.5  # how near the order is to the method's
-Build = Callable[[float], Any]  # a model of a value of the dial
+NEAR = 0.5  # largest difference of the order from the method's
+Build = Callable[[float], Any]  # builds a model for a value of the dial
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
-    """The tables of a checkpoint.
+    """Compute the tables of a checkpoint.
 
     Raises:
-        NoMaps: the model takes no other depth.
+        NoMaps: the depth of the model cannot be changed.
     """
     checkpoint = Checkpoint.read(path)
     trained, task, cfg = checkpoint.build(args.data)
@@ -68,7 +68,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def values_of(dial: Dial, steps: Sequence[int] | None) -> list[float]:
-    """The values to measure, from coarse to fine; the value of the training is among them.
+    """Return the values to measure, from coarse to fine, including the value of the training.
 
     Args:
         steps: numbers of steps to measure instead of multiples of the training's.
@@ -83,10 +83,10 @@ def values_of(dial: Dial, steps: Sequence[int] | None) -> list[float]:
 def measure(
     dial: Dial, build: Build, values: Sequence[float], task, split: str, kind: Kind | None
 ) -> list[Row]:
-    """A row for each value: loss, score, the error of the states, and how fast it falls.
+    """Measure loss, score, the error of the states, and its order, for each value in a row.
 
-    The models compute in double precision, so that the solver makes the error and not rounding.
-    ``order`` is the order at which the error falls from the row before.
+    The models compute in double precision, so that the error comes from the solver and not from
+    rounding. ``order`` is the order at which the error falls from the previous row.
     """
     rows: list[Row] = []
     fine = FINE * values[-1] if dial.order else FINE_TOLERANCE * values[-1]
@@ -110,7 +110,7 @@ def measure(
 
 
 def states(model: Any, sample: dict) -> Tensor:
-    """The last states (N, C) of the N tokens of a batch that are not padding."""
+    """Return the last states (N, C) of the N tokens of a batch that are not padding."""
     inputs = sample["net_input"]
     if hasattr(model, "classification_heads"):
         x, tokens = model(**inputs)[0], inputs["src_tokens"]
@@ -124,7 +124,7 @@ def states(model: Any, sample: dict) -> Tensor:
 
 
 def score(model: Any, task, split: str, kind: Kind | None) -> Row:
-    """The loss in nats, of a class or a token, and the accuracy or the perplexity."""
+    """Return the loss in nats per class or token, and the accuracy or the perplexity."""
     if kind is Kind.CLASSIFICATION:
         _, targets, probs = probabilities(task, [model], split, BATCH_SIZE)
         if targets is None:
@@ -144,12 +144,12 @@ def score(model: Any, task, split: str, kind: Kind | None) -> Row:
 
 
 def judge(dial: Dial, rows: Sequence[Row]) -> Row:
-    """Whether a model follows an ODE, by the rows of a dial from coarse to fine.
+    """Judge whether a model follows an ODE by the rows of a dial from coarse to fine.
 
-    It does if no finer solution has a loss more than 1% above the training's, and, of a method on a
-    fixed grid, the error of its states falls with about the order of the method from the steps of
-    the training on. A model that was trained too coarsely has made the steps part of itself (Ott et
-    al. 2021).
+    A model follows an ODE if no finer solution has a loss more than 1% above the training's and, on
+    a fixed grid, if the error of its states falls with about the order of the method, beginning
+    with the training's number of steps. A model that was trained too coarsely has made the steps
+    part of itself (Ott et al. 2021).
     """
     place = next(number for number, row in enumerate(rows) if row["trained"])
     finer, loss = rows[place + 1 :], rows[place]["loss"]
@@ -163,10 +163,10 @@ def judge(dial: Dial, rows: Sequence[Row]) -> Row:
 
 
 def sentence(row: Row) -> str:
-    """A verdict in words."""
+    """Put a verdict into words."""
     name = f"**{row['model']}**, `{row['dial']}`"
     if row["follows"] is None:
-        return f"{name}: no finer solution was measured, so it is open whether it follows an ODE."
+        return f"{name}: without a finer solution, it is open whether the model follows an ODE."
     order = ""
     if row["method"] is not None:
         shown = "below rounding" if row["order"] is None else f"order {row['order']:.2f}"
@@ -187,7 +187,7 @@ def sentence(row: Row) -> str:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """The page in Markdown, and the figures; prints the sentences of the page."""
+    """Return the page in Markdown, and the figures; print the sentences of the page."""
     sentences = "\n".join(f"- {sentence(row)}" for row in tables["verdicts"])
     print(f"\n{sentences}")
     text = f"# Depth as a dial\n\n{sentences}\n\n{markdown(tables['depth'])}"
@@ -210,7 +210,7 @@ def depth(tables: Tables) -> Figure:
 
 
 def convergence(tables: Tables) -> Figure:
-    """The distance of the last states from a finer solution, relative to its length."""
+    """Distance of the last states from a finer solution, relative to the norm of that solution."""
     rows = [{**row, "measure": "error"} for row in tables["depth"]]
     figure = curves(rows, "error")
     for axes in figure.axes:
@@ -219,7 +219,7 @@ def convergence(tables: Tables) -> Figure:
 
 
 def curves(rows: list[Row], y: str) -> Figure:
-    """A panel for each option and measure, with a curve of each model."""
+    """Draw a panel for each option and measure, with a curve for each model."""
     places = [{**row, "panel": (row["dial"], row["measure"])} for row in rows]
     grouped = dict(group_by(places, "panel"))
     looks = styles(dict.fromkeys(row["model"] for row in rows))

@@ -12,12 +12,12 @@ from odeformers.plots import columns, group_by, legend, lines, panels, title
 
 from .result import Row, Tables
 
-MOST_COLUMNS = 3  # in a grid with a panel for each model
+MOST_COLUMNS = 3  # maximum number of columns in a grid with a panel for each model
 LABELS = {"activation": "activation factor", "entropy": "entropy (nats)", "accuracy": "accuracy"}
 
 
 def means(tables: Tables) -> Figure:
-    """Means over the texts, and in a text over its pairs of tokens or its tokens."""
+    """Means over the texts, and in each text over its tokens or pairs of tokens."""
     figure, grid = panels(2, 2, 4.2, 3.4)
     for axes, (name, rows) in zip(grid, group_by(tables["layers"], "measure")):
         lines(axes, rows, "layer", "mean")
@@ -30,19 +30,19 @@ def means(tables: Tables) -> Figure:
 def activation(tables: Tables) -> Figure:
     """Activation factors (Eq. 5), ||X_i^(l) - X_j^(l)|| / ||X_i^(0) - X_j^(0)||.
 
-    Box: quartiles of a text's pairs, averaged over the texts; whiskers: smallest and largest of all
-    texts; dot: mean.
+    Box: quartiles over the pairs of a text, averaged over the texts; whiskers: smallest and largest
+    factor of all texts; dot: mean.
     """
     rows = dict(group_by(tables["layers"], "measure"))["activation"]
     figure = boxes(rows, LABELS["activation"])
-    plots.scale_by_span(figure.axes[0])  # the panels share it
+    plots.scale_by_span(figure.axes[0])  # the panels share the axis
     return figure
 
 
 def dot_products(tables: Tables) -> Figure:
-    """The same by dot products, X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0).
+    """Activation factors with dot products, X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0).
 
-    Only the quartiles: the factors of nearly orthogonal embeddings have no bound.
+    Only the quartiles are drawn: the factors of nearly orthogonal embeddings have no bound.
     """
     return boxes(tables["dot_products"], "factor of dot products", extremes=False)
 
@@ -56,10 +56,10 @@ def entropy(tables: Tables) -> Figure:
 
 
 def boxes(rows: list[Row], label: str, extremes: bool = True) -> Figure:
-    """The distribution of a measure in each layer, a panel a model.
+    """Draw the distribution of a measure in each layer, with one panel per model.
 
     Args:
-        extremes: whether to draw smallest, largest and mean value as well as the quartiles.
+        extremes: whether to draw the smallest, largest and mean value as well as the quartiles.
     """
     figure, grid = model_panels(rows, label)
     quartiles = {"q1": "lower_quartile", "med": "median", "q3": "upper_quartile"}
@@ -92,7 +92,7 @@ def parts(tables: Tables) -> Figure:
 
 def expert_weights(tables: Tables) -> Figure:
     """Weights of the experts: quartiles over the texts, and whiskers at most 1.5 times as long as
-    the box. The dotted line is where all are equal."""
+    the box. On the dotted line, all weights are equal."""
     figure, grid = model_panels(tables["expert_weights"], "expert weight")
     most = max(row["expert"] for row in tables["expert_weights"])
     colors = plots.shades(range(1, most + 1))
@@ -109,13 +109,13 @@ def expert_weights(tables: Tables) -> Figure:
                 manage_ticks=False,
                 patch_artist=True,
                 boxprops={"facecolor": to_rgba(colors[expert], 0.3), "edgecolor": colors[expert]},
-                medianprops={"color": colors[expert], "linewidth": 2},  # seen if the box is flat
+                medianprops={"color": colors[expert], "linewidth": 2},  # visible in a flat box
                 whiskerprops={"color": colors[expert]},
                 capprops={"color": colors[expert]},
             )
         axes.axhline(1 / experts, color="grey", linewidth=1, linestyle=":")
     top = grid[0][0].get_ylim()[1]
-    grid[0][0].set_ylim(0, max(top, 2 / most))  # from 0: small differences look small
+    grid[0][0].set_ylim(0, max(top, 2 / most))  # from 0, so that small differences look small
     legend(figure, [Patch(facecolor=c, label=f"expert {n}") for n, c in colors.items()])
     return figure
 
@@ -150,7 +150,7 @@ def correlations(tables: Tables) -> Figure:
 
 
 def count_architectures(models: list[Row]) -> str:
-    """A sentence on the limits of correlations over models."""
+    """Describe the models, and the limit of correlations over them."""
     count = len({row["architecture"] for row in models})
     architectures = "one architecture" if count == 1 else f"{count} architectures"
     return f"{len(models)} models of {architectures} (runs of one architecture are not independent)"
@@ -176,8 +176,8 @@ def distances(tables: Tables) -> Figure:
 
 
 def part_distances(tables: Tables) -> Figure:
-    """The same distances in the output of each attention head, before they are joined, or in the
-    states of each expert."""
+    """Distances of these tokens in the output of each attention head, before they are joined, or in
+    the states of each expert."""
     rows = tables["part_distances"]
     kinds = {
         row["model"]: row["parts"].removesuffix("s") for row in tables["models"] if row["parts"]
@@ -203,8 +203,8 @@ def part_distances(tables: Tables) -> Figure:
 
 
 def isomap(tables: Tables) -> Figure:
-    """Isomap of the tokens of the text: one plane for all layers of a model, each with its mean at
-    one place. Colours mark the tokens with measured distances."""
+    """Isomap of the tokens of the text: one plane for all layers of a model, with equal means.
+    Colours mark the tokens with measured distances."""
     models = list(group_by(tables["isomap"]))
     chosen = plots.shades(t for row in tables["distances"] for t in row["tokens"].split(" - "))
     layers = 1 + max(row["layer"] for row in tables["isomap"])
@@ -230,9 +230,9 @@ def isomap(tables: Tables) -> Figure:
 
 
 def model_panels(rows: list[Row], label: str):
-    """A figure with a panel for each model of a table; a list of the panels with their rows."""
+    """Make a figure with a panel for each model of a table; returns the panels with their rows."""
     models = dict(group_by(rows))
-    # Without another row, the last one is as full as it can be.
+    # With the same number of rows, the last row becomes as full as possible.
     across = math.ceil(len(models) / math.ceil(len(models) / MOST_COLUMNS))
     figure, grid = panels(len(models), across, 2.8, 2.4, sharey=True)
     for axes, model in zip(grid, models):
@@ -244,7 +244,7 @@ def model_panels(rows: list[Row], label: str):
     return figure, list(zip(grid, models.values()))
 
 
-# Each figure, and the table without which it is not drawn.
+# Each figure, and the table that it needs.
 PLOTS = {
     means: "layers",
     activation: "layers",

@@ -1,9 +1,9 @@
 """Heat maps of the attention over one sentence, in a picture that fits a screen.
 
-A model of layers has a panel for each layer. In a model of blocks whose maps evolve with the depth,
-as TransEvolve's, a block has the map of its first depth, and for each later depth the difference
-from that map. The cells get smaller until all panels fit; what does not fit then is left out, and
-the title says so.
+A model of layers gets a panel for each layer. In a model of blocks whose maps evolve with the
+depth, such as TransEvolve, a block gets a panel for the map of its first depth, and panels for the
+differences of later depths from that map. The cells become smaller until all panels fit. Panels
+that do not fit even then are left out, and the title says so.
 """
 
 import math
@@ -32,13 +32,13 @@ LABELS = {  # names of rows and columns
     "encoder": ("token", "attends to"),
     "decoder": ("predicted token", "token before"),
 }
-# All lengths are in inches. With 120 pixels to an inch a picture has at most 1,560 x 1,800.
+# All lengths are in inches. With 120 pixels per inch, a picture has at most 1,560 x 1,800 pixels.
 WIDTH, HEIGHT = 13.0, 15.0
-MARGINS = 2.6, 1.8  # room around the panels for tokens, titles and colour bars
+MARGINS = 2.6, 1.8  # width and height around the panels for tokens, titles and colour bars
 CELLS = (0.16, 0.14, 0.12, 0.1, 0.09, 0.08)  # sizes of a token to choose from
-SMALLEST = (1.4, 1.1)  # width and height of a panel with its title
+SMALLEST = (1.4, 1.1)  # minimum width and height of a panel with its title
 MOST_COLUMNS = 6
-LONGEST = 20  # letters of a token that are shown
+LONGEST = 20  # maximum number of letters of a token that are shown
 
 
 class Panel(NamedTuple):
@@ -50,10 +50,10 @@ class Panel(NamedTuple):
 
 
 def draw(table: list[Row], kind: str, model: str) -> Figure:
-    """A picture of a model's maps of one kind; all models share the scale of the weights.
+    """Draw a picture of a model's maps of one kind; all models share the scale of the weights.
 
     Args:
-        table: all rows of the table ``sentence``.
+        table: all rows of the table ``sentence``, of all models.
     """
     of_kind = [row for row in table if row["kind"] == kind]
     rows = [row for row in of_kind if row["model"] == model]
@@ -62,7 +62,7 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
     depths = max(map(len, blocks))
     most, most_rows, cell = choose_grid(len(blocks), depths, len(queries), len(keys))
     chosen, left_out = choose_panels(blocks, most * most_rows)
-    # Without another row, the last one is as full as it can be.
+    # With the same number of rows, the last row becomes as full as possible.
     columns = math.ceil(len(chosen) / math.ceil(len(chosen) / most))
     size = panel_size(cell, len(queries), len(keys))
     figure, axes_of = panels(len(chosen), columns, *size, MARGINS, sharex=True, sharey=True)
@@ -77,14 +77,14 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
 
 
 def fill(figure: Figure, grid: list[Axes], chosen: list[Panel], largest: float) -> None:
-    """Draw the panels, and a bar for each scale: of weights up to *largest*, and of changes."""
+    """Draw the panels, and colour bars for weights up to *largest* and for changes."""
     changes = [np.abs(panel.weights).max() for panel in chosen if panel.is_change]
     most = max(changes, default=0.0) or 1.0
     images = {}
     for axes, panel in zip(grid, chosen):
         low, high = (-most, most) if panel.is_change else (0, largest)
         color = "RdBu_r" if panel.is_change else "Blues"
-        # The grid gives the cells their shape, and few of them fill a panel that a title fits.
+        # The grid determines the shape of cells; a few cells still fill a panel as wide as a title.
         images[panel.is_change] = axes.imshow(
             panel.weights, color, vmin=low, vmax=high, aspect="auto"
         )
@@ -97,7 +97,7 @@ def fill(figure: Figure, grid: list[Axes], chosen: list[Panel], largest: float) 
 
 
 def read_blocks(rows: list[Row]) -> list[list[Panel]]:
-    """The panels of each layer or block of a model."""
+    """Read the panels of each layer or block of a model."""
     maps = [
         [
             (depth, np.reshape([row["weight"] for row in of_map], (-1, 1 + of_map[-1]["key"])))
@@ -115,21 +115,21 @@ def read_blocks(rows: list[Row]) -> list[list[Panel]]:
 
 
 def token_names(rows: list[Row], side: str) -> list[str]:
-    """The tokens of the queries or of the keys, cut where they are too long for a label."""
+    """Return the tokens of the queries or of the keys, cut if they are too long for a label."""
     tokens = {row[side]: row[f"{side}_token"] for row in rows}
     return [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in tokens.values()]
 
 
 def panel_size(cell: float, queries: int, keys: int) -> tuple[float, float]:
-    """Width and height of a panel with its title."""
+    """Return the width and height of a panel with its title."""
     return max(cell * keys, SMALLEST[0]), max(cell * queries, SMALLEST[1])
 
 
 def choose_grid(blocks: int, depths: int, queries: int, keys: int) -> tuple[int, int, float]:
-    """Columns and rows of panels, and the size of a token in them.
+    """Choose the numbers of columns and rows of panels, and the size of a token in them.
 
-    It is the largest size with a panel for every map, or else the smallest. A block whose depths
-    fit side by side has a row of its own.
+    It is the largest size at which all panels fit, or else the smallest size. A block whose depths
+    fit side by side gets its own row.
     """
     grid = 1, 1, CELLS[-1]
     for cell in CELLS:
@@ -145,7 +145,7 @@ def choose_grid(blocks: int, depths: int, queries: int, keys: int) -> tuple[int,
 
 
 def choose_panels(blocks: list[list[Panel]], room: int) -> tuple[list[Panel], str]:
-    """As many panels as there is room for, spread over blocks and depths, and what is left out."""
+    """Choose up to *room* panels, spread over blocks and depths, and say what is left out."""
     depths = max(map(len, blocks))
     shown_depths = min(depths, room, max(room // len(blocks), 2))
     shown_blocks = min(len(blocks), room // shown_depths)
@@ -163,7 +163,7 @@ def choose_panels(blocks: list[list[Panel]], room: int) -> tuple[list[Panel], st
 
 
 def spread(count: int, most: int) -> Iterator[int]:
-    """At most so many of the numbers below *count*, evenly spread, with the first and the last."""
+    """Yield up to *most* of the numbers below *count*, evenly spread from the first to the last."""
     most = min(count, most)
     return (round(index * (count - 1) / max(1, most - 1)) for index in range(most))
 
@@ -171,8 +171,8 @@ def spread(count: int, most: int) -> Iterator[int]:
 def name_tokens(
     grid: list[Axes], columns: int, queries: Sequence[str], keys: Sequence[str], cell: float
 ) -> None:
-    """Name the queries' tokens left of each row of panels, and the keys' below."""
-    size = min(7.0, 66 * cell)  # points; an inch has 72
+    """Write the queries' tokens to the left of each row of panels, and the keys' tokens below."""
+    size = min(7.0, 66 * cell)  # points; there are 72 per inch
     for place, axes in enumerate(grid):
         axes.set_xticks(range(len(keys)), keys, fontsize=size, parse_math=False, rotation=90)
         axes.set_yticks(range(len(queries)), queries, fontsize=size, parse_math=False)

@@ -1,4 +1,4 @@
-"""The attention maps of a batch at every depth of an encoder, and of a decoder if there is one."""
+"""Computes the attention maps of a batch at every depth of an encoder and, if any, a decoder."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ KINDS = {
 
 
 class NoMaps(ValueError):
-    """A model has no attention maps to be measured or drawn."""
+    """The model has no attention maps to measure or draw."""
 
 
 class Maps(NamedTuple):
@@ -27,8 +27,8 @@ class Maps(NamedTuple):
 
     Attributes:
         weights: distributions over the keys (L, B, H, T, S), in the order of the depths.
-        places: number of the layer or block of each of the L maps, and the depth in the model.
-        biases: b^l of the keys (B, H, S, L) of each block of TransEvolve; None of other blocks.
+        places: for each of the L maps, the number of its layer or block, and its depth.
+        biases: b^l of the keys (B, H, S, L) for each block of TransEvolve; None for other blocks.
     """
 
     weights: Tensor
@@ -37,7 +37,7 @@ class Maps(NamedTuple):
 
 
 def find_attentions(model) -> dict[Module, tuple[str, Callable]]:
-    """The layers and blocks that have maps: the side of each, and what computes its maps."""
+    """Find the layers and blocks with maps, their sides, and the functions that compute maps."""
     return {
         module: (side, answer)
         for side in SIDES
@@ -47,10 +47,10 @@ def find_attentions(model) -> dict[Module, tuple[str, Callable]]:
 
 
 def check_maps(path: str, model) -> None:
-    """Check that the model of a checkpoint has the maps of an encoder.
+    """Check that the model of a checkpoint has an encoder with attention maps.
 
     Raises:
-        NoMaps: it has none.
+        NoMaps: the encoder has no maps, or there is no encoder.
     """
     if "encoder" not in {side for side, _ in find_attentions(model).values()}:
         raise NoMaps(
@@ -61,12 +61,12 @@ def check_maps(path: str, model) -> None:
 
 @torch.no_grad()
 def attention_maps(model, net_input: dict) -> dict[str, Maps]:
-    """The maps of a model in evaluation mode, by their kind.
+    """Compute the maps of a model in evaluation mode, by their kind.
 
-    The model runs as always; the maps are computed from the inputs of its layers. A block of the
-    N-ODE Transformer, which has a map at each time, has the two at t = 0 and T_F: of the states
-    that it starts from and ends in, at depths 0 and 1 of the block. A layer that is evaluated
-    several times, as in a Runge-Kutta block, has the map of its first evaluation.
+    The model runs as always, and the maps are computed from the inputs of its layers. A block of
+    the N-ODE Transformer has a map at each time; here, it gets the maps of its initial and final
+    state, at t = 0 and T_F, as depths 0 and 1 of the block. A layer that is evaluated several
+    times, as in a Runge-Kutta block, gets the map of its first evaluation.
 
     Args:
         net_input: inputs of a batch; a model without a decoder only reads the first text of a pair.
@@ -86,7 +86,7 @@ def attention_maps(model, net_input: dict) -> dict[str, Maps]:
 
 
 def join_blocks(blocks: Sequence[AttentionMaps]) -> Maps:
-    """The maps of all blocks, from each block's maps."""
+    """Concatenate the maps of blocks."""
     places, before = [], 0
     for number, maps in enumerate(blocks, start=1):
         places += [(number, before + maps.first + index) for index in range(len(maps.weights))]

@@ -12,11 +12,11 @@ from sklearn.manifold import Isomap
 from torch import Tensor
 
 QUARTILES = ("smallest", "lower_quartile", "median", "upper_quartile", "largest")
-NEIGHBOURS = 5  # per token in Isomap, each of them in all layers
+NEIGHBOURS = 5  # number of neighbours per token in Isomap, each in all layers
 
 
 def activation_factors(states: Tensor) -> Tensor:
-    """||X_i^(l) - X_j^(l)|| / ||X_i^(0) - X_j^(0)|| of all pairs of tokens (paper, Eq. 5).
+    """Return ||X_i^(l) - X_j^(l)|| / ||X_i^(0) - X_j^(0)|| for all pairs of tokens (Eq. 5).
 
     Args:
         states: X^(0), ..., X^(L) (L + 1, T, C).
@@ -31,9 +31,9 @@ def activation_factors(states: Tensor) -> Tensor:
 
 
 def dot_product_factors(states: Tensor) -> Tensor:
-    """X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0): Eq. 5 with dot products in place of distances.
+    """Return X_i^(l) . X_j^(l) / X_i^(0) . X_j^(0): Eq. 5 with dot products instead of distances.
 
-    They are nan where X_i^(0) and X_j^(0) are orthogonal.
+    A factor is nan where X_i^(0) and X_j^(0) are orthogonal.
     """
     rows, columns = torch.triu_indices(states.size(1), states.size(1), 1, device=states.device)
     products = (states @ states.transpose(1, 2))[:, rows, columns]
@@ -42,14 +42,14 @@ def dot_product_factors(states: Tensor) -> Tensor:
 
 
 def differential_entropy(values: Tensor) -> Tensor:
-    """Entropy, in nats, of the density that the values along the last dimension are drawn from.
+    """Estimate the entropy, in nats, of the density of the values along the last dimension.
 
-    For the states of a token these are its C neurons: P of Eq. 6 is their density, and the entropy
-    of a text is the mean over its tokens. It is estimated from the spacings of the sorted values,
-    x_(i+m) - x_(i-m) with m = round(sqrt(C)), as Vasicek (1976) does, with the correction at the
-    ends of Ebrahimi et al. (1994). For a Gaussian it is 0.1 too small for 32 values and 0.01
-    off for 256 or more. It is minus infinity if so many values are equal that a spacing is zero,
-    and nan for fewer than five values: they have no such spacings.
+    The values of a token are its C neurons: P of Eq. 6 is their density, and the entropy of a text
+    is the mean over its tokens. The estimate uses the spacings of the sorted values,
+    x_(i+m) - x_(i-m) with m = round(sqrt(C)), as in Vasicek (1976), and the correction at the ends
+    of Ebrahimi et al. (1994). For a Gaussian, it is 0.1 too small with 32 values and off by 0.01
+    with 256 or more. It is minus infinity if so many values are equal that a spacing is zero, and
+    nan for fewer than five values, which have no such spacings.
     """
     if values.size(-1) < 5:
         return torch.full(values.shape[:-1], math.nan, dtype=torch.double)
@@ -60,9 +60,9 @@ def differential_entropy(values: Tensor) -> Tensor:
 
 
 def summarize(values: Tensor) -> dict[str, np.ndarray]:
-    """Mean and :data:`QUARTILES` of the finite values of a text, along the last dimension.
+    """Return mean and :data:`QUARTILES` of the finite values of a text, along the last dimension.
 
-    They are nan if no value is finite; ``left_out`` is the number of those that are not.
+    They are nan if no value is finite; ``left_out`` is the number of values that are not finite.
     """
     numbers = values.double().cpu().numpy()
     finite = np.isfinite(numbers)
@@ -75,13 +75,13 @@ def summarize(values: Tensor) -> dict[str, np.ndarray]:
 
 
 def over_texts(summaries: Sequence[dict[str, np.ndarray]], **first: int) -> list[dict[str, float]]:
-    """Rows of the means over several texts of the statistics of :func:`summarize`.
+    """Average the statistics of :func:`summarize` over several texts, and return them as rows.
 
-    ``smallest`` and ``largest`` are of all texts, ``left_out`` is the number in all texts, and
-    ``deviation`` is the standard deviation of ``mean`` over the texts.
+    ``smallest`` and ``largest`` are the extremes of all texts, ``left_out`` is the number in all
+    texts, and ``deviation`` is the standard deviation of ``mean`` over the texts.
 
     Args:
-        first: name of each dimension, and the number of its first index.
+        first: name and first index of each dimension.
     """
     values = {name: np.stack([each[name] for each in summaries]) for name in summaries[0]}
     with warnings.catch_warnings():
@@ -101,19 +101,19 @@ def over_texts(summaries: Sequence[dict[str, np.ndarray]], **first: int) -> list
 
 
 def isomap(states: Tensor) -> np.ndarray:
-    """The tokens of all layers in one plane (L + 1, T, 2), by isometric mapping.
+    """Map the tokens of all layers to one plane (L + 1, T, 2) by Isomap (Tenenbaum et al. 2000).
 
-    One map for all layers (Tenenbaum et al. 2000): what they do to the distances is seen in it. The
-    tokens of each layer are moved to a mean of zero first; what they share has no distances. A
-    token that hardly moves is its own neighbour in the other layers, so there are as many times
-    more neighbours as there are layers.
+    One map for all layers shows how they change distances. First, the tokens of each layer are
+    shifted to a mean of zero, since a common shift does not change distances. The number of
+    neighbours is multiplied by the number of layers, since a token that hardly moves is its own
+    neighbour in the other layers.
     """
     states = states.double()
     points = (states - states.mean(1, keepdim=True)).flatten(0, 1).cpu().numpy()
     neighbours = min(NEIGHBOURS * len(states), len(points) - 1)
     mapping = Isomap(n_neighbors=neighbours, eigen_solver="dense")
     with warnings.catch_warnings():
-        # Parts that no neighbours connect are joined at their closest points, with a warning.
+        # Isomap joins parts that no neighbours connect at their closest points, and warns.
         warnings.simplefilter("ignore")
         plane = mapping.fit_transform(points)
     return plane.reshape(*states.shape[:2], 2)

@@ -16,7 +16,7 @@ Tables = dict[str, list[Row]]
 
 
 def check_free(out: Path, command: str) -> None:
-    """Check that a folder is free for a result, or has a result of the same command.
+    """Check that a folder does not exist, or contains a result of the same command.
 
     Raises:
         ValueError: something else is there, such as the result of another analysis.
@@ -31,7 +31,7 @@ def check_free(out: Path, command: str) -> None:
 
 
 def made_by(command: str) -> str:
-    """The end of a page."""
+    """Return the end of a page, which names the command."""
     return f"\nMade by\n\n    {command}\n"
 
 
@@ -39,10 +39,10 @@ def write(out: Path, text: str, tables: Tables, plots: Sequence[Callable], comma
     """Write the page, a CSV file for each table that has rows, and the figures.
 
     Args:
-        text: in Markdown, without the figures.
+        text: text of the page in Markdown, without the figures.
         tables: rows of JSON values, by the name of the table.
         plots: functions that draw a figure of the tables; the docstring of each is its caption.
-        command: the command line that makes the result; it may replace it.
+        command: command line that makes the result; the same command may replace the result.
     """
     with replacing_folder(out) as folder:
         for name, rows in tables.items():
@@ -56,19 +56,19 @@ def write(out: Path, text: str, tables: Tables, plots: Sequence[Callable], comma
 
 
 def file_name(model: str) -> str:
-    """A model's name in the name of a file."""
+    """Return the name of a model in the form that a file name may contain."""
     return model.replace("/", "-")
 
 
 def plain(value):
-    """A number with six digits, or None if it is not finite; anything else as it is."""
+    """Round a number to six digits, or return None if it is not finite; keep other values."""
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return value
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table in Markdown, without columns that are empty."""
+    """Format a table in Markdown, without empty columns."""
     names = dict.fromkeys(name for row in rows for name, value in row.items() if value is not None)
     return markdown_table([list(names), *([cell(row.get(name)) for name in names] for row in rows)])
 

@@ -1,4 +1,4 @@
-"""Attention over one sentence: which tokens each token attends to, as heat maps."""
+"""Draws the attention over one sentence as heat maps: which tokens each token attends to."""
 
 import argparse
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from .heat_maps import CAPTIONS, draw
 from .maps import attention_maps, check_maps
 from .result import Row, Tables, file_name
 
-BEAM = 5  # of the translation
-MOST_TOKENS = 80  # in a picture that can be read
+BEAM = 5  # beam size of the translation
+MOST_TOKENS = 80  # maximum number of tokens in a legible picture
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
-    """The tables of the maps of ``--text`` in a checkpoint, and of its translation."""
+    """Compute the tables of a checkpoint's maps for ``--text``, and of its translation."""
     model, net_input, tokens, translation = encode(path, args)
     check_maps(path, model)
     if max(len(names) for pair in tokens.values() for names in pair) > MOST_TOKENS:
@@ -30,7 +30,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """The page in Markdown, with the translation by each model, and the figures."""
+    """Return the page in Markdown, with the translation by each model, and the figures."""
     what = f"head {args.head}" if args.head else "the mean over the heads"
     parts = [f"# Attention over a sentence: {what}\n", f"Source: {args.text}\n"]
     for row in tables["translation"]:
@@ -42,7 +42,7 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
 
 
 def picture(kind: str, model: str, models: list[str]) -> Callable:
-    """The function that draws one kind of maps of one of several models, with its caption."""
+    """Make a function that draws maps of one kind of one model; its docstring is the caption."""
 
     def plot(tables: Tables):
         return draw(tables["sentence"], kind, model)
@@ -53,12 +53,11 @@ def picture(kind: str, model: str, models: list[str]) -> Callable:
 
 
 def encode(path: str, args: argparse.Namespace):
-    """A model, its ``net_input`` for ``--text``, the tokens of its maps, and its translation.
+    """Load a model; returns it, its ``net_input``, the tokens of its maps, and its translation.
 
-    The tokens, by kind, are the queries' and the keys'. A decoder gets the model's
-    own translation. It reads each token of it one place after the one that predicts it, and
-    ``</s>`` first; a query is named by the token that it predicts. The translation of a classifier
-    is None.
+    For each kind, there are tokens of queries and tokens of keys. A decoder reads the model's own
+    translation, after ``</s>``, so a query is named after the next token, which it predicts. The
+    translation of a classifier is None.
     """
     checkpoint = Checkpoint.read(path)
     if checkpoint.num_classes is not None:
@@ -91,10 +90,10 @@ def encode(path: str, args: argparse.Namespace):
 
 
 def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]:
-    """A row for the weight of each key for each query of one sentence, at each depth.
+    """Return a row for the weight of each key for each query of one sentence, at each depth.
 
     Args:
-        tokens: the words of the queries and of the keys, by kind.
+        tokens: the tokens of the queries and of the keys, by kind.
         head: number of a head, from 1; None for the mean over the heads.
     """
     rows = []

@@ -1,4 +1,4 @@
-"""Eigenvalues of W_Q W_K^T and W_O W_V of each self-attention, against the depth."""
+"""Compute eigenvalues of W_Q W_K^T and W_O W_V of each self-attention over the depth."""
 
 import argparse
 from collections.abc import Callable
@@ -19,9 +19,9 @@ PRODUCTS = {"QK": "W_Q W_K^T", "OV": "W_O W_V"}
 
 
 def eigenvalues(weights: Projections, product: str) -> Tensor:
-    """The eigenvalues (H, D/H) of each head's product; all others are zero.
+    """Return the eigenvalues (H, D/H) of each head's product; all other eigenvalues are zero.
 
-    A B and B A have the same ones; the smaller product is decomposed, in float64.
+    A B and B A have the same eigenvalues, so the smaller product is decomposed, in float64.
     """
     heads = (weight.double().cpu().chunk(weights.heads) for weight in weights.pairs[product])
     return torch.linalg.eigvals(torch.stack([a @ b.T for a, b in zip(*heads)]))
@@ -29,7 +29,7 @@ def eigenvalues(weights: Projections, product: str) -> Tensor:
 
 @torch.no_grad()
 def analyse(path: str, args: argparse.Namespace) -> Tables:
-    """The eigenvalues of a checkpoint; t of depth k of L is (k + 1)/L, as of a step."""
+    """Compute the eigenvalues of a checkpoint; depth k of L is at t = (k + 1)/L, like a step."""
     model, *_ = Checkpoint.read(path).build(args.data)
     rows: list[Row] = []
     for side in SIDES:
@@ -50,7 +50,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def summary(rows: list[Row]) -> list[Row]:
-    """The largest and the mean modulus, and the mean real part, of all heads at each t."""
+    """Return the largest and mean modulus, and the mean real part, over all heads at each t."""
     found, key = [], ("model", "stack", "product", "t")
     places: dict[tuple, list[complex]] = {}
     for row in rows:
@@ -64,15 +64,15 @@ def summary(rows: list[Row]) -> list[Row]:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """The page in Markdown, and the figure."""
+    """Return the page in Markdown, and the figure."""
     return f"# Spectra over depth\n\n{markdown(summary(tables['spectra']))}", [spectra]
 
 
 def spectra(tables: Tables) -> Figure:
-    """The largest modulus of an eigenvalue of W_Q W_K^T and of W_O W_V, over the heads, against t.
+    """The largest modulus, over the heads, of an eigenvalue of W_Q W_K^T and of W_O W_V, against t.
 
-    A layer of a Transformer is a point on the axis, a step of DiffEqFormer a point of its curve.
-    TransEvolve has queries and keys once per block.
+    A layer of a Transformer is a point on the axis, and a step of DiffEqFormer is a point of its
+    curve. TransEvolve computes queries and keys once per block.
     """
     rows = summary(tables["spectra"])
     places = [(f"{row['stack']}, {PRODUCTS[row['product']]}", row) for row in rows]

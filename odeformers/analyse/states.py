@@ -1,4 +1,4 @@
-"""Activation factors, entropies and weights of trained classifiers, from their hidden states."""
+"""Measure activation factors, entropies and weights of classifiers from their hidden states."""
 
 import argparse
 from collections import defaultdict
@@ -26,16 +26,16 @@ from . import figures, measures
 from .result import Row, Tables, markdown
 from .text_states import residual_weights, text_states
 
-BATCH_SIZE = 32  # texts that are classified at a time
+BATCH_SIZE = 32  # number of texts that are classified at a time
 SEED = 1  # seed of the draw of texts
 
-# Pairs of columns that are correlated over models, if there are enough models.
+# Pairs of columns whose correlation over models is computed, if there are enough models.
 PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))
 ENOUGH = 3
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
-    """The tables of one checkpoint."""
+    """Compute the tables of one checkpoint."""
     classifier = load_classifier(path, args.data).to(args.device)
     task, model = classifier.task, cast(SequenceClassifier, classifier.models[0])
     if [*kinds_of(type(model))] != [Kind.CLASSIFICATION]:
@@ -64,10 +64,10 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def encode(classifier: Classifier, path: str, text: str) -> Tensor:
-    """The tokens (T) of the text of the command line, the first of a pair."""
+    """Encode the text of the command line, the first of a pair, as tokens (T)."""
     dictionary = classifier.task.source_dictionary
     if {*map(dictionary.index, tokenize(classifier.task, text)[0])} <= {dictionary.unk()}:
-        raise ValueError(f"--text {text}: the dictionary of the data has none of its symbols")
+        raise ValueError(f"--text {text}: the dictionary of the data contains none of its symbols")
     try:
         tokens, *_ = classifier.encode([text] * getattr(classifier.task, "towers", 1))
     except TooLong as error:
@@ -76,10 +76,10 @@ def encode(classifier: Classifier, path: str, text: str) -> Tensor:
 
 
 def draw_texts(task, split: str, number: int) -> dict[int, Tensor]:
-    """At most *number* texts of a loaded split, drawn at random, the same at every call.
+    """Draw up to *number* texts of a loaded split at random, the same in every call.
 
-    Of pairs of texts that are encoded separately, it is the first. Texts of one token, which have
-    no pair of tokens, are not drawn. The texts are tokens (T), by their numbers from 0.
+    For pairs of texts that are encoded separately, the first text is drawn. Texts of one token,
+    which have no pair of tokens, are not drawn. The result maps numbers of texts to tokens (T).
     """
     dataset = task.dataset(split)
     texts = {}
@@ -99,14 +99,14 @@ def measure(model, texts: Iterable[tuple[int, Tensor]]) -> Tables:
     """Measure the states that a model computes from some texts.
 
     Args:
-        texts: number and tokens (T) of each.
+        texts: number and tokens (T) of each text.
 
     Returns:
         - ``models``, one row: the means over the layers after X^(0) of the activation factor and
-          the entropy; ``largest``, the largest factor after the last layer; and, of TransJect, its
+          the entropy; ``largest``, the largest factor after the last layer; and, for TransJect, its
           bound (Theorem 2).
         - ``layers``: activation factor and entropy of each layer.
-        - ``dot_products``: the factor of each layer by dot products.
+        - ``dot_products``: the factor of each layer with dot products.
         - ``parts``: entropy of each attention head or expert of each layer.
         - ``expert_weights`` of each layer and text.
         - ``residual_weights`` of each layer, by name.
@@ -170,9 +170,9 @@ def mean_of(rows: Sequence[Row], column: str = "mean") -> float:
 def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
     """Follow the tokens (T) of one text through the layers.
 
-    The tables are ``distances`` of each pair of *chosen* symbols, of where they first are,
-    ``part_distances``, the same in each attention head or expert, and ``isomap`` of all tokens, by
-    layer.
+    The tables are ``distances`` of each pair of *chosen* symbols at their first occurrences;
+    ``part_distances``, their distances in each attention head or expert; and ``isomap`` of all
+    tokens, by layer.
     """
     names, chosen = [dictionary[token] for token in tokens], list(dict.fromkeys(chosen))
     for token in chosen:
@@ -204,7 +204,7 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
 
 
 def distances(states: Tensor, places: Mapping[str, int]) -> list[Row]:
-    """The distances of each pair of symbols, from states (T, C) and their places among the T."""
+    """Return the distances of each pair of symbols at their *places* in the states (T, C)."""
     rows = []
     for (first, i), (second, j) in combinations(places.items(), 2):
         euclidean = (states[i] - states[j]).norm().item()
@@ -214,11 +214,11 @@ def distances(states: Tensor, places: Mapping[str, int]) -> list[Row]:
 
 
 def correlations(models: Sequence[Row]) -> list[Row]:
-    """Correlations over the rows of ``models``; none of fewer than three, or of unknown values.
+    """Compute rank correlations (Spearman) over three or more rows of ``models``.
 
-    They are of ranks (Spearman), but a group of models that is apart makes them large, too. A
-    column that is constant has none. There are no p-values, since models of one architecture are
-    not independent.
+    Unknown and constant columns are left out. Even rank correlations become large if a group of
+    models differs from the others. There are no p-values, since models of one architecture are not
+    independent.
     """
     rows = []
     for x, y in PAIRS if len(models) >= ENOUGH else ():
@@ -229,17 +229,18 @@ def correlations(models: Sequence[Row]) -> list[Row]:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """The page in Markdown, and the figures; adds the table of correlations."""
+    """Add the table of correlations; returns the page in Markdown, and the figures."""
     tables["correlations"] = correlations(tables["models"])
     parts = [
         "# Hidden states of classifiers\n",
         f"Texts of `{args.split}` of `{args.data}`; equations and theorem are in Sengupta et "
-        "al. (2023). `texts` is the number of texts measured, a random sample (`--texts`); "
-        "`accuracy` is of the whole split. Activation and entropy are means over the layers; "
-        "`largest` is the largest activation factor after the last layer, and `bound` what Theorem "
-        "2 allows, (1 + 3/L)^(2L); `deviation` is the entropy's over the texts. Factors of "
-        "pairs with equal embeddings, and entropies that are not finite, are left out; the column "
-        "`left_out` counts them. Each table is in a CSV file.\n",
+        "al. (2023). `texts` is the number of texts in the random sample (`--texts`); `accuracy` "
+        "is the accuracy on the whole split. Activation and entropy are means over the layers; "
+        "`largest` is the largest activation factor after the last layer, `bound` is its upper "
+        "bound by Theorem 2, (1 + 3/L)^(2L), and `deviation` is the standard deviation of the "
+        "entropy over the texts. Factors of pairs with equal embeddings, and entropies that are "
+        "not finite, are left out; the column `left_out` counts them. Each table is in a CSV "
+        "file.\n",
         markdown(tables["models"]),
     ]
     for name, rows in group_by(tables["layers"], "measure"):

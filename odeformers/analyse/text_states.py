@@ -1,4 +1,4 @@
-"""The outputs of layers, attention heads and experts of a classifier for one text."""
+"""Computes the outputs of layers, attention heads and experts of a classifier for one text."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class States(NamedTuple):
             layer is not applied.
         parts: states X^(l,e) of the E experts of each layer (L, E, T, C); or outputs of its H
             attention heads, before the projection that joins them (L, H, T, C/H); None if there are
-            neither, or, as in an ODE, not one per layer.
+            neither, or if, as in an ODE, they do not belong to one layer each.
         expert_weights: weights lambda of the experts (L, E); None without experts.
     """
 
@@ -28,7 +28,7 @@ class States(NamedTuple):
 
 @torch.no_grad()
 def text_states(model, tokens: Tensor) -> States:
-    """The states of one text, without padding and without other texts in its batch.
+    """Compute the states of one text, without padding and other texts in its batch.
 
     Args:
         model: a :class:`~fairseq_odeformers.models.common.sequence_classifier.SequenceClassifier`
@@ -55,6 +55,6 @@ def text_states(model, tokens: Tensor) -> States:
 
 @torch.no_grad()
 def residual_weights(model) -> list[dict[str, float]]:
-    """The learned weights of the residual connections of each layer, by name; none without any."""
+    """Return the learned weights of each layer's residual connections by name, if there are any."""
     answers = ask(model.encoder, "residual_weights").values()
     return [{name: weight.item() for name, weight in answer().items()} for answer in answers]

@@ -1,6 +1,6 @@
-"""Speed of any architectures, side by side: ``odeformers benchmark``.
+"""Compares the speed of architectures side by side: ``odeformers benchmark``.
 
-``measurements.py`` has the table of measurements; the longest one is in ``memory.py``.
-``arguments.py`` declares the sizes that ``models.py`` builds models in, of any architecture that
-fairseq knows. ``timing.py`` runs steps in turn and makes the rows of a table.
+``measurements.py`` lists the measurements; the longest of them is in ``memory.py``.
+``arguments.py`` declares the options for sizes, with which ``models.py`` builds models of any
+architecture that fairseq knows. ``timing.py`` runs steps in turn and makes the rows of a table.
 """

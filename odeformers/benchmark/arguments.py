@@ -10,7 +10,7 @@ LENGTHS = "lengths of the sequences in tokens, measured one after the other"
 PRECISIONS = ("float32", "bf16", "fp16")
 PRECISION = "number format of parameters and states"
 
-# What argparse takes for each option, with its default and its help.
+# The arguments of argparse for each option, its default, and its help.
 SIZES = {
     "--embed-dim": (NUMBER, 256, "width of the states"),
     "--layers": (NUMBERS, [4], LAYERS),

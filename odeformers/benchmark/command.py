@@ -3,9 +3,9 @@
     odeformers benchmark train --models transformer_prenorm transevolve_fullff_2
     odeformers benchmark --quick
 
-In each round every model runs once, in turn, so that a ratio compares neighbours in time. The table
-has medians over the rounds, and the median (minimum-maximum) of the ratio to the first model: above
-1 a model is faster, or smaller. Sequences are random, and as long as --lengths says.
+In each round, every model runs once, in turn, so that a ratio compares neighbours in time. The
+table shows medians over the rounds, and the median (minimum-maximum) of the ratio to the first
+model: above 1, a model is faster or smaller. Sequences are random, of the length --lengths.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add the option that keeps the table."""
+    """Add the option that writes the table to a file."""
     parser.add_argument(
         "--json", type=Path, default=argparse.SUPPRESS, help="also write the table to this file"
     )
@@ -123,7 +123,7 @@ def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -
         "--threads",
         metavar="N",
         type=positive_int,
-        default=argparse.SUPPRESS,  # the help need not depend on the machine
+        default=argparse.SUPPRESS,  # so that the help does not depend on the machine
         help="threads of torch on a CPU (default: as many as torch takes)",
     )
     parser.add_argument(
@@ -155,7 +155,7 @@ def run(args: argparse.Namespace) -> list[timing.Row]:
 
 
 def check(rows: list[timing.Row], earlier: list[timing.Row], path: Path) -> None:
-    """Compare ratios with the ratios of the table that was in *path*."""
+    """Check that no ratio has fallen much below the ratio in the table that was in *path*."""
     before, now = (
         {(row["what"], row["length"], row["layers"], row["model"]): row["ratio"] for row in table}
         for table in (earlier, rows)

@@ -23,14 +23,14 @@ class Product(nn.Module):
         super().__init__()
         self.product: Any = run.load(folder, threads)
         size = self.product.about["parameters"]
-        self.weights = nn.Parameter(torch.empty(size, device="meta"))  # the count of parameters
+        self.weights = nn.Parameter(torch.empty(size, device="meta"))  # only counted
 
 
 class ExportedSubject(Subject):
     """An exported folder to measure."""
 
     def generation_step(self, args: Namespace, length: int) -> Step:
-        """Beam search over a batch of random tokens by the programs of the folder."""
+        """Make a step of beam search over a batch of random tokens by the folder's programs."""
         product, draw = self.model.product, np.random.default_rng(0)
         about = product.about
         if about["kind"] != "translation":
@@ -43,7 +43,7 @@ class ExportedSubject(Subject):
 
 
 def build(name: str, args: Namespace) -> Subject:
-    """An exported folder, a checkpoint, or an architecture (see :func:`.models.build`)."""
+    """Build an exported folder, a checkpoint, or an architecture (see :func:`.models.build`)."""
     path = Path(name)
     if Path(path, "model.json").is_file():
         return ExportedSubject(name, Product(path, args.threads), None, None)

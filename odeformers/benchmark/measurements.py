@@ -1,4 +1,4 @@
-"""The measurements: what is timed or counted, for which models, with which options."""
+"""The measurements: what they time or count, for which models, and with which options."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ STARTS = {"fairseq": [], "plugin": ["--user-dir", fairseq_odeformers.__path__[0]
 
 
 def train_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """One training step by fairseq's trainer: forward, criterion, backward, Adam."""
+    """Make a training step of fairseq's trainer: forward, criterion, backward, Adam."""
     task = subject.task
     trainer = Trainer(subject.cfg, task, subject.model, task.build_criterion(subject.cfg.criterion))
     sample = subject.make_batch(args.batch, length)
@@ -31,9 +31,9 @@ def train_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 
 def inference_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """The encoder over a batch, in evaluation and without gradients."""
+    """Make a step of the encoder over a batch, in evaluation mode and without gradients."""
     for name, parameter in subject.model.named_parameters():
-        if name.endswith("residual_weight"):  # it is zero at the start: a layer would add zeros
+        if name.endswith("residual_weight"):  # it starts at zero, and a layer would add zeros
             torch.nn.init.constant_(parameter, 0.3)
     inputs = subject.make_batch(args.batch, length)["net_input"]
     encoder = subject.convert(args.precision).encoder.eval()
@@ -41,12 +41,15 @@ def inference_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 
 def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """Beam search over a batch; the output is as long as the input."""
+    """Make a step of beam search over a batch; outputs are as long as inputs."""
     return subject.generation_step(args, length)
 
 
 def state_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """kB that generation caches for one sequence with a source of the same length."""
+    """Make a step that counts the kB that generation caches for one sequence and its source.
+
+    Both are of the same length.
+    """
     model = subject.convert(args.precision).eval()
     inputs = subject.make_batch(1, length)["net_input"]
 
@@ -64,7 +67,7 @@ def state_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 
 def build_command(name: str, args: Namespace) -> Subject:
-    """``fairseq-train --help`` in the place of a model: without or with this package."""
+    """Build ``fairseq-train --help``, without or with this package, in place of a model."""
     return Subject(name, torch.nn.Module(), None, None)
 
 
@@ -81,11 +84,11 @@ class Measurement:
         help: what is measured.
         step: makes the step of a subject for the length of a sequence.
         part: the submodule that a step runs; empty for the whole model.
-        unit: ``ms`` if steps are timed; else the unit of the figure that a step returns.
+        unit: ``ms`` if steps are timed; otherwise, the unit of the figure that a step returns.
         build: makes the subject of a name.
-        names: the names that *build* takes; None for any architecture.
-        sizes: the options of ``SIZES`` that it has beside ``--models``.
-        defaults: defaults of options that are not the usual ones.
+        names: the names that *build* accepts; None for any architecture.
+        sizes: the options of ``SIZES`` that the command has in addition to ``--models``.
+        defaults: defaults that differ from the usual ones, by option.
     """
 
     help: str
@@ -98,7 +101,7 @@ class Measurement:
     defaults: dict[str, Any] = field(default_factory=dict)
 
     def measure(self, args: Namespace, length: int) -> tuple[dict, dict]:
-        """The figures of each model, one per round, and the number of parameters that it runs."""
+        """Measure a figure per model and round; also count the parameters that each model runs."""
         subjects = [self.build(name, args) for name in args.models]
         tasks = {type(subject.task).__name__: subject.name for subject in subjects}
         if self.step is train_step and len(tasks) > 1:
@@ -112,7 +115,7 @@ class Measurement:
         return figures, {each.name: each.count_parameters(self.part) for each in subjects}
 
     def make_step(self, subject: Subject, args: Namespace, length: int) -> Step:
-        """The step of a subject, with its form of attention."""
+        """Make the step of a subject, which computes attention in the subject's form."""
         step = self.step(subject, args, length)
 
         def run():

@@ -1,7 +1,7 @@
 """Peak memory of a training step of the encoder, beyond the model itself.
 
-On a CPU each model runs in another process, and Linux counts its resident memory; on a GPU torch's
-allocator counts. Gradients of the parameters are included.
+On a CPU, each model runs in another process, and Linux counts its resident memory. On a GPU,
+torch's allocator counts. Gradients of the parameters are included.
 """
 
 import multiprocessing
@@ -18,7 +18,7 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def encoder_step(subject: models.Subject, args: Namespace, length: int) -> Step:
-    """One training step of only the encoder: forward and backward."""
+    """Make a training step of the encoder alone: forward and backward."""
     inputs = subject.make_batch(args.batch, length)["net_input"]
     encoder = subject.convert(args.precision).encoder.train()
 
@@ -31,14 +31,14 @@ def encoder_step(subject: models.Subject, args: Namespace, length: int) -> Step:
 
 
 def peak_step(subject: models.Subject, args: Namespace, length: int) -> Step:
-    """A step that returns the peak in MB."""
+    """Make a step that returns the peak in MB."""
     if args.device == "cuda":
         return lambda: measure_peak(subject, args, length)
     if not CLEAR.exists():
         raise ValueError("--device cpu: only Linux counts memory; give --device cuda")
 
     def step() -> float:
-        # A server that has imported torch and computed nothing starts each process.
+        # A server process that has imported torch and computed nothing starts each process.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])
         with context.Pool(1) as pool:
@@ -55,7 +55,7 @@ def build_and_measure(name: str, args: Namespace, length: int) -> float:
 
 
 def measure_peak(subject: models.Subject, args: Namespace, length: int) -> float:
-    """The peak in MB of this process, or of its GPU."""
+    """Measure the peak in MB of this process, or of its GPU."""
     encoder_step(subject, args, 1)()  # a first step takes more memory
     step = encoder_step(subject, args, length)
     if args.device == "cuda":
@@ -72,6 +72,6 @@ def measure_peak(subject: models.Subject, args: Namespace, length: int) -> float
 
 
 def read_resident(entry: str) -> int:
-    """Bytes of an entry of Linux's status of this process."""
+    """Read an entry of Linux's status of this process, in bytes."""
     [kilobytes] = re.findall(rf"{entry}:\s*(\d+) kB", STATUS.read_text("utf-8"))
     return int(kilobytes) * 1024

@@ -25,14 +25,14 @@ OPTIONS = {
     Kind.LANGUAGE_MODEL: "--criterion cross_entropy --tokens-per-sample 100000",
     Kind.CLASSIFICATION: "--criterion sequence_classification --num-classes 2",
 }
-ATTENTION, MATRIX = "attention", "matrix"  # an option of any model, and its value
+ATTENTION, MATRIX = "attention", "matrix"  # an option that any model has here, and its value
 
 
 class Subject(NamedTuple):
     """A model of fairseq to measure, or a module in its place.
 
-    Models have their configuration and task for training, their kind, and whether their attention
-    is by a matrix of scores.
+    A model comes with its configuration and task for training, its kind, and whether it computes
+    attention by a matrix of scores.
     """
 
     name: str
@@ -43,20 +43,20 @@ class Subject(NamedTuple):
     by_matrix: bool = False
 
     def count_parameters(self, part: str) -> int:
-        """The parameters of a submodule, by its name; of the whole model if that is empty."""
+        """Count the parameters of the submodule *part*, or of the whole model if that is empty."""
         return sum(each.numel() for each in self.model.get_submodule(part).parameters())
 
     def attention(self) -> AbstractContextManager:
-        """Attention by a matrix of scores where that is asked for, else as torch chooses it."""
+        """Return a context that makes torch compute attention in the subject's form."""
         return sdpa_kernel(SDPBackend.MATH) if self.by_matrix else nullcontext()
 
     def convert(self, precision: str) -> Any:
-        """The model in ``float32``, ``bf16`` or ``fp16``."""
+        """Convert the model to ``float32``, ``bf16`` or ``fp16``."""
         types = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
         return self.model.to(types[precision])
 
     def make_batch(self, batch: int, length: int) -> dict:
-        """A batch of random sequences of one length, as the task makes batches of data."""
+        """Make a batch of random sequences of one length, in the form of the task's batches."""
         device = next(self.model.parameters()).device
         words = self.task.source_dictionary
         tokens = torch.randint(words.nspecial, len(words), (batch, length), device=device)
@@ -76,7 +76,7 @@ class Subject(NamedTuple):
         }
 
     def generation_step(self, args: Namespace, length: int) -> Step:
-        """Beam search over a batch by fairseq's generator; outputs are as long as inputs."""
+        """Make a step of fairseq's beam search over a batch; outputs are as long as inputs."""
         words, model = self.task.target_dictionary, self.convert(args.precision).eval()
         generator = SequenceGenerator(
             [model], words, beam_size=args.beam, max_len_a=0, max_len_b=length, min_len=length
@@ -87,9 +87,9 @@ class Subject(NamedTuple):
 
 
 def build(name: str, args: Namespace) -> Subject:
-    """A model by its architecture, with options of its own in brackets behind it.
+    """Build a model by the name of its architecture and its own options in brackets after it.
 
-    One of these may be :data:`ATTENTION`, see :meth:`Subject.attention`.
+    One of these options may be :data:`ATTENTION`; see :meth:`Subject.attention`.
     """
     arch, own = parse_architecture(name)
     if arch not in ARCH_MODEL_REGISTRY:
@@ -108,10 +108,10 @@ def build(name: str, args: Namespace) -> Subject:
 
 
 def make_config(arch: str, kind: Kind, own: Options, args: Namespace):
-    """The configuration by ``fairseq-train`` for the options of this size that the model has.
+    """Make ``fairseq-train``'s configuration for the options of size that the model has.
 
     Args:
-        own: further options of the model.
+        own: additional options of the model.
     """
     parser = argparse.ArgumentParser(allow_abbrev=False)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)

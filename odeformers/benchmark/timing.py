@@ -1,4 +1,4 @@
-"""Times of steps that take turns, and tables of them."""
+"""Times steps that take turns, and makes tables of the times."""
 
 import csv
 import json
@@ -16,10 +16,10 @@ import torch
 
 from fairseq_odeformers.files import markdown_table, reading
 
-Step = Callable[[], object]  # is timed, or returns the figure
+Step = Callable[[], object]  # a call is timed, or returns the figure
 Row = dict[str, Any]
 
-# The types of the columns that are needed when a table is read again.
+# The types of the columns that a table needs when it is read again.
 COLUMNS = {
     **dict.fromkeys(("what", "unit", "model"), str),
     **dict.fromkeys(("length", "layers"), int),
@@ -28,7 +28,7 @@ COLUMNS = {
 
 
 def measure(steps: Mapping[str, Step], rounds: int, device: str = "cpu") -> dict[str, list[float]]:
-    """Milliseconds of each step in each round, after one round that does not count.
+    """Measure the milliseconds of each step in each round, after one round that does not count.
 
     Steps take turns, so that a ratio within a round compares neighbours in time.
     """
@@ -58,12 +58,12 @@ def _milliseconds(step: Step, device: str) -> float:
 def compare(
     figures: Mapping[str, list[float]], parameters: Mapping[str, int], tokens: int = 0, **columns
 ) -> list[Row]:
-    """One row per model: the median of its figures, and of the first model's ratios to them.
+    """Return a row per model: the medians of its figures and of the first model's ratios to them.
 
     Args:
         figures: one figure per round for each model.
-        tokens: the number of tokens of a step, if figures are milliseconds per step.
-        columns: the row's other columns.
+        tokens: number of tokens of a step, if figures are milliseconds per step.
+        columns: other columns of each row.
     """
     baseline = next(iter(figures.values()))
     rows = []
@@ -85,7 +85,7 @@ def compare(
 
 
 def format_table(rows: list[Row]) -> list[list[str]]:
-    """The header and the cells of each row; ratios are to the model of the first row."""
+    """Format a header and the cells of each row; ratios are to the first row's model."""
     unit, baseline = rows[0]["unit"], rows[0]["model"]
     header = ["length", "layers", "model", "parameters", unit, "tokens/s"]
     cells = [[*header, f"x {baseline} (min-max)"]]
@@ -113,7 +113,7 @@ def print_times(
 
 
 def describe_environment(device: str) -> dict[str, str]:
-    """The machine and the versions that figures depend on."""
+    """Describe the machine and the versions that figures depend on."""
     gpu = device == "cuda"
     facts = {
         "date": date.today().isoformat(),
@@ -125,13 +125,13 @@ def describe_environment(device: str) -> dict[str, str]:
     for package in ("torch", "fairseq-fixed", "fairseq"):
         try:
             facts[package] = version(package)
-        except PackageNotFoundError:  # one of the two distributions of fairseq
+        except PackageNotFoundError:  # fairseq has two distributions, and one is installed
             continue
     return facts
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a table that ``--json`` wrote, or ``examples/speed/growth.py --csv``."""
+    """Read the rows of a table that ``--json`` or ``examples/speed/growth.py --csv`` wrote."""
     with reading(path, "is not a table that --json or --csv wrote"):
         text = path.read_text("utf-8")
         csv_table = path.suffix == ".csv"

@@ -23,7 +23,7 @@ class Verdict(NamedTuple):
 
     name: str
     shown: str = ""  # the difference, or the reason why it was not measured
-    fault: str | None = ""  # "" if the model has the property, None if this is left open
+    fault: str | None = ""  # "" if the model has the property, None if that is unknown
 
     def __str__(self) -> str:
         mark = "skip" if self.fault is None else "FAIL" if self.fault else "pass"
@@ -55,11 +55,11 @@ def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -
 
     Args:
         words: options of ``fairseq-train``.
-        slow: also judge properties that take long.
+        slow: whether to judge slow properties as well.
 
     Raises:
-        InputError: the architecture or an option does not exist, a value is refused, the task does
-            not train the architecture, or the options of a plugin fail.
+        InputError: the architecture or an option does not exist, a value is invalid, the task does
+            not train the architecture, or the options of a plugin raise an error.
     """
     with naming_faults(arch, "cannot be checked"):
         subject = Subject(arch, choose_kind(arch, task), *words)
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str]) -> None:
     if not archs:
         parser.error("name an ARCH before other options, or give a --user-dir that registers some")
     for arch in archs:
-        choose_kind(arch, args.task)  # refuses a wrong name before the first check
+        choose_kind(arch, args.task)  # raises an error for a wrong name before the first check
     warnings.simplefilter("ignore")  # torch warns about fairseq's layers
     passed = True
     for arch in archs:

@@ -24,14 +24,14 @@ Tensors = list[torch.Tensor]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two evaluations, of a model and perhaps its copy, that must have equal results."""
+    """Two evaluations, of a model and maybe of its copy, that must have equal results."""
 
     model: nn.Module
     first: Callable[[], Iterable[torch.Tensor]]
     second: Callable[[], Iterable[torch.Tensor]]
     copy: nn.Module | None = None
-    # The slices that must be equal inside the model, by the two sizes of a dimension. A slice
-    # selects from the longer one.
+    # For the two sizes of a dimension, the slice of the longer one that must equal the shorter one,
+    # inside the model as well.
     parts: Mapping[tuple[int, int], slice] = field(default_factory=dict)
 
 
@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 def find_not_finite(model: nn.Module, evaluate: Callable[[], object]) -> str:
-    """The first module that returns NaN or infinity for inputs without these, or ""."""
+    """Find the first module that returns NaN or infinity for finite inputs, or ""."""
 
     def severity(tensors: Tensors) -> int:  # 1 with infinity, which masks may have, 2 with NaN
         return max((2 if t.isnan().any() else int(t.isinf().any()) for t in tensors), default=0)
@@ -57,7 +57,7 @@ def find_not_finite(model: nn.Module, evaluate: Callable[[], object]) -> str:
 
 
 def find_difference(pairs: Iterable[Pair], bound: float) -> str:
-    """The first module that makes equal inputs unequal in a pair of evaluations, or "".
+    """Find the first module that makes equal inputs unequal in a pair of evaluations, or "".
 
     The calls of the two evaluations correspond by module and number.
     """
@@ -75,7 +75,7 @@ def find_difference(pairs: Iterable[Pair], bound: float) -> str:
 
 
 def record(model: nn.Module, evaluate: Callable[[], object]) -> list[Call]:
-    """The calls of all modules in an evaluation, in the order of their ends.
+    """Record the calls of all modules in an evaluation, sorted by their ends.
 
     Dictionaries do not count as inputs: they are caches or outputs of other modules.
     """
@@ -100,7 +100,7 @@ def record(model: nn.Module, evaluate: Callable[[], object]) -> list[Call]:
 
 
 def tensors_in(value: Any) -> Tensors:
-    """Copies of the tensors in the arguments or the output of a call, in single precision."""
+    """Copy the tensors in the arguments or the output of a call, in single precision."""
     if torch.is_tensor(value):
         return [value.detach().float().clone()]
     parts = value.values() if isinstance(value, Mapping) else value
@@ -109,9 +109,9 @@ def tensors_in(value: Any) -> Tensors:
 
 
 def agree(pair: Pair, bound: float, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether tensors are equal where they must be; true if their sizes do not show where."""
+    """Return whether tensors are equal where they must be; true if their sizes leave this open."""
     whole, sizes = slice(None), [*zip(ours.shape, theirs.shape)]
-    parts = [pair.parts.get(both, whole) for both in sizes]  # slices of the longer or of both
+    parts = [pair.parts.get(both, whole) for both in sizes]  # slices of the longer, or of both
     ours = ours[tuple(part if a >= b else whole for part, (a, b) in zip(parts, sizes))]
     theirs = theirs[tuple(part if a <= b else whole for part, (a, b) in zip(parts, sizes))]
     ours, theirs = ours.nan_to_num(), theirs.nan_to_num()
@@ -120,7 +120,7 @@ def agree(pair: Pair, bound: float, ours: torch.Tensor, theirs: torch.Tensor) ->
 
 
 def blame(model: nn.Module, name: str) -> str:
-    """A module, and the place of its ``forward``, or of an outer one if that is not a plugin's."""
+    """Describe a module of a plugin, this one or an outer one, with the place of ``forward``."""
     modules = dict(model.named_modules())
     around = name.split(".") if name else []
     for depth in range(len(around), -1, -1):
@@ -132,11 +132,11 @@ def blame(model: nn.Module, name: str) -> str:
 
 
 def innermost_module(error: Exception) -> str:
-    """The name and class of the last module that an error passes through, or ""."""
+    """Describe the last module that an error passes through, or return ""."""
     owners = [frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__)]
     models = [owner.model if isinstance(owner, Decoding) else owner for owner in owners]
     modules = [model for model in models if isinstance(model, nn.Module)]
-    for outer in modules:  # a criterion does not contain the model that it calls
+    for outer in modules:  # a criterion calls a model that it does not contain
         for name, module in outer.named_modules():
             if module is modules[-1]:
                 return describe(name, module)
@@ -144,5 +144,5 @@ def innermost_module(error: Exception) -> str:
 
 
 def describe(name: str, module: nn.Module) -> str:
-    """The name of a module in its model (the model itself has none) and its class."""
+    """Describe a module by its name in the model, if it is not the model itself, and its class."""
     return f"{name} ({type(module).__name__})" if name else type(module).__name__

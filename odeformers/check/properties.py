@@ -1,7 +1,7 @@
 """The properties of an architecture, each with a measure of how far a model is from having it.
 
 A property is a function of a :class:`Subject`. Either it returns a difference, or it yields pairs
-of evaluations that must have equal results, so that a difference can be traced.
+of evaluations that must have equal results, so that a difference can be located.
 """
 
 import io
@@ -36,7 +36,7 @@ class Broken(Exception):
     """A model lacks a property.
 
     Attributes:
-        locate: function that returns the module to blame, or "".
+        locate: function that finds the module at fault, or returns "".
     """
 
     def __init__(self, said: str, locate: Callable[[], str] = str):
@@ -59,13 +59,13 @@ class Property:
     kinds: Sequence[Kind] = tuple(Kind)  # the kinds of models that must have the property
     decisive: bool = False  # without this property, the others have no meaning
     premises: Sequence[str] = ()  # the names of properties on which this one depends
-    slow: bool = False  # takes longer than the others together; no training needs it
+    slow: bool = False  # takes longer than all others together, and no training needs it
 
     def measure(self, subject: Subject) -> float:
-        """The difference for a subject.
+        """Measure the difference for a subject.
 
         Raises:
-            Broken: the subject lacks the property: a pair differs too much, or is not finite.
+            Broken: the subject lacks the property, since a pair differs too much or is not finite.
             Skipped: the property does not apply to the subject.
         """
         result, largest = self.function(subject), 0.0
@@ -75,7 +75,7 @@ class Property:
             largest = max(largest, difference(pair.first(), pair.second()))
             if largest > self.bound:
                 pairs = self.function(subject)
-                assert isinstance(pairs, Iterator)  # the first call returned one as well
+                assert isinstance(pairs, Iterator)  # the first call also returned an iterator
                 locate = partial(find_difference, pairs, self.bound)
                 raise Broken(f"they differ by {largest:.1e}", locate)
         return largest
@@ -85,7 +85,7 @@ PROPERTIES: list[Property] = []
 
 
 def holds(*about, **more):
-    """Add a function to the list of properties; the arguments are the other fields."""
+    """Add a function to the list of properties; the arguments are the fields of the property."""
 
     def add(function):
         PROPERTIES.append(Property(function, *about, **more))
@@ -95,7 +95,7 @@ def holds(*about, **more):
 
 
 def difference(ours: Iterable[Tensor], theirs: Iterable[Tensor]) -> float:
-    """The largest difference between two lists of tensors; infinite if one contains NaN."""
+    """Return the largest difference between two lists of tensors; infinite if one contains NaN."""
     pairs = zip(ours, theirs)
     largest = torch.stack([(a.detach() - b.detach()).float().abs().max() for a, b in pairs]).max()
     return float("inf") if largest.isnan() else float(largest)  # Python's max drops NaN
@@ -111,7 +111,7 @@ def check_finite(
     """Check that tensors, given by name, are finite.
 
     Args:
-        evaluate: function that repeats the computation, to find the module to blame.
+        evaluate: function that repeats the computation, to find the module at fault.
 
     Raises:
         Broken: a tensor is not finite.
@@ -123,7 +123,7 @@ def check_finite(
 
 
 def random_sample(subject: Subject) -> dict:
-    """Three texts of different lengths."""
+    """Make a sample of three texts of different lengths."""
     return subject.sample(subject.texts(*LENGTHS), subject.texts(*TARGETS, seed=3))
 
 
@@ -156,8 +156,8 @@ def finite(subject: Subject) -> float:
 def stateless(subject: Subject) -> Iterator[Pair]:
     """In evaluation and in training; both models draw the same random numbers."""
     sample = random_sample(subject)
-    # The earlier batch has the same shape, in case something is kept by shape, but other words and
-    # other padding.
+    # The earlier batch has the same shape, in case something is kept by shape, but its words and
+    # its padding differ.
     earlier = subject.sample(subject.texts(5, 9, 7), subject.texts(4, 7, 5, seed=3))
 
     def evaluate(model: BaseFairseqModel) -> list[Tensor]:
@@ -229,7 +229,7 @@ def padding(subject: Subject) -> Iterator[Pair]:
 def alone_and_together(
     subject: Subject, sizes: Sequence[int], target_sizes: Sequence[int]
 ) -> Iterator[Pair]:
-    """Each of several texts by itself, and at its place in a batch of all."""
+    """Yield the evaluations of each text by itself and at its place in a batch of all texts."""
     sources, targets = subject.texts(*sizes), subject.texts(*target_sizes, seed=3)
     model, texts = subject.model, [*zip(sources, targets)]
     left_pad = subject.kind is Kind.TRANSLATION  # only sources
@@ -268,13 +268,13 @@ def gradient(subject: Subject) -> float:
 
 @holds(
     "two batches have the gradient of their union",
-    1e-2,  # adaptive solvers have other steps
+    1e-2,  # adaptive solvers take other steps
     "sum over texts and tokens, and let nothing depend on the size of the batch; --update-freq "
     "and several devices rely on it",
     premises=(CAUSAL, BATCH, PADDING),
 )
 def additive(subject: Subject) -> float:
-    """One batch of long texts and one of short texts; in a joint batch, the latter are padded."""
+    """Use a batch of long texts and a batch of short texts, which their union pads."""
     model, texts = subject.model, subject.texts(9, 8, 4, 5)
     halves = [subject.sample(part, part) for part in (texts[:2], texts[2:])]
     whole = subject.gradients(model, subject.sample(texts, texts)).values()
@@ -324,7 +324,7 @@ def incremental(subject: Subject) -> Iterator[Pair]:
 )
 def beams(subject: Subject) -> Iterator[Pair]:
     model, sources, tokens = decoding_inputs(subject)
-    order = [2, 0]  # one text is finished, and two swap places
+    order = [2, 0]  # one text has ended, and the other two swap places
     reordered, expected = (
         Decoding(subject, model, texts) for texts in (sources, [sources[index] for index in order])
     )
@@ -337,7 +337,7 @@ def beams(subject: Subject) -> Iterator[Pair]:
 
 
 def decoding_inputs(subject: Subject) -> tuple[BaseFairseqModel, list[Tensor], Tensor]:
-    """A model, sources for a translator, and tokens (B, T) that follow each of them."""
+    """Return a model, sources for a translator, and tokens (B, T) to decode after each source."""
     tokens = subject.collate(subject.texts(7, 7, 7, seed=3), move_eos_to_beginning=True)
     return subject.model, subject.texts(*LENGTHS), tokens
 
@@ -396,7 +396,7 @@ def half(subject: Subject) -> float:
     slow=True,
 )
 def exports(subject: Subject) -> float:
-    """The programs of ``odeformers export --to torch`` compute the same, token by token."""
+    """Compare the model with the programs of ``odeformers export --to torch``, token by token."""
     from fairseq_odeformers.inference.deploy import write_folder
     from fairseq_odeformers.inference.program import make_exportable
 

@@ -37,7 +37,7 @@ NEEDED = {  # options that a training of a kind needs
 
 
 def choose_kind(arch: str, task: str | None = None) -> Kind:
-    """The kind of an architecture for a task (default: its first).
+    """Choose the kind of an architecture for a task (default: the architecture's first task).
 
     Raises:
         InputError: the architecture or the task does not exist, or the task does not train it.
@@ -79,8 +79,8 @@ class Subject:
         """Build a model with parameters from a seed.
 
         Parameters that start at zero may switch off a branch, so they get other values. Matrices
-        that are initialised as small as in BERT, independent of their width, get the usual size:
-        otherwise, the outputs of a narrow model would hardly depend on its text.
+        that are initialised as small as in BERT, whatever their width, are scaled up to the usual
+        size: otherwise, the outputs of a narrow model would hardly depend on its text.
         """
         np.random.seed(seed)
         utils.set_torch_seed(seed)
@@ -97,7 +97,7 @@ class Subject:
     def model(self) -> BaseFairseqModel:
         """A model in evaluation mode, shared by all tests that do not change it, to save time.
 
-        An earlier test, with its own models, ensures that batches do not change a model.
+        An earlier test uses its own models and ensures that batches do not change a model.
         """
         return self.build().eval()
 
@@ -112,7 +112,7 @@ class Subject:
     # --- texts ---------------------------------------------------------------------------
 
     def texts(self, *lengths: int, seed: int = 1) -> list[Tensor]:
-        """Random texts that end with the end of sentence."""
+        """Draw random texts that end with the end of sentence."""
         draw = torch.Generator().manual_seed(seed)
         first, last = self.dictionary.nspecial, self.dictionary.nspecial + WORDS
         eos = torch.tensor([self.dictionary.eos()])
@@ -122,7 +122,7 @@ class Subject:
         ]
 
     def sample(self, sources: list[Tensor], targets: list[Tensor]) -> dict[str, Any]:
-        """A batch as the task makes it; sources are padded on the left if the task does so."""
+        """Make a batch as the task does, which may pad sources on the left."""
         source, target = self.collate(sources, left_pad=self.kind is Kind.TRANSLATION), None
         inputs = {"src_tokens": source, "src_lengths": source.ne(self.dictionary.pad()).sum(1)}
         if self.kind is Kind.TRANSLATION:
@@ -145,11 +145,11 @@ class Subject:
         }
 
     def collate(self, texts: list[Tensor], **how: bool) -> Tensor:
-        """Texts as the rows of a matrix (B, T)."""
+        """Collate texts to the rows of a matrix (B, T)."""
         return collate_tokens(texts, self.dictionary.pad(), self.dictionary.eos(), **how)
 
     def outputs(self, model: BaseFairseqModel, sample: Mapping[str, Any]) -> list[Tensor]:
-        """The model's scores for each text, without scores at padding: (T, V), or (classes)."""
+        """Return the scores for each text, (T, V) or (classes), without scores at padding."""
         inputs = dict(sample["net_input"])
         if self.kind is Kind.CLASSIFICATION:
             head = getattr(self.cfg.criterion, "classification_head_name", None)
@@ -161,7 +161,7 @@ class Subject:
         return [row[text != self.dictionary.pad()] for row, text in zip(out, tokens)]
 
     def gradients(self, model: BaseFairseqModel, *samples: dict[str, Any]) -> dict[str, Tensor]:
-        """The gradients of the summed losses of all batches, by parameter name; zero if unused."""
+        """Return the gradients of the batches' summed losses, by parameter name; zero if unused."""
         model.zero_grad()
         criterion = self.criterion().train(model.training)
         for sample in samples:
@@ -185,15 +185,15 @@ class Decoding:
             self.inputs["encoder_out"] = model.encoder(sample["src_tokens"], sample["src_lengths"])
 
     def step(self, tokens: Tensor) -> Tensor:
-        """The scores (B, V) for the token after tokens (B, T), with the caches of earlier steps."""
+        """Return the scores (B, V) for the token after tokens (B, T), using earlier caches."""
         return self.model.decoder(tokens, incremental_state=self.state, **self.inputs)[0][:, -1]
 
     def full(self, tokens: Tensor) -> Tensor:
-        """The scores (B, V) for the token after tokens (B, T), without caches."""
+        """Return the scores (B, V) for the token after tokens (B, T), without caches."""
         return self.model.decoder(tokens, **self.inputs)[0][:, -1]
 
     def reorder(self, order: Tensor) -> None:
-        """Choose and reorder texts, as fairseq's generator does with beams."""
+        """Choose and reorder texts, as fairseq's generator chooses beams."""
         self.model.decoder.reorder_incremental_state_scripting(self.state, order)
         if self.inputs:
             chosen = self.model.encoder.reorder_encoder_out(self.inputs["encoder_out"], order)

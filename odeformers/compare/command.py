@@ -33,8 +33,8 @@ from .results.verdict import minimal_detectable
 from .run import Run
 from .trial import Trial
 
-MOST_SEED = 2**32 - 1  # of NumPy
-GONE = {  # options of earlier versions, and of other programs: what to do instead
+MOST_SEED = 2**32 - 1  # the largest seed that NumPy accepts
+GONE = {  # options of earlier versions and of other programs, and what to do instead
     "--arch": "there is no such option here; did you mean --archs?",
     "--redo": "delete the folders of its runs in --out; the same command trains them again",
     "--gpus": "choose GPUs by CUDA_VISIBLE_DEVICES=0,1 before the command, and how many of them a "
@@ -43,13 +43,13 @@ GONE = {  # options of earlier versions, and of other programs: what to do inste
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line of ``odeformers compare``."""
+    """Run the command."""
     parser = make_parser()
     args, others = parser.parse_known_args(arguments)
     check_options(others, parser)
     check_plugin(args.user_dir)
     check_place(args)
-    # A shell that starts this in the background has SIGINT ignored.
+    # A shell that starts this command in the background makes it ignore SIGINT.
     before = {
         number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
     }
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def make_parser() -> Parser:
-    """The options of ``odeformers compare``, without fairseq-train's."""
+    """Make the parser of ``odeformers compare``, without the options of fairseq-train."""
     parser = Parser(
         prog="odeformers compare",
         description="Train architectures on the same data with the same recipe, evaluate them, and "
@@ -106,8 +106,8 @@ def make_parser() -> Parser:
         metavar="OPTION=VALUE,...",
         nargs="+",
         help="train each architecture with all values (of several options: all combinations) and "
-        "seed 0, and keep its best by the validation metric; one more value follows where the best "
-        "is the smallest or the largest",
+        "seed 0, and keep its best by the validation metric; if the best value is the smallest or "
+        "the largest, one more value is tried",
     )
     add("--no-extend", action="store_true", help="try only the values of --tune")
     add(
@@ -170,14 +170,14 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
     """Plan and run an experiment, and report on it.
 
     Returns:
-        All runs, and whether one did not finish that should have. A candidate may diverge, unless
-        no other of its architecture has finished.
+        All runs, and whether any run failed to finish. A candidate may diverge, unless no other
+        candidate of its architecture has finished.
     """
-    if args.cluster == "local":  # jobs of a cluster have other cores
+    if args.cluster == "local":  # jobs of a cluster run on other cores
         threads = max(1, (os.cpu_count() or 1) // args.jobs)
         os.environ.setdefault(THREADS, str(threads))
     plan = make_plan(experiment, out, begin=not args.dry_run)
-    tuning, more, best = plan.stages()  # as far as they are known
+    tuning, more, best = plan.stages()  # the runs so far determine them
     print(overview(plan.trials, [*tuning, *more, *best], args.jobs), flush=True)
     if args.dry_run:
         for line in foresee(out, experiment):
@@ -197,7 +197,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
     for run in ran:
         if run.tuning:
             run.discard()
-    # A killed command may have left rows in a run's folder alone, and a run may be repeated.
+    # A killed command may have left rows only in the folder of a run, and a run may be repeated.
     restore_files(out, experiment.architectures)
     write_report(out, margin=args.margin)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
@@ -209,23 +209,23 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
 
 
 def find_untrained(runs: Iterable[Run]) -> set[str]:
-    """The architectures of which no candidate has been trained."""
+    """Find the architectures without a trained candidate."""
     tuning = [run for run in runs if run.tuning]
     trained = {run.variant.architecture for run in tuning if run.finished}
     return {run.variant.architecture for run in tuning} - trained
 
 
 def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
-    """The models as a table, and the time that the unfinished trainings of a command take.
+    """Format the models as a table, and say how long the unfinished trainings of a command take.
 
     Args:
-        runs: the candidates' trainings, then the runs of the best ones so far.
+        runs: the trainings of candidates, then the runs of the best candidates so far.
     """
     rows = [["architecture", "parameters", "updates", "time", "size"]]
     for each in trials:
         numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
         rows.append([each.variant.label, *numbers, each.size])
-    by_folder = {run.folder: run for run in runs}  # a candidate that is chosen is evaluated, too
+    by_folder = {run.folder: run for run in runs}  # a chosen candidate is evaluated too
     left = [run for run in by_folder.values() if not run.finished]
     told = f"All {len(by_folder)} runs have finished."
     if left:
@@ -239,7 +239,7 @@ def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
 
 
 def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
-    """What all seeds would find, if the runs in a folder tell how scores spread over seeds."""
+    """Yield what all seeds would detect, if a folder's runs show the spread over seeds."""
     if not (out / RESULTS).is_file():
         return
     for table in read_comparison(out).tables:
@@ -272,7 +272,7 @@ def print_commands(runs: Iterable[Run]) -> None:
 
 
 def check_options(words: Sequence[str], parser: Parser) -> None:
-    """Refuse what is no option any more, or a misspelt one, which fairseq-train would get."""
+    """Check that no option is obsolete or misspelt, since fairseq-train would get it."""
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
         if told := GONE.get(option):
@@ -284,7 +284,7 @@ def check_options(words: Sequence[str], parser: Parser) -> None:
 
 
 def check_place(args: argparse.Namespace) -> None:
-    """Refuse options that are not for the place where the command line wants the runs."""
+    """Check that the options apply to the place where the command line wants the runs."""
     slurm = args.cluster == "slurm"
     if args.budget and slurm:
         raise ValueError(
@@ -303,7 +303,7 @@ def check_place(args: argparse.Namespace) -> None:
 
 
 def check_plugin(folders: Sequence[str]) -> None:
-    """Check that there is one plugin, and that fairseq's commands get this package by it."""
+    """Check that there is only one plugin, and that it imports this package."""
     if len(folders) > 1:
         raise ValueError(
             f"--user-dir {' '.join(folders)}: fairseq takes one folder; let it import the others"
@@ -322,12 +322,12 @@ def interrupt(number: int, frame: object) -> NoReturn:
 
 
 def seeds(text: str) -> list[int]:
-    """One seed, or several between commas."""
+    """Parse one seed, or several seeds with commas between them."""
     return [integer(number, most=MOST_SEED) for number in text.split(",")]
 
 
 def minutes(text: str) -> float:
-    """A time in minutes, of text such as ``45s``, ``30m`` or ``2h``."""
+    """Parse a time such as ``45s``, ``30m`` or ``2h``, in minutes."""
     factor = {"s": 1 / 60, "m": 1, "h": 60, "d": 1440}.get(text[-1:])
     if re.fullmatch(r"\d*\.?\d+", text):
         raise argparse.ArgumentTypeError(

@@ -1,4 +1,4 @@
-"""The content of a recipe for a folder of data: the task, and a schedule for its size."""
+"""Makes the content of a recipe for a folder of data: the task, and a schedule for its size."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -15,19 +15,19 @@ from odeformers.commands import Options
 
 RECIPES = Path(__file__).with_suffix(".yaml")
 UPDATES = 1000  # length of a training, between 3 and 50 epochs
-LARGE = 2_000_000  # tokens, from which on less dropout is needed
+LARGE = 2_000_000  # number of tokens above which less dropout is needed
 
 
 class Batches(NamedTuple):
-    """How large batches are: a multiple of *least* that makes *per_epoch* updates per epoch."""
+    """The size of batches: a multiple of *least* that makes *per_epoch* updates per epoch."""
 
-    option: str  # fairseq-train's, in tokens or examples
+    option: str  # option of fairseq-train, in tokens or examples
     per_epoch: int
     least: int
     most: int
 
     def choose(self, size: int) -> int:
-        """The size of a batch for an amount of data."""
+        """Choose the size of a batch for an amount of data."""
         multiple = max(1, size // (self.per_epoch * self.least))
         return self.least * min(self.most // self.least, multiple)
 
@@ -43,11 +43,11 @@ BATCHES = {
 def describe_data(
     data: Path, architectures: dict[str, Options], task: str | None, epochs: int | None
 ) -> dict:
-    """The content of a recipe whose schedule fits the size of a data set.
+    """Return the content of a recipe whose schedule fits the size of a data set.
 
     Args:
-        task: fairseq's task; by default the one that the data are for.
-        epochs: number of epochs; by default about :data:`UPDATES` updates.
+        task: fairseq's task (default: the task that the data are for).
+        epochs: number of epochs (default: about :data:`UPDATES` updates).
     """
     task = task or find_task(data)
     kind = Kind.of_task(task)
@@ -70,12 +70,12 @@ def describe_data(
 
 
 def choose_epochs(per_epoch: int) -> int:
-    """The epochs, of so many updates each, that make about :data:`UPDATES`."""
+    """Choose the number of epochs, of *per_epoch* updates each, for about :data:`UPDATES`."""
     return min(max(3, -(-UPDATES // max(1, per_epoch))), 50)
 
 
 def find_task(data: Path) -> str:
-    """The task of fairseq that a folder of binarised data is for."""
+    """Find the task of fairseq that a folder of binarised data is for."""
     if (data / "label").is_dir():
         return "long_range_arena"
     if language_pair(data):
@@ -89,11 +89,11 @@ def find_task(data: Path) -> str:
     )
 
 
-# --- the size of the data, and the options that depend on them ---------------------------------
+# --- the size of the data, and the options that depend on the data -----------------------------
 
 
 def describe_pairs(data: Path, task: str) -> tuple[int, Options]:
-    """The number of tokens of the target language, and the options for these languages."""
+    """Return the number of tokens in the target language, and the options for both languages."""
     pair = language_pair(data)
     if pair is None:
         raise FileNotFoundError(f"{data} has no file such as train.de-en.de.idx")
@@ -104,7 +104,7 @@ def describe_pairs(data: Path, task: str) -> tuple[int, Options]:
 
 
 def describe_classes(data: Path, task: str) -> tuple[int, Options]:
-    """The number of texts, and the options for their classes."""
+    """Return the number of texts, and the options for their classes."""
     size = len(read_lengths(data / "label" / "train"))
     if task == "sentence_prediction":
         names = class_names(Dictionary.load(str(data / "label" / "dict.txt")))
@@ -114,13 +114,13 @@ def describe_classes(data: Path, task: str) -> tuple[int, Options]:
 
 
 def describe_text(data: Path, task: str) -> tuple[int, Options]:
-    """The number of tokens, and the options of BERT's pretraining if that is the task."""
+    """Return the number of tokens, and the options of BERT's pretraining if that is the task."""
     bert = {"criterion": task, "sample-break-mode": "complete_doc"}
     return sum(read_lengths(data / "train")), bert if task == "bert_pretraining" else {}
 
 
 def read_lengths(path: Path) -> list[int]:
-    """The number of tokens of each example of a binarised file, named without its suffix."""
+    """Read the number of tokens of each example of a binarised file, named without its suffix."""
     if not path.with_name(f"{path.name}.idx").is_file():
         raise FileNotFoundError(f"{path}.idx: no such file")
     dataset = MMapIndexedDataset(str(path))  # keeps the memory of its sizes

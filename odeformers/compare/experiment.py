@@ -1,8 +1,8 @@
-"""Experiments: what to compare, from a recipe or a folder of data, and a command line.
+"""Experiments: what to compare, according to a recipe or a folder of data, and a command line.
 
 A recipe is a YAML file. Its keys are the fields of :class:`Recipe`, and options are named as on
-fairseq's command line. With ``parts`` one file describes several experiments, each with changes of
-its own.
+fairseq's command line. With ``parts``, one file describes several experiments, each with its own
+changes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from odeformers.sizes import NEUTRAL
 from .defaults import describe_data
 from .results.rows import find_kind
 
-REFUSED = {  # options of fairseq-train, and what to do instead
+REFUSED = {  # options of fairseq-train that compare sets itself, and what to do instead
     "seed": "give --seeds; each run has its own",
     "save-dir": "give --out; each run has its own",
     "log-file": "each run has its log, train.log in its folder; leave the option out",
@@ -61,9 +61,9 @@ REFUSED = {  # options of fairseq-train, and what to do instead
         "the best checkpoint is evaluated; leave the option out",
     ),
 }
-BOARD = "tensorboard-logdir"  # a folder in which each run has its own
-LENGTHS = ("epochs", "max-epoch", "max-update")  # that --budget takes the place of
-BASELINE = "pre-norm Transformer"  # the family that others are best compared with
+BOARD = "tensorboard-logdir"  # its value is a folder, with one folder per run
+LENGTHS = ("epochs", "max-epoch", "max-update")  # options that --budget replaces
+BASELINE = "pre-norm Transformer"  # the family that is the best baseline for others
 WIDTHS = ("ffn_embed_dim", "embed_dim")  # widths that equal numbers of parameters set
 
 
@@ -71,35 +71,35 @@ WIDTHS = ("ffn_embed_dim", "embed_dim")  # widths that equal numbers of paramete
 class Recipe:
     """The keys of a recipe.
 
-    If several of these set an option, the last one wins: ``sizes``, ``shared``, ``train``,
-    ``architectures``, ``tune``. In the value of an option, ``{arch}`` is replaced by the
+    If several of the keys ``sizes``, ``shared``, ``train``, ``architectures`` and ``tune`` set an
+    option, the last one wins. In the value of an option, ``{arch}`` is replaced by the
     architecture.
     """
 
     data: str  # the folder, as given to fairseq-train
     train: Options  # for all architectures; 10% is a share of the updates
-    # Options by the name of the architecture, or by any name if the option arch has the
+    # Options by the name of the architecture, or by any name if the option arch names the
     # architecture. The first one is the baseline.
     architectures: dict[str, Options]
     shared: Options = field(default_factory=dict)  # options of models, for those that have them
-    # embed-dim, ffn-embed-dim, attention-heads and layers, for the encoder and the decoder of each
-    # architecture. The layers of TransEvolve are the depths of its blocks.
+    # embed-dim, ffn-embed-dim, attention-heads and layers of the encoder and the decoder of each
+    # architecture. In TransEvolve, layers are depths of blocks.
     sizes: dict[str, int] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
     splits: list[str] | None = None  # default: all test sets, or else valid
-    prepare: str = ""  # the command that makes the data, if they are not there
+    prepare: str = ""  # the command that makes the data if they do not exist
     # Values of options, by name. Each architecture trains with all combinations and a seed that no
-    # table of scores uses; its best one continues with all seeds.
+    # table of scores uses; its best combination continues with all seeds.
     tune: dict[str, list[Any]] = field(default_factory=dict)
     bleu_tokenize: str = ""  # sacrebleu's tokenizer (default: by the target language)
-    average: int = 0  # how many of the last checkpoints are averaged
+    average: int = 0  # number of last checkpoints to average
     # Options of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.
     evaluate: Options = field(default_factory=dict)
-    # For a split, a command that prints scores of a file of predictions, {output}.
+    # For each split, a command that prints scores of a file of predictions, {output}.
     score: dict[str, str] = field(default_factory=dict)
-    # Figures of the paper for these models and metrics, by architecture and column of the report.
+    # The paper's figures for these models and metrics, by architecture and column of the report.
     paper: dict[str, dict[str, float]] = field(default_factory=dict)
-    # The same of other models or metrics, by their source.
+    # Such figures for other models or metrics, by source.
     cited: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
@@ -107,19 +107,19 @@ class Recipe:
 class Experiment(Recipe):
     """The architectures of a comparison, and its trainings and evaluations."""
 
-    # The splits to evaluate on, each with the file of its texts as published, None if not kept.
+    # The splits to evaluate on, each with the file of its published texts or None.
     test_sets: dict[str, str | None] = field(default_factory=dict)
     recipe: Options = field(default_factory=dict)  # ``train`` without the command line's options
-    typed: frozenset[str] = frozenset()  # names of options of the command line, of all trainings
+    typed: frozenset[str] = frozenset()  # names of the command line's options for all trainings
     data_digest: str = ""  # covers the files of the data
     match: bool = False  # whether widths are chosen for equal numbers of parameters
-    budget: float | None = None  # minutes of each training
-    baseline: str = ""  # the architecture that others are compared with; "" for the first command's
+    budget: float | None = None  # minutes per training
+    baseline: str = ""  # the architecture to compare others with; "" for the first command's
     tuning_seed: int = 0
-    extend: bool = True  # whether a grid whose best value is at an edge gets one more
-    plugin: str | None = None  # the user's folder
-    check: bool = True  # whether its architectures must pass odeformers check
-    command: str = ""  # when the command was started
+    extend: bool = True  # whether a grid whose best value is at an edge gets one more value
+    plugin: str | None = None  # folder of the user's plugin
+    check: bool = True  # whether the plugin's architectures must pass odeformers check
+    command: str = ""  # time when the command was started
 
     @property
     def task(self) -> str:
@@ -134,13 +134,13 @@ class Experiment(Recipe):
 
 
 def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Experiment]:
-    """The experiments that a command line asks for, by the names of the parts of a recipe.
+    """Read the experiments that a command line asks for, by the names of a recipe's parts.
 
-    Without parts, the name is "". What is wrong is refused before data are made.
+    Without parts, the name is "". Mistakes raise an error before data are made.
 
     Args:
-        options: fairseq-train's, for all architectures. They replace a recipe's, but not options
-            in brackets.
+        options: options of fairseq-train for all architectures. They replace the recipe's options,
+            except options in brackets.
     """
     architectures, is_data = parse_architectures(args.archs or []), args.what.is_dir()
     sizes = {name: getattr(args, name) for name in (*NEUTRAL, "size")}
@@ -185,7 +185,7 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
 
 
 def check_keys(content: dict, where: str) -> None:
-    """Check that a recipe has the keys that are needed and no unknown ones, and their types."""
+    """Check that a recipe has all necessary keys and no unknown keys, and check their types."""
     for key in ("data", "train", "architectures"):
         if not content.get(key):
             raise InputError(f"{where}: the key {key} is missing")
@@ -212,17 +212,17 @@ def check_keys(content: dict, where: str) -> None:
 def change_content(
     content: dict, args: argparse.Namespace, chosen: dict[str, Options], options: Options
 ) -> dict:
-    """The content of a recipe with what a command line changes.
+    """Apply the changes of a command line to the content of a recipe.
 
     Args:
-        chosen: the architectures of the command line, named as in the recipe, or new ones.
-        options: for all architectures.
+        chosen: architectures of the command line, new or named as in the recipe.
+        options: options for all architectures.
     """
     described = {
         name: {**own, **{key: options[key] for key in own.keys() & options.keys()}}
         for name, own in content["architectures"].items()
     }
-    if chosen:  # its option arch may name another architecture
+    if chosen:  # the option arch may name another architecture
         bases = {name: described.get(own["arch"], {}) for name, own in chosen.items()}
         described = {
             name: {**bases[name], **own, "arch": bases[name].get("arch", own["arch"])}
@@ -246,7 +246,7 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
     """Check everything that can be checked before the data exist.
 
     Args:
-        typed: the options of the command line.
+        typed: options of the command line.
     """
     described, seeds = experiment.architectures, experiment.seeds
     for name in LENGTHS:
@@ -282,7 +282,7 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
 
 
 def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespace) -> None:
-    """Check that an architecture is registered, and that the task, or the data, is for it."""
+    """Check that an architecture is registered and fits the task or the data."""
     kind = experiment.kind
     fit = find_architectures(kind)
     if arch not in ARCH_MODEL_REGISTRY:
@@ -307,9 +307,9 @@ def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespa
 
 
 def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
-    """An experiment with its data, which are made if they are not there, and their test sets."""
+    """Add data, which are made if they do not exist, and their test sets to an experiment."""
     prepare_data(experiment.data, experiment.prepare, dry_run)
-    data = os.path.abspath(experiment.data)  # runs have other working folders
+    data = os.path.abspath(experiment.data)  # runs have other working directories
     check_path(data)
     train, names = dict(experiment.train), ("source-lang", "target-lang")
     if BOARD in train:
@@ -329,7 +329,7 @@ def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
 
 
 def prepare_data(data: str, command: str, dry_run: bool) -> None:
-    """Make the data of a recipe, if they are not there."""
+    """Make the data of a recipe if they do not exist."""
     if Path(data).exists():
         return
     if dry_run or not command:
@@ -344,9 +344,9 @@ def prepare_data(data: str, command: str, dry_run: bool) -> None:
 def find_test_sets(
     kind: Kind, data: Path, train: Options, splits: list[str] | None = None
 ) -> dict[str, str | None]:
-    """The splits that models are evaluated on, each with the file of its texts, None if not kept.
+    """Find the splits to evaluate models on, each with the file of its texts, or None.
 
-    By default they are all test sets of the data, or else ``valid``.
+    By default, these are all test sets of the data, or else ``valid``.
     """
     source, target = (train.get(f"{side}-lang") for side in ("source", "target"))
     if splits is None:
@@ -361,7 +361,7 @@ def find_test_sets(
         splits = sorted(names) or ["valid"]
     paths = {
         Kind.TRANSLATION: data.parent / "plain" / f"{{}}.{target}",  # references as published
-        Kind.CLASSIFICATION: data / "input0" / "{}.idx",  # texts that have labels
+        Kind.CLASSIFICATION: data / "input0" / "{}.idx",  # texts with labels
     }
     texts = {split: Path(str(paths.get(kind, "")).format(split)) for split in splits}
     return {split: str(path) if path.is_file() else None for split, path in texts.items()}
@@ -371,9 +371,9 @@ def find_test_sets(
 
 
 class Loader(yaml.SafeLoader):
-    """YAML whose only words that are no strings are true, false and null, as in YAML 1.2.
+    """Loads YAML so that, as in YAML 1.2, all words except true, false and null are strings.
 
-    In YAML 1.1 the language code ``no`` is false, 2016-05-01 a date, 012 ten and 1:30 ninety.
+    In YAML 1.1, the language code ``no`` is false, 2016-05-01 is a date, 012 is 10, and 1:30 is 90.
     """
 
     yaml_implicit_resolvers = {
@@ -382,15 +382,15 @@ class Loader(yaml.SafeLoader):
     }
 
     def resolve(self, kind, value, implicit):
-        """The tag of a node; a number is decimal."""
+        """Return the tag of a node; a number is decimal."""
         text = kind is yaml.ScalarNode and implicit[0] and NOT_DECIMAL.match(value)
         return self.DEFAULT_SCALAR_TAG if text else super().resolve(kind, value, implicit)
 
     def compose_mapping_node(self, anchor):
-        """The node of a dictionary, whose ``<<`` are not yet replaced by the keys of others.
+        """Compose the node of a dictionary, before ``<<`` is replaced by the keys of others.
 
         Raises:
-            ValueError: the dictionary has a key twice.
+            ValueError: the dictionary contains a key twice.
         """
         node = super().compose_mapping_node(anchor)
         keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
@@ -407,10 +407,10 @@ Loader.add_implicit_resolver("tag:yaml.org,2002:bool", BOOLEAN, list("tTfF"))
 
 
 def read_parts(path: Path, part: str | None = None) -> dict[str, dict]:
-    """The contents of a recipe by the names of its parts; "" where it has none.
+    """Read the contents of a recipe by the names of its parts; without parts, the name is "".
 
-    With the key ``base`` a recipe, or a part, begins with the content of another file (of its
-    ``part``, if that key is there, too); its own architectures take the place of the base's.
+    With the key ``base``, a recipe or a part begins with the content of another file (or of a part
+    of it, with the key ``part``); its own architectures replace the base's architectures.
     """
     with reading(path, "is not a recipe in YAML"):
         content = add_base(read_yaml(path), path)
@@ -431,7 +431,7 @@ def read_yaml(path: Path) -> dict:
 
 
 def add_base(content: dict, path: Path) -> dict:
-    """The content of a recipe or part on top of the base that it names."""
+    """Merge the content of a recipe or part into the base that it names."""
     if "base" not in content:
         return content
     changes = dict(content)
@@ -451,7 +451,7 @@ def add_base(content: dict, path: Path) -> dict:
 
 
 def merge(base: Mapping, changes: Mapping) -> dict:
-    """*base* with *changes*, dictionaries key by key; a value None removes a key."""
+    """Merge *changes* into *base*, dictionaries key by key; a value None removes a key."""
     result = copy.deepcopy(dict(base))
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
@@ -467,9 +467,9 @@ def merge(base: Mapping, changes: Mapping) -> dict:
 
 
 def parse_architectures(texts: Iterable[str]) -> dict[str, Options]:
-    """The architectures of ``--archs``, each ``ARCH[--option value ...]``, by names for tables.
+    """Parse ``--archs``, each ``ARCH[--option value ...]``; returns options by names for tables.
 
-    Their options have ``arch``, which may be a name in a recipe.
+    The options include ``arch``, which may be a name in a recipe.
     """
     architectures: dict[str, Options] = {}
     for text in texts:
@@ -484,7 +484,7 @@ def parse_architectures(texts: Iterable[str]) -> dict[str, Options]:
 
 
 def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """The values of each option, of texts such as ``lr=5e-4,1e-3``."""
+    """Parse texts such as ``lr=5e-4,1e-3``: the values of each option."""
     tuning: dict[str, list[Any]] = {}
     for text in texts:
         name, _, values = text.partition("=")
@@ -496,7 +496,7 @@ def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
 
 
 def parse_value(value: object) -> float | str:
-    """A value of an option as a number, if it is one: 1e-3 and 0.001 are the same."""
+    """Parse the value of an option as a number if possible, so that 1e-3 equals 0.001."""
     try:
         return float(str(value))
     except ValueError:

@@ -1,7 +1,7 @@
-"""Fairness: equal numbers of parameters, and equal effort.
+"""Fairness: gives variants equal numbers of parameters and equal effort.
 
 :func:`make_fair` tries the variants of an experiment and makes them equal: :func:`match_parameters`
-chooses widths, and :func:`fit_effort` numbers of updates.
+chooses widths, and :func:`fit_effort` chooses numbers of updates.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from .experiment import WIDTHS, Experiment
 from .trial import Measured, Trial, count_parameters, try_variant
 from .variant import Variant, make_variants, resolve_shares
 
-TOLERANCE, LIMIT = 0.01, 0.2  # a larger share of the parameters is a note, or refused
-PLANNING = 0.1  # the largest share of its budget for planning a model
+# A difference in parameters gets a note above the share TOLERANCE, and is an error above LIMIT.
+TOLERANCE, LIMIT = 0.01, 0.2
+PLANNING = 0.1  # the largest share of a model's budget that planning it may take
 
 
 def make_fair(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
-    """The trials of an experiment's variants, the baseline's first, equal in size and effort.
+    """Make trials of an experiment's variants, equal in size and effort, the baseline's first.
 
-    They get as many parameters as the baseline's runs that have begun, or else its first variant.
-    Variants of one trial are tried once.
+    They get as many parameters as the baseline's runs that have begun, or else as its first
+    variant. Variants that share a trial are tried once.
 
     Args:
-        begun: the trials of runs that have begun.
+        begun: trials of the runs that have begun.
     """
     baseline, environment = experiment.baseline, name_environment()
     known = {each.variant.trial_label: each for each in begun}
@@ -54,7 +55,7 @@ def make_fair(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
                 variant = repeat_width(variant, kept, experiment.match)
                 measured, size = kept.measured, kept.size
             else:
-                place = f"{number} of {len(variants)}"  # beside the output of the command
+                place = f"{number} of {len(variants)}"  # on stderr, apart from the output
                 print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
                 most = 60 * variant.budget * PLANNING if variant.budget else math.inf
                 end = time.perf_counter() + most
@@ -78,13 +79,13 @@ def make_fair(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
 
 
 def name_environment() -> str:
-    """Date, machine and versions."""
+    """Describe date, machine and versions."""
     facts = describe_environment("cuda" if torch.cuda.is_available() else "cpu")
     return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
 def repeat_width(variant: Variant, kept: Trial, match: bool) -> Variant:
-    """A variant at the width that was chosen in its trial."""
+    """Set a variant to the width that was chosen in its trial."""
     if match and kept.size:
         names, _ = width_options(variant)
         variant = variant.change(**{n: kept.variant.options.get(hyphenate(n)) for n in names})
@@ -94,7 +95,7 @@ def repeat_width(variant: Variant, kept: Trial, match: bool) -> Variant:
 
 
 def warn_of_warmup(trials: Sequence[Trial]) -> Iterator[str]:
-    """Name trainings that end before the learning rate has risen to its value."""
+    """Yield a warning about trainings that end before the learning rate has reached its value."""
     ends: dict[tuple[int, int], list[str]] = {}
     for trial in trials:
         schedule = trial.variant.cfg.lr_scheduler
@@ -114,15 +115,15 @@ def warn_of_warmup(trials: Sequence[Trial]) -> Iterator[str]:
 def fit_effort(
     variant: Variant, measured: Measured, size: str = "", environment: str = ""
 ) -> Trial:
-    """The trial of a variant, with the number of its updates and a schedule that ends with them.
+    """Make the trial of a variant: choose its number of updates, and fit the schedule to it.
 
-    The training ends after its epochs, or in a budget of time.
+    The training ends after its epochs, or when its budget of time is spent.
 
     Args:
         size: how the width was chosen.
 
     Raises:
-        ValueError: fewer checkpoints are saved than are to be averaged.
+        ValueError: the training would save fewer checkpoints than are to be averaged.
     """
     epoch = measured.epoch_updates
     before = updates = count_updates(variant.cfg.optimization, epoch)
@@ -151,7 +152,7 @@ def fit_effort(
 
 
 def count_updates(optimization, per_epoch: int) -> int:
-    """The updates of a training: to ``--max-epoch`` or ``--max-update``, whichever comes first."""
+    """Count the updates of a training up to ``--max-epoch`` or ``--max-update``."""
     limits = (optimization.max_epoch * per_epoch, optimization.max_update)
     updates = min((limit for limit in limits if limit > 0), default=0)
     if not updates:
@@ -160,7 +161,7 @@ def count_updates(optimization, per_epoch: int) -> int:
 
 
 def stretch_schedule(variant: Variant, before: int, updates: int) -> Variant:
-    """A variant whose schedule ends after other updates than before, and rises in a like share."""
+    """Stretch a variant's schedule from *before* to *updates*; the share of its warm-up stays."""
     if variant.options.get("lr-scheduler") != "polynomial_decay":
         raise ValueError(
             "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
@@ -177,9 +178,9 @@ def stretch_schedule(variant: Variant, before: int, updates: int) -> Variant:
 
 
 def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int:
-    """The number of checkpoints that fairseq saves in a training and that can be averaged.
+    """Count the checkpoints that fairseq saves in a training and that can be averaged.
 
-    At the end of an epoch it saves none that is named by updates.
+    At the end of an epoch, fairseq saves no checkpoint that is named by updates.
     """
     if interval := int(options.get("save-interval-updates") or 0):
         saved = range(interval, updates + 1, interval)
@@ -193,17 +194,17 @@ def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int
 
 
 def match_parameters(variant: Variant, target: int) -> tuple[Variant, str]:
-    """A variant at the inner width, or else the width, that makes a number of parameters.
+    """Choose the inner width, or else the width, with which a variant has *target* parameters.
 
     Returns:
         The variant, and how its width was chosen.
 
     Raises:
-        ValueError: at the nearest width the number differs by more than :data:`LIMIT`.
+        ValueError: at the nearest width, the number differs by more than :data:`LIMIT`.
     """
     names, step = width_options(variant)
     chosen = getattr(variant.cfg.model, names[0]) if names else 0
-    start = width = int(chosen or 0)  # 0: the model chooses
+    start = width = int(chosen or 0)  # with 0, the model chooses
 
     def at_width(width: int) -> Variant:
         return variant if width == start else variant.change(**dict.fromkeys(names, width))
@@ -232,7 +233,7 @@ def is_near(parameters: int, target: int) -> bool:
 
 
 def width_options(variant: Variant) -> tuple[list[str], int]:
-    """The options that set the width together, and a number that divides all widths it may have."""
+    """Return the options that set the width together, and a number that must divide the width."""
     defaults = default_options(variant.arch)
     for width in WIDTHS:
         if names := [f"{side}_{width}" for side in SIDES if f"{side}_{width}" in defaults]:
@@ -242,16 +243,16 @@ def width_options(variant: Variant) -> tuple[list[str], int]:
     if width == "ffn_embed_dim":
         return names, 2
     names += [name for name in ("decoder_input_dim", "decoder_output_dim") if name in defaults]
-    # Multiples of this fit the heads, and the halves of a model.
+    # Multiples of this number fit the heads, and the halves of a model.
     heads = (getattr(variant.cfg.model, f"{side}_attention_heads", None) for side in SIDES)
     return names, math.lcm(8, *(int(number) for number in heads if number))
 
 
 def search_width(count: Callable[[int], int], start: int, target: int, step: int) -> int:
-    """The width whose count is the nearest to a target: a multiple of *step*, or *start*.
+    """Search the width, *start* or a multiple of *step*, with the count nearest to a target.
 
     Args:
-        count: the number of parameters at a width, which grows with it; it is asked repeatedly.
+        count: function that counts the parameters at a width; they increase with the width.
     """
     low, high = step, max(step, start // step * step)
     # A width that is far too large may not fit into memory.

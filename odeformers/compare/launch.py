@@ -1,8 +1,8 @@
-"""Launchers: where runs are executed, on this machine or by Slurm, and their progress.
+"""Launches runs on this machine or by Slurm, and shows their progress.
 
-A launcher has ``jobs``, how many runs it takes at a time (None for all), and ``submit``, which
-starts runs and returns a job for each: something that is ``done``, may have an ``exception``, and
-can be cancelled.
+A launcher has an attribute ``jobs``, the number of runs that it takes at a time (None for all), and
+a method ``submit``, which starts runs and returns a job for each. A job has the methods ``done``,
+``exception`` and ``cancel``.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from odeformers.commands import FORK, THREADS, end_with_parent
 from .results.rows import clock
 from .run import Run
 
-LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines where there is no terminal
+LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines without a terminal
 
 
 def choose_launcher(args: argparse.Namespace, out: Path) -> Launcher:
-    """The place where the command line wants the runs."""
+    """Choose the launcher that the command line asks for."""
     if args.cluster == "slurm":
         return Slurm(args, out)
     return Machine(args.jobs, 1 if args.gpus_per_run is None else args.gpus_per_run)
@@ -47,10 +47,10 @@ def choose_launcher(args: argparse.Namespace, out: Path) -> Launcher:
 
 
 class LocalJob:
-    """A run in a fork of this process, which leads a process group of its own.
+    """A run in a fork of this process, which leads its own process group.
 
     Ctrl-C at a terminal does not reach this group. The job ends when this process ends, even if
-    that is killed. CUDA shows the given GPUs to it.
+    this process is killed. CUDA shows only the given GPUs to the job.
     """
 
     def __init__(self, run: Run, gpus: Sequence[str]):
@@ -67,7 +67,7 @@ class LocalJob:
 
     def cancel(self) -> None:
         if self.process.pid and self.process.is_alive():
-            with suppress(ProcessLookupError):  # the process has just begun, and leads no group yet
+            with suppress(ProcessLookupError):  # a process that has just begun leads no group yet
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
         self.process.join()
@@ -83,7 +83,7 @@ def _start(run: Run, gpus: Sequence[str]) -> None:
 
 
 class Machine:
-    """This machine, which runs up to *jobs* at a time; they share its GPUs evenly."""
+    """This machine, which executes up to *jobs* runs at a time; they share its GPUs evenly."""
 
     def __init__(self, jobs: int, gpus_per_run: int):
         self.jobs, self.gpus_per_run = jobs, gpus_per_run
@@ -102,7 +102,7 @@ class Machine:
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves to this command, by their numbers or UUIDs."""
+    """Return the numbers or UUIDs of the GPUs that CUDA_VISIBLE_DEVICES leaves to this command."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:
         return [str(number) for number in range(torch.cuda.device_count())]
@@ -113,7 +113,7 @@ def visible_gpus() -> list[str]:
 
 
 class Slurm:
-    """A cluster. Its scheduler limits the number of jobs at a time."""
+    """A cluster; its scheduler limits the number of jobs at a time."""
 
     jobs = None
 
@@ -135,7 +135,7 @@ class Slurm:
         self.executor.update_parameters(name="odeformers", **settings)
 
     def submit(self, runs: Sequence[Run]) -> dict[Run, submitit.Job]:
-        # At Ctrl-C in the middle, nobody would cancel what has been submitted.
+        # Ctrl-C in the middle of this would leave submitted jobs that nobody cancels.
         signals = {signal.SIGINT, signal.SIGTERM}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         try:
@@ -155,10 +155,10 @@ Launcher = Machine | Slurm
 
 
 def launch(runs: Sequence[Run], launcher: Launcher) -> None:
-    """Begin runs, submit those that are not finished, and show the progress of all.
+    """Begin runs, submit the unfinished ones, and show the progress of all.
 
-    A run that another command is executing is waited for, and taken over if that command ends
-    without finishing it. At Ctrl-C all jobs end.
+    If another command is executing a run, wait for it, and take the run over if that command ends
+    without finishing it. At Ctrl-C, all jobs end.
     """
     if not runs:
         return
@@ -203,10 +203,10 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
 def progress(
     runs: Sequence[Run], active: Collection[Run], elsewhere: Collection[Run] = ()
 ) -> list[str]:
-    """How many runs have finished, and how far those are that are executed.
+    """Describe how many runs have finished, and the progress of the runs in execution.
 
     Args:
-        elsewhere: the runs that other commands execute.
+        elsewhere: runs that other commands execute.
     """
     what = "tuning runs" if all(run.tuning for run in runs) else "runs"
     left = [run for run in runs if not run.finished]

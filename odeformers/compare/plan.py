@@ -1,7 +1,8 @@
-"""Plans: what a command trains in a folder, in line with what has begun there.
+"""Plans: what a command trains in a folder, consistent with the runs that have begun there.
 
-``comparison.yaml`` has what all runs of a comparison share; the command that begins the first one
-writes it. What differs from it, or from the ``run.yaml`` of a run that has begun, is refused.
+``comparison.yaml`` contains what all runs of a comparison share; the command that begins the first
+run writes it. A command that differs from it, or from the ``run.yaml`` of a run that has begun,
+raises an error.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from .trial import Trial
 from .variant import BEST_BY, COST_FREE, Variant
 
 COMPARISON = "comparison.yaml"
-MOST_NAMED = 5  # differences in a message
-# Options of an evaluation that change no prediction, only the memory that it needs.
+MOST_NAMED = 5  # maximum number of differences in a message
+# Options of an evaluation that only change the memory that it needs, and no prediction.
 BATCHING = ("batch-size", "max-sentences", "max-tokens")
 
 
@@ -41,7 +42,7 @@ class Plan:
     """The runs of a command in a folder.
 
     Attributes:
-        flaws: what makes scores on a split misleading, as columns of its rows.
+        flaws: for each split, what makes scores on it misleading, as columns of its rows.
     """
 
     experiment: Experiment
@@ -50,10 +51,11 @@ class Plan:
     flaws: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def stages(self) -> Iterator[list[Run]]:
-        """The runs in three stages, each planned by the results of those before it.
+        """Yield the runs in three stages, each planned by the results of earlier stages.
 
-        Trainings of all candidates come first, then those of values beyond a grid, then the runs of
-        the best candidates. They are as the folder tells when the stage is asked for.
+        Trainings of all candidates come first, then trainings with values beyond a grid, then the
+        runs of the best candidates. A stage is planned by the state of the folder when it is
+        requested.
         """
         of_plan = {"out": self.out, "command": self.experiment.command, "flaws": self.flaws}
         tune = partial(make_runs, seeds=[self.experiment.tuning_seed], tuning=True, **of_plan)
@@ -64,12 +66,12 @@ class Plan:
         yield make_runs(best, seeds=self.experiment.seeds, **of_plan)
 
     def extend_grids(self, trainings: Iterable[Row]) -> Iterator[Trial]:
-        """One more value for each option whose best value is at its grid's edge.
+        """Yield one more value for each option whose best value is at its grid's edge.
 
-        There is none before all values that were asked for have been trained, or have diverged.
-        The value continues the grid by the factor of its last step. A grid is extended once: the
-        best of the values that were asked for decides. Options that change the size of a model, or
-        that have a value of 0, are not extended.
+        Nothing is yielded before trainings with all requested values have ended or diverged. The
+        new value continues the grid by the factor of its last step. A grid is extended once, at the
+        best of the requested values. Options that change the size of a model, or that have a value
+        of 0, are not extended.
         """
         asked = {place(each): each for each in self.trials if each.variant.tried}
         rows = {
@@ -84,10 +86,10 @@ class Plan:
                 yield from extend(asked[name, tuned], self.experiment.tune)
 
     def choose_best(self, trainings: Sequence[Row]) -> Iterator[Trial]:
-        """One variant of each architecture: its best so far, or its first.
+        """Yield one variant of each architecture: its best so far, or its first.
 
-        The best one is the one that reports choose, also among candidates that other commands have
-        trained, perhaps since the planning.
+        The best variant is the one that reports choose, even among candidates that other commands
+        have trained, maybe after the planning.
         """
         folders = {(row.architecture, row.tuned): row.folder for row in trainings}
         settings = choose_settings(trainings)
@@ -100,7 +102,7 @@ class Plan:
             tuned = settings.get(name, first)
             if tuned in planned:
                 yield planned[tuned]
-            else:  # its package or plugin may have been elsewhere
+            else:  # the package or the plugin may have been in another place
                 kept, here = read_run(folders[name, tuned]).trial, planned[first].variant.options
                 yield kept.of(kept.variant.change(user_dir=here.get("user-dir")))
 
@@ -118,17 +120,17 @@ class Plan:
 
 
 def read_trainings(out: Path) -> list[Row]:
-    """What the runs of a comparison have written of their trainings."""
+    """Read the rows that the runs of a comparison have written about their trainings."""
     return [row for row in read_runs(out) if not row.metric]
 
 
 def place(trial: Trial) -> tuple[str, str]:
-    """Architecture and tuned values, as rows have them."""
+    """Return architecture and tuned values in the form of rows."""
     return trial.variant.architecture, trial.variant.tuned
 
 
 def extend(trial: Trial, grids: Mapping[str, Sequence[Any]]) -> Iterator[Trial]:
-    """A trial with a value beyond its grid, for each option whose value is at an edge."""
+    """Yield a trial with a value beyond the grid for each option whose value is at an edge."""
     for option, grid in grids.items():
         value = beyond(str(trial.variant.tried[option]), [*map(str, grid)])
         if value and option.endswith(COST_FREE):
@@ -139,7 +141,7 @@ def extend(trial: Trial, grids: Mapping[str, Sequence[Any]]) -> Iterator[Trial]:
 
 
 def beyond(value: str, grid: Sequence[str]) -> str:
-    """The number that continues a grid of positive numbers beyond an edge; "" inside of it."""
+    """Return the number that continues a grid of positive numbers beyond *value*; "" inside it."""
     try:
         numbers = sorted(map(float, grid))
     except ValueError:
@@ -157,15 +159,15 @@ def beyond(value: str, grid: Sequence[str]) -> str:
 
 
 def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
-    """Plan the runs of an experiment, and make the folders of the first ones.
+    """Plan the runs of an experiment, and make the folders of the first runs.
 
-    If another command begins runs in the folder meanwhile, plan again, given these.
+    If another command begins runs in the folder meanwhile, plan again with these runs.
 
     Args:
         begin: whether to make folders.
 
     Raises:
-        ValueError: a variant cannot be trained or evaluated, or the folder was begun with other
+        ValueError: a variant cannot be trained or evaluated, or the runs in the folder have other
             settings.
     """
     while True:
@@ -180,7 +182,7 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
 
 
 def flaws_of(experiment: Experiment, begun: Iterable[Run]) -> dict[str, dict[str, float]]:
-    """The flaws of the test sets, from the runs that have begun, or else from all texts."""
+    """Find the flaws of the test sets in the runs that have begun, or else in all texts."""
     splits, train = experiment.test_sets.keys(), experiment.train
     for run in begun:
         if splits <= run.flaws.keys():
@@ -218,14 +220,14 @@ def share(experiment: Experiment) -> Shared:
 
 
 def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experiment:
-    """An experiment as a folder continues it, before its trials.
+    """Adapt an experiment to the folder that it continues, before its trials.
 
-    The first command in the folder decides the seed that tunes, and the baseline unless another one
-    is asked for.
+    The first command in the folder determines the seed that tunes, and the baseline unless another
+    one is requested.
 
     Raises:
-        ValueError: the folder has something else than comparisons of this version, or was begun
-            with other data, another task, effort or baseline, or other tuned options.
+        ValueError: the folder contains something other than comparisons of this version, or its
+            comparison has other data, another task, effort or baseline, or other tuned options.
     """
     ours = (COMPARISON, f"*/{COMPARISON}", f"*/*/{COMPARISON}")
     others = any(not path.name.startswith(".") for path in out.glob("*"))
@@ -264,15 +266,15 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experi
 
 
 def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: Path) -> None:
-    """Check that runs have begun with the settings that are asked for.
+    """Check that the runs that have begun have the requested settings.
 
-    Variants of one trial differ only in the values of tuned options.
+    Variants that share a trial differ only in the values of tuned options.
 
     Raises:
         ValueError: settings differ; the message names them, and the folders to delete.
     """
     asked = {variant.trial_label: variant for variant in variants}
-    told: dict[str, dict[str, None]] = {}  # architectures, by what has changed
+    told: dict[str, dict[str, None]] = {}  # the architectures, by what has changed
     folders = []
     for folder, run in begun.items():
         variant = run.variant
@@ -290,7 +292,7 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
 
 
 def settings(variant: Variant) -> Options:
-    """The options that variants of one trial share; the package may be elsewhere."""
+    """Return the options that variants of one trial share, without the place of the package."""
     evaluate = {f"evaluate {k}": v for k, v in variant.evaluate.items() if k not in BATCHING}
     evaluate |= {f"score {split}": line for split, line in variant.score.items()}
     evaluate["splits"] = " ".join(sorted(variant.test_sets))
@@ -300,7 +302,7 @@ def settings(variant: Variant) -> Options:
 
 
 def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """The changes of some options, compared as they are typed."""
+    """Describe the changes of options, which are compared as they are typed."""
 
     def show(value: object) -> str:
         words = to_words({"option": value})

@@ -1,4 +1,4 @@
-"""Files that a report reads and somebody has removed, restored from what their runs have left."""
+"""Restores files that a report reads and somebody has removed, from what their runs have left."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,16 +9,16 @@ from .run import read_run
 
 
 def restore_files(out: Path, order: Iterable[str] = ()) -> None:
-    """Make the missing rows, learning curves and predictions of a comparison.
+    """Make the missing rows, learning curves and predictions of a comparison again.
 
-    The rows of a run whose folder is gone are dropped.
+    The rows of a run whose folder has been removed are dropped.
 
     Args:
-        order: see :func:`.collect_rows`; with it, the rows of all runs are collected again.
+        order: see :func:`.collect_rows`; if given, the rows of all runs are collected again.
 
     Raises:
-        ValueError: the folder is one of a single run.
-        FileNotFoundError: what a file is made from is missing, too; the message has the remedy.
+        ValueError: the folder belongs to a single run.
+        FileNotFoundError: the sources of a file are missing too; the message names the remedy.
     """
     if (out / RUN).exists():
         raise ValueError(f"{out}: a run; give the folder of its comparison, {out.resolve().parent}")
@@ -42,12 +42,12 @@ def restore_files(out: Path, order: Iterable[str] = ()) -> None:
 
 
 def has_lost_runs(out: Path) -> bool:
-    """Whether rows are of a run whose folder is gone."""
+    """Return whether there are rows of a run whose folder has been removed."""
     return not all((out / row.run).is_dir() for row in read_rows(out))
 
 
 def find_missing(out: Path, rows: list[Row]) -> Iterator[tuple[Row, Path]]:
-    """Files that rows name and that are not there."""
+    """Yield the files that rows name but that do not exist."""
     for row in rows:
         for name in filter(None, (row.curve, row.predictions)):
             if not (out / name).exists():

@@ -1,10 +1,10 @@
-"""Runs: a training with one seed and what follows it, in a folder of its own.
+"""Runs: a training with one seed and its evaluation, each in its own folder.
 
-``run.yaml`` has all that determines a run. A folder whose ``run.yaml`` agrees with a command is
-done, or resumes. A run's steps are training, averaging, evaluation and scoring. A step is skipped
-if its product exists, and an interrupted training resumes from its last checkpoint. Rows are
-written last: a run has finished if they say that it lacks nothing. The process that executes a run
-holds its lock.
+``run.yaml`` contains everything that determines a run. If it agrees with a command, the run is
+done, or the command resumes it. A run's steps are training, averaging, evaluation and scoring. A
+step is skipped if its product exists, and an interrupted training resumes from its last checkpoint.
+Rows are written last: a run has finished if they say that it lacks nothing. The process that
+executes a run holds the run's lock.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
 
 LOCK, FAILURE = ".lock", "failed.txt"
-# By kind, which output of an evaluation is its product; fairseq-eval-lm logs its score.
+# For each kind, the output of an evaluation that is its product; fairseq-eval-lm logs its score.
 PRINTED = {Kind.TRANSLATION: "stdout", Kind.LANGUAGE_MODEL: "all"}
 
 
@@ -61,18 +61,18 @@ PRINTED = {Kind.TRANSLATION: "stdout", Kind.LANGUAGE_MODEL: "all"}
 class Step:
     """A command of a run."""
 
-    name: str  # in the table of progress
-    words: tuple[str, ...]  # the command line, as a user types it
-    product: str  # the file, in the folder of the run, that says that the step is done
-    # The output that is the product: "stdout", or "all" with the log; "" if the command writes
-    # the product itself.
+    name: str  # name in the table of progress
+    words: tuple[str, ...]  # the command line as a user types it
+    product: str  # the file, in the folder of the run, that shows that the step is done
+    # The output that is the product: "stdout", or "all" including the log; "" if the command
+    # itself writes the product.
     printed: str = ""
 
     def make_product(self, folder: Path) -> None:
-        """Run the command. Its output goes to the log, except for the product.
+        """Run the command, and write its output to the log, except for the product.
 
         Raises:
-            InputError: the command failed, or its product is what it prints, and that is empty.
+            InputError: the command failed, or printed nothing although its output is the product.
         """
         product, log = folder / self.product, folder / TRAIN_LOG
         with replacing(product) if self.printed else nullcontext(Path(os.devnull)) as output:
@@ -87,7 +87,7 @@ class Step:
                 ).returncode
             told = log.read_bytes()[start:] or output.read_bytes()
             if status and self.printed:
-                with open(log, "ab") as rest:  # since a product of a failure does not stay
+                with open(log, "ab") as rest:  # since the product of a failure is removed
                     rest.write(output.read_bytes())
             if status:
                 why = explain_failure(told.decode(errors="replace"), status)
@@ -100,15 +100,15 @@ class Step:
         product.touch()
 
 
-# The errors that Python or a command of fairseq's or ours prints in the end. The first line of
-# some is empty, or is followed by advice.
+# The errors that Python or a command of fairseq or this package prints at its end. The first line
+# of some errors is empty, or is followed by advice.
 ERROR = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception):|(?:\S+ ){,3}?error:)\s*(\S.*)$", re.M)
 
 
 def explain_failure(output: str, status: int) -> str:
-    """Why a command failed: a signal, a training that diverged, its last error or its last line.
+    """Explain why a command failed: by a signal, divergence, its last error or its last line.
 
-    When a loss or a gradient is not finite, fairseq names the layer if it finds it, and often ends
+    If a loss or a gradient is not finite, fairseq names the layer if it finds it, and often ends
     with the StopIteration of a hook.
     """
     if status < 0:
@@ -129,10 +129,10 @@ def explain_failure(output: str, status: int) -> str:
 
 
 def make_steps(variant: Variant, seed: int, folder: Path) -> Iterator[Step]:
-    """The steps of a run."""
+    """Yield the steps of a run."""
     average, saving = variant.average, {"save-dir": str(folder), "seed": seed}
     saving |= {"log-format": "json", "log-interval": 20}
-    # Without it, a resumed training has other batches than one that was not interrupted.
+    # Otherwise, a resumed training would have other batches than an uninterrupted one.
     saving["update-epoch-batch-itr"] = "True"
     if board := variant.options.get(BOARD):
         saving[BOARD] = str(Path(board, folder.name))
@@ -166,24 +166,24 @@ def make_steps(variant: Variant, seed: int, folder: Path) -> Iterator[Step]:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A training of a variant with one seed, and what follows it."""
+    """A training of a variant with one seed, and its evaluation."""
 
     folder: Path
     trial: Trial
     seed: int
-    tuning: bool = False  # it only trains, until the best candidate is known
-    command: str = ""  # when the command that planned it was started
+    tuning: bool = False  # whether the run only trains until the best candidate is known
+    command: str = ""  # time when the command that planned the run was started
     begun: str = ""
-    # What makes scores on a split misleading: columns of its rows.
+    # For each split, what makes scores on it misleading, as columns of its rows.
     flaws: dict[str, dict[str, float]] = field(default_factory=dict)
-    earlier_failure: tuple[int, str] | None = None  # by another command, before this one
+    earlier_failure: tuple[int, str] | None = None  # the failure of an earlier command
 
     @property
     def variant(self) -> Variant:
         return self.trial.variant
 
     def __call__(self) -> None:
-        """Make all products that are missing; a launcher calls this in another process."""
+        """Make all missing products; a launcher calls this method in another process."""
         with suppress(Timeout), self.lock():
             try:
                 self.check_data()
@@ -200,36 +200,36 @@ class Run:
                         traceback.print_exc(file=log)
 
     def checkpoint(self) -> submitit.helpers.DelayedSubmission:
-        """The same run again, where it was left: submitit's answer to preemption."""
+        """Return this run, which submitit submits again after preemption, to be resumed."""
         return submitit.helpers.DelayedSubmission(self)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Training, averaging, evaluation and scoring; of a candidate, the first."""
+        """Training, averaging, evaluation and scoring; only training for a candidate."""
         steps = tuple(make_steps(self.variant, self.seed, self.folder))
         return steps[:1] if self.tuning else steps
 
     @property
     def next_step(self) -> Step | None:
-        """The first step that is not done; None if all are."""
+        """The first step that is not done; None if all steps are done."""
         left = (step for step in self.steps if not (self.folder / step.product).exists())
         return next(left, None)
 
     @property
     def finished(self) -> bool:
-        """Whether all is done and its rows say so; of a candidate, whether it is trained."""
+        """Whether all steps are done and rows say so; for a candidate, whether it is trained."""
         if self.next_step or not (self.folder / RESULTS).exists():
             return False
         row = read_rows(self.folder / RESULTS)[0]
         return row.trained if self.tuning else not row.state
 
     def lock(self) -> FileLock:
-        """The lock of the process that executes the run; a Timeout if another process holds it."""
+        """Return the lock of the process that executes the run; only one process can hold it."""
         return FileLock(self.folder / LOCK, timeout=0)
 
     @property
     def busy(self) -> bool:
-        """Whether another process is executing it."""
+        """Whether another process is executing the run."""
         try:
             with self.lock():
                 return False
@@ -237,13 +237,13 @@ class Run:
             return True
 
     def check_data(self) -> None:
-        """Check before a training that nobody has replaced the data."""
+        """Check before the training that nobody has replaced the data."""
         if not (self.folder / TRAINED).exists():
             if sha256_once(Path(self.variant.data)) != self.variant.data_digest:
                 raise InputError(f"{self.variant.data} has changed since this comparison was begun")
 
     def remove_checkpoints(self) -> None:
-        """Remove the checkpoints that only the training and averaging need."""
+        """Remove the checkpoints that only training and averaging need."""
         for path in self.folder.glob("checkpoint*.pt"):
             if path.stem != BEST:
                 path.unlink()
@@ -255,9 +255,9 @@ class Run:
                 self.remove_checkpoints()
 
     def begin(self) -> None:
-        """Make the folder with its ``run.yaml``, unless they are there.
+        """Make the folder with its ``run.yaml``, unless they exist.
 
-        Another process that is executing the run has done so.
+        If another process is executing the run, it has made them.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with suppress(Timeout), self.lock():
@@ -265,7 +265,7 @@ class Run:
                 write_run(self)
 
     def fail(self, why: str) -> None:
-        """Record why the run ended; this command does not try it again."""
+        """Record why the run failed; this command does not try it again."""
         with replacing(self.folder / FAILURE) as temporary:
             temporary.write_text(f"{why}\n", encoding="utf-8")
 
@@ -273,14 +273,14 @@ class Run:
     def failure(self) -> str | None:
         """Why the run ended early; the failure of an earlier command is ignored.
 
-        Its file stays, since that command may not have looked at it yet.
+        The file of such a failure stays, since that command may not have read it yet.
         """
         last = read_failure(self.folder)
         return last[1] if last and last != self.earlier_failure else None
 
     @property
     def diverged(self) -> bool:
-        """Whether its loss or gradients became NaN or infinite, which a candidate's may."""
+        """Whether the loss or gradients became NaN or infinite, as a candidate's may."""
         return DIVERGED in (self.failure or "")
 
     @property
@@ -290,26 +290,26 @@ class Run:
 
     @property
     def updates(self) -> int:
-        """How many updates are made, by its log."""
+        """The number of updates made so far, according to the log."""
         return self.progress["updates"]
 
     def make_rows(self, state: str = "") -> list[Row]:
-        """The rows of the run so far; see :func:`.make_rows`."""
+        """Make the rows of the run so far; see :func:`.make_rows`."""
         columns = {"seed": self.seed, "command": self.command, "begun": self.begun}
         return make_rows(self.trial, self.folder, state, self.flaws, **columns)
 
     def write_results(self, lack: str) -> None:
-        """Write the rows of the run so far, and the file of the comparison.
+        """Write the rows of the run so far, and the comparison's file.
 
         Args:
-            lack: what the run lacks; "" if it has finished.
+            lack: what the run lacks; "" if the run has finished.
         """
         rows = read_run(self.folder).make_rows(lack)
         write_rows(self.folder / RESULTS, rows)
         collect_rows(self.folder.parent)
 
     def note_unfinished(self) -> None:
-        """Write what a run that has ended early lacks, unless another process is executing it."""
+        """Write what the run lacks if it has ended early, unless another process executes it."""
         if not (self.folder / RUN).exists():
             return
         with suppress(Timeout), self.lock():
@@ -325,9 +325,9 @@ class Run:
 
 
 def read_failure(folder: Path) -> tuple[int, str] | None:
-    """When the run of a folder has ended early, in nanoseconds, and why."""
+    """Read when a folder's run ended early, in nanoseconds, and why; None if it did not."""
     path = folder / FAILURE
-    with suppress(FileNotFoundError):  # it may be removed meanwhile
+    with suppress(FileNotFoundError):  # another process may remove the file meanwhile
         return path.stat().st_mtime_ns, path.read_text(encoding="utf-8").strip()
     return None
 
@@ -340,7 +340,7 @@ def make_runs(
     command: str = "",
     flaws: Mapping[str, dict[str, float]] | None = None,
 ) -> list[Run]:
-    """Runs of all variants with all seeds, seed by seed."""
+    """Make the runs of all variants with all seeds, seed by seed."""
     runs = []
     for seed, trial in product(seeds, trials):
         folder = out / f"{trial.variant.label}-seed{seed}"
@@ -351,7 +351,7 @@ def make_runs(
 
 # --- run.yaml ----------------------------------------------------------------------------------
 
-OF_RUN = ("seed", "command", "begun", "flaws")  # keys of run.yaml beside those of variant and trial
+OF_RUN = ("seed", "command", "begun", "flaws")  # keys of run.yaml besides variant's and trial's
 
 
 def write_run(run: Run) -> None:
@@ -362,7 +362,7 @@ def write_run(run: Run) -> None:
 
 
 def read_run(folder: Path) -> Run:
-    """The run that :func:`write_run` has written."""
+    """Read a run that :func:`write_run` has written."""
     with reading_yaml(folder / RUN) as content:
         variant = Variant(**pick_fields(content, Variant))
         trial = Trial(**{**pick_fields(content, Trial), "variant": variant})
@@ -370,13 +370,13 @@ def read_run(folder: Path) -> Run:
 
 
 def pick_fields(content: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a dataclass among the keys of a file."""
+    """Pick the keys of a file that are fields of a dataclass."""
     return {item.name: content[item.name] for item in fields(kind) if item.name in content}
 
 
 @contextmanager
 def reading_yaml(path: Path) -> Iterator[dict[str, Any]]:
-    """The content of a file of this version, whose faults are named with it."""
+    """Read a file of this version; errors in the block name the file."""
     with reading(path, f"is no {path.name} of this version"):
         yield yaml.safe_load(path.read_text(encoding="utf-8"))
 

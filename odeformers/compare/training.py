@@ -1,14 +1,14 @@
-"""fairseq-train, which also logs the CPU time and the wall-clock time of its updates.
+"""Runs fairseq-train, and also logs the CPU time and the wall-clock time of its updates.
 
-On a shared machine, CPU time shows what a training costs. fairseq rounds its own wall-clock time
-to seconds in each epoch, which may take less.
+On a shared machine, CPU time shows what a training costs. fairseq rounds the wall-clock time of
+each epoch to seconds, and an epoch may take less than a second.
 """
 
 import runpy
 import time
 
-# The plugin's import comes first: fairseq's would set up logging, and fairseq-train's log would
-# have another format, whose statistics nobody finds.
+# The plugin must be imported first: fairseq's import would set up logging, and fairseq-train's log
+# would have another format, whose statistics would not be found.
 from .results.curves import CLOCK, CPU  # isort: skip
 
 from fairseq import metrics

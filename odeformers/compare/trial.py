@@ -1,4 +1,4 @@
-"""Trials: what a variant costs, measured by one build and a few updates before any training.
+"""Trials: the costs of variants, measured by one build and a few updates before any training.
 
 A trial also finds faults that would end a training or an evaluation hours later.
 """
@@ -28,11 +28,11 @@ from odeformers.commands import Options
 
 from .variant import Variant
 
-STEPS = 4  # updates that are timed at least, unless the time is over
-SECONDS = 2.0  # least time of the updates that set a training's length
+STEPS = 4  # minimum number of updates that are timed, unless time is up
+SECONDS = 2.0  # minimum time of the updates that determine a training's length
 SKIP = "--skip-invalid-size-inputs-valid-test"  # removes texts only from validations
-EXAMPLES = 16  # validated in a trial
-LONGER = {  # the options that make room for a longer example
+EXAMPLES = 16  # number of examples that a trial validates
+LONGER = {  # options that allow longer examples
     Kind.TRANSLATION: "--max-source-positions and --max-target-positions",
     Kind.CLASSIFICATION: "--shorten-method truncate, or --max-positions",
     Kind.LANGUAGE_MODEL: "--max-target-positions, or --sample-break-mode none",
@@ -43,10 +43,10 @@ LONGER = {  # the options that make room for a longer example
 class Measured(NamedTuple):
     """The measurements of one build and a few updates."""
 
-    parameters: int  # only trained ones
-    epoch_updates: int  # updates of one epoch
+    parameters: int  # number of trained parameters
+    epoch_updates: int  # updates per epoch
     update_seconds: float  # mean time of an update
-    validation_texts: int | None = None  # choose the best checkpoint; None without texts
+    validation_texts: int | None = None  # number of texts that choose the best checkpoint
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Trial:
     parameters: int
     epoch_updates: int
     update_seconds: float
-    updates: int  # in a training
+    updates: int  # number of updates of a training
     validation_texts: int | None = None
     size: str = ""  # how the width was chosen
-    defaults: Options = field(default_factory=dict)  # other options of the model
+    defaults: Options = field(default_factory=dict)  # all other options of the model
     environment: str = ""  # date, machine and versions
 
     @property
@@ -69,12 +69,12 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """The length of a training, as planned."""
+        """The planned length of a training."""
         budget = self.variant.budget
         return 60 * budget if budget else self.updates * self.update_seconds
 
     def of(self, variant: Variant) -> Trial:
-        """The trial of another variant that costs as much."""
+        """Return the trial of another variant with the same cost."""
         return replace(self, variant=variant)
 
 
@@ -82,7 +82,7 @@ def try_variant(variant: Variant, end: float = math.inf) -> Measured:
     """Build a model once, check the data with it, and time a few updates.
 
     Args:
-        end: on the clock; what can be left out is not begun after it.
+        end: time on the clock after which nothing begins that can be left out.
     """
     trainer, updates = start_training(variant)
     check_data(variant, trainer)
@@ -95,7 +95,7 @@ def try_variant(variant: Variant, end: float = math.inf) -> Measured:
 
 
 def count_parameters(model: BaseFairseqModel) -> int:
-    """How many are trained."""
+    """Count the trained parameters."""
     return sum(each.numel() for each in model.parameters() if each.requires_grad)
 
 
@@ -103,7 +103,7 @@ def count_parameters(model: BaseFairseqModel) -> int:
 
 
 def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
-    """fairseq's trainer, and the updates of its first epoch in the order of a training."""
+    """Make fairseq's trainer, and the updates of its first epoch in the order of a training."""
     cfg, (task, model) = variant.cfg, variant.build()
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
@@ -116,7 +116,7 @@ def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
         batches = trainer.get_train_iterator(epoch=1).next_epoch_itr(shuffle=True)
     except Exception as error:
         if not isinstance(error, IndexError) and "dataset is empty" not in str(error):
-            raise  # both are fairseq's, where it leaves all examples out
+            raise  # fairseq raises both if it leaves out all examples
         raise ValueError(
             f"{variant.data}: no training example fits; check --max-tokens and --max-positions"
         ) from error
@@ -126,14 +126,15 @@ def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
 def time_updates(
     trainer: Trainer, updates: Iterable, least: float = 0.0, end: float = math.inf
 ) -> list[float]:
-    """The seconds of each of a few updates, in the order of a training.
+    """Time a few updates, in the order of a training; returns their seconds.
 
-    Each is made twice, and the second one counts: the first one of a size allocates memory. They
-    are fairseq's own, so that options of the optimizer, of precision and of accumulated gradients
-    are tried with the model.
+    Each update is made twice, and the second one is timed, since the first one of a size allocates
+    memory. fairseq makes the updates, so that options of the optimizer, of precision and of
+    accumulated gradients are tried with the model.
 
     Args:
-        least: seconds to time, with at least :data:`STEPS` updates (after *end*, with one).
+        least: minimum number of seconds to time, with at least :data:`STEPS` updates (or one update
+            after *end*).
     """
     times: list[float] = []
     for samples in updates:
@@ -141,7 +142,7 @@ def time_updates(
         start, cpu = time.perf_counter(), time.process_time()
         make_update(trainer, samples)
         elapsed = time.perf_counter() - start
-        # Other processes on the machine make the clock's time longer.
+        # Other processes on the machine lengthen the time on the clock.
         times.append(elapsed if trainer.cuda else min(elapsed, time.process_time() - cpu))
         if time.perf_counter() > end or len(times) >= STEPS and sum(times) >= least:
             break
@@ -149,10 +150,10 @@ def time_updates(
 
 
 def make_update(trainer: Trainer, samples: list) -> None:
-    """One update of a training."""
+    """Make one update of a training."""
     try:
         trainer.train_step(samples)
-    except (FloatingPointError, StopIteration) as error:  # the second as fairseq looks for NaN
+    except (FloatingPointError, StopIteration) as error:  # StopIteration if fairseq looks for NaN
         raise ValueError("the loss or a gradient is not finite") from error
     if trainer.cuda:
         torch.cuda.synchronize()
@@ -162,7 +163,7 @@ def check_metric(trainer: Trainer) -> None:
     """Check that a validation has the metric that chooses the best checkpoint."""
     name, dataset = trainer.cfg.checkpoint.best_checkpoint_metric, validation_set(trainer)
     if name == "bleu" and getattr(trainer.cfg.task, "eval_bleu", False):
-        return  # a model that is hardly trained translates some batches to nothing
+        return  # a model with hardly any training translates some batches to nothing
     sample = dataset.collater([dataset[n] for n in range(min(EXAMPLES, len(dataset)))])
     with metrics.aggregate(new_root=True) as validation:
         trainer.valid_step(sample)
@@ -173,12 +174,12 @@ def check_metric(trainer: Trainer) -> None:
 
 
 def validation_set(trainer: Trainer) -> FairseqDataset:
-    """The first validation set of a training."""
+    """Return the first validation set of a training."""
     return trainer.task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
 
 
 def count_validation_texts(trainer: Trainer) -> int:
-    """The texts of that set, without those that are too long and skipped."""
+    """Count the texts of the first validation set, without texts that are skipped as too long."""
     subset, *_ = trainer.cfg.dataset.valid_subset.split(",")
     return sum(map(len, trainer.get_valid_iterator(subset).frozen_batches))
 
@@ -219,6 +220,6 @@ def check_data(variant: Variant, trainer: Trainer) -> None:
                     max_tokens=most,
                     max_positions=utils.resolve_max_positions(*limits),
                 )
-            except Exception as error:  # all models are scored on all texts of a test set
+            except Exception as error:  # all models must be scored on all texts of a test set
                 said = re.sub(f", skip this example with {SKIP}", "", str(error))
                 raise ValueError(said) from error

@@ -1,7 +1,7 @@
 """Variants: the architectures of an experiment at each value of tuned options.
 
-A variant has the options of a training and its evaluation. fairseq's own parsers parse them, so
-that no wrong option ends a run later.
+A variant contains the options of a training and its evaluation. fairseq's own parsers parse them,
+so that no wrong option ends a run later.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from odeformers.sizes import size_options, split_sizes
 from .experiment import Experiment
 from .results.rows import find_kind
 
-CHOICES = {"optimizer": "optimizer", "lr-scheduler": "lr_scheduler"}  # in fairseq's registries
-PACKAGES = {"fairseq", PLUGIN}  # a plugin is another one
+CHOICES = {"optimizer": "optimizer", "lr-scheduler": "lr_scheduler"}  # fairseq's registries
+PACKAGES = {"fairseq", PLUGIN}  # any other package is a plugin of the user's
 BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
 # Options of a training that an evaluation repeats: fairseq takes the task from its command line,
 # and guesses the languages.
@@ -60,13 +60,13 @@ REPEATED = {
     Kind.LANGUAGE_MODEL: BLOCKS,
     Kind.MASKED_LM: BLOCKS,
 }
-# A share such as 10% is taken of these until the trial has counted the updates.
+# Shares such as 10% refer to this number until the trial has counted the updates.
 PROVISIONAL_UPDATES = 1000
 BEST_BY, MAXIMIZED = "best-checkpoint-metric", "maximize-best-checkpoint-metric"
 # Criterions whose loss has label smoothing, and that log the likelihood without it.
 WITH_LIKELIHOOD = (LabelSmoothedCrossEntropyCriterion, SequenceClassificationCriterion)
 LEAST_WRONG_RATE = 1.0  # for Adam; from this rate on, training diverges
-# The ends of options that do not change the size of a model, and hardly the time of an update.
+# Ends of the names of options that do not change a model's size, and hardly an update's time.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
 
@@ -74,23 +74,23 @@ COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "w
 class Variant:
     """An architecture at one value of each tuned option, with all options of its runs."""
 
-    architecture: str  # its name in tables
+    architecture: str  # the architecture's name in tables
     task: str
     data: str
-    options: Options  # fairseq-train's, without the seed and the folder
-    data_digest: str = ""  # covers the files of data
-    code: str = ""  # a digest of the plugin's files that it depends on
+    options: Options  # options of fairseq-train, without the seed and the folder
+    data_digest: str = ""  # digest of the data's files
+    code: str = ""  # digest of the plugin's files that the variant depends on
     tried: Options = field(default_factory=dict)  # the values of tuned options
     evaluate: Options = field(default_factory=dict)  # options of the evaluation
     average: int = 0
-    # The splits to evaluate on, each with the file of its references or texts, if there is one.
+    # The splits to evaluate on, each with the file of its references or texts, if any.
     test_sets: dict[str, str | None] = field(default_factory=dict)
     score: dict[str, str] = field(default_factory=dict)  # a recipe's own commands, by split
     bleu_tokenize: str | None = None
     paper: dict[str, float] = field(default_factory=dict)
-    cited: dict[str, str] = field(default_factory=dict)  # figures of others, and their sources
+    cited: dict[str, str] = field(default_factory=dict)  # figures from elsewhere, with sources
     baseline: str = ""
-    budget: float | None = None  # minutes
+    budget: float | None = None  # minutes per training
 
     @property
     def arch(self) -> str:
@@ -102,7 +102,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """The name among all variants, with which the folders of its runs begin."""
+        """The name among all variants, which begins the names of its runs' folders."""
         return self.architecture + name_options(self.tried)
 
     @property
@@ -113,7 +113,7 @@ class Variant:
 
     @property
     def tuned(self) -> str:
-        """The values of tuned options in a text."""
+        """The values of tuned options as text."""
         return " ".join(f"{name} {value}" for name, value in self.tried.items())
 
     @property
@@ -127,22 +127,22 @@ class Variant:
         return "tsv" if self.kind is Kind.CLASSIFICATION else "out"
 
     def change(self, **changes: Any) -> Variant:
-        """The variant with other options, by their names with underscores; None removes one."""
+        """Change options, named with underscores; the value None removes an option."""
         options = {**self.options, **{hyphenate(name): v for name, v in changes.items()}}
         return replace(self, options={n: v for n, v in options.items() if v is not None})
 
     def at(self, option: str, value: str) -> Variant:
-        """The variant at another value of a tuned option."""
+        """Return the variant at another value of a tuned option."""
         tried, options = ({**old, option: value} for old in (self.tried, self.options))
         return replace(self, tried=tried, options=options)
 
     def lasting(self, updates: int) -> Variant:
-        """The variant for so many updates: shares of a training, such as ``10%``, are numbers."""
+        """Return the variant with shares of *updates*, such as ``10%``, replaced by numbers."""
         return replace(self, options=resolve_shares(self.options, updates))
 
     @cached_property
     def cfg(self) -> DictConfig:
-        """The configuration that ``fairseq-train`` makes of the options."""
+        """The configuration that ``fairseq-train`` makes from the options."""
         options = {**resolve_shares(self.options, PROVISIONAL_UPDATES), "user-dir": None}
         line = training_words(self.data, options)
         cfg = make_config(parse_args_and_arch(training_parser(), line))
@@ -157,20 +157,20 @@ class Variant:
         """Parse the options as ``fairseq-train`` does, and check their bounds.
 
         Raises:
-            ValueError: one is refused.
+            ValueError: an option is invalid.
         """
         cfg, model = self.cfg, ARCH_MODEL_REGISTRY[self.arch]
         if hasattr(model, "check_config"):
             model.check_config(cfg.model)
 
     def build(self) -> tuple[FairseqTask, BaseFairseqModel]:
-        """The task and the model of the options, in its initial state."""
+        """Build the task and the untrained model of the options."""
         torch.manual_seed(1)
         task = tasks.setup_task(self.cfg.task)
         return task, task.build_model(self.cfg.model)
 
     def parse_evaluation(self, split: str) -> Any:
-        """The options of an evaluation as its program parses them: a namespace or a config."""
+        """Parse the options of an evaluation as its program does, as a namespace or a config."""
         evaluate = {"path": "checkpoint", "user-dir": None}
         _, *words = evaluation_words(self, split, **evaluate)
         with naming_faults("evaluate", "is refused"):
@@ -182,16 +182,16 @@ class Variant:
         return convert_namespace_to_omegaconf(args)
 
     def find_defaults(self) -> Options:
-        """The options of the model that nobody has set, at their values."""
+        """Return the values of the model's options that nobody has set."""
         names = (name for name in default_options(self.arch) if hyphenate(name) not in self.options)
         values = {name: getattr(self.cfg.model, name, None) for name in sorted(names)}
         return {hyphenate(name): str(value) for name, value in values.items() if value is not None}
 
 
 def make_variants(experiment: Experiment) -> list[Variant]:
-    """All variants of an experiment, with their options parsed.
+    """Make all variants of an experiment, with parsed options.
 
-    A plugin's architectures have to pass ``odeformers check``.
+    A plugin's architectures must pass ``odeformers check``.
     """
     variants = []
     for name in experiment.architectures:
@@ -210,7 +210,7 @@ def make_variants(experiment: Experiment) -> list[Variant]:
 
 
 def typed_name(name: str, own: Options) -> str:
-    """An architecture as ``--archs`` has it: its name in tables, or with options in brackets."""
+    """Return an architecture as in ``--archs``: its name in tables, or with options in brackets."""
     options = {key: value for key, value in own.items() if key != "arch"}
     if not options or name != (arch := own.get("arch", name)) + name_options(options):
         return name
@@ -218,7 +218,7 @@ def typed_name(name: str, own: Options) -> str:
 
 
 def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
-    """The variant of an architecture at some values of tuned options."""
+    """Make the variant of an architecture at some values of tuned options."""
     options = resolve_options(experiment, name, {**experiment.architectures[name], **tried})
     variant = Variant(
         architecture=name,
@@ -247,9 +247,9 @@ def make_variant(experiment: Experiment, name: str, tried: Options) -> Variant:
 
 
 def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
-    """The options of an architecture, the experiment's among them.
+    """Return all options of an architecture, including the experiment's options.
 
-    A shared one is left out where the model does not have it or does not support it.
+    A shared option is left out if the model does not have or support it.
     """
     arch = own.get("arch", name)
     shared = {key: value for key, value in experiment.shared.items() if supports(arch, key)}
@@ -272,10 +272,10 @@ def resolve_options(experiment: Experiment, name: str, own: Options) -> Options:
 
 
 def find_replaced(experiment: Experiment, options: Options, own: Options) -> set[str]:
-    """The recipe's options of an optimizer, a schedule or a metric that another one replaces.
+    """Find the recipe's options of an optimizer, schedule or metric that another one replaces.
 
     Args:
-        own: the options of one architecture, and tuned ones.
+        own: options of one architecture, and tuned options.
     """
     same_metric = options.get(BEST_BY) == experiment.recipe.get(BEST_BY)
     replaced = set() if same_metric else {MAXIMIZED}
@@ -295,13 +295,13 @@ def find_replaced(experiment: Experiment, options: Options, own: Options) -> set
 
 
 def choose_best_by(options: Options) -> Options:
-    """The metric that chooses the best checkpoint, and its direction.
+    """Choose the metric that chooses the best checkpoint, and its direction.
 
-    By default, trainings whose losses have label smoothing or regularisers are compared by the
-    negative log-likelihood of the validation set, which means the same for all of them.
+    By default, trainings whose losses include label smoothing or regularisers are compared by the
+    negative log-likelihood of the validation set, which has the same meaning for all of them.
 
     Raises:
-        ValueError: the options contradict each other, see :func:`.check_direction`, or nothing says
+        ValueError: the options contradict each other, see :func:`.check_direction`, or do not say
             whether the highest or the lowest value of the metric is the best.
     """
     criterion = CRITERION_REGISTRY.get(options.get("criterion"), type(None))
@@ -320,14 +320,14 @@ def choose_best_by(options: Options) -> Options:
 
 
 def supports(arch: str, option: str) -> bool:
-    """Whether an architecture has an option, and does not refuse it."""
+    """Return whether an architecture has an option and supports it."""
     unsupported = getattr(ARCH_MODEL_REGISTRY[arch], "unsupported", {})
     name = option_names(arch).get(hyphenate(option))
     return name is not None and name not in unsupported
 
 
 def digest_plugin(experiment: Experiment, arch: str) -> str:
-    """A digest of the plugin's Python files, if architecture, task or criterion are its own."""
+    """Return a digest of the plugin's files if it defines the architecture, task or criterion."""
     parts = [ARCH_MODEL_REGISTRY[arch], TASK_REGISTRY.get(experiment.task)]
     parts += [CRITERION_REGISTRY.get(experiment.train.get("criterion"))]
     packages = {part.__module__.partition(".")[0] for part in parts if part}
@@ -340,7 +340,7 @@ def digest_plugin(experiment: Experiment, arch: str) -> str:
 
 
 def resolve_shares(options: Options, updates: int) -> Options:
-    """Options with shares of a training, such as ``10%``, replaced by numbers of updates."""
+    """Replace shares of a training in options, such as ``10%``, by numbers of updates."""
     return {
         name: max(1, round(float(value[:-1]) / 100 * updates))
         if isinstance(value, str) and re.fullmatch(r"[\d.]+%", value)
@@ -353,18 +353,18 @@ def resolve_shares(options: Options, updates: int) -> Options:
 
 
 def training_words(data: str, options: Options, **more: object) -> list[str]:
-    """The words after ``fairseq-train``; *more* has ``seed`` and ``save-dir``.
+    """Return the words after ``fairseq-train``; *more* contains ``seed`` and ``save-dir``.
 
-    By default fairseq leaves up to seven examples out of every validation, and starts a process per
-    epoch that reads batches. These processes linger, and torch occasionally waits five
-    seconds for each.
+    By default, fairseq leaves up to seven examples out of every validation, and starts a process
+    per epoch that reads batches. These processes linger, and torch occasionally waits five seconds
+    for each.
     """
     fixed = {"required-batch-size-multiple": 1, "num-workers": 0}
     return [data, *to_words({**fixed, **options, **more})]
 
 
 def evaluation_words(variant: Variant, split: str, **more: object) -> list[str]:
-    """The command that predicts a split; *more* has the ``path`` of the checkpoint."""
+    """Return the command that predicts a split; *more* contains the ``path`` of the checkpoint."""
     options, evaluate = variant.options, {**variant.evaluate, **more}
     words: Options = {"user-dir": options.get("user-dir")}
     if variant.kind is Kind.CLASSIFICATION:

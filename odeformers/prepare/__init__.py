@@ -1,13 +1,13 @@
 """Preparation of the corpora for the experiments, by ``odeformers prepare``.
 
-Each file is a command for one corpus. A :class:`~.common.corpus.Corpus` has downloads (URLs, files,
-checksums), a function that reads the examples of each split, and one of three writers:
-:class:`~.common.pairs.Pairs`, :class:`~.common.labels.Labels` or :class:`~.common.lines.Lines`.
-Shared code is in ``common``.
+Each file is a command for one corpus. A :class:`~.common.corpus.Corpus` consists of downloads
+(URLs, files, checksums), a function that reads the examples of each split, and one of three
+writers: :class:`~.common.pairs.Pairs`, :class:`~.common.labels.Labels` or
+:class:`~.common.lines.Lines`. Shared code is in ``common``.
 
 An interrupted preparation resumes with the interrupted step. A step is only repeated if its inputs
-have changed, and no result depends on the number of workers. A file that is missing, damaged, not
-UTF-8 or not as published raises a ValueError that names it.
+have changed. No result depends on the number of workers. A file that is missing, damaged, not
+UTF-8 or not as published raises a ValueError that names the file.
 """
 
 # The description of each corpus; `odeformers prepare NAME` is the module NAME.

@@ -1,11 +1,11 @@
 """GLUE (Wang et al., 2019): the eight tasks that pretrained models are fine-tuned on.
 
 The published files are tables of tab-separated values without quoting. Their sentences become text
-like the pretraining corpus: normalised punctuation, lower-case Moses tokens, and BPE subwords, by
-default with codes learned on the training sentences. The result for a task, such as ``RTE-bin``,
-has the folders ``input0``, ``input1`` (for pairs) and ``label`` that ``fairseq-train --task
-sentence_prediction`` loads. Test sets have no labels and keep their order. MNLI's mismatched sets
-are ``valid1`` and ``test1``. STS-B's scores are divided by 5.
+like the pretraining corpus: with normalised punctuation, in lower-case Moses tokens, and in BPE
+subwords with codes learned on the training sentences by default. The result for a task, such as
+``RTE-bin``, contains the folders ``input0``, ``input1`` (for pairs) and ``label`` that
+``fairseq-train --task sentence_prediction`` loads. Test sets have no labels and keep their order.
+MNLI's mismatched sets are ``valid1`` and ``test1``. STS-B's scores are divided by 5.
 """
 
 import logging
@@ -68,12 +68,12 @@ class Tables:
 
     Attributes:
         sentences: columns of one or two sentences.
-        archive: name of the published archive, and its SHA-256.
+        archive: name and SHA-256 of the published archive.
         label: column of the label.
         labels: labels in the order of the classes; empty for a score from 0 to 5.
         files: file of each split.
-        header: columns of the files with labels, if these have no header line.
-        ragged: whether to skip lines in the files with labels that are fragments.
+        header: columns of the files with labels, if these files have no header line.
+        ragged: whether to skip fragments of lines in the files with labels.
     """
 
     sentences: tuple[str, ...]
@@ -85,7 +85,7 @@ class Tables:
     ragged: bool = False
 
     def read(self, files: Files) -> Mapping[str, Iterable[list[str]]]:
-        """The sentences of each example and, except in test sets, its label."""
+        """Read the sentences of each example and, except in test sets, its label."""
         paths = {Path(name).name: path for name, path in files.items()}
         return {split: self.read_split(split, paths[name]) for split, name in self.files.items()}
 
@@ -98,7 +98,7 @@ class Tables:
         yield from chain([first], rows)
 
     def read_labelled(self, path: Path, others: Sequence[str] = ()) -> Iterator[list[str]]:
-        """The sentences of each example, further columns, and the label."""
+        """Yield the sentences of each example, *others*, and the label."""
         columns = (*self.sentences, *others, self.label)
         undecided = 0
         for number, row in read_table(path, columns, self.header, self.ragged):
@@ -110,7 +110,7 @@ class Tables:
             logger.info(f"{path}: skipped {undecided:,} with label {UNDECIDED}")
 
     def target(self, label: str, place: str) -> str:
-        """The label, or the score divided by the largest possible one; refuse other values."""
+        """Check a label and return it; a score is divided by the largest possible one."""
         if label in self.labels:
             return label
         with suppress(ValueError):
@@ -126,7 +126,7 @@ class Tables:
 
 
 class Microsoft(Tables):
-    """Reads MRPC from Microsoft's files: a list has the pairs of its development set."""
+    """Reads MRPC from Microsoft's files, where a list names the pairs of the development set."""
 
     def read(self, files: Files) -> Mapping[str, Iterable[list[str]]]:
         ids = {line.strip() for line in read_lines(files[MSR_DEV_IDS])}
@@ -144,7 +144,7 @@ class Microsoft(Tables):
 def read_table(
     path: Path, columns: Sequence[str], header: Sequence[str] = (), ragged: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """The line number and the values of *columns* for each line of a table; see :class:`Tables`."""
+    """Yield the number of each line of a table and its *columns*; see :class:`Tables`."""
     rows = read_plain(path)
     names = header or next(rows, (1, [""]))[1]
     if missing := [column for column in columns if column not in names]:
@@ -220,7 +220,7 @@ def tokenize(name: str, given: Path | None, out: Path, workers: int) -> str:
     """Write each column of each split of a task: ``out/tokenized/RTE/train.input0``, ...
 
     Returns:
-        The fingerprint of its published files.
+        The fingerprint of the task's published files.
     """
     corpus = TASKS[name]
     files = corpus.files(given, out, f"raw/{name}")
@@ -238,12 +238,12 @@ def tokenize(name: str, given: Path | None, out: Path, workers: int) -> str:
 
 
 def columns_of(labels: Labels) -> list[str]:
-    """The names of the columns of a row."""
+    """Return the names of the columns of a row."""
     return [*(f"input{number}" for number in range(labels.inputs)), "label"]
 
 
 def make_tokenizer() -> Callable[[str], str]:
-    """A function that turns text into lower-case Moses tokens, like the pretraining corpus."""
+    """Make a function that turns text into lower-case Moses tokens, like those for pretraining."""
     normalize = MosesPunctNormalizer("en").normalize
     tokenize = make_moses_tokenizer("en", escape=False)
     return lambda text: tokenize(normalize(text).lower())
@@ -255,7 +255,7 @@ def _make_row_tokenizer(sentences: int) -> Callable[[tokens.SplitRow], tokens.Sp
 
 
 def learn_vocabulary(texts: Sequence[Path], bpe_operations: int, folder: Path) -> None:
-    """Learn joint BPE codes, ``code``, and their dictionary, ``dict.txt``."""
+    """Learn joint BPE codes and their dictionary; write them to ``code`` and ``dict.txt``."""
     words = tokens.count_words(texts)
     tokens.learn_codes(words, bpe_operations, folder / "code")
     bpe = read_codes(folder / "code")

@@ -47,11 +47,11 @@ WRITER = Labels([*DIGITS], symbols=VOCABULARY)
 
 OPERATOR_PROBABILITY = 0.25
 TREES = 4096  # number of trees drawn at a time; the result of a seed depends on it
-PATIENCE = 200  # draws in a row without a new expression
+PATIENCE = 200  # give up after this number of draws in a row without a new expression
 
 
 def read(path: Path) -> Iterator[tuple[list[str], str]]:
-    """The tokens and the class of each example in a file of the Long Range Arena.
+    """Yield the tokens and the class of each example in a file of the Long Range Arena.
 
     A line is ``tree<TAB>class``; the first line is ``Source<TAB>Target``.
     """
@@ -68,13 +68,13 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
 
 
 def to_numbers(tokens: Sequence[str], label: str) -> tuple[list[list[int]], str]:
-    """An example in the form that :meth:`.Labels.write_numbers` accepts."""
+    """Convert an example to the form that :meth:`.Labels.write_numbers` accepts."""
     return [[*map(VOCABULARY.index, tokens)]], label
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Limits of the expressions that are drawn; the two lengths themselves are excluded."""
+    """Limits of the expressions that are drawn; both lengths are exclusive."""
 
     min_length: int = 500
     max_length: int = 2000
@@ -83,9 +83,9 @@ class Shape:
 
 
 def generate(shape: Shape, seed: int, workers: int) -> Generator[tuple[list[str], str], None, None]:
-    """The tokens and the class of random expressions, all different, without end.
+    """Yield the tokens and the class of random expressions, all different, without end.
 
-    They do not depend on the number of processes, *workers*.
+    The expressions do not depend on the number of processes, *workers*.
     """
     seen = set()
     misses = 0
@@ -139,7 +139,7 @@ def grow(shape: Shape, rng: np.random.Generator) -> tuple[list[tuple[np.ndarray,
 
     Returns:
         For each level, arrays over its nodes, in the order of their parents: the number of
-        arguments (0 for a digit), and the number of the tree. Then the number of tokens per tree.
+        arguments (0 for a digit) and the number of the tree. And the number of tokens per tree.
     """
     levels = []
     tree = np.arange(TREES)

@@ -1,8 +1,8 @@
 """The Long Range Arena (Tay et al., 2021): six classification tasks with long sequences.
 
 Four tasks are in the benchmark's release; IMDb and CIFAR-10 are published separately. The result
-for a task, such as ``text-bin``, has the folders ``input0``, ``input1`` (for pairs) and ``label``
-that ``fairseq-train --task long_range_arena`` loads.
+for a task, such as ``text-bin``, contains the folders ``input0``, ``input1`` (for pairs) and
+``label`` that ``fairseq-train --task long_range_arena`` loads.
 
 - ``listops``: nested expressions, to be evaluated.
 - ``text``: film reviews as bytes; negative or positive? As in the benchmark, ``valid`` is the test
@@ -13,9 +13,9 @@ that ``fairseq-train --task long_range_arena`` loads.
 - ``image``: CIFAR-10 as grey images of 32x32 pixels.
 
 An image is a row-major sequence of 1,024 or 16,384 intensities, symbols of the dictionary (``0`` to
-``255``). The other inputs end with ``</s>``. Bytes have the names of fairseq's ``--bpe bytes``,
-which can thus print a text. Texts are not truncated. The benchmark truncates texts to 4,000 bytes
-when it reads them; here, options of the training do this.
+``255``). The other inputs end with ``</s>``. Bytes are named as in fairseq's ``--bpe bytes``, which
+can thus print a text. Texts are not truncated. The benchmark truncates texts to 4,000 bytes when it
+reads them; here, options of the training truncate them.
 
 The splits of ``pathfinder`` and ``pathx`` (80, 10 and 10%) and of the training images of ``image``
 (90 and 10%) are random. The benchmark's own splits come from shuffling in TensorFlow Datasets.
@@ -63,12 +63,12 @@ CIFAR10 = Download(
     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
 )
 
-Example = tuple[Sequence, str]  # the symbols of its inputs as numbers, and its class
+Example = tuple[Sequence, str]  # the symbols of each input as numbers, and the class
 Examples = Mapping[str, Iterable[Example]]  # the examples of each split
 
 
 def read_each(read: Callable[[Path], Iterable[Example]], files: Files) -> Examples:
-    """The examples of ``train``, ``valid`` and ``test``, one file each."""
+    """Read the examples of ``train``, ``valid`` and ``test``, each from one file."""
     return dict(zip(SPLITS, map(read, files.values())))
 
 
@@ -77,14 +77,14 @@ def read_listops(path: Path) -> Iterable[Example]:
 
 
 def read_imdb(files: Files, valid_fraction: float | None = None) -> Examples:
-    """The bytes and the class of each film review.
+    """Read the bytes and the class of each film review.
 
     Args:
         files: reviews with names such as ``train/pos/17_8.txt``, in the order of their numbers
-            (17).
+            (here, 17).
         valid_fraction: share of the training reviews of each class that becomes ``valid``. These
             are the reviews with the highest numbers: reviews of a film have consecutive numbers, so
-            few films are in both parts. None for the benchmark's splits, where ``valid`` is
+            few films are in both parts. None chooses the benchmark's splits, where ``valid`` is
             ``test``.
     """
     reviews: dict[str, list[Example]] = {"train": [], "test": []}
@@ -104,7 +104,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_aan(path: Path) -> Iterator[Example]:
-    r"""Pairs of papers of the ACL Anthology Network (Radev et al., 2013).
+    r"""Yield pairs of papers of the ACL Anthology Network (Radev et al., 2013).
 
     A line is ``class<TAB>id<TAB>id<TAB>text<TAB>text``. The class, 1 if one paper cites the other,
     is written as 0.0 or 1.0. Nothing is quoted. A text looks like bytes printed by Python
@@ -123,11 +123,11 @@ def read_aan(path: Path) -> Iterator[Example]:
 
 
 def read_pathfinder(files: Files, folder: str = PATHFINDER, width: int = 32) -> Examples:
-    """Images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
+    """Read images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
 
-    Images are files such as ``imgs/0/sample_7.png``. Each of their folders has a file such as
-    ``metadata/0.npy``, which is text in spite of its name. A line in it describes an image: folder,
-    file, number, class (1 if a path joins the dots), and parameters of the drawing::
+    Images are files such as ``imgs/0/sample_7.png``. For each of their folders, there is a file
+    such as ``metadata/0.npy``, which is text in spite of its name. A line in it describes an image:
+    folder, file, number, class (1 if a path joins the dots), and parameters of the drawing::
 
         imgs/0 sample_7.png 7 1 1.0 14 4 2 0.5 1 1
 
@@ -174,7 +174,7 @@ def read_cifar10(files: Files) -> Examples:
 
 
 def read_images(path: Path) -> Iterator[Example]:
-    """Images of CIFAR-10 (Krizhevsky, 2009), converted to grey, and their classes.
+    """Yield images of CIFAR-10 (Krizhevsky, 2009), converted to grey, and their classes.
 
     A file is a sequence of records of 3,073 bytes: the class, then the red, the green and the blue
     values of 32x32 pixels in row-major order.
@@ -187,7 +187,7 @@ def read_images(path: Path) -> Iterator[Example]:
 
 
 def convert_to_grey(rgb: np.ndarray) -> np.ndarray:
-    """Intensities ``uint8[n]`` for colours ``uint8[3, n]``, as in the Long Range Arena.
+    """Convert colours ``uint8[3, n]`` to intensities ``uint8[n]``, as in the Long Range Arena.
 
     This is TensorFlow's ``rgb_to_grayscale``: 0.2989 R + 0.587 G + 0.114 B with values from 0 to 1,
     times 255.5 and rounded down.
@@ -206,7 +206,7 @@ def split_randomly(examples: Sequence, parts: int) -> list[Sequence]:
 
 
 def pathfinder_corpus(folder: str, width: int) -> Corpus[Labels]:
-    """The corpus of the images and metadata in a folder of the release."""
+    """Make the corpus of the images and metadata in a folder of the release."""
     names = [f"{folder}/metadata/[0-9]*.npy", f"{folder}/imgs/*/*.png"]
     read = partial(read_pathfinder, folder=folder, width=width)
     return Corpus([Download(RELEASE, names)], read, images(BINARY))

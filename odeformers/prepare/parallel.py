@@ -1,11 +1,11 @@
 """The user's parallel text: two files per split, or one table of pairs.
 
-A folder has ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any number of test sets,
-such as ``test.*`` and ``test2016.*``. Two files ``corpus.de`` and ``corpus.en``, or one table with
-one pair per line, are divided: the validation and test set are drawn at random. A pair is never
-drawn if its source or target occurs again, apart from case and spaces. So no side of a held-out
-pair is in another set. Pairs that are too long to translate are not drawn either. Files may be
-compressed (``.gz``, ``.bz2``, ``.xz``).
+A folder contains ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any number of test
+sets, such as ``test.*`` and ``test2016.*``. Two files ``corpus.de`` and ``corpus.en``, or one table
+with one pair per line, are divided: the validation and test set are drawn at random. A pair is
+never drawn if its source or target occurs again, apart from case and spaces. So no side of a
+held-out pair is in another set. Pairs that are too long to translate are not drawn either. Files
+may be compressed (``.gz``, ``.bz2``, ``.xz``).
 """
 
 import argparse
@@ -33,12 +33,12 @@ from .common.corpus import is_archive, read_text, strip_compression
 from .common.pairs import Pair, Pairs, find_positions, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
 
-HELD_OUT = 2000  # a drawn set has a tenth of all pairs, but at most this number
-LONGEST_SIDE = 1000  # maximum number of letters (possible subwords) in a side that is drawn
+HELD_OUT = 2000  # a drawn set contains a tenth of all pairs, but at most this number
+LONGEST_SIDE = 1000  # maximum number of letters (possible subwords) of a side that is drawn
 
 
 def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, Path]]:
-    """The two files of each split in a folder, ``train`` first."""
+    """Find the two files of each split in a folder, ``train`` first."""
     endings = "|".join(map(re.escape, langs))
     name = re.compile(rf"(train|valid|val|test.*?)\.({endings})")
     splits: dict[str, dict[str, Path]] = {"train": {}, "valid": {}}
@@ -62,7 +62,7 @@ def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, 
 def read_folder(
     documents: Mapping[str, tuple[Path, Path]], headers: Collection[str]
 ) -> dict[str, Iterator[Pair]]:
-    """The pairs of each split; the files of splits in *headers* begin with a header."""
+    """Read the pairs of each split; the files of splits in *headers* begin with a header."""
     return {
         split: islice(pair_up(*paths, read_text), split in headers, None)
         for split, paths in documents.items()
@@ -70,7 +70,7 @@ def read_folder(
 
 
 def has_header(paths: tuple[Path, Path], langs: Sequence[str]) -> bool:
-    """Whether the first lines of two files name their sides or languages instead of a pair.
+    """Return whether the first lines of two files name their sides or languages instead of a pair.
 
     Raises:
         ValueError: each line names the other side.
@@ -92,13 +92,13 @@ def split_pairs(
     seed: int,
     longest: int = LONGEST_SIDE,
 ) -> dict[str, list[Pair]]:
-    """The pairs of each split, drawn at random.
+    """Split pairs at random.
 
     Args:
         name: name of the file or files, for messages.
         sizes: number of pairs in each split except ``train``, which gets the rest; None for a tenth
             of the pairs.
-        longest: maximum number of words in a side that is drawn. Sides with more than
+        longest: maximum number of words of a side that is drawn. Sides with more than
             :data:`LONGEST_SIDE` letters are not drawn either, so that their subwords fit into a
             model with the default number of positions.
     """
@@ -134,16 +134,16 @@ def split_pairs(
 
 
 def is_long(side: str, words: int) -> bool:
-    """Whether a side may have too many subwords to be translated; see :func:`split_pairs`."""
+    """Return whether a side may have too many subwords for a model; see :func:`split_pairs`."""
     return len(side) > LONGEST_SIDE or len(side.split()) > words
 
 
 def order_files(
     parser: argparse.ArgumentParser, args: argparse.Namespace
 ) -> tuple[Path, Path] | None:
-    """The two files of ``--from``, source first; None if there is only one path.
+    """Return the two files of ``--from``, source first, or None if there is only one path.
 
-    If their extensions are the languages, these need not be given.
+    The languages need not be given if they are the extensions of the files.
     """
     if len(args.source) == 1:
         return None
@@ -160,7 +160,7 @@ def order_files(
 
 
 def read_two(paths: tuple[Path, Path], langs: Sequence[str]) -> list[Pair]:
-    """The pairs of two files, without a header."""
+    """Read the pairs of two files, without a header."""
     return [*islice(pair_up(*paths, read_text), int(has_header(paths, langs)), None)]
 
 
@@ -244,7 +244,7 @@ def check_languages(parser: argparse.ArgumentParser, source: str, target: str) -
 
 
 def ratio(text: str) -> float:
-    """The type of an option for a ratio of two lengths."""
+    """Parse an option that is a ratio of two lengths."""
     value = real_number(text)
     if not value >= 1:
         raise argparse.ArgumentTypeError(f"{text}: give 1 or more")

@@ -4,7 +4,7 @@ IMDb (Maas et al., 2011) has 25,000 negative and positive film reviews for train
 testing. AG News (Zhang et al., 2015) has 120,000 and 7,600 news items on four subjects; the text is
 the title and the description. Neither has a validation set: a tenth of the training texts of each
 class, drawn at random, is held out. On IMDb, validation accuracy is higher than test accuracy (for
-a bag of words, by 1.3 points), because the validation set shares films with the training set, and
+a bag of words, by 1.3 points), because the validation set shares films with the training set, but
 the test set does not. To choose the best epoch by the test set, as papers do, train with
 ``--valid-subset test``.
 
@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 VOCAB_SIZE = 30_522
 VALID_FRACTION = TEST_FRACTION = 0.1
-SEED = 1  # the seed with which texts are held out
+SEED = 1  # the seed of the draw of texts that are held out
 BATCH_SIZE = 1024  # number of texts that are encoded at a time
 
 
@@ -82,7 +82,7 @@ def read_agnews(path: Path) -> Iterator[Text]:
 
 
 def read_each(read: Callable[[Path], Iterator[Text]], files: Files) -> Splits:
-    """The texts of each split that has files; a file's name begins with the name of its split."""
+    """Read the texts of each split; the name of a file begins with the name of its split."""
     splits: Splits = {}
     for name, path in files.items():
         if not (texts := list(read(path))):
@@ -132,7 +132,7 @@ SOURCE = (
 def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> None:
     """Write the texts of each split as pieces from *vocab*.
 
-    Warn of texts that become the same pieces but have different classes.
+    Warn about texts that become the same pieces but have different classes.
     """
     pieces = read_pieces(vocab)
     dictionary = make_dictionary(piece for piece in pieces if piece not in SPECIAL)
@@ -167,7 +167,7 @@ def hold_out_texts(
     """Split off *fraction* of each class, drawn at random; both parts keep the order.
 
     Args:
-        avoid: whether to draw texts that occur again, apart from case and spaces, last.
+        avoid: whether to draw texts last that occur again, apart from case and spaces.
     """
     keys = [fold(text) if avoid else "" for _, text in texts]
     counts, draw = Counter(keys), np.random.RandomState(SEED).permutation
@@ -257,6 +257,6 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("--test-fraction divides one table; the source has a test set")
     if table and args.test_fraction is None:
         args.test_fraction = TEST_FRACTION
-    os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # the library tokenizers reads it
+    os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # for the library tokenizers
     with preparing(args):
         prepare(corpus, table, args)

@@ -3,8 +3,8 @@
 English-German follows the preparation for the Macaron Net's published results: newstest2013 for
 validation, newstest2014 for testing, normalised punctuation except in the test set, words split at
 hyphens, case kept, training pairs with up to 80 tokens and a length ratio of up to 9, and 32,764
-joint merges. English-French has other corpora, and training pairs with up to 250 tokens and a ratio
-of 1.5, as in fairseq's script for this pair; that script learns 40,000 merges.
+joint merges. English-French consists of other corpora, and of training pairs with up to 250 tokens
+and a ratio of up to 1.5, as in fairseq's script for this pair; that script learns 40,000 merges.
 """
 
 from collections.abc import Sequence
@@ -33,11 +33,11 @@ TRAIN = {
 }
 DEV = "http://data.statmt.org/wmt17/translation-task/dev.tgz"
 TEST = "http://statmt.org/wmt14/test-full.tgz"
-CLEANING = {"de": (80, 9), "fr": (250, 1.5)}  # maximum length and maximum ratio of lengths
+CLEANING = {"de": (80, 9), "fr": (250, 1.5)}  # maximum length, and maximum ratio of lengths
 
 
 def reference_name(lang: str) -> str:
-    """The file name of the test set's published reference translation into *lang*."""
+    """Return the file name of the test set's published reference translation into *lang*."""
     return f"newstest2014-{lang}en-ref.{lang}.sgm"
 
 

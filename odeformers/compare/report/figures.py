@@ -1,4 +1,4 @@
-"""Pictures of a comparison: learning curves, and quality against cost and size."""
+"""Draws pictures of a comparison: learning curves, and quality against cost and size."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,19 +20,19 @@ from ..results.rows import LOSSES, Row, group, name_time
 from ..results.statistics import half_interval
 from ..results.verdict import ENOUGH
 
-SAME_SIZE = 1.1  # ratio of sizes up to which parameters are not drawn
-SAME = 0.01  # values whose span is a smaller share of them are nearly equal
-LEAST_SPAN = 0.1  # span of an axis over its end: less makes noise look like a gap
+SAME_SIZE = 1.1  # up to this ratio of sizes, parameters are not drawn
+SAME = 0.01  # values are nearly equal if their span is a smaller share of them
+LEAST_SPAN = 0.1  # least ratio of an axis's span to its end; with less, noise looks like a gap
 MARKER = {"linestyle": "", "markersize": 7}
 
 
 @rc_context(STYLE)
 def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
-    """Validation loss, and the metric that chooses, against updates and against cost.
+    """Draw the validation loss and the metric that chooses against updates and against cost.
 
     Args:
         trained: rows with learning curves.
-        unit: the loss's unit.
+        unit: unit of the loss.
     """
     curves = {
         name: [row.learning for row in rows if row.learning]
@@ -66,7 +66,7 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
 def draw_curves(
     axes: Axes, x: Sequence[np.ndarray], y: Sequence[np.ndarray], best: Sequence[int], **look
 ) -> None:
-    """The mean of the seeds' curves, their band, and a marker at the best point of each seed."""
+    """Draw the mean of the seeds' curves, their band, and a marker at each seed's best point."""
     shortest = min(map(len, y))
     mean = np.mean([of_seed[:shortest] for of_seed in x], axis=0)
     heights = np.array([of_seed[:shortest] for of_seed in y])
@@ -80,17 +80,17 @@ def draw_curves(
 
 
 def lowest_losses(curves: Sequence[Curve]) -> list[float]:
-    """The lowest loss of each run; another metric may choose the checkpoint of another loss."""
+    """Return the lowest loss of each run, even if another metric chooses another checkpoint."""
     return [min(filter(math.isfinite, curve.loss), default=math.nan) for curve in curves]
 
 
 def span_best_thirds(
     runs: Sequence[tuple[Sequence[float], int]], more: Sequence[float]
 ) -> tuple[float, float]:
-    """Limits of an axis that shows the third of each run's values that is nearest to its best.
+    """Choose an axis that shows the third of each run's values that is nearest to its best value.
 
     Args:
-        runs: values, and the number of the one that the best checkpoint has.
+        runs: values of each run, and the index of the best checkpoint's value.
         more: values to show in any case.
     """
     ends = [value for value in more if math.isfinite(value)]
@@ -99,16 +99,16 @@ def span_best_thirds(
         ends += filter(math.isfinite, (values[best], nearest[len(values) // 3]))
     low, high = min(ends, default=0.0), max(ends, default=0.0)
     span = high - low
-    # Values that are equal, or nearly, are no reason to magnify their differences.
+    # Differences of equal or nearly equal values are not magnified.
     room = span / 10 if span > SAME * abs(high) else (LEAST_SPAN * abs(high) - span) / 2 or 1
     return low - room, high + room
 
 
 @rc_context(STYLE)
 def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
-    """A score against the cost of a training and, where they differ, parameters.
+    """Draw a score against the cost of a training and, where they differ, parameters.
 
-    Bars are intervals over the seeds, or over the texts where there are too few seeds.
+    Bars are intervals over the seeds, or over the texts if there are too few seeds.
 
     Args:
         errors: half of the interval over the texts, by architecture.
@@ -127,7 +127,7 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
             error = half_interval(values) if over == "seeds" else errors.get(name, 0.0)
             mean = {"fmt": "_", "markersize": 20, "capsize": 4, "color": look["color"]}
             axes.errorbar(x, fmean(values), error or None, **mean)
-            # At 100, where the axis ends, a marker is whole.
+            # Without clipping, a marker at 100, where the axis ends, is whole.
             axes.plot([x] * len(values), values, label=name, clip_on=False, **look | MARKER)
         axes.margins(0.15)
     low, high = grid[0].get_ylim()
@@ -142,7 +142,7 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
 
 
 def choose_time_unit(longest: float, rows: Iterable[Row]) -> tuple[int, str]:
-    """The unit for costs up to so many seconds: its length in seconds, and its name on an axis."""
+    """Choose the unit for costs up to *longest* seconds; returns its seconds and name."""
     if longest < 180:
         length, name = 1, "seconds"
     else:
@@ -151,7 +151,7 @@ def choose_time_unit(longest: float, rows: Iterable[Row]) -> tuple[int, str]:
 
 
 def finish(figure: Figure, grid: Sequence[Axes], headline: str, labels: Sequence[str]) -> None:
-    """Headline, legend, and at most two columns of panels with horizontal axes from zero."""
+    """Add headline, legend and labels to panels, and begin horizontal axes at zero."""
     for axes, label in zip(grid, [*labels] * 2):
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.set_xlim(0, 1.05 * axes.get_xlim()[1])

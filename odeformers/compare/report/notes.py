@@ -1,6 +1,6 @@
 """Notes: claims that a comparison does not support.
 
-A new note is a line of a function below that yields :class:`Note`; each is named in :func:`judge`.
+The functions below that yield :class:`Note` write them; :func:`judge` calls each of them.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from ..results.verdict import (
 
 LEVEL = 0.05  # level of significance
 SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
-UNEQUAL = 0.25  # the share from which on times are too different to call them equal
-INCOMPARABLE = 0.5  # the share from which on times rule a comparison out
-LEAST_VOCABULARY = 0.1  # share of the references' words; a model below repeats phrases
-LEAST_BLEU = 1  # below, translations hardly share words with references
-LEAST_TIME = 30  # seconds of a training, below which seeds take unequal time by chance
+UNEQUAL = 0.25  # times that differ by more than this share are not called equal
+INCOMPARABLE = 0.5  # times that differ by more than this share rule out a comparison
+LEAST_VOCABULARY = 0.1  # share of the references' words; with fewer, a model repeats phrases
+LEAST_BLEU = 1  # below this BLEU, translations hardly share words with references
+LEAST_TIME = 30  # seconds; in shorter trainings, the times of seeds differ by chance
 UNKNOWN = 0.01  # the share of unknown words that calls for a note
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
 EDGE, OTHER = "at a grid's edge", "see the notes"  # reasons of verdicts
@@ -59,11 +59,11 @@ class Note:
     """A claim that a comparison does not support.
 
     Attributes:
-        kind: it rules out a comparison of the scores, leaves their order open, or is to be kept in
-            mind.
-        subjects: the architectures that it concerns.
-        sentence: Markdown.
-        reason: the note in a verdict; notes of earlier versions have none.
+        kind: whether the note rules out a comparison of the scores, leaves their order open, or is
+            only to be kept in mind.
+        subjects: architectures that the note concerns.
+        sentence: text of the note in Markdown.
+        reason: short form of the note for a verdict; notes of earlier versions have none.
     """
 
     kind: str
@@ -77,10 +77,10 @@ class Judged:
     """A table of scores, and what it shows.
 
     Attributes:
-        notes: on the table.
-        statistics: without what any note rules out.
-        margin: the largest difference that counts as none.
-        verdicts: on each architecture but the baseline.
+        notes: notes on the table.
+        statistics: statistics without the architectures that a note rules out.
+        margin: largest difference that counts as none.
+        verdicts: verdict on each architecture except the baseline.
     """
 
     table: Table
@@ -91,7 +91,7 @@ class Judged:
 
 
 def judge(comparison: Comparison, margin: float | None = None) -> tuple[list[Note], list[Judged]]:
-    """The notes on the trainings of a comparison, and those on each of its tables.
+    """Judge a comparison; returns notes on its trainings, and each table with notes and verdicts.
 
     Args:
         margin: see :func:`.find_margin`.
@@ -115,7 +115,7 @@ def judge(comparison: Comparison, margin: float | None = None) -> tuple[list[Not
 
 
 def margin_of(table: Table, margin: float | None = None) -> float:
-    """The largest difference from the baseline of a table that counts as none."""
+    """Return the largest difference from the baseline of a table that counts as none."""
     runs = table.main.get(table.baseline, ())
     return find_margin(table.metric, fmean(row.value for row in runs) if runs else 0.0, margin)
 
@@ -123,7 +123,7 @@ def margin_of(table: Table, margin: float | None = None) -> float:
 def give_verdicts(
     table: Table, over_seeds: OverSeeds, notes: Iterable[Note], margin: float
 ) -> dict[str, Verdict]:
-    """The verdicts on all architectures of a table but the baseline."""
+    """Give verdicts on all architectures of a table except the baseline."""
     notes, verdicts = [*notes], {}
     for name, runs in table.main.items():
         if name == table.baseline:
@@ -141,10 +141,10 @@ def give_verdicts(
 
 
 def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdict) -> list[str]:
-    """The reasons why a model's order with the baseline is open, whatever the seeds say.
+    """Find the reasons why a model's order with the baseline is open, whatever the seeds say.
 
-    A value beyond the edge of a grid could only make a model better. So a model remains better at
-    its own edge, and worse at the baseline's.
+    A value beyond the edge of a grid could only make a model better. So a model remains better if
+    its own value is at an edge, and worse if the baseline's is.
     """
     undone_by = {BETTER: {baseline}, WORSE: {name}}.get(verdict.word, {name, baseline})
     reasons = [
@@ -160,13 +160,13 @@ def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdi
 
 
 def differ(values: Iterable[float], share: float = UNEQUAL) -> bool:
-    """Whether the largest value is larger than the smallest by more than a share."""
+    """Return whether the largest value exceeds the smallest by more than a share."""
     values = list(values)
     return max(values, default=0) > (1 + share) * min(values, default=0)
 
 
 def note_effort(comparison: Comparison) -> Iterator[Note]:
-    """Trainings with one budget that took longer than others: means over the seeds."""
+    """Note trainings that took longer than others with the same budget, in means over seeds."""
     times = {
         name: fmean(row.effort for row in runs)
         for name, runs in comparison.trained.items()
@@ -184,7 +184,7 @@ def note_effort(comparison: Comparison) -> Iterator[Note]:
 
 
 def note_times(comparison: Comparison) -> Iterator[Note]:
-    """Times that do not tell what models cost: another machine, or other processes on it."""
+    """Note times that do not show costs, because of other machines or other processes."""
     trained = comparison.trained
     costs = {name: [row.cost for row in runs] for name, runs in trained.items()}
     unsteady = [name for name, of in costs.items() if differ(of) and max(of) >= LEAST_TIME]
@@ -211,7 +211,7 @@ def note_improving(comparison: Comparison) -> Iterator[Note]:
 
 
 def find_improving(comparison: Comparison, share: float) -> list[str]:
-    """The architectures whose loss the last quarter of the updates lowered by more than a share."""
+    """Find architectures whose loss fell by more than a share in the last quarter of updates."""
     return [
         name
         for name, runs in comparison.trained.items()
@@ -231,7 +231,7 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
 
 
 def note_defaults(comparison: Comparison) -> Iterator[Note]:
-    """Norms and dropout that differ from the baseline's, though nobody has set them."""
+    """Note norms and dropout that differ from the baseline's although nobody has set them."""
     base, *_ = comparison.runs[comparison.baseline]
     names = [
         name
@@ -247,7 +247,7 @@ MEMORY = "checkpoint-activations", "offload-activations", "min-params-to-wrap"
 
 
 def different_defaults(row: Row, base: Row) -> dict[str, str]:
-    """The options of a model that nobody has set, and whose values are not the baseline's.
+    """Return the options of a model that nobody has set and that differ from the baseline's.
 
     Options that the other model lacks belong to the architecture and do not count, but a missing
     dropout counts as 0. Options that only affect memory do not count either.
@@ -268,7 +268,7 @@ def different_defaults(row: Row, base: Row) -> dict[str, str]:
 
 
 def parse_number(value: object) -> float:
-    """The number in a value such as 1e-3, 10% or True, or NaN, which equals nothing."""
+    """Parse a value such as 1e-3, 10% or True as a number, or return NaN, which equals nothing."""
     text = {"False": "0", "True": "1"}.get(str(value), str(value))
     try:
         return float(text.removesuffix("%"))
@@ -277,7 +277,7 @@ def parse_number(value: object) -> float:
 
 
 def note_edges(comparison: Comparison) -> Iterator[Note]:
-    """Tuned values that are the smallest or the largest tried, once all have been tried."""
+    """Note tuned values that are the smallest or largest tried, once all have been tried."""
     edges: dict[str, list[str]] = {}  # architectures
     for name, (chosen, *_) in comparison.trained.items():
         candidates = [row for row in comparison.candidates if row.architecture == name]
@@ -296,7 +296,7 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
 
 
 def parse_tuned(tuned: str) -> dict[str, str]:
-    """The values of tuned options, of a text such as ``lr 1e-3 dropout 0.1``."""
+    """Parse a text such as ``lr 1e-3 dropout 0.1``: the values of tuned options."""
     words = tuned.split(" ")
     return dict(zip(words[::2], words[1::2]))
 
@@ -305,7 +305,7 @@ def parse_tuned(tuned: str) -> dict[str, str]:
 
 
 def note_undertrained(comparison: Comparison, table: Table) -> Iterator[Note]:
-    """Architectures that have learned too little to be compared, each with the reason."""
+    """Note architectures that have learned too little to be compared, each with the reason."""
     told: dict[str, str] = {}
     marked = find_improving(comparison, MARKED)
     for name in comparison.runs:
@@ -322,7 +322,7 @@ def note_undertrained(comparison: Comparison, table: Table) -> Iterator[Note]:
 
 
 def explain_undertrained(row: Row) -> str:
-    """Why the run of a score has learned too little to be compared; "" if it has learned enough."""
+    """Explain why a score's run has learned too little to be compared; "" if it has not."""
     predictions = row.outputs
     if row.metric == Kind.TRANSLATION.score and row.value < LEAST_BLEU:
         return f"BLEU below {LEAST_BLEU}"
@@ -342,9 +342,10 @@ def explain_undertrained(row: Row) -> str:
 
 
 def note_chance(table: Table) -> Iterator[Note]:
-    """Classifiers that are no better than the most frequent class for all texts.
+    """Note classifiers that are no better than predicting the most frequent class for all texts.
 
-    The median over the seeds of a one-sided McNemar test decides. Too few texts decide nothing.
+    The median p-value over the seeds of a one-sided McNemar test decides. With too few texts,
+    nothing is decided.
     """
     if table.metric != Kind.CLASSIFICATION.score or not table.first.outputs:
         return
@@ -368,13 +369,13 @@ def note_chance(table: Table) -> Iterator[Note]:
 
 
 def find_majority(predictions: Predictions) -> tuple[str, float]:
-    """The most frequent class, and its share of the texts in percent."""
+    """Return the most frequent class, and its share of the texts in percent."""
     names, counts = np.unique(predictions.reference, return_counts=True)
     return str(names[counts.argmax()]), 100 * counts.max() / len(predictions.reference)
 
 
 def note_texts(table: Table) -> Iterator[Note]:
-    """Test texts that are too few, too similar, or unlike what models read and write."""
+    """Note test texts that are too few, too similar, or unlike what models read and write."""
     first, names = table.first, tuple(table.main)
     rows = [row for runs in table.main.values() for row in runs]
     leaked = max(row.leaked or 0 for row in rows)
@@ -411,7 +412,7 @@ def note_texts(table: Table) -> Iterator[Note]:
 
 
 def note_statistics(table: Table, statistics: Statistics) -> Iterator[Note]:
-    """Differences that hold for other seeds, perhaps not for other texts; and single seeds."""
+    """Note differences that may hold for other seeds but not for other texts, and single seeds."""
     if (likelihoods := table.first.likelihoods) and statistics.p_values:
         blocks = len(join_blocks(likelihoods).tokens)
         if blocks < FEW_BLOCKS:

@@ -1,4 +1,4 @@
-"""The pages of a report: the same sections in Markdown, with pictures beside it, and in HTML."""
+"""Writes the sections of a report as Markdown, with separate pictures, and as HTML."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Section:
 
     title: str = ""
     warnings: Sequence[str] = ()
-    table: Sequence[Sequence[str]] = ()  # the header first
+    table: Sequence[Sequence[str]] = ()  # rows, beginning with the header
     lines: Sequence[str] = ()
     figure: Figure | None = None
-    picture: str = ""  # its file
+    picture: str = ""  # file of the picture
 
 
 def to_png(figure: Figure) -> bytes:
@@ -38,7 +38,7 @@ def to_png(figure: Figure) -> bytes:
 
 
 def to_page(sections: Sequence[Section]) -> str:
-    """The report as Markdown; its pictures are files beside it."""
+    """Write the report as Markdown, with pictures in separate files."""
     return "\n".join(["# Comparison\n", *map(to_markdown, sections)])
 
 
@@ -57,7 +57,7 @@ def to_markdown(section: Section) -> str:
 
 
 def to_html(sections: Sequence[Section], pictures: Mapping[str, bytes]) -> str:
-    """The report as one HTML file with all pictures, by their names, in it."""
+    """Write the report as one HTML file that contains all pictures, which are given by name."""
     environment = Environment(autoescape=True)
     environment.tests["figure"] = re.compile(r"[+-]?\d").match
     environment.filters |= {
@@ -70,11 +70,11 @@ def to_html(sections: Sequence[Section], pictures: Mapping[str, bytes]) -> str:
 
 
 def mark_code(line: str) -> Markup:
-    """A line of Markdown, which has no other marks than backticks."""
+    """Convert a line of Markdown to HTML; only backticks are marks."""
     parts = str(escape(line)).split("`")
     return Markup("".join(f"<code>{p}</code>" if n % 2 else p for n, p in enumerate(parts)))
 
 
 def let_break(text: str) -> Markup:
-    """A name that may break after its parts."""
+    """Let a name break after its parts, in HTML."""
     return Markup(re.sub("([_-])", r"\1<wbr>", str(escape(text))))

@@ -1,4 +1,4 @@
-"""The report of a comparison: its results as tables and pictures, in Markdown and HTML."""
+"""Writes the report of a comparison: tables and pictures of its results, in Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -50,21 +50,22 @@ UNITS = {
 
 
 def unit_of(comparison: Comparison) -> str:
-    """The unit of the losses; translators of earlier versions were validated with smoothing."""
+    """Return the unit of losses; earlier versions validated translators with label smoothing."""
     rows = [row for runs in comparison.trained.values() for row in runs]
     smoothed = comparison.kind is Kind.TRANSLATION and any(r.validated == "loss" for r in rows)
     return f"{'label-smoothed, ' * smoothed}{UNITS[comparison.kind]}"
 
 
 def write_report(out: Path, baseline: str = "", margin: float | None = None) -> str:
-    """Write ``report.md`` with its pictures, and ``report.html``, of the runs in a folder.
+    """Write ``report.md`` with its pictures, and ``report.html``, about the runs in a folder.
 
     Args:
-        baseline: the architecture that the others are compared with; by default as the runs say.
-        margin: the difference that counts as none, see :func:`.find_margin`.
+        baseline: architecture that the others are compared with (default: the baseline of the
+            runs).
+        margin: difference that counts as none, see :func:`.find_margin`.
 
     Returns:
-        ``report.md``.
+        The content of ``report.md``.
     """
     known = (out / RESULTS).is_file()  # another folder stays as it is
     with lock(out / PAGE) if known else nullcontext():
@@ -82,7 +83,7 @@ def write_report(out: Path, baseline: str = "", margin: float | None = None) -> 
 
 
 def make_sections(comparison: Comparison, margin: float | None = None) -> Iterator[Section]:
-    """All parts of the report."""
+    """Yield the sections of the report."""
     row, count, unit = comparison.rows[0], len(comparison.runs), unit_of(comparison)
     models = "1 model" if count == 1 else f"{count} models"
     lines = [f"{models} for {comparison.kind.purpose}, data `{row.data}`."]
@@ -112,7 +113,7 @@ def make_sections(comparison: Comparison, margin: float | None = None) -> Iterat
 
 
 def describe_verdicts(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
-    """The verdicts on differences from the baseline, and the notes that bear on them."""
+    """Describe the verdicts on differences from the baseline, and the notes that affect them."""
     lines = [] if judged else ["No model has been scored."]
     for each in judged:
         table = each.table
@@ -141,19 +142,19 @@ def describe_verdicts(of_trainings: Sequence[Note], judged: Sequence[Judged]) ->
 
 
 def explain(name: str, verdict: Verdict, difference: Difference | None, digits: int) -> str:
-    """The verdict on a model in words."""
+    """Put the verdict on a model into words."""
     told = f"{name} is {verdict}"
     return f"{told}, {describe_difference(difference, digits)}" if difference else told
 
 
 def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
-    """A table of rows, which have their cells by column; a column without any is left out."""
+    """Make a table of rows, given as cells by column; a column without cells is left out."""
     columns = dict.fromkeys(name for row in rows for name, cell in row.items() if cell)
     return [[*columns], *([row.get(name, "") for name in columns] for row in rows)]
 
 
 def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note]) -> Section:
-    """Sizes, costs and validations, and what to keep in mind when they are compared."""
+    """Describe sizes, costs and validations, and what to keep in mind when comparing them."""
     trained = [*chain(*comparison.trained.values())]
     rows = []
     for name, (one, *others) in comparison.runs.items():
@@ -201,7 +202,7 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
 
 
 def tell_total_cost(comparison: Comparison) -> str:
-    """The hours that all trainings took: of the CPU where they are known, else on the clock."""
+    """Say how many hours all trainings took: CPU time if it is known, else time on the clock."""
     trainings = [row for row in comparison.rows if not row.metric]
     on_cpu = sum(row.cpu_seconds or 0 for row in trainings) / 3600
     on_clock = sum(row.seconds or 0 for row in trainings if not row.cpu_seconds) / 3600
@@ -220,7 +221,7 @@ def tell_total_cost(comparison: Comparison) -> str:
 
 
 def describe_tuning(comparison: Comparison) -> Section:
-    """The values that the tuning seed tried, and the chosen ones."""
+    """Describe the values tried with the tuning seed, and the chosen values."""
     rows = []
     for row in comparison.candidates:
         cells = {"architecture": row.architecture, **parse_tuned(row.tuned)}
@@ -237,7 +238,7 @@ def describe_tuning(comparison: Comparison) -> Section:
 
 
 def compare_scores(judged: Judged) -> Section:
-    """The scores on a split, with tests against the baseline, seed by seed, and remarks on them."""
+    """Describe the scores on a split seed by seed, tests against the baseline, and remarks."""
     table, statistics = judged.table, judged.statistics
     digits, rows = count_decimals(table.metric, table.first.texts), []
     for name, runs in table.main.items():
@@ -281,7 +282,7 @@ def compare_scores(judged: Judged) -> Section:
 
 
 def count_classes(table: Table) -> int:
-    """The number of classes that macro-F1 is a mean over."""
+    """Return the number of classes over which macro-F1 is a mean."""
     for runs in table.scores.values():
         signature = next(iter(runs.values()))[0].signature
         if match := re.fullmatch(rf"{CLASSES}:(\d+)", signature):
@@ -292,7 +293,7 @@ def count_classes(table: Table) -> int:
 
 
 def score_constant(share: float, classes: int) -> dict[str, float]:
-    """The scores of a model that predicts one of the classes for all texts.
+    """Return the scores of a model that predicts one of the classes for all texts.
 
     Args:
         share: percentage of texts that have this class.
@@ -302,7 +303,7 @@ def score_constant(share: float, classes: int) -> dict[str, float]:
 
 
 def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]:
-    """How intervals over seeds were computed, and which difference so many seeds find."""
+    """Explain how intervals over seeds were computed, and which difference the seeds detect."""
     if not told.differences:
         return
     yield "Differences: positive is better."
@@ -327,7 +328,7 @@ def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]
 
 
 def name_limits(statistics: Statistics) -> Iterator[str]:
-    """Whether seeds or texts limit what can be said of each model, by the larger p-value."""
+    """Say whether seeds or texts limit the claims about each model, by the larger p-value."""
     limits: dict[str, list[str]] = {"seeds": [], "test texts": []}
     for name, difference in statistics.differences.items():
         tested = statistics.p_values.get(name)
@@ -343,7 +344,7 @@ def name_limits(statistics: Statistics) -> Iterator[str]:
 
 
 def describe_options(comparison: Comparison) -> Section:
-    """The options of all trainings and evaluations, and the others for each architecture."""
+    """Describe the options that all trainings and evaluations share, then other options."""
     rows = {name: runs[0] for name, runs in comparison.runs.items()}
     given = {name: json.loads(row.options or "{}") for name, row in rows.items()}
     first, *others = given.values()

@@ -1,1 +1,1 @@
-"""Results of a comparison: rows, the files that they name, and statistics of all of them."""
+"""The results of a comparison: rows, the files that they name, and statistics."""

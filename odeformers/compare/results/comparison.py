@@ -1,4 +1,4 @@
-"""Comparisons: rows as a report shows them, one setting of each architecture."""
+"""Comparisons: the rows that a report shows, with one setting of each architecture."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fairseq_odeformers.files import check_regular
 from .rows import RESULTS, Row, find_kind, group, read_rows, share_clock
 
 TUNING_SEED = 0  # trainings with this seed choose options
-Runs = dict[str, list[Row]]  # rows of each architecture, one per seed, in the order of the seeds
+Runs = dict[str, list[Row]]  # the rows of each architecture, one per seed, sorted by seed
 
 
 class Table:
     """The scores of a checkpoint on a split.
 
     Attributes:
-        scores: rows by metric, beginning with the metric that counts.
-        main: rows of the metric that counts.
-        first: one of its rows.
+        scores: rows by metric, beginning with the main metric.
+        main: rows of the main metric.
+        first: the first row of the main metric.
     """
 
     def __init__(self, rows: Sequence[Row], baseline: str):
@@ -33,17 +33,17 @@ class Table:
 
 
 class Comparison:
-    """The rows of one comparison, as a report shows them: one setting of each architecture.
+    """The rows of one comparison that a report shows, with one setting of each architecture.
 
     Attributes:
         baseline: the architecture that the others are compared with; it comes first.
-        rows: all of the comparison.
-        runs: rows of trainings at the chosen settings; these and the following have one clock.
-        trained: the same, of trainings that have ended.
-        candidates: rows of trainings at all tried settings, with the seed that chooses.
+        rows: all rows of the comparison.
+        runs: rows of trainings with the chosen settings; all costs from here on use one clock.
+        trained: those rows of *runs* whose trainings have ended.
+        candidates: rows of trainings with all settings tried, with the seed that chooses.
         kind: kind of the models.
         tables: scores of each split and checkpoint.
-        printed: rows of what a recipe's own commands have printed.
+        printed: rows with the output of a recipe's own commands.
     """
 
     def __init__(self, rows: Sequence[Row], baseline: str = ""):
@@ -70,10 +70,10 @@ class Comparison:
 
 
 def only_tunes(row: Row, scored: Collection[str]) -> bool:
-    """Whether a training has chosen options, and so counts in no table of scores.
+    """Return whether a training has only chosen options, so that no table of scores contains it.
 
     Args:
-        scored: the runs that have scores: earlier versions scored the seed that tunes.
+        scored: runs with scores; earlier versions also scored the seed that tunes.
     """
     return bool(row.tuned) and row.seed == TUNING_SEED and row.run not in scored
 
@@ -89,19 +89,19 @@ class Begun(Protocol):
 
 
 def find_tuning_seed(trainings: Iterable[Begun]) -> int:
-    """The seed that options are tuned with: most settings were trained with it.
+    """Find the seed that tunes options: the seed with which most settings were trained.
 
-    Ties go to the seed whose run began first; a seed may have been trained again.
+    Ties go to the seed whose run began first. A seed may have been trained again.
     """
     seeds = [row.seed for row in sorted(trainings, key=lambda row: row.begun)]
     return max(seeds, key=seeds.count, default=1)
 
 
 def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
-    """The values of tuned options, by architecture, that validate best with the seed that tunes.
+    """Choose each architecture's values of tuned options that validate best with the tuning seed.
 
-    If several are equal, the one with the lowest validation loss is chosen. If their losses are
-    equal, too, or if no training has ended, it is the one that began first.
+    Among equal settings, the one with the lowest validation loss is chosen. If the losses are equal
+    too, or if no training has ended, the setting that began first is chosen.
     """
     in_order, settings = sorted(trainings, key=lambda row: row.begun), {}
     seed = find_tuning_seed(in_order)
@@ -115,14 +115,14 @@ def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
 
 
 def read_comparison(out: Path, baseline: str = "") -> Comparison:
-    """The comparison in a folder.
+    """Read the comparison in a folder.
 
     Raises:
-        InputError: the folder has none; the message says which folder to give.
+        InputError: the folder contains no comparison; the message says which folder to give.
     """
     check_regular(out)
     rows = read_rows(out) if (out / RESULTS).is_file() else []
-    if not rows:  # a run, the folder of a recipe with parts, or no run has begun
+    if not rows:  # the folder is a run, or of a recipe with parts, or no run has begun
         paths = (out.parent, *sorted(out.glob("*")))
         near = " or ".join(str(path) for path in paths if (path / RESULTS).is_file())
         fault = "no comparison" if near else f"no {RESULTS} with a row"

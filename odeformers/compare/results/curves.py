@@ -1,6 +1,6 @@
-"""Files of a run beside its rows: learning curves, predictions and likelihoods.
+"""The files of a run that its rows name: learning curves, predictions and likelihoods.
 
-A learning curve is read off the log of fairseq-train. Rows name these files.
+A learning curve is read from the log of fairseq-train.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ CPU, CLOCK = "cpu", "clock"  # the seconds that training.py adds to the statisti
 
 @dataclass(frozen=True)
 class Curve:
-    """A learning curve: what each validation of a training has shown."""
+    """A learning curve: the results of each validation of a training."""
 
     updates: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)  # cost of the training up to each validation
+    seconds: list[float] = field(default_factory=list)  # cost of training up to each validation
     loss: list[float] = field(default_factory=list)
     metric: list[float] = field(default_factory=list)  # the metric that chooses the best checkpoint
     train_loss: list[float] = field(default_factory=list)
@@ -35,9 +35,9 @@ class Curve:
 
     @property
     def late_gain(self) -> float:
-        """By how much the last quarter of the updates has lowered the loss; 0 if it was lower.
+        """By how much the last quarter of the updates lowered the loss; 0 if it did not.
 
-        It is a share of the first loss, since a classifier's last one may be near zero.
+        This is a share of the first loss, since a classifier's last loss may be near zero.
         """
         if self.loss[-1] >= min(self.loss[:-1], default=-np.inf):
             return 0.0
@@ -51,7 +51,7 @@ def write_curve(path: Path, curve: Curve) -> None:
 
 
 def read_curve(path: Path) -> Curve:
-    """A curve that :func:`write_curve` has written."""
+    """Read a learning curve that :func:`write_curve` has written."""
     with reading(path):
         columns = read_columns(path)
         best, updates = columns.pop("best").index("True"), [*map(int, columns.pop("updates"))]
@@ -64,7 +64,7 @@ class Predictions:
     """The outputs of a model for the texts of a split, in their order."""
 
     source: list[str]  # the texts that were translated or classified
-    reference: list[str]  # the translation as published, or the class
+    reference: list[str]  # the published translation, or the class
     output: list[str]
     probability: list[float]  # probability of the right class; empty for translations
 
@@ -76,7 +76,7 @@ def write_predictions(path: Path, predictions: Predictions) -> None:
 
 
 def read_predictions(path: Path, count: int | None = None) -> Predictions:
-    """Predictions that :func:`write_predictions` has written, of so many texts."""
+    """Read predictions for *count* texts that :func:`write_predictions` has written."""
     with reading(path):
         columns = read_columns(path)
         texts = [columns[name] for name in ("source", "reference", "output")]
@@ -88,11 +88,11 @@ def read_predictions(path: Path, count: int | None = None) -> Predictions:
 
 @dataclass(frozen=True)
 class Likelihoods:
-    """How a language model predicts texts, or blocks of them.
+    """A language model's likelihoods of texts, or of blocks of texts.
 
     Attributes:
-        tokens: the number of tokens in each text.
-        nll: the sum of their negative log-likelihoods, in nats.
+        tokens: number of tokens of each text.
+        nll: sum of their negative log-likelihoods, in nats.
     """
 
     tokens: np.ndarray
@@ -109,7 +109,7 @@ def write_likelihoods(path: Path, likelihoods: Likelihoods) -> None:
 
 
 def read_likelihoods(path: Path) -> Likelihoods:
-    """Likelihoods that :func:`write_likelihoods` has written."""
+    """Read likelihoods that :func:`write_likelihoods` has written."""
     with reading(path):
         columns = read_columns(path)
         return Likelihoods(
@@ -122,7 +122,7 @@ def write_columns(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
 
 
 def read_columns(path: Path) -> dict[str, list[str]]:
-    """The cells of a table with a header, by column."""
+    """Read the cells of a table with a header, by column."""
     csv.field_size_limit(1 << 30)  # a text may be long
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -133,7 +133,7 @@ def read_columns(path: Path) -> dict[str, list[str]]:
 
 # --- logs of fairseq-train with --log-format json ------------------------------------------------
 
-TAIL = 20_000  # bytes at the end of a log that tell its progress
+TAIL = 20_000  # bytes at the end of a log that show its progress
 SAVED = re.compile(r"Preparing to save checkpoint for epoch \d+ @ (\d+) updates")
 SAVED_BEST = re.compile(r"Best checkpoint @ (\d+) updates")  # the plugin's; earlier logs have none
 
@@ -141,15 +141,15 @@ SAVED_BEST = re.compile(r"Best checkpoint @ (\d+) updates")  # the plugin's; ear
 def read_log(
     path: Path, metric: str = "loss", maximize: bool = False, subset: str = "valid"
 ) -> tuple[Curve, dict[str, Any]]:
-    """The learning curve of a log, and columns of its row, as far as it has been validated.
+    """Read the learning curve of a log up to the last validation, and columns of its row.
 
-    Where an interrupted training repeats an epoch, the last counts.
+    If an interrupted training repeats an epoch, the last repetition counts.
 
     Args:
-        path: it may still grow, or not be there yet.
-        metric: the metric of a validation that chooses the best checkpoint. The loss chooses where
-            a validation lacks it.
-        subset: the name of the validation set.
+        path: path of the log, which may still grow or not exist yet.
+        metric: metric of validations that chooses the best checkpoint; the loss replaces it if a
+            validation lacks it.
+        subset: name of the validation set.
     """
     valid, ends, saved, best_at = {}, {}, set(), None
     for line in read_lines(path) if path.exists() else ():
@@ -192,7 +192,7 @@ def read_log(
     ranks = [sign * v if math.isfinite(v) else -math.inf for v in values]
     if saved.intersection(updates):  # a validation without a checkpoint cannot be the best
         ranks = [rank if at in saved else -math.inf for at, rank in zip(updates, ranks)]
-    best = len(ranks) - 1 - int(np.argmax(ranks[::-1]))  # fairseq keeps the last of equal ones
+    best = len(ranks) - 1 - int(np.argmax(ranks[::-1]))  # fairseq keeps the last of equal values
     if best_at in updates:
         best = updates.index(best_at)
     seconds = (cpu if known else clock).tolist()
@@ -208,10 +208,10 @@ def read_log(
 
 
 def read_progress(path: Path, subset: str = "valid") -> dict[str, Any]:
-    """The newest epoch, updates, validation loss and updates per second at the end of a log.
+    """Read the newest epoch, updates, validation loss and updates per second from a log's end.
 
     Args:
-        subset: the name of the validation set.
+        subset: name of the validation set.
     """
     progress: dict[str, Any] = {"updates": 0}
     if path.exists():

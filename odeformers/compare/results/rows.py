@@ -1,9 +1,9 @@
-"""Results: ``results.csv``, which is all that runs and reports share.
+"""Results: ``results.csv``, the only thing that runs and reports share.
 
-A row is a score of a run, with what its training was and cost. Each run writes its own rows into
-its folder. The file of the comparison is made of them, so that commands that share a folder do not
-disturb each other. Reports, notebooks and pandas read it, together with the predictions and
-learning curves that it names.
+A row is a score of a run, with the settings and the cost of its training. Each run writes its own
+rows into its folder. The comparison's file is made from these rows, so that commands that share a
+folder do not disturb each other. Reports, notebooks and pandas read this file, together with the
+predictions and learning curves that it names.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from .curves import Curve, Likelihoods, Predictions, read_curve, read_likelihood
 
 RESULTS = "results.csv"
 BEST_CHECKPOINT = "best checkpoint"  # the checkpoint that verdicts compare
-RUN = "run.yaml"  # in the folder of each run
+RUN = "run.yaml"  # a file in the folder of each run
 SCHEMA = 1  # version of the columns
-NOT_EVALUATED = "not evaluated"  # state of a run that is only trained; the reason may follow
-DIVERGED = "the loss or the gradients became NaN or infinite"  # in the state of such a training
-LOSSES = ("loss", "nll_loss")  # the second without label smoothing and regularisers
+NOT_EVALUATED = "not evaluated"  # state of a run that has only trained; the reason may follow
+DIVERGED = "the loss or the gradients became NaN or infinite"  # part of such a training's state
+LOSSES = ("loss", "nll_loss")  # the second excludes label smoothing and regularisers
 T = TypeVar("T")
 
 
 def find_kind(task: str) -> Kind:
-    """The kind of models that a task trains; translators if nothing tells."""
+    """Find the kind of models that a task trains; an unknown task trains translators."""
     return Kind.of_task(task) or Kind.TRANSLATION
 
 
 def clock(seconds: float) -> str:
-    """A time such as 1:05:09."""
+    """Format a time such as 1:05:09."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}"
@@ -50,8 +50,8 @@ def clock(seconds: float) -> str:
 class Row:
     """A line of ``results.csv``.
 
-    Each run has a row without a metric, about its training. A number that is not known is None.
-    Paths are relative to the folder of the file.
+    Each run has a row without a metric, about its training. An unknown number is None. Paths are
+    relative to the folder of the file.
     """
 
     # The comparison.
@@ -61,30 +61,30 @@ class Row:
     task: str = ""  # task of fairseq
     data: str = ""
     environment: str = ""  # date, machine and versions, when the run began
-    command: str = ""  # when the command that planned the run was started
+    command: str = ""  # time when the command that planned the run was started
     # The run.
     run: str = ""  # its folder
     begun: str = ""
     state: str = ""  # why the run is unfinished; "" if it has finished
     family: str = ""  # the row of a scoreboard
-    architecture: str = ""  # its name in tables
+    architecture: str = ""  # name in tables
     tuned: str = ""  # the values of tuned options, such as lr 1e-3
     seed: int = 1
-    options: str = ""  # fairseq-train's, as typed
+    options: str = ""  # options of fairseq-train, as typed
     defaults: str = ""  # other options of the model, as typed
-    size: str = ""  # how its width was chosen
+    size: str = ""  # how the width was chosen
     evaluation: str = ""  # options of the evaluation
     # The training.
-    parameters: int = 0  # only trained ones
-    budget: float | None = None  # minutes of training that were asked for
+    parameters: int = 0  # number of trained parameters
+    budget: float | None = None  # requested minutes of training
     updates: int | None = None
     epoch_updates: int | None = None  # updates of one epoch
     seconds: float | None = None  # time of the updates on the clock
     cpu_seconds: float | None = None  # CPU time of the updates
-    tokens: float | None = None  # number in all updates
+    tokens: float | None = None  # number of tokens in all updates
     validated: str = ""  # the metric that chooses the best checkpoint
-    maximized: bool = False  # whether a higher value of it is better
-    validation: float | None = None  # its best value
+    maximized: bool = False  # whether a higher value of this metric is better
+    validation: float | None = None  # best value of this metric
     validation_texts: int | None = None
     curve: str = ""  # the path of the learning curve
     # The score.
@@ -95,18 +95,18 @@ class Row:
     printed: str = ""  # output of a recipe's own command, the metric
     signature: str = ""  # how the score was computed
     paper: str = ""  # the paper's figures for the architecture and metric
-    cited: str = ""  # figures of others that stand beside it, with their sources
+    cited: str = ""  # figures from elsewhere to show beside the score, with their sources
     texts: int | None = None
     unknown: float | None = None  # the share of unknown words, of pairs on either side
-    leaked: float | None = None  # the share of texts that the training set has, too
+    leaked: float | None = None  # the share of texts that are also in the training set
     predictions: str = ""  # the path of a table of references and outputs, or of likelihoods
-    notes: str = ""  # the report's, where predictions and curves are not kept
+    notes: str = ""  # notes of the report, if predictions and curves are not kept
     # No column.
-    folder: Path = field(default=Path(), compare=False)  # has the file
+    folder: Path = field(default=Path(), compare=False)  # contains the file
 
     @property
     def value(self) -> float:
-        """The score, which all rows of tables have."""
+        """The score, which exists in all rows of tables."""
         assert self.score is not None
         return self.score
 
@@ -117,15 +117,15 @@ class Row:
 
     @property
     def conclusive(self) -> bool:
-        """Whether a training tells how good its options are: it has ended, or has diverged.
+        """Whether a training shows how good its options are: it has ended, or has diverged.
 
-        A training that was killed tells nothing.
+        A training that was killed shows nothing.
         """
         return self.trained or DIVERGED in self.state
 
     @property
     def cost(self) -> float:
-        """The seconds that the training has cost: of the CPU, or on the clock where a GPU trains.
+        """The seconds that the training has cost: CPU time, or time on the clock with a GPU.
 
         Other processes on the machine inflate the time on the clock. All reported times use this
         property, so a comparison uses a single clock; see :func:`share_clock`.
@@ -134,7 +134,7 @@ class Row:
 
     @property
     def effort(self) -> float:
-        """The seconds that a budget counts: on the clock, or of the CPU if these are fewer.
+        """The seconds that a budget counts: time on the clock, or CPU time if that is less.
 
         With several threads, a training takes more CPU time than time on the clock.
         """
@@ -142,14 +142,14 @@ class Row:
 
     @property
     def quality(self) -> float:
-        """How well the best checkpoint of a training that has ended validates: higher is better."""
+        """The best checkpoint's validation score of a training that has ended; higher is better."""
         if not self.trained or self.validation is None or math.isnan(self.validation):
             return -math.inf
         return self.validation if self.maximized else -self.validation
 
     @property
     def best_loss(self) -> float:
-        """The validation loss of the best checkpoint; infinite if its curve is not there."""
+        """The validation loss of the best checkpoint; infinite if there is no learning curve."""
         for folder in (self.folder, self.folder.parent):  # a run's own rows are in its folder
             if self.curve and (folder / self.curve).is_file():
                 curve = read_curve(folder / self.curve)
@@ -163,12 +163,12 @@ class Row:
 
     @property
     def place(self) -> tuple[str, str]:
-        """The scored split and checkpoint."""
+        """The split and the checkpoint that the score refers to."""
         return self.split, self.checkpoint
 
     @cached_property
     def learning(self) -> Curve | None:
-        """The learning curve, if it is there."""
+        """The learning curve, if its file exists."""
         if not self.curve:
             return None
         curve = read_curve(self.folder / self.curve)
@@ -177,47 +177,47 @@ class Row:
 
     @cached_property
     def outputs(self) -> Predictions | None:
-        """The predictions that have the score, if they are there."""
+        """The predictions that were scored, if their file exists."""
         if not self.predictions or self.metric == Kind.LANGUAGE_MODEL.score:
             return None
         return read_predictions(self.folder / self.predictions, self.texts)
 
     @cached_property
     def likelihoods(self) -> Likelihoods | None:
-        """The likelihoods that have the perplexity, if they are there."""
+        """The likelihoods that give the perplexity, if their file exists."""
         if not self.predictions or self.metric != Kind.LANGUAGE_MODEL.score:
             return None
         return read_likelihoods(self.folder / self.predictions)
 
 
 def share_clock(rows: Sequence[Row]) -> list[Row]:
-    """Rows whose costs are of one clock: without the CPU's seconds if a training lacks them."""
+    """Make the costs of rows use one clock: drop all CPU times if a training lacks its CPU time."""
     if all(row.cpu_seconds for row in rows if row.trained and row.validation is not None):
         return [*rows]
     return [replace(row, cpu_seconds=None) for row in rows]
 
 
 def name_time(rows: Iterable[Row], unit: str = "time") -> str:
-    """The unit of costs: *unit* of the CPU, or of the clock if a GPU has trained one."""
+    """Name the unit of costs: *unit* of the CPU, or of the clock if a GPU has trained a model."""
     return f"CPU {unit}" if all(row.cpu_seconds for row in rows) else unit
 
 
 # --- files -------------------------------------------------------------------------------------
 
 COLUMNS = {name: kind for name, kind in get_type_hints(Row).items() if name != "folder"}
-ADDED = "cited"  # a column that files of the version before lack
+ADDED = "cited"  # a column that files of the previous version lack
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write rows as :func:`read_rows` reads them."""
+    """Write rows in the form that :func:`read_rows` reads."""
     write_csv(path, [{name: getattr(row, name) for name in COLUMNS} for row in rows])
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, or of the file in a folder.
+    """Read the rows of a file, or of the file in a folder.
 
     Raises:
-        InputError: a line is damaged, or of another schema; the message has its number.
+        InputError: a line is damaged, or of another schema; the message names its number.
     """
     path = path / RESULTS if path.is_dir() else path
     with reading(path), open(path, encoding="utf-8", newline="") as file:
@@ -241,7 +241,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def parse(cell: str, kind: Any) -> Any:
-    """The value of a cell, of the type of its column; an empty one has no number."""
+    """Parse a cell as the type of its column; an empty cell is no number."""
     if kind is str:
         return cell
     if kind is bool:
@@ -252,33 +252,33 @@ def parse(cell: str, kind: Any) -> Any:
 
 
 def lock(path: Path) -> FileLock:
-    """The lock of a file that is made of rows, and of the files that are written with it.
+    """Return the lock of a file that is made from rows, and of the files written with it.
 
-    The holder rereads the rows and rewrites the files whole, so that concurrent commands in one
+    The holder reads the rows again and rewrites whole files, so that concurrent commands in one
     folder cannot mix their output.
     """
     return FileLock(path.with_name(f".{path.stem}.lock"))
 
 
 def find_runs(out: Path) -> list[Path]:
-    """The folders of all runs of a comparison that have begun."""
+    """Find the folders of all runs of a comparison that have begun."""
     return sorted(path.parent for path in out.glob(f"*/{RUN}"))
 
 
 def read_runs(out: Path) -> list[Row]:
-    """The rows that the runs of a comparison have written, each in its folder."""
+    """Read the rows that the runs of a comparison have written, each in its folder."""
     files = [folder / RESULTS for folder in find_runs(out)]
     return [row for path in files if path.exists() for row in read_rows(path)]
 
 
 def collect_rows(out: Path, order: Iterable[str] = ()) -> None:
-    """Make the file of a comparison of the rows that its runs have written.
+    """Make the file of a comparison from the rows that its runs have written.
 
     Architectures are in the order of their first runs.
 
     Args:
-        order: architectures to list in this order, in the positions that they occupy; the others
-            stay where they are.
+        order: architectures to list in this order, in the positions that they occupy together; all
+            others keep their positions.
     """
     with lock(out / RESULTS):
         rows = read_runs(out)
@@ -293,7 +293,7 @@ def collect_rows(out: Path, order: Iterable[str] = ()) -> None:
 
 
 def group(rows: Iterable[T], column: str) -> dict[Any, list[T]]:
-    """The rows that have each value of a column, in their order."""
+    """Group rows by their values in a column; each group keeps the order of its rows."""
     groups: dict[Any, list[T]] = {}
     for row in rows:
         groups.setdefault(getattr(row, column), []).append(row)

@@ -1,7 +1,8 @@
-"""Scores: what the log and the outputs of a run come to.
+"""Scores: computes the rows of a run from its log and its outputs.
 
-fairseq's programs print translations and perplexities, ``odeformers predict`` a table of classes.
-Here they become :class:`Scores`, and a training's log becomes a learning curve; rows have both.
+fairseq's programs print translations and perplexities, and ``odeformers predict`` prints a table of
+classes. This module turns them into :class:`Scores`, and the log of a training into a learning
+curve. Rows contain the scores and name the curve.
 """
 
 from __future__ import annotations
@@ -48,24 +49,24 @@ from .rows import BEST_CHECKPOINT, Row
 MORPHEMES = {"ja": ("ja-mecab", "MeCab"), "ko": ("ko-mecab", "mecab_ko")}
 UNSPACED = ("bo", "dz", "km", "lo", "my", "th", "yue")
 LINE = re.compile(r"([STH])-(\d+)\t(?:.*\t)?(.*)")  # the text follows the probability
-CLASSES = "classes"  # in the signature of macro-F1, before the number of classes it is a mean over
+CLASSES = "classes"  # precedes the number of classes in the signature of macro-F1
 REMEDY = "delete it; odeformers compare will recreate it"
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a checkpoint on a split, the one that counts first."""
+    """The scores of a checkpoint on a split, beginning with the main score."""
 
     values: dict[str, float]
     predictions: Predictions | None = None
     signatures: Mapping[str, str] = field(default_factory=dict)  # how scores were computed
-    likelihoods: Likelihoods | None = None  # a language model's
+    likelihoods: Likelihoods | None = None  # only for language models
 
 
 def bleu_tokenizer(language: str) -> str:
-    """sacrebleu's tokenizer of a language: 13a divides text at spaces, which some do not have.
+    """Choose sacrebleu's tokenizer of a language; 13a needs spaces, which some languages lack.
 
-    Japanese and Korean are divided into words where sacrebleu's extra for them is installed.
+    Japanese and Korean are divided into words if sacrebleu's extra for them is installed.
     """
     language = re.split(r"[^a-z]", language.lower())[0]
     if language == "zh":
@@ -82,18 +83,18 @@ def score_translations(
     references: Sequence[str] | None = None,
     tokenize: str | None = None,
 ) -> Scores:
-    """BLEU and chrF of translations that fairseq-generate has printed.
+    """Compute BLEU and chrF of translations that fairseq-generate has printed.
 
     Args:
-        language: the translations' language; they are detokenised.
-        references: the test set as published; by default, as the data have it, detokenised. See
+        language: language of the translations, which are detokenised.
+        references: the published test set (default: the detokenised test set of the data); see
             :func:`.choose_references`.
-        tokenize: sacrebleu's tokenizer for BLEU; by default :func:`bleu_tokenizer` chooses it.
+        tokenize: sacrebleu's tokenizer for BLEU (default: chosen by :func:`bleu_tokenizer`).
     """
     printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
     for line in read_lines(path):
         if match := LINE.fullmatch(line):
-            printed[match[1]].setdefault(int(match[2]), match[3])  # the best of several is first
+            printed[match[1]].setdefault(int(match[2]), match[3])  # the best one comes first
     order = sorted(printed["H"])
     if not order or (printed["T"] and sorted(printed["T"]) != order):
         raise InputError(f"{path} has no translations, or not of all sentences; {REMEDY}")
@@ -117,10 +118,10 @@ def score_translations(
 
 
 def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
-    """Accuracy and :func:`.macro_f1`, in percent, of a table of ``predict``.
+    """Compute accuracy and :func:`.macro_f1`, in percent, of a table of ``predict``.
 
     Args:
-        texts: what was classified, all of it.
+        texts: all texts that were classified.
     """
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -149,7 +150,7 @@ def score_classes(path: Path, texts: Sequence[str] | None = None) -> Scores:
 
 
 def score_language_model(path: Path) -> Scores:
-    """The perplexity that fairseq-eval-lm has logged."""
+    """Read the perplexity that fairseq-eval-lm has logged."""
     text = path.read_text(encoding="utf-8")
     match = re.search(r"Perplexity: ([\d.]+)", text)
     if match is None or "Evaluated 0 tokens" in text:
@@ -164,11 +165,11 @@ WORD = re.compile(r".* \[(-?[\d.]+|-?inf|nan)\]")
 
 
 def parse_likelihoods(log: str) -> Likelihoods | None:
-    """The likelihoods that ``fairseq-eval-lm --output-word-probs`` has logged, if it has.
+    """Parse the likelihoods that ``fairseq-eval-lm --output-word-probs`` has logged, if any.
 
-    A line such as ``... | fairseq_cli.eval_lm | 12 the [-2.31] <tab> cat [-7.02]`` has the number
-    of a text and its words with their log-likelihoods. Like fairseq's perplexity, the sums leave
-    out infinite values.
+    A line such as ``... | fairseq_cli.eval_lm | 12 the [-2.31] <tab> cat [-7.02]`` contains the
+    number of a text and its words with their log-likelihoods. The sums leave out infinite values,
+    as fairseq's perplexity does.
     """
     texts: dict[int, list[float]] = {}
     for line in log.split("\n"):
@@ -187,7 +188,7 @@ def parse_likelihoods(log: str) -> Likelihoods | None:
 
 
 def read_texts(path: Path) -> list[str]:
-    """The texts of a file, one per line or binarised."""
+    """Read the texts of a file, one per line or binarised."""
     if path.suffix != ".idx":
         return list(read_lines(path))
     with naming_faults(path):
@@ -200,9 +201,9 @@ def read_texts(path: Path) -> list[str]:
 # --- rows --------------------------------------------------------------------------------------
 
 TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"
-SCORE = ".score"  # the suffix of what a recipe's own command prints
+SCORE = ".score"  # suffix of the file with the output of a recipe's own command
 BEST, AVERAGED = "checkpoint_best", "averaged"  # names of checkpoints
-# Columns of a row that the variant and the trial of a run have.
+# Columns of a row that are fields of the run's variant and trial.
 OF_VARIANT = ("baseline", "task", "data", "architecture", "tuned", "budget")
 OF_TRIAL = ("environment", "size", "parameters", "validation_texts")
 CHECKPOINTS = {BEST: BEST_CHECKPOINT, AVERAGED: "average of the last {} checkpoints"}
@@ -215,12 +216,12 @@ def make_rows(
     flaws: Mapping[str, Mapping[str, Any]] | None = None,
     **columns: Any,
 ) -> list[Row]:
-    """The rows of a run, with its learning curve and its predictions as files in its folder.
+    """Make the rows of a run, and write its learning curve and its predictions to its folder.
 
     Args:
-        flaws: further columns of the scores on a split.
-        columns: columns of all rows that a trial does not have, such as the seed.
-        state: what the run lacks. If it lacks something, outputs that cannot be scored have no
+        flaws: additional columns of the scores on each split.
+        columns: columns of all rows that are not fields of a trial, such as the seed.
+        state: what the run lacks. If it lacks something, outputs that cannot be scored get no
             rows.
 
     Raises:
@@ -260,11 +261,11 @@ def make_rows(
 
 
 def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> list[Row]:
-    """The rows of a checkpoint on a split, for each of its scores.
+    """Make a row for each score of a checkpoint on a split.
 
     Args:
-        row: the training's row, with the checkpoint and the split.
-        texts: the file of the references or texts of the split.
+        row: the training's row, with the checkpoint and the split filled in.
+        texts: file of the references or texts of the split.
     """
     given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None
     if variant.kind is Kind.TRANSLATION:

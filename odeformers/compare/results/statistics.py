@@ -21,31 +21,31 @@ from .curves import Likelihoods, Predictions
 from .rows import Row, group
 from .verdict import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline, in_percent
 
-SAMPLES = 1000  # samples of a bootstrap
-LEAST_BLOCK = 500  # tokens of a block of texts
-FEW_BLOCKS = 30  # below which tests of perplexities are rough
-MANY = 10_000  # texts: one is 0.01%
+SAMPLES = 1000  # number of samples of a bootstrap
+LEAST_BLOCK = 500  # minimum number of tokens of a block of texts
+FEW_BLOCKS = 30  # fewer blocks make tests of perplexities inaccurate
+MANY = 10_000  # number of texts, where one text is 0.01%
 
 
 # --- numbers as text -------------------------------------------------------------------
 
 
 def count_decimals(metric: str, texts: int | None = 0) -> int:
-    """How many decimals of a score are shown: in percent, two only if one text is 0.01 points."""
+    """Return the number of decimals to show; for percentages, two only if a text is 0.01 points."""
     if in_percent(metric):
         return 2 if (texts or 0) >= MANY else 1
     return 2 if metric in ("perplexity", "ppl") else 3
 
 
 def add_decimals(score: float, digits: int) -> int:
-    """So many decimals, or more where a score below 100 would read 100."""
+    """Increase a number of decimals if a score below 100 would be shown as 100."""
     while round(score, digits) == 100 > round(score, 6):
         digits += 1
     return digits
 
 
 def over_seeds(values: Sequence[float], digits: int) -> str:
-    """The mean, of several seeds its standard deviation, and of three Student's 95% interval."""
+    """Format the mean, the standard deviation of several seeds, and the 95% interval of three."""
     mean = fmean(values)
     digits = add_decimals(mean, digits)
     text = f"{mean:,.{digits}f}"
@@ -57,7 +57,7 @@ def over_seeds(values: Sequence[float], digits: int) -> str:
 
 
 def p_as_text(p_value: float) -> str:
-    """A p-value with three decimals; none reads 0."""
+    """Format a p-value with three decimals, but never as 0."""
     return f"{p_value:.3f}" if p_value >= 0.001 else "<0.001"
 
 
@@ -65,24 +65,24 @@ def p_as_text(p_value: float) -> str:
 
 
 def half_interval(values: Sequence[float]) -> float:
-    """Half of Student's 95% interval of the mean; 0 of too few seeds, or of equal ones."""
+    """Return half of Student's 95% interval of the mean; 0 for too few or equal scores."""
     if len(values) < ENOUGH:
         return 0.0
     return float(student.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
 
 
 def describe_difference(difference: Difference, digits: int) -> str:
-    """A difference, with its interval if it has one."""
+    """Format a difference, with its interval if it has one."""
     figures = [difference.mean, *(difference.interval or ())]
     text, *ends = (f"{round(each, digits) + 0:+,.{digits}f}" for each in figures)
     return f"{text} ({' to '.join(ends)})" if ends else text
 
 
 def compare_seeds(runs: Mapping[str, Sequence[Row]], baseline: str) -> OverSeeds:
-    """The differences of models from a baseline over their seeds.
+    """Compare models with a baseline over their seeds.
 
     Args:
-        runs: scored ones, by model.
+        runs: scored runs by model.
     """
     metrics = {row.metric for rows in runs.values() for row in rows}
     lower_is_better = any(m in ("perplexity", "ppl") or m.endswith("loss") for m in metrics)
@@ -100,7 +100,7 @@ OverTexts = list[tuple[float, float]]
 
 
 def compare_classes(systems: Sequence[Predictions]) -> OverTexts:
-    """McNemar's exact test: of the texts that one of both has right, how many each has."""
+    """Compare systems by McNemar's exact test, on the texts that only one of two has right."""
     first, *_ = rights = [np.array(each.output) == each.reference for each in systems]
     compared = []
     for right in rights:
@@ -111,27 +111,27 @@ def compare_classes(systems: Sequence[Predictions]) -> OverTexts:
 
 
 def compare_with_constant(predictions: Predictions, answer: str) -> float:
-    """The p-value of McNemar's exact test that a model is better than one answer for all texts."""
+    """Return McNemar's p-value for a model being better than one answer for all texts."""
     right = np.array(predictions.output) == predictions.reference
     constant = np.array(predictions.reference) == answer
     return compare_answers(right, constant, alternative="greater")
 
 
 def compare_answers(right: np.ndarray, other: np.ndarray, alternative: str = "two-sided") -> float:
-    """The p-value of McNemar's exact test for the texts that only one of two systems has right."""
+    """Return McNemar's exact p-value, from the texts that only one of two systems has right."""
     gained, lost = int((right & ~other).sum()), int((other & ~right).sum())
     test = binomtest(gained, gained + lost, alternative=alternative) if gained + lost else None
     return float(test.pvalue) if test else 1.0
 
 
 def interval_of_share(hits: int, texts: int) -> tuple[float, float]:
-    """Wilson's 95% interval of a share of texts, in percent."""
+    """Return Wilson's 95% interval of a share of texts, in percent."""
     interval = binomtest(hits, texts).proportion_ci(method="wilson")
     return 100 * float(interval.low), 100 * float(interval.high)
 
 
 def compare_translations(systems: Sequence[Predictions], signature: str) -> OverTexts:
-    """sacrebleu's paired bootstrap, of the BLEU that has a signature."""
+    """Compare systems by sacrebleu's paired bootstrap, for the BLEU with a given signature."""
     outputs: list[tuple[str, Sequence[str]]] = [(str(n), s.output) for n, s in enumerate(systems)]
     references, metrics = [systems[0].reference], {"BLEU": metric_of(signature)}
     _, scores = PairedTest(outputs, metrics, references, test_type="bs", n_samples=SAMPLES)()
@@ -144,13 +144,13 @@ def compare_translations(systems: Sequence[Predictions], signature: str) -> Over
 
 
 def metric_of(signature: str) -> BLEU:
-    """The metric of a signature of sacrebleu's, such as ``nrefs:1|case:lc|eff:no|tok:13a``."""
+    """Make the metric of a signature of sacrebleu, such as ``nrefs:1|case:lc|eff:no|tok:13a``."""
     parts = dict(part.split(":", 1) for part in signature.split("|"))
     return BLEU(lowercase=parts["case"] == "lc", tokenize=parts["tok"])
 
 
 def join_blocks(texts: Likelihoods, least: int = LEAST_BLOCK) -> Likelihoods:
-    """Blocks of consecutive texts with so many tokens or more, as far as there are more.
+    """Join consecutive texts to blocks of *least* tokens or more, if there are as many.
 
     Neighbouring sentences are about the same things, so a bootstrap draws them together.
     """
@@ -166,10 +166,10 @@ def join_blocks(texts: Likelihoods, least: int = LEAST_BLOCK) -> Likelihoods:
 
 
 def compare_perplexities(systems: Sequence[Likelihoods]) -> OverTexts:
-    """A paired bootstrap of blocks of texts.
+    """Compare systems by a paired bootstrap of blocks of texts.
 
-    The p-value is the share of samples whose difference is as far from the mean of the samples as
-    the observed one is from zero, as in sacrebleu (Koehn 2004, Riezler and Maxwell 2005).
+    The p-value is the share of samples whose difference is at least as far from the samples' mean
+    as the observed difference is from zero, as in sacrebleu (Koehn 2004, Riezler and Maxwell 2005).
 
     Args:
         systems: likelihoods of the same blocks.
@@ -196,12 +196,12 @@ class Statistics:
     """Differences from the baseline in a table, where models can be compared.
 
     Attributes:
-        over_seeds: the differences, by architecture, with their intervals.
-        p_values: over texts, by architecture and seed, adjusted for the number of tests by
+        over_seeds: differences with their intervals, by architecture.
+        p_values: p-values over texts, by architecture and seed, adjusted for the number of tests by
             Benjamini and Hochberg's method.
-        errors: half of the 95% interval over the texts, its mean over seeds, by architecture.
-        test: what the p-values over texts are of.
-        unit: what these are drawn from, with their number.
+        errors: half of the 95% interval over the texts, averaged over seeds, by architecture.
+        test: name of the test over texts.
+        unit: name and number of the units that the test draws from.
     """
 
     over_seeds: OverSeeds
@@ -216,9 +216,9 @@ class Statistics:
 
 
 def compute_statistics(table: Table, excluded: Collection[str] = ()) -> Statistics:
-    """The statistics of a table; architectures that are excluded have no more than their errors.
+    """Compute the statistics of a table; excluded architectures only get their errors.
 
-    A run is tested over texts against the baseline's with the same seed.
+    Each run is tested over texts against the baseline's run with the same seed.
     """
     baseline, over_seeds = table.baseline, OverSeeds({})
     compared = {name: runs for name, runs in table.main.items() if name not in excluded}
@@ -249,10 +249,10 @@ TESTS = {
 
 
 def compare_texts(rows: Sequence[Row]) -> tuple[Sequence[Row], OverTexts, str]:
-    """The tests over texts of runs with one seed, the baseline's first.
+    """Test runs with one seed over texts; the baseline's run comes first.
 
     Returns:
-        The runs whose outputs are kept, their tests, and what these are drawn from.
+        The runs whose outputs are kept, their tests, and the unit that the tests draw from.
     """
     if rows[0].metric == Kind.LANGUAGE_MODEL.score:
         rows = [row for row in rows if row.likelihoods]
@@ -272,5 +272,5 @@ def compare_texts(rows: Sequence[Row]) -> tuple[Sequence[Row], OverTexts, str]:
 
 
 def adjust(p_values: Sequence[float]) -> list[float]:
-    """p-values adjusted for their number by Benjamini and Hochberg's method."""
+    """Adjust p-values for their number by Benjamini and Hochberg's method."""
     return false_discovery_control(p_values).tolist() if p_values else []

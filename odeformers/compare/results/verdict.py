@@ -1,7 +1,7 @@
 """Verdicts over seeds: is any of several models better or worse than the baseline?
 
-A family of comparisons is the models of one table against its baseline. If spreads over seeds are
-equal, the chance is at most about :data:`LEVEL` that any interval of the family leaves out the true
+The models of one table and its baseline form a family of comparisons. If spreads over seeds are
+equal, the chance is at most about :data:`LEVEL` that any interval of the family excludes the true
 difference. ``examples/scoreboard/simulate_verdict.py`` simulates equal and unequal spreads.
 
 * Models whose seeds spread alike share one estimate of the variance and get the simultaneous
@@ -9,8 +9,8 @@ difference. ``examples/scoreboard/simulate_verdict.py`` simulates equal and uneq
 * A model whose variance deviates too much (:func:`find_pool`) leaves the pool. Welch's test
   (:func:`scipy.stats.ttest_ind`) compares it at the Bonferroni level. If the baseline leaves,
   Welch's test compares all models.
-* A model with fewer than three seeds, or with equal scores, has no estimate of its variance: it is
-  in no pool and gets no interval.
+* A model with fewer than three seeds, or with equal scores, provides no estimate of its variance,
+  so it is in no pool and gets no interval.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from scipy.optimize import brentq
 from scipy.stats import dunnett, multivariate_t, nct, ttest_ind
 from scipy.stats import f as fisher
 
-LEVEL = 0.05  # the chance that any interval of a table leaves out the true difference
+LEVEL = 0.05  # the chance that any interval of a table excludes the true difference
 POOL_LEVEL = 0.05  # the chance that equal variances are called unequal, by Bonferroni
-ENOUGH = 3  # seeds for an interval
+ENOUGH = 3  # minimum number of seeds for an interval
 POWER = 0.8
 MARGIN = 1.0  # points of accuracy, F1, BLEU or chrF that count as no difference
 SHARE = 2.0  # percent of the baseline's score that count as no difference, for other metrics
-POINTS = 20_000  # points of an integral
-RANDOM_STATE = 0  # for integrals and bootstraps: a report always says the same
+POINTS = 20_000  # number of points of an integral
+RANDOM_STATE = 0  # seed of integrals and bootstraps, so that reports are reproducible
 
 DUNNETT, WELCH = "Dunnett", "Welch"
 
@@ -43,12 +43,13 @@ DUNNETT, WELCH = "Dunnett", "Welch"
 
 
 class Difference(NamedTuple):
-    """A difference of mean scores from the baseline's, in the unit of the scores.
+    """The difference of a mean score from the baseline's, in the unit of the scores.
 
     Attributes:
-        mean: positive is better.
-        interval: simultaneous, at 95% for all of a table; None without an estimate of the variance.
-        p_value: adjusted for the number of models in the table; None without an interval.
+        mean: the difference; positive is better.
+        interval: simultaneous 95% interval for the whole table; None without an estimate of the
+            variance.
+        p_value: p-value adjusted for the number of models in the table; None without an interval.
         method: :data:`DUNNETT` or :data:`WELCH`; "" without an interval.
     """
 
@@ -60,16 +61,16 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class OverSeeds:
-    """The differences of a table from its baseline, and what they rest on.
+    """The differences of a table's models from the baseline, and the estimates that they use.
 
     Attributes:
-        differences: the differences by model.
-        pool: the models that share an estimate of the variance; none if the baseline left.
-        left: the models that have left the pool, with the p-value of the F-test that said so; the
-            baseline is one of them if it left.
-        spread: the standard deviation over seeds that the pool shares, in the unit of the scores.
-        freedom: its degrees of freedom.
-        seeds: the fewest of a model in the pool.
+        differences: differences by model.
+        pool: models that share an estimate of the variance; empty if the baseline has left.
+        left: models that have left the pool, maybe including the baseline, each with the p-value of
+            the F-test that excluded it.
+        spread: standard deviation over seeds that the pool shares, in the unit of the scores.
+        freedom: degrees of freedom of the spread.
+        seeds: smallest number of seeds of a model in the pool.
     """
 
     differences: dict[str, Difference]
@@ -81,7 +82,7 @@ class OverSeeds:
 
     @property
     def least_difference(self) -> float | None:
-        """The least true difference that these seeds detect with 80% power."""
+        """The smallest true difference that these seeds detect with 80% power."""
         if self.spread is None:
             return None
         pooled = len(self.pool) - 1
@@ -90,18 +91,18 @@ class OverSeeds:
 
 
 def has_spread(values: Sequence[float]) -> bool:
-    """Whether scores tell of their variance: they are three or more, and not all equal."""
+    """Return whether scores allow an estimate of the variance: three or more, and not all equal."""
     return len(values) >= ENOUGH and len({*values}) > 1
 
 
 def compare_with_baseline(scores: Mapping[str, Sequence[float]], baseline: str) -> OverSeeds:
-    """Simultaneous 95% intervals and adjusted p-values of all differences from a baseline.
+    """Compute simultaneous 95% intervals and adjusted p-values of differences from a baseline.
 
-    If q of m models have left the pool, each is tested at :data:`LEVEL` / m and the others share
-    the rest, so the chance of any false claim stays below :data:`LEVEL`.
+    If q of m models have left the pool, each of them is tested at :data:`LEVEL` / m, and the others
+    share the rest, so the chance of any false claim stays below :data:`LEVEL`.
 
     Args:
-        scores: each model's, one per seed; higher is better. Numbers of seeds may differ.
+        scores: scores of each model, one per seed; higher is better. Numbers of seeds may differ.
         baseline: one of the models.
     """
     base = scores[baseline]
@@ -127,10 +128,10 @@ def compare_with_baseline(scores: Mapping[str, Sequence[float]], baseline: str) 
 def compare_pooled(
     samples: Sequence[Sequence[float]], base: Sequence[float], family: int
 ) -> list[Difference]:
-    """Dunnett's test of samples against a baseline, with one variance for all of them.
+    """Compare samples with a baseline by Dunnett's test, with one variance for all of them.
 
     Args:
-        family: the number of models in the table; the samples get their share of the level.
+        family: number of models in the table; the samples get their share of the level.
     """
     share = len(samples) / family
     test = dunnett(*samples, control=base, random_state=RANDOM_STATE)
@@ -147,15 +148,15 @@ def compare_pooled(
 
 @cache
 def critical_value(sizes: tuple[int, ...], level: float = LEVEL) -> float:
-    """Half of Dunnett's interval, in standard errors of a difference.
+    """Return half of Dunnett's interval, in standard errors of a difference.
 
     The statistics have a multivariate t distribution (Dunnett 1955). The result of
-    :func:`scipy.stats.dunnett` would give the interval as well, but for levels beside 5% its search
-    often ends elsewhere: in scipy 1.13 at 295 instead of 3.4.
+    :func:`scipy.stats.dunnett` includes the interval as well, but at levels other than 5%, its
+    search often ends at a wrong value: in scipy 1.13, at 295 instead of 3.4.
 
     Args:
         sizes: numbers of seeds, the baseline's first.
-        level: the chance that any statistic is beyond the value, if there are no differences.
+        level: chance that any statistic exceeds the value if there are no differences.
     """
     base, others = sizes[0], np.array(sizes[1:])
     load = np.sqrt(others / (others + base))
@@ -179,7 +180,7 @@ def critical_value(sizes: tuple[int, ...], level: float = LEVEL) -> float:
 
 
 def compare_apart(sample: Sequence[float], base: Sequence[float], family: int) -> Difference:
-    """Welch's test of a sample against a baseline, at Bonferroni's level for so many models."""
+    """Compare a sample with a baseline by Welch's test, at Bonferroni's level for a family."""
     test = ttest_ind(sample, base, equal_var=False)
     low, high = test.confidence_interval(1 - LEVEL / family)
     p_value = min(1.0, family * float(test.pvalue))
@@ -192,15 +193,16 @@ def compare_apart(sample: Sequence[float], base: Sequence[float], family: int) -
 def find_pool(
     scores: Mapping[str, Sequence[float]], baseline: str
 ) -> tuple[list[str], dict[str, float]]:
-    """The models whose variances may be pooled, and those that have left, with their p-values.
+    """Find the models whose variances may be pooled, and the p-values of those that have left.
 
     A two-sided F-test compares each model's variance with the pooled variance of the other models
-    in the pool. The model with the smallest p-value leaves if that is below :data:`POOL_LEVEL`
-    divided by the number of models in the pool; then the next is tested. If the baseline leaves,
-    there is no pool, since its variance is part of all intervals. Means play no part.
+    in the pool. The model with the smallest p-value leaves if this p-value is below
+    :data:`POOL_LEVEL` divided by the number of models in the pool; then the rest is tested again.
+    If the baseline leaves, there is no pool, since its variance is part of all intervals. Means
+    play no part.
 
     Args:
-        scores: each model's, of three seeds or more and not all equal.
+        scores: scores of each model, for three seeds or more and not all equal.
     """
     pool, left = [*scores], {}
     while len(pool) > 1:
@@ -216,7 +218,7 @@ def find_pool(
 
 
 def f_test(name: str, scores: Mapping[str, Sequence[float]]) -> float:
-    """The two-sided p-value of an F-test: a model's variance against the others' pooled one."""
+    """Compare a model's variance with the others' pooled variance by a two-sided F-test."""
     others, freedom = pool_variance([values for n, values in scores.items() if n != name])
     ratio, own = variance(scores[name]) / others, len(scores[name]) - 1
     tails = fisher.sf(ratio, own, freedom), fisher.cdf(ratio, own, freedom)
@@ -224,7 +226,7 @@ def f_test(name: str, scores: Mapping[str, Sequence[float]]) -> float:
 
 
 def pool_variance(samples: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """The variance within samples, and its degrees of freedom."""
+    """Return the variance within samples, and its degrees of freedom."""
     freedom = sum(len(values) - 1 for values in samples)
     return sum((len(values) - 1) * variance(values) for values in samples) / freedom, freedom
 
@@ -236,16 +238,17 @@ def pool_variance(samples: Sequence[Sequence[float]]) -> tuple[float, int]:
 def minimal_detectable(
     models: int, seeds: int, power: float = POWER, level: float = LEVEL
 ) -> float:
-    """The least true difference of one model that so many seeds find, in standard deviations.
+    """Return the smallest true difference that *seeds* seeds detect, in standard deviations.
 
     Multiply it by the standard deviation over seeds that the models share
     (:attr:`OverSeeds.spread`). The statistic of a model with a true difference has a noncentral t
-    distribution; what finds it is an interval on the right side of zero.
+    distribution. The difference is detected if the interval is on the right side of zero.
 
     Args:
-        models: how many are compared with the baseline.
-        seeds: the number for each model and the baseline, three or more; the fewest if they differ.
-        power: the share of experiments that find it.
+        models: number of models that are compared with the baseline.
+        seeds: number of seeds, three or more, of each model and the baseline; the smallest if they
+            differ.
+        power: share of experiments that detect the difference.
     """
     freedom = (models + 1) * (seeds - 1)
     critical = critical_value((seeds,) * (models + 1), level)
@@ -253,7 +256,7 @@ def minimal_detectable(
     def excess(shift: float) -> float:
         return float(nct.sf(critical, freedom, shift)) - power
 
-    most = 2 * critical + 3  # beyond it nct is not always a number
+    most = 2 * critical + 3  # beyond it, nct may return NaN
     return float(brentq(excess, 0.0, most)) * math.sqrt(2 / seeds)
 
 
@@ -262,14 +265,14 @@ def minimal_detectable(
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
 FEW_SEEDS, EQUAL_SCORES = "too few seeds", "all seeds score the same"
 WIDE = "the interval includes zero"
-WORDS = (  # their definition
+WORDS = (  # the definition of the verdicts
     "Better or worse: the 95% interval over seeds excludes zero. Equivalent: it lies within the "
     "margin on both sides of zero. Inconclusive: neither, or something else leaves the order open."
 )
 
 
 class Verdict(NamedTuple):
-    """A word, and its reason or qualification; "" if there is none."""
+    """A word, and its reason or qualification, which may be ""."""
 
     word: str
     reason: str = ""
@@ -278,24 +281,24 @@ class Verdict(NamedTuple):
         return f"{self.word} ({self.reason})" if self.reason else self.word
 
     def leave_open(self, reasons: Collection[str]) -> Verdict:
-        """The verdict where something besides the seeds leaves the order open."""
+        """Return the verdict if *reasons* leave the order open, whatever the seeds say."""
         if not reasons or self.word == INCONCLUSIVE:
             return self
         return Verdict(INCONCLUSIVE, f"{self.word} over these seeds, but {', '.join(reasons)}")
 
 
 def in_percent(metric: str) -> bool:
-    """Whether a metric is in percent."""
+    """Return whether a metric is in percent."""
     return re.search("accuracy|f1|bleu|chrf", metric, re.IGNORECASE) is not None
 
 
 def find_margin(metric: str, baseline: float, margin: float | None = None) -> float:
-    """The largest difference that counts as none, in the unit of the metric.
+    """Return the largest difference that counts as none, in the unit of the metric.
 
     Args:
-        baseline: the baseline's mean score.
-        margin: points of a metric in percent, or percent of the baseline's score; by default
-            :data:`MARGIN` or :data:`SHARE`.
+        baseline: mean score of the baseline.
+        margin: points of a metric in percent, or percent of the baseline's score (default:
+            :data:`MARGIN` or :data:`SHARE`).
     """
     if in_percent(metric):
         return MARGIN if margin is None else margin
@@ -303,15 +306,15 @@ def find_margin(metric: str, baseline: float, margin: float | None = None) -> fl
 
 
 def give_verdict(difference: Difference, margin: float, seeds: int = ENOUGH) -> Verdict:
-    """The verdict of the seeds on a difference from the baseline.
+    """Give the verdict of the seeds on a difference from the baseline.
 
-    *Better* and *worse*: the interval excludes zero. *Equivalent*: it does not, and all of it is
-    within the margin. *Inconclusive*: neither. If all of an interval that excludes zero is within
-    the margin, the verdict says so.
+    *Better* and *worse*: the interval excludes zero. *Equivalent*: the interval includes zero, and
+    all of it is within the margin. *Inconclusive*: neither. If all of an interval that excludes
+    zero is within the margin, the verdict says so.
 
     Args:
-        margin: the largest difference that counts as none.
-        seeds: the fewest seeds of the two models.
+        margin: largest difference that counts as none.
+        seeds: smaller number of seeds of the two models.
     """
     if difference.interval is None:
         return Verdict(INCONCLUSIVE, FEW_SEEDS if seeds < ENOUGH else EQUAL_SCORES)

@@ -1,6 +1,7 @@
-"""Flaws in data that make scores misleading; ``prepare`` warns of them, and reports repeat it.
+"""Finds flaws in data that make scores misleading; ``prepare`` warns about them, as do reports.
 
-Pairs, labelled examples and lines are checked in the same way, as ``fairseq-train`` reads them.
+Pairs, labelled examples and lines are checked in the same way, in the form that ``fairseq-train``
+reads.
 """
 
 import logging
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 LEAK = 0.01  # warn if at least this share of a split's texts is also in the training set
 MANY_UNKNOWN = 0.1  # warn if at least this share of the tokens is unknown
 SOME_UNKNOWN = 0.01  # or at least this share, if it is at least twice the training text's share
-SHOWN = 5  # maximum number of lines, classes and the like in a message
+SHOWN = 5  # maximum number of lines, classes and the like that a message lists
 UNK = Dictionary().unk()
 
 
@@ -39,15 +40,15 @@ class Column(NamedTuple):
             yield self.tokens[start:end].tobytes()
 
     def unknown(self) -> float:
-        """The share of ``<unk>`` in the tokens, not counting the ends of texts."""
+        """Return the share of ``<unk>`` among the tokens, not counting the ends of texts."""
         return np.count_nonzero(self.tokens == UNK) / max(1, len(self.tokens) - len(self.sizes))
 
 
 def check_data(data_bin: Path, positions: int | None = None) -> None:
-    """Warn of flaws that matter for scores on the data, in one line each.
+    """Warn about flaws that matter for scores on the data, each in one line.
 
     Args:
-        positions: maximum number of tokens per text in models by default; None for any number.
+        positions: maximum number of tokens per text in models by default, or None.
     """
     logger.info("checking the data ...")
     splits = read_splits(data_bin)
@@ -74,12 +75,12 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
     if long:
         logger.warning(
             f"more than {positions:,} tokens, the default limit of models: {', '.join(long)}; "
-            "longer texts are truncated or refused"
+            "longer texts are truncated or rejected"
         )
 
 
 def find_longest(data_bin: Path) -> int:
-    """The number of tokens in the longest text of validation and test sets; 0 if there is none."""
+    """Return the number of tokens of the longest text in validation and test sets, or 0."""
     splits = read_splits(data_bin)
     held_out = (column for name, each in splits.items() if name != "train" for column in each)
     return max((int(column.sizes.max(initial=0)) for column in held_out), default=0)
@@ -88,13 +89,13 @@ def find_longest(data_bin: Path) -> int:
 def find_flaws(
     data_bin: Path, pair: Collection[str], names: Collection[str]
 ) -> dict[str, dict[str, float]]:
-    """The shares of unknown words and leaked texts in splits; large ones make scores misleading.
+    """Find large shares of unknown words and leaked texts, which make scores misleading.
 
-    The result is empty, with a warning, if data have another format than fairseq's default, or
-    damaged files.
+    If the data are damaged or in a format other than fairseq's default, a warning says so, and the
+    result is empty.
 
     Args:
-        pair: the languages of a translator.
+        pair: languages of a translator.
         names: names of the splits.
     """
     flaws = {}
@@ -112,11 +113,11 @@ def find_flaws(
 
 
 def read_splits(data_bin: Path, pair: Collection[str] = ()) -> dict[str, list[Column]]:
-    """The texts of each split of binarised data.
+    """Read the texts of each split of binarised data.
 
     Args:
-        pair: languages of the pairs to read, if a folder has several (default: the languages of
-            all dictionaries).
+        pair: languages of the pairs to read, if a folder contains several (default: the languages
+            of all dictionaries).
     """
     langs = pair or [p.name[len("dict.") : -len(".txt")] for p in data_bin.glob("dict.*.txt")]
     sides = {f".{a}-{b}.{side}": side for a, b in permutations(langs, 2) for side in langs}
@@ -134,12 +135,12 @@ def read_splits(data_bin: Path, pair: Collection[str] = ()) -> dict[str, list[Co
 
 
 def is_classified(columns: Sequence[Column]) -> bool:
-    """Whether the texts of an example are inputs of a classifier, and so form one text."""
+    """Return whether the texts of an example are inputs of a classifier and so form one text."""
     return any(column.name.startswith("input") for column in columns)
 
 
 def hash_texts(columns: Sequence[Column]) -> list[np.ndarray]:
-    """A hash for each text (N), with few collisions; for pairs, one array per side."""
+    """Return a hash for each text (N), with few collisions; for pairs, one array per side."""
     texts = [column.texts() for column in columns]
     parts = [zip(*texts)] if is_classified(columns) else texts
     return [np.fromiter(map(hash, part), np.int64) for part in parts]
@@ -148,7 +149,7 @@ def hash_texts(columns: Sequence[Column]) -> list[np.ndarray]:
 def count_training_texts(
     trained: Sequence[np.ndarray], columns: Sequence[Column]
 ) -> tuple[int, int]:
-    """The number of a split's texts that are also in the training set, and their total number.
+    """Count the texts of a split that are also in the training set, and all texts of the split.
 
     Empty texts are ignored. For sentence pairs, one common side is enough.
 
@@ -163,7 +164,7 @@ def count_training_texts(
 def warn_of_training_texts(
     split: str, trained: Sequence[np.ndarray], columns: Sequence[Column]
 ) -> None:
-    """Warn of texts that are also in the training set, with their share of a split."""
+    """Warn about texts of a split that are also in the training set, and print their share."""
     count, total = count_training_texts(trained, columns)
     if count:
         pairs = len(trained) > 1
@@ -176,9 +177,9 @@ def warn_of_training_texts(
 
 
 def warn_of_column(where: str, column: Column, train: Column) -> None:
-    """Warn of many tokens ``<unk>``, since language models easily predict them, and of empty texts.
+    """Warn about many ``<unk>``, since language models easily predict them, and about empty texts.
 
-    In running text, lines may be blank.
+    Blank lines in running text are no flaw.
     """
     share = column.unknown()
     if share >= MANY_UNKNOWN or share >= SOME_UNKNOWN and share >= 2 * train.unknown():
@@ -196,7 +197,7 @@ def warn_of_column(where: str, column: Column, train: Column) -> None:
 
 
 def fold(text: str) -> str:
-    """A normal form that is equal for texts that only differ in case and spaces."""
+    """Normalise a text, so that texts that only differ in case and spaces become equal."""
     return " ".join(text.casefold().split())
 
 

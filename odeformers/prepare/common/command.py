@@ -29,9 +29,9 @@ from odeformers.parser import Parser
 
 logger = logging.getLogger(__name__)
 
-SETTINGS = "settings.json"  # the options with which a folder was prepared
+SETTINGS = "settings.json"  # the file with the options of a folder's preparation
 SILENCE = 30  # seconds between lines of progress without a terminal
-# File name extensions of other formats than text, with their names and how to save them.
+# Extensions of formats other than text, with the name of the format and the remedy.
 FORMATS = {
     **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as text, a table as .csv"),
     **dict.fromkeys(
@@ -56,11 +56,11 @@ def make_parser(
     required: bool = False,
     several: bool = False,
 ) -> argparse.ArgumentParser:
-    """The parser of ``odeformers prepare {name}``, with the options that all corpora have.
+    """Make the parser of ``odeformers prepare {name}``, with the options that all corpora share.
 
     Args:
         source: help of ``--from``; None if the corpus is generated.
-        tasks: the tasks to choose from, if the corpus has several.
+        tasks: tasks to choose from, if the corpus consists of several.
         out: default of ``--out`` if it is not ``data/{name}``; it may refer to other options.
         required: whether ``--from`` must be given.
         several: whether ``--from`` accepts several paths, given as a list.
@@ -91,7 +91,7 @@ def add_number(
     help: str,
     kind: Callable[[str], float] = positive_int,
 ) -> None:
-    """Add an option for a number; its help ends with the default if there is one."""
+    """Add an option for a number; its help ends with the default, if any."""
     help += "" if default is None else " (default: %(default)s)"
     parser.add_argument(option, metavar="N", type=kind, default=default, help=help)
 
@@ -113,19 +113,19 @@ def add_columns(parser: argparse.ArgumentParser, first: str, second: str) -> Non
 
 
 def two_columns(text: str) -> str:
-    """The type of an option that names two columns of a table."""
+    """Parse an option that names two columns of a table."""
     if len(names := split_columns(text)) != 2 or not all(names):
         raise argparse.ArgumentTypeError(f"{text}: give two names or numbers, such as label,text")
     return text
 
 
 def split_columns(text: str | None) -> list[str]:
-    """The names or numbers of ``--columns``."""
+    """Return the names or numbers of ``--columns``."""
     return [name.strip() for name in text.split(",")] if text else []
 
 
 def existing_path(text: str) -> Path:
-    """The type of an option that names a file or folder that can be read more than once."""
+    """Parse an option that names a file or folder that can be read more than once."""
     path = Path(text)
     if not (path.is_file() or path.is_dir()):
         raise argparse.ArgumentTypeError(f"{text}: no such file or folder; give an existing one")
@@ -133,7 +133,7 @@ def existing_path(text: str) -> Path:
 
 
 def fraction(text: str) -> float:
-    """The type of an option for a share of the texts."""
+    """Parse an option that is a share of the texts."""
     value = real_number(text)
     if not 0 <= value < 1:
         raise argparse.ArgumentTypeError(f"{text}: give a number from 0 to below 1")
@@ -141,7 +141,7 @@ def fraction(text: str) -> float:
 
 
 def parse_options(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """The values of all options; a default of ``out`` is filled in from the others."""
+    """Parse all options; the default of ``--out`` is filled in from the other options."""
     args = parser.parse_args(arguments)
     args.out = args.out or Path(args.default_out.format(**vars(args)))
     check_path(args.out, "--out", ":,")
@@ -163,15 +163,15 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
 
     Raises:
         OSError: a process was killed.
-        ValueError: the folder was prepared with other settings. Files may have changed since then;
-            steps that depend on them are repeated.
+        ValueError: the folder was prepared with other settings. (Files may have changed since
+            then; steps that depend on them are repeated.)
     """
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(message)s",
         datefmt="%H:%M:%S",
         level=logging.INFO,
         stream=sys.stdout,
-        force=True,  # importing fairseq may have set up logging
+        force=True,  # since importing fairseq may have set up logging
     )
     out, lock = args.out, FileLock(args.out / ".lock")
     missing = [folder for folder in (out, *out.parents) if not folder.exists()]
@@ -189,7 +189,7 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
         finally:
             if missing and os.listdir(out) == [".lock"]:
                 (out / ".lock").unlink()
-                with suppress(OSError):  # another preparation may use the folder above
+                with suppress(OSError):  # another preparation may use the parent folder
                     for folder in missing:
                         folder.rmdir()
         with replacing(out / SETTINGS) as path:
@@ -211,7 +211,7 @@ def cleaning_up() -> Iterator[None]:
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The options that, with the files, determine a result; they must not change in a folder."""
+    """Return the options that determine a result, and check that the folder has no others."""
     settings = {
         flag(name): value
         for name, value in vars(args).items()
@@ -231,7 +231,7 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
-    """:func:`.build` a folder, and log the work if there is any to do.
+    """Build a folder by :func:`.build`, and log the work if there is any to do.
 
     Args:
         what: description of the work, such as "step 2 of 3: splitting words".
@@ -245,7 +245,7 @@ def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path],
 
 
 def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> Iterator[Item]:
-    """The items, with a progress bar in a terminal, or a line per half minute in other logs."""
+    """Yield the items, with a progress bar in a terminal or a line per half minute in a log."""
     if sys.stderr.isatty():
         yield from tqdm(items, label, unit=unit, mininterval=1)
         return

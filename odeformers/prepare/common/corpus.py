@@ -1,4 +1,4 @@
-"""A corpus and its files, either downloaded or found in a folder or an archive."""
+"""A corpus and its files, which are downloaded or found in a folder or an archive."""
 
 import hashlib
 import logging
@@ -33,7 +33,7 @@ from .command import show_progress, step
 
 logger = logging.getLogger(__name__)
 
-USER_AGENT = "fairseq-odeformers"  # some servers refuse urllib's own name
+USER_AGENT = "fairseq-odeformers"  # some servers reject urllib's own name
 
 Writer = TypeVar("Writer")
 Files = Mapping[str, Path]  # paths of files, by their names in the corpus
@@ -49,8 +49,8 @@ class Download(NamedTuple):
     Attributes:
         url: URL of a tar or zip archive, or of a single file; "" for the user's own files.
         files: names of the files to use, or patterns of names as for ``Path.match``, or several of
-            these separated by ``|``. A name has as many folders as its pattern, such as
-            ``train/pos/*.txt``, and no extension of a compressed file.
+            these separated by ``|``. A name includes as many folders as its pattern, such as
+            ``train/pos/*.txt``, but no extension of a compressed file.
         sha256: SHA-256 of the archive or file, if known.
     """
 
@@ -65,10 +65,10 @@ class Corpus(Generic[Writer]):
 
     Attributes:
         downloads: the published archives or files.
-        read: function that returns the examples of each split from the files, as the writer expects
-            them: pairs of sentences, inputs with their class, or lines.
-        writer: writer of these examples in the form that fairseq reads.
-        optional: names or patterns of files that the source of ``--from`` may lack.
+        read: function that reads the examples of each split from the files, in the form that the
+            writer expects: pairs of sentences, inputs with their class, or lines.
+        writer: object that writes these examples in the form that fairseq reads.
+        optional: names or patterns of files that ``--from`` may lack.
     """
 
     downloads: Sequence[Download]
@@ -82,10 +82,10 @@ class Corpus(Generic[Writer]):
         return [pattern for one in self.downloads for pattern in one.files]
 
     def files(self, given: Path | None, out: Path, folder: str = "raw") -> Files:
-        """The files, sorted by their patterns and then by the numbers in their names.
+        """Return the files, sorted by their patterns and then by the numbers in their names.
 
-        They are found in *given*, the path of ``--from``, or else downloaded to *out*. Files in
-        archives are copied to the folder *folder* in *out*.
+        The files are found in *given*, the path of ``--from``, or else downloaded to *out*. Files
+        in archives are copied to the folder *folder* in *out*.
 
         Raises:
             InputError: a file is missing or exists twice, or an archive is damaged.
@@ -108,13 +108,13 @@ class Corpus(Generic[Writer]):
         return {name: files[name] for name in sorted(files, key=self.order)}
 
     def order(self, name: str) -> tuple[bool | int | list, ...]:
-        """The sort key of a file, with which ``2.txt`` comes before ``10.txt``."""
+        """Return the sort key of a file, which puts ``2.txt`` before ``10.txt``."""
         parts = re.split("([0-9]+)", name)  # every second part is a number
         numbers = [int(part) if index % 2 else part for index, part in enumerate(parts)]
         return *(not fits(name, pattern) for pattern in self.patterns), numbers
 
     def places(self, source: Path) -> dict[Path, list[str]]:
-        """The names of the files in each archive in the folder *source*, or in *source* itself."""
+        """Return the names of the files in *source*, or in each archive in the folder *source*."""
         places: dict[Path, list[str]] = {}
         for url, names, _ in self.downloads:
             archive = source / Path(url).name
@@ -124,7 +124,7 @@ class Corpus(Generic[Writer]):
         return places
 
     def extract(self, archives: Mapping[Path, Sequence[str]], folder: Path) -> None:
-        """Copy files from archives; no name in an archive becomes a path outside of *folder*."""
+        """Copy files from archives to *folder*, whatever paths the archives contain."""
         for archive, patterns in archives.items():
             for path, name, open_file in self.find(archive, patterns):
                 target = folder / name
@@ -134,7 +134,7 @@ class Corpus(Generic[Writer]):
                         shutil.copyfileobj(decompress(path, stream), file)
 
     def find(self, place: Path, patterns: Sequence[str]) -> Iterator[tuple[str, str, Opener]]:
-        """The path, name and opener of each of the files in a folder or an archive.
+        """Yield the path, name and opener of each of the files in a folder or an archive.
 
         Raises:
             InputError: two files have the same name, or a file that is not optional is missing.
@@ -155,7 +155,7 @@ class Corpus(Generic[Writer]):
             )
 
     def one_text(self, source: Path | None, *endings: str) -> Path | None:
-        """The path of ``--from`` if its extension shows that it is one text, to draw splits from.
+        """Return the path of ``--from`` if its extension shows that it is a single text to divide.
 
         Raises:
             InputError: the text has the name of a file of this corpus, such as the training set.
@@ -171,14 +171,14 @@ class Corpus(Generic[Writer]):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is an archive, judged by its name or else by its content."""
+    """Return whether a file is an archive by its name or else by its content."""
     return ending_of(path) in ARCHIVES or zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
 
 
 def match(path: str, patterns: Sequence[str]) -> str | None:
-    """The name of a file according to the first pattern that it matches, or None.
+    """Return the name of a file according to the first pattern that it matches, or None.
 
-    Archives from Windows may have backslashes between folders.
+    Paths in archives from Windows may contain backslashes.
     """
     plain = Path(strip_compression(path).replace("\\", "/"))
     pattern = next((pattern for pattern in patterns if fits(plain, pattern)), None)
@@ -186,17 +186,17 @@ def match(path: str, patterns: Sequence[str]) -> str | None:
 
 
 def fits(path: str | Path, pattern: str) -> bool:
-    """Whether a path has one of the names separated by ``|``."""
+    """Return whether a path has one of the names separated by ``|``."""
     return any(map(Path(path).match, pattern.split("|")))
 
 
 def in_words(patterns: Iterable[str]) -> str:
-    """Patterns for messages."""
+    """Format patterns for messages."""
     return ", ".join(patterns).replace("|", " or ").replace("[0-9]*", "*")
 
 
 def list_files(place: Path) -> Iterator[tuple[str, Opener]]:
-    """The path of each file in a folder or an archive, with a function that opens the file.
+    """Yield the path of each file in a folder or an archive, with a function that opens the file.
 
     Links and devices in archives are skipped.
     """
@@ -214,34 +214,34 @@ def list_files(place: Path) -> Iterator[tuple[str, Opener]]:
                 if info.isfile():
                     # The result is not None for regular files.
                     yield info.name, partial(archive.extractfile, info)  # pyright: ignore[reportReturnType]
-                # The archive would keep all of them, perhaps millions.
+                # The archive would keep all of its members, perhaps millions.
                 archive.members.clear()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
-    """The content of a file, decompressed if its extension says that it is compressed."""
+    """Open a file, and decompress it if its extension says that it is compressed."""
     with naming_faults(path, BROKEN), open(path, "rb") as file:
         yield decompress(path.name, file)
 
 
 def read_text(path: Path) -> Iterator[str]:
-    """The lines of a user's text, without carriage returns at their ends."""
+    """Yield the lines of a user's text, without carriage returns at their ends."""
     return (line.rstrip("\r") for line in read_lines(path))
 
 
 def strip_compression(name: str) -> str:
-    """A file name without ``.gz`` and the like."""
+    """Remove ``.gz`` and the like from a file name."""
     return name[: -len(Path(name).suffix)] if Path(name).suffix in COMPRESSED else name
 
 
 def ending_of(path: Path) -> str:
-    """The extension of a file name, in lower case and without ``.gz`` and the like."""
+    """Return the extension of a file name, in lower case and without ``.gz`` and the like."""
     return Path(strip_compression(path.name)).suffix.lower()
 
 
 def fingerprint(files: Files) -> str:
-    """SHA-256 of the names and contents of files, independent of their order."""
+    """Return the SHA-256 of the names and contents of files, whatever their order."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
         with open_binary(path) as file:
@@ -252,7 +252,7 @@ def fingerprint(files: Files) -> str:
 
 
 def fingerprint_each(files: Files) -> dict[str, str]:
-    """SHA-256 of the content of each file, by name."""
+    """Return the SHA-256 of the content of each file, by name."""
     digests = {name: hashlib.sha256() for name in files}
     for name, path in files.items():
         with open_binary(path) as file:
@@ -262,7 +262,7 @@ def fingerprint_each(files: Files) -> dict[str, str]:
 
 
 def download(url: str, path: Path, checksum: str = "") -> None:
-    """Download *url* to the file *path* unless that exists; resume an earlier partial download.
+    """Download *url* to the file *path* unless it exists; resume an earlier partial download.
 
     Raises:
         ConnectionError: the connection was closed early; a new call resumes the download.
@@ -280,7 +280,7 @@ def download(url: str, path: Path, checksum: str = "") -> None:
     except HTTPError as error:
         if error.code != 416:
             raise OSError(f"{url}: {error}") from error
-        part.unlink()  # the server has no more bytes: complete, or from another version of the file
+        part.unlink()  # no more bytes: the part is complete, or from another version of the file
         return download(url, path, checksum)
     with response:
         if response.status != 206:  # the server sends the whole file

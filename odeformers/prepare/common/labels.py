@@ -34,8 +34,8 @@ class Labels:
         classes: names of classes, in the order of their numbers; empty if the labels are scores,
             which the corpus writes itself.
         inputs: 1, or 2 if the examples are pairs.
-        symbols: symbols of the inputs, for :meth:`write_numbers`.
-        eos: whether such inputs end with ``</s>``.
+        symbols: symbols of the inputs of :meth:`write_numbers`.
+        eos: whether these inputs end with ``</s>``.
         positions: see :func:`.check_data`.
     """
 
@@ -46,7 +46,7 @@ class Labels:
     positions: int | None = None
 
     def write_numbers(self, splits: Mapping[str, Iterable], folder: Path) -> None:
-        """Write the examples of each split: symbols of each input as numbers (T), and the class."""
+        """Write examples of each split that consist of numbers of symbols (T) and a class."""
         dictionary = make_dictionary(self.symbols)
         end = [dictionary.eos()] if self.eos else []
 
@@ -62,14 +62,14 @@ class Labels:
     def write(
         self, splits: Mapping[str, Iterable[Encoded]], dictionary: Dictionary, folder: Path
     ) -> None:
-        """Write the dictionaries and the splits of a data set, and warn of flaws.
+        """Write the dictionaries and the splits of a data set, and warn about flaws.
 
         Args:
-            splits: the examples of each split.
+            splits: examples of each split.
             dictionary: dictionary of the inputs.
 
         Raises:
-            ValueError: a split has no examples, or the training set only has one class.
+            ValueError: a split has no examples, or the training set has only one class.
         """
         write_dictionaries(folder, self.inputs, dictionary, self.classes)
         counts: dict[str, Counter] = {}
@@ -90,7 +90,7 @@ class Labels:
 
 
 def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> None:
-    """Warn of similar classes, and of classes with few training texts or missing from a split.
+    """Warn about similar classes, rare classes, and classes that a split lacks.
 
     Args:
         counts: number of examples of each class, for each split with labels.
@@ -123,7 +123,7 @@ def find_rare(classes: Sequence[str], counts: Mapping[str, Counter]) -> Iterator
 
 
 def normalise_class(name: str) -> str:
-    """The name of a class without case, and without insignificant spaces and zeros."""
+    """Remove case, insignificant spaces and zeros from the name of a class."""
     with suppress(ValueError):
         return str(float(name))
     return fold(name)
@@ -141,7 +141,7 @@ def hold_out(
     Args:
         classes: classes of the examples.
         order: function that sorts the places of a class; the first ones are held out.
-        split: name of the split for which they are held out.
+        split: name of the split for which texts are held out.
 
     Raises:
         ValueError: nothing would be held out.

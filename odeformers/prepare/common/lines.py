@@ -1,14 +1,14 @@
 """Lines of tokenised text for fairseq's ``language_modeling``.
 
-The dictionary has fairseq's ``<s> <pad> </s> <unk>``, then the other words of the training text by
-decreasing frequency, then ``madeupword0000``, ... up to a multiple of 8. Words that the training
-text does not have become ``<unk>``, as does ``<unk>`` in the text.
+The dictionary lists fairseq's ``<s> <pad> </s> <unk>``, then the other words of the training text
+by decreasing frequency, then ``madeupword0000``, ... up to a multiple of 8. Words that the training
+text lacks become ``<unk>``, as does ``<unk>`` in the text.
 
 A line ends with ``</s>``. Like ``<unk>``, it is predicted and counted as a word. Lines are
 concatenated into blocks of ``--tokens-per-sample`` (fairseq's default ``--sample-break-mode
-none``). Give ``fairseq-eval-lm`` the value from training, because it skips longer blocks. Give
-``fairseq-train`` and ``fairseq-validate`` also ``--required-batch-size-multiple 1``; otherwise,
-they may skip some others.
+none``). Give ``fairseq-eval-lm`` the value from training, because it skips longer blocks. Also give
+``--required-batch-size-multiple 1`` to ``fairseq-train`` and ``fairseq-validate``; otherwise, they
+may skip some blocks.
 """
 
 import logging
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 TABLES = (".csv", ".tsv", ".jsonl")
 SPLITS = ("train", "valid", "test")
 RESERVED = {"<s>", "<pad>", "</s>"}  # not <unk>, which is a word in published texts
-SPACE = "\u2581"  # a space, in the form that fairseq's --post-process sentencepiece expects
+SPACE = "\u2581"  # replaces a space, as fairseq's --post-process sentencepiece expects
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Lines:
 
     Attributes:
         title: name of the published corpus; "" for the user's own text.
-        sizes: number of lines and words of each of its splits.
+        sizes: number of lines and words of each split of the published corpus.
     """
 
     title: str = ""
@@ -85,7 +85,7 @@ class Lines:
         step("binarising the text (fairseq-preprocess)", out / "data-bin", inputs, binarize)
 
     def count(self, split: str, text: Iterable[str]) -> Iterator[str]:
-        """Pass on a text and log its size; warn if the published text has another size."""
+        """Pass on a text and log its size; warn if it differs from the published size."""
         lines = words = 0
         for line in text:
             lines, words = lines + 1, words + len(line.split())
@@ -99,7 +99,7 @@ class Lines:
 
 
 def text_corpus(writer: Lines, downloads: Sequence[Download]) -> Corpus[Lines]:
-    """A corpus with one file per split; the last one, the test set, may be missing."""
+    """Make a corpus with one file per split; the last file, the test set, may be missing."""
     return Corpus(downloads, read_texts, writer, [downloads[-1].files[-1]])
 
 
@@ -108,11 +108,11 @@ def read_texts(files: Files) -> dict[str, Iterator[str]]:
 
 
 def clean_lines(path: Path) -> Iterator[str]:
-    """The lines for fairseq, where a carriage return would also end a line.
+    """Yield the lines of a file, which fairseq would also end at carriage returns.
 
     Raises:
-        ValueError: a line has a carriage return or one of fairseq's symbols, or the file has no
-            words.
+        ValueError: a line contains a carriage return or one of fairseq's symbols, or the file
+            contains no words.
     """
     empty = True
     for number, line in enumerate(read_text(path), start=1):
@@ -130,7 +130,7 @@ def clean_lines(path: Path) -> Iterator[str]:
 
 
 def divide(path: Path) -> dict[str, Iterator[str]]:
-    """Divide one text: its last tenth is ``test``, the tenth before it is ``valid``.
+    """Divide one text: its last tenth becomes ``test``, the tenth before it ``valid``.
 
     Only lines with words count; blank lines at the end are left out.
 
@@ -146,12 +146,12 @@ def divide(path: Path) -> dict[str, Iterator[str]]:
 
 
 def characters(line: str) -> str:
-    """A line with each character as a word, and spaces as ``\u2581``."""
+    """Turn each character of a line into a word, and spaces into the word ``\u2581``."""
     return " ".join(SPACE if character.isspace() else character for character in line)
 
 
 def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequence[str]) -> None:
-    """The command ``odeformers prepare {name}``.
+    """Run the command ``odeformers prepare {name}``.
 
     Args:
         source: help of ``--from``.
@@ -189,5 +189,5 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
 
 
 def each_character(read: Callable[[], Mapping[str, Iterable[str]]]) -> dict[str, Iterable[str]]:
-    """The lines of each split that *read* returns, divided into :func:`characters`."""
+    """Divide the lines of each split that *read* returns into :func:`characters`."""
     return {split: map(characters, lines) for split, lines in read().items()}

@@ -1,4 +1,4 @@
-"""Sentence pairs: from raw parallel text to a folder that ``fairseq-train`` reads.
+"""Turns raw parallel text into a folder of sentence pairs that ``fairseq-train`` reads.
 
 The steps follow fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
 training pairs by length, a joint BPE, and ``fairseq-preprocess`` with a joined dictionary. The
@@ -32,7 +32,7 @@ from .corpus import Corpus, Files, fingerprint_each
 logger = logging.getLogger(__name__)
 
 SPACES = 0.01  # warn if detokenization changes spaces in at least this share of test texts
-COPIES = 0.01  # warn if at least this share of pairs has the same text on both sides
+COPIES = 0.01  # warn if at least this share of pairs consists of the same text twice
 MUCH = 0.1  # warn if more than this share of the training pairs is left out
 EVALUATION = (".sgm", ".xml")  # extensions of evaluation sets from WMT and IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
@@ -42,7 +42,7 @@ Pair = tuple[str, str]
 
 
 def read_published(path: Path) -> Iterator[str]:
-    """The lines of a file, or the segments of an evaluation set (one ``<seg id="...">`` per line).
+    """Yield the lines of a file, or the segments (``<seg id="...">`` lines) of an evaluation set.
 
     Entities such as ``&amp;`` stay as published.
     """
@@ -54,7 +54,7 @@ def read_published(path: Path) -> Iterator[str]:
 
 
 def read_sentences(path: Path) -> Iterator[str]:
-    """As :func:`read_published`, with the training text's typewriter apostrophe in segments."""
+    """Call :func:`read_published`, and replace apostrophes in segments by the training text's."""
     published = read_published(path)
     return map(replace_apostrophes, published) if path.suffix in EVALUATION else published
 
@@ -68,10 +68,10 @@ def read_documents(
     files: Files,
     sentences: Callable[[Path], Iterable[str]] = read_sentences,
 ) -> dict[str, Iterator[Pair]]:
-    """The pairs of each split, skipping missing files.
+    """Read the pairs of each split, skipping missing files.
 
     Args:
-        documents: documents of each split, each given by the names of two files.
+        documents: documents of each split, each as the names of two files.
         sentences: function that yields the sentences of a file.
     """
     return {
@@ -84,7 +84,7 @@ def read_documents(
 def pair_up(
     first: Path, second: Path, sentences: Callable[[Path], Iterable[str]] = read_lines
 ) -> Iterator[Pair]:
-    """The pairs of two files.
+    """Yield the pairs of two files.
 
     Raises:
         ValueError: one file has more lines than the other, or both are empty.
@@ -112,15 +112,15 @@ class Pairs:
         bpe_operations: number of merges of the joint BPE, learned on the training pairs; None to
             fit it to these pairs.
         lowercase: whether to lower-case the text.
-        normalized_splits: splits with Moses' punctuation normalisation and with non-printing
-            characters replaced by spaces.
+        normalized_splits: splits with punctuation normalised by Moses and with spaces in place of
+            non-printing characters.
         aggressive_hyphens: whether to split words at hyphens (``a-b`` to ``a @-@ b``).
         max_tokens: maximum length of a side of a training pair.
         max_ratio: maximum ratio between the lengths of the two sides of a training pair.
         clean_byte_pairs: whether these lengths are counted in subwords instead of Moses tokens. In
             this case, BPE is learned before the cleaning.
-        valid_interval: N, if every N-th cleaned training pair goes to ``valid`` in a corpus without
-            such a split.
+        valid_interval: N, if a corpus has no ``valid`` and every N-th cleaned training pair goes
+            there.
     """
 
     langs: tuple[str, str]
@@ -144,14 +144,14 @@ class Pairs:
 
         All pairs of ``valid`` and test sets are kept, so that they stay aligned with the text.
         fairseq translates an empty line like any other, but ``fairseq-generate`` needs
-        ``--skip-invalid-size-inputs-valid-test`` for more than 1,024 tokens.
+        ``--skip-invalid-size-inputs-valid-test`` for sentences of more than 1,024 tokens.
 
         Args:
-            read: function that returns the pairs of each split; only called if a step reads them.
+            read: function that returns the pairs of each split; it is only called if needed.
             inputs: everything that determines the pairs, as JSON values.
             out: folder with one folder for the result of each step: ``tokenized``, ``plain``,
-                ``codes``, ``bpe`` and ``data-bin``. The latter's file ``code`` has the BPE codes
-                for ``fairseq-interactive --bpe subword_nmt --bpe-codes``.
+                ``codes``, ``bpe`` and ``data-bin``. The file ``data-bin/code`` contains the BPE
+                codes for ``fairseq-interactive --bpe subword_nmt --bpe-codes``.
         """
         tokenized, code = out / "tokenized", out / "codes" / "code"
         all_inputs = {**inputs, **asdict(self)}
@@ -180,9 +180,9 @@ class Pairs:
         step("step 4 of 4: fairseq-preprocess", out / "data-bin", all_inputs, binarize)
 
     def tokenize(self, read: Callable, workers: int, folder: Path) -> None:
-        """Write all splits in Moses tokens, cleaned if lengths are counted in these.
+        """Write all splits in Moses tokens, cleaned if lengths are counted in these tokens.
 
-        All pairs are read first, so that a bad line is found before the minutes of tokenising.
+        All pairs are read first, so that a bad line is found before minutes of tokenising.
         """
         counts, same = Counter(), Counter()
         for split, (source, target) in show_progress(tokens.flatten(read()), "reading"):
@@ -204,7 +204,7 @@ class Pairs:
     def write_references(self, read: Callable, tokenized: Path, folder: Path) -> None:
         """Write all pairs outside of the training set untokenised, as references for translations.
 
-        Warn if detokenization does not restore the spaces of a test set.
+        Warn about test sets whose spaces detokenization does not restore.
         """
         splits = {split: pairs for split, pairs in read().items() if split != "train"}
         tokens.write_rows(tokens.flatten(splits), folder, self.langs)
@@ -285,7 +285,7 @@ class Pairs:
 
 
 def find_positions(data_bin: Path) -> list[str]:
-    """The options that models need for the longest text of validation and test sets, if any."""
+    """Return the options with which models read the longest text of validation and test sets."""
     if (longest := find_longest(data_bin)) <= POSITIONS:
         return []
     return [f"--max-{side}-positions {longest}" for side in ("source", "target")]
@@ -308,7 +308,7 @@ def _make_tokenizer(writer: Pairs) -> Callable[[tokens.SplitRow], tokens.SplitRo
 
 
 def _replace_non_printing(text: str) -> str:
-    """*text* with spaces in place of characters of the Unicode categories C (control, ...)."""
+    """Replace characters of the Unicode categories C (control, ...) by spaces."""
     if text.isprintable():
         return text
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
@@ -322,7 +322,7 @@ def _make_encoder(code: Path) -> Callable[[tokens.SplitRow], tokens.SplitRow]:
 def prepare_pairs(
     name: str, corpora: Sequence[Corpus[Pairs]], arguments: Sequence[str], published: int = 0
 ) -> None:
-    """The command ``odeformers prepare {name}``; its argument chooses among several corpora.
+    """Run the command ``odeformers prepare {name}``; an argument chooses one of several corpora.
 
     Args:
         published: approximate number of training pairs in the paper that describes the corpus.

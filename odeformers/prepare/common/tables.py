@@ -1,9 +1,9 @@
-"""The user's tables of labelled texts or pairs; the extension of a file says how it is read.
+"""Reads the user's tables of labelled texts or pairs; a file's extension determines its format.
 
 Cells of a ``.csv`` may be quoted. They are separated by commas, or by semicolons or tabs if the
-first line has these. Each line of a ``.jsonl`` is an object with the cells as fields. Cells of
-other tables are separated by tabs, and quotation marks are part of the text. Ambiguous tables are
-refused.
+first line contains these. Each line of a ``.jsonl`` is an object with the cells as fields. Cells of
+other tables are separated by tabs, and quotation marks are part of the text. An ambiguous table
+raises an error.
 """
 
 import csv
@@ -25,7 +25,7 @@ from .corpus import Files, ending_of, read_text, strip_compression
 
 logger = logging.getLogger(__name__)
 
-Names = Mapping[str, Collection[str]]  # the words for each column in headers
+Names = Mapping[str, Collection[str]]  # the words that may name each column in a header
 Numbered = tuple[int, list[str]]  # the number of a row's first line, and its cells
 Text = tuple[str | None, str]  # class (None in unlabelled test sets) and text
 
@@ -35,12 +35,12 @@ SIDES: Names = {
     "source": ("source", "src", "original", "input"),
     "target": ("target", "tgt", "trg", "translation", "output"),
 }
-LANGUAGES = {  # English names in headers, by language code
+LANGUAGES = {  # English names of languages in headers, by language code
     **{"de": "german", "en": "english", "es": "spanish", "fr": "french"},
     **{"it": "italian", "nl": "dutch", "pt": "portuguese", "ru": "russian"},
 }
-BESIDE = {"text", "sentence", "language"}  # further words in column names, as in "source text"
-KEYS = {"id", "idx", "index"}  # names of a further column in test sets without classes
+BESIDE = {"text", "sentence", "language"}  # additional words in column names, as in "source text"
+KEYS = {"id", "idx", "index"}  # names of an additional column in test sets without classes
 
 JSON = ".jsonl"
 SEPARATORS = {"commas": ",", "semicolons": ";", "tabs": "\t"}
@@ -50,19 +50,19 @@ QUOTED = re.compile(
 
 
 def read_plain(path: Path) -> Iterator[Numbered]:
-    """The rows of a table with tabs between cells, where quotation marks are text."""
+    """Yield the rows of a table with tabs between cells, where quotation marks are text."""
     for number, line in enumerate(read_text(path), start=1):
         yield number, line.split("\t")
 
 
 def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[Text]]:
-    """The texts of each split, from one table each: ``train``, ``test`` and perhaps ``valid``.
+    """Read the texts of each split from its table: ``train``, ``test`` and perhaps ``valid``.
 
     Args:
         columns: names or numbers of the columns of classes and texts; see :func:`choose_columns`.
 
     Raises:
-        ValueError: a split has two tables; or as in :func:`read_texts`.
+        ValueError: a split has two tables; or see :func:`read_texts`.
     """
     tables: dict[str, Path] = {}
     for name, path in files.items():
@@ -79,15 +79,15 @@ def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[T
 def read_texts(
     path: Path, classes: Collection[str | None] = (), columns: Sequence[str] = ()
 ) -> list[Text]:
-    """The classes and texts of a table; a table called ``test`` may only have texts.
+    """Read the classes and texts of a table; a table called ``test`` may consist of texts alone.
 
     Args:
-        classes: classes of the training texts, to which others are limited; empty for the training
-            texts themselves.
+        classes: classes of the training texts, the only ones that other texts may have; empty for
+            the training texts themselves.
         columns: see :func:`read_labelled`.
 
     Raises:
-        ValueError: a row has another class; or the first training text is the only one in its
+        ValueError: a row has another class; or the first training text is the only one of its
             class, as a header would be; or classes and texts seem to be swapped.
     """
     rows, names = split_rows(path), {"class": CLASS, "text": TEXT}
@@ -118,7 +118,7 @@ def read_texts(
 
 
 def to_class(cell: str) -> str:
-    """The name of a class, of a cell of its column."""
+    """Return the name of the class in a cell."""
     return normalize("NFC", cell.strip())
 
 
@@ -126,7 +126,7 @@ def check_order(path: Path, texts: Sequence[Text]) -> None:
     """Check that the columns of classes and texts are not swapped.
 
     Raises:
-        ValueError: most texts have a class of their own, and few texts differ.
+        ValueError: most texts have a class of their own, and few of the texts differ.
     """
     classes, different = len({label for label, _ in texts}), len({text for _, text in texts})
     if classes > max(2 * different, len(texts) / 2):
@@ -137,10 +137,10 @@ def check_order(path: Path, texts: Sequence[Text]) -> None:
 
 
 def has_texts_alone(rows: Sequence[Numbered], columns: Sequence[str] = ()) -> bool:
-    """Whether a table only has texts: one column, or a header with only texts and their numbers.
+    """Return whether a table lacks classes: it has one column, or a header of texts and numbers.
 
     Args:
-        columns: columns of classes and texts; a header may have the second without the first.
+        columns: columns of classes and texts; a header may name the second without the first.
     """
     if columns and columns[1] in rows[0][1]:
         return columns[0] not in rows[0][1]
@@ -154,12 +154,13 @@ def choose_texts(
     column: Sequence[str] = (),
     classes: Collection[str] = (),
 ) -> list[tuple[int, str]]:
-    """The texts of a table, without classes, and the numbers of their rows' first lines.
+    """Choose the texts of a table, and the numbers of their rows' first lines.
 
     Args:
-        column: name or number of their column, if given. Otherwise, it is the only column, the
-            column with such a name in a header, or the second of two if the first one has classes.
-        classes: their names, by which a first row is told from a header.
+        column: name or number of the column of texts, if given. Otherwise, the texts are the only
+            column, the column that a header names, or the second of two columns if the first one
+            contains classes.
+        classes: names of the classes, which distinguish a first row from a header.
     """
     number, header = rows[0]
     place, names = f"{path}, line {number}", {"text": TEXT}
@@ -178,12 +179,12 @@ def choose_texts(
 def read_column(
     path: Path, classes: Collection[str], column: str = "", prepared: Sequence[str] = ()
 ) -> list[tuple[int, str]]:
-    """The texts of a table to classify; see :func:`choose_texts`. Tabs in cells become spaces.
+    """Read the texts of a table to classify; see :func:`choose_texts`. Tabs in cells become spaces.
 
     Args:
         prepared: names or numbers of the columns of classes and texts in the training texts. They
-            hold here, too, if the header has the name, or the first row has a class in the column
-            of this number.
+            apply here too if the header contains the name, or if the column of classes with this
+            number contains a class in the first row.
     """
     rows = split_rows(path)
     header = [cell.strip() for cell in rows[0][1]]
@@ -199,13 +200,13 @@ def read_column(
 def read_pairs(
     path: Path, langs: Sequence[str], columns: Sequence[str] = ()
 ) -> list[tuple[str, str]]:
-    """The rows of a table of pairs, with source and target in this order.
+    """Read the rows of a table of pairs, each as source and target.
 
     Args:
         columns: names or numbers of both columns; see :func:`choose_columns`.
 
     Raises:
-        ValueError: the file is empty, has one column, or a row does not have these columns.
+        ValueError: the file is empty or has only one column, or a row lacks these columns.
     """
     rows = split_rows(path)
     if all(len(cells) == 1 for _, cells in rows):
@@ -219,19 +220,19 @@ def read_pairs(
 
 
 def name_sides(langs: Sequence[str]) -> Names:
-    """The words for the two sides of pairs in headers, including the names of their languages."""
+    """Return the words that may name both sides of pairs in a header, including languages."""
     own = [{*find_words(lang), LANGUAGES.get(lang.casefold()[:2], lang)} for lang in langs]
     return {side: {*SIDES[side], *(own[n] - own[1 - n])} for n, side in enumerate(SIDES)}
 
 
 def find_words(cell: str) -> set[str]:
-    """The words in a header's cell, without regions of languages, as in ``de-AT``."""
+    """Find the words in a header's cell, without the regions of languages such as ``de-AT``."""
     name = re.sub(r"\b([a-z]{2})[-_][a-z]{2}\b", r"\1", cell.casefold())
     return {*re.findall(r"[^\W_]+", name)}
 
 
 def find_columns(place: str, cells: Sequence[str], names: Names) -> list[int]:
-    """The places of the columns *names* if the cells are a header; otherwise empty.
+    """Find the places of the columns *names* in a header; the list is empty for other cells.
 
     Args:
         place: place of the cells, for messages.
@@ -255,7 +256,7 @@ def find_columns(place: str, cells: Sequence[str], names: Names) -> list[int]:
 
 
 def show_row(path: Path, *cells: str) -> str:
-    """The correct form of a table's row, for messages."""
+    """Format a correct row of a table, for messages."""
     if ending_of(path) == JSON:
         return json.dumps(dict.fromkeys(cells, "..."))
     return ("," if ending_of(path) == ".csv" else "<tab>").join(cells)
@@ -264,9 +265,9 @@ def show_row(path: Path, *cells: str) -> str:
 def choose_columns(
     path: Path, rows: Sequence[Numbered], names: Names, chosen: Sequence[str] = ()
 ) -> list[Numbered]:
-    """The cells of the columns *names* in each row below the header.
+    """Choose the cells of the columns *names* in each row below the header.
 
-    Without a header, rows only have these columns, in this order.
+    Without a header, rows consist of these columns, in this order.
 
     Args:
         chosen: columns chosen by the user, by their names in the header or their numbers from 1;
@@ -305,7 +306,7 @@ def choose_columns(
 
 
 def place_columns(place: str, header: Sequence[str], chosen: Sequence[str]) -> list[int]:
-    """The places of columns that the user has chosen by names or numbers.
+    """Find the places of columns that the user has chosen by names or numbers.
 
     Raises:
         ValueError: a column does not exist, or is chosen twice.
@@ -326,10 +327,10 @@ def place_columns(place: str, header: Sequence[str], chosen: Sequence[str]) -> l
 
 
 def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
-    """Check that rows below no recognised header only have the columns *names*.
+    """Check that a table without a recognised header consists of the columns *names*.
 
     Raises:
-        ValueError: the table has other columns; the message names the option that chooses.
+        ValueError: the table has other columns; the message names the option that chooses columns.
     """
     number, first = rows[0]
     same = [len(cells) for _, cells in rows].count(len(first)) > len(rows) / 2
@@ -342,7 +343,7 @@ def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
 
 
 def split_rows(path: Path) -> list[Numbered]:
-    """The cells of each row, without blank rows and without blank columns at the end of the table.
+    """Split a table into rows of cells, without blank rows and blank last columns.
 
     Line breaks in cells become spaces.
 
@@ -371,12 +372,12 @@ def split_rows(path: Path) -> list[Numbered]:
 
 
 def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
-    """The fields of the object in each line, below a header with their names.
+    """Read the fields of the object in each line; the first row contains their names.
 
     Fields of nested objects count as well, as in ``{"translation": {"de": ...}}``.
 
     Raises:
-        ValueError: a line is not an object, or has other fields than the first line.
+        ValueError: a line is not an object, or its fields differ from the first line's.
     """
     rows: list[Numbered] = []
     for number, line in enumerate(lines, start=1):
@@ -409,7 +410,7 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
 
 
 def to_cell(value: Any) -> str:
-    """The text of a field; null becomes an empty text, and line breaks become spaces."""
+    """Convert a field to text; null becomes an empty text, and line breaks become spaces."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -417,10 +418,10 @@ def to_cell(value: Any) -> str:
 
 
 def find_separator(path: Path, lines: Sequence[str]) -> str:
-    """The separator of the cells of a ``.csv``: the comma, semicolon or tab in its first line.
+    """Find the separator of the cells of a ``.csv``: the comma, semicolon or tab in its first line.
 
     Raises:
-        ValueError: the line has several of these outside of quotes.
+        ValueError: the line contains several of these separators outside of quotes.
     """
     outside = re.sub(r'"[^"]*("|$)', "", lines[0]) if lines else ""
     present = [name for name in SEPARATORS if SEPARATORS[name] in outside] or ["commas"]
@@ -433,7 +434,7 @@ def find_separator(path: Path, lines: Sequence[str]) -> str:
 
 
 def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[Numbered]:
-    """The rows of a table with cells that may be quoted.
+    """Yield the rows of a table with cells that may be quoted.
 
     Raises:
         ValueError: quotes are not closed, or text follows them.
@@ -451,13 +452,13 @@ def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[N
 
 
 def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Numbered]) -> None:
-    """Check that quotes are text, and were not put around cells by a spreadsheet.
+    """Check that quotes belong to the text, and that no spreadsheet has put them around cells.
 
-    Signs of a spreadsheet are doubled quotes in a quoted cell, a column with only quoted cells, and
-    quotes around tabs or line breaks if all quotes in the table can be read so.
+    Signs of a spreadsheet are doubled quotes in a quoted cell, a column of nothing but quoted
+    cells, and quotes around tabs or line breaks if all quotes in the table can be read this way.
 
     Raises:
-        ValueError: the table has such a sign.
+        ValueError: the table shows such a sign.
     """
     body = rows[1:] or rows
     signs = [n for n, cells in rows if any(QUOTED.fullmatch(c) and '""' in c[1:-1] for c in cells)]

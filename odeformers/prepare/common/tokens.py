@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_SIZE = 256  # small rows that a process handles at a time
 MAX_CACHED_WORDS = 200_000
-LEAST_MERGES, MOST_MERGES = 1000, 10000  # bounds of the number of merges that fits a text
+LEAST_MERGES, MOST_MERGES = 1000, 10000  # bounds of fit_merges
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,9 +46,9 @@ def map_rows(
 ) -> Iterator[Result]:
     """Apply ``make_function(*args)`` to each row, with a progress bar; the results keep the order.
 
-    The function is made once in each of *workers* processes. A process handles *chunk_size* rows at
-    a time, and only a few chunks per process are read before the caller asks for their results. A
-    single worker is this process.
+    Each of *workers* processes makes the function once. A process handles *chunk_size* rows at a
+    time, and only a few chunks per process are read before the caller asks for their results. A
+    single worker is this process itself.
 
     Raises:
         BrokenProcessPool: a process was killed, or could not make the function.
@@ -75,14 +75,14 @@ def _apply(row: Any) -> Any:
 
 
 def count_words(texts: Iterable[Path]) -> Counter[str]:
-    """The number of occurrences of each word in *texts*, except words that are too long for BPE."""
+    """Count the occurrences of each word in *texts*, except words that are too long for BPE."""
     lines = chain.from_iterable(map(read_lines, texts))
     words = (word for line in lines for word in line.split(" "))
     return Counter(word for word in words if 0 < len(word) <= LONGEST_WORD)
 
 
 def fit_merges(texts: Iterable[Path]) -> int:
-    """The number of merges that fits texts: a third of their distinct words, within bounds.
+    """Choose a number of merges for texts: a third of their distinct words, within bounds.
 
     With more merges, each word would be a token, even if it occurs once. With fewer than
     :data:`LEAST_MERGES`, tokens would hardly be longer than letters. Learning may stop earlier.
@@ -98,7 +98,7 @@ def fit_merges(texts: Iterable[Path]) -> int:
 
 
 def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
-    """Write the codes of a joint BPE, learned on words and their counts.
+    """Learn the codes of a joint BPE from words and their counts, and write them.
 
     Raises:
         ValueError: no word has two letters.
@@ -114,7 +114,7 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
 
 
 def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:
-    """A function that divides the texts of a row into subwords."""
+    """Make a function that divides the texts of a row into subwords."""
     bpe = read_codes(codes)
 
     def encode(row: Row) -> Row:
@@ -126,7 +126,7 @@ def make_bpe_encoder(codes: Path) -> Callable[[Row], Row]:
 
 
 def flatten(splits: Mapping[str, Iterable[Row]]) -> Iterator[SplitRow]:
-    """The rows of all splits."""
+    """Yield the rows of all splits."""
     for split, rows in splits.items():
         for row in rows:
             yield split, row
@@ -147,14 +147,14 @@ def write_rows(rows: Iterable[SplitRow], folder: Path, columns: Sequence[str]) -
 
 
 def read_rows(folder: Path, columns: Sequence[str]) -> dict[str, Iterator[Row]]:
-    """The rows of each split that :func:`write_rows` has written."""
+    """Read the rows of each split that :func:`write_rows` has written."""
     splits = sorted(path.stem for path in folder.glob(f"*.{columns[0]}"))
     paths = {split: [folder / f"{split}.{column}" for column in columns] for split in splits}
     return {split: zip(*map(read_lines, filter(Path.exists, paths[split]))) for split in splits}
 
 
 def fairseq_preprocess(*argv: str) -> None:
-    """Run ``fairseq-preprocess`` without its log (one line per file, and one of all options)."""
+    """Run ``fairseq-preprocess`` without its log of each file and of all options."""
     args = get_preprocessing_parser().parse_args(argv)
     log = preprocess.logger
     handlers = len(log.handlers)

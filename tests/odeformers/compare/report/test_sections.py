@@ -339,8 +339,8 @@ def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
 @pytest.mark.parametrize(
     "line, told",
     [
-        ("{} --csv tables", "--csv: {}/results.csv has all figures"),
-        ("{} --latex tables", "--latex: {}/results.csv has all figures"),
+        ("{} --csv tables", "--csv: {}/results.csv contains all figures"),
+        ("{} --latex tables", "--latex: {}/results.csv contains all figures"),
         ("{} --redo", "unrecognized arguments: --redo"),
         ("{} {}", "unrecognized arguments: {}"),
         ("{}", "{}: no results.csv with a row; give a folder that was --out"),
