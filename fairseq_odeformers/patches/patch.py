@@ -1,6 +1,7 @@
 """A change to code of another package, with its reason and the condition under which it goes."""
 
 import functools
+import inspect
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,4 +44,5 @@ class Replacement(Patch):
         def patched(*args, **kwargs):
             return function(original, *args, **kwargs)
 
-        setattr(owner, attribute, patched)
+        static = isinstance(inspect.getattr_static(owner, attribute), staticmethod)
+        setattr(owner, attribute, staticmethod(patched) if static else patched)

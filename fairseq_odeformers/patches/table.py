@@ -310,10 +310,15 @@ if fairseq.__version__ == "0.12.2":  # sentence_prediction has no correlations i
 else:
     PATCHES += [
         Replacement(
-            "fairseq.criterions.sentence_prediction.pearson_and_spearman",
-            validation.pearson_and_spearman,
+            f"fairseq.criterions.sentence_prediction.SentencePredictionCriterion.{name}",
+            function,
             "If all predictions are equal, as they may be at first, correlations are NaN. No later "
-            "validation compares as better than NaN, so the first checkpoint stays the best.",
+            "validation compares as better than NaN, so the first checkpoint stays the best. The "
+            "correlations of a model of this package are 0.",
             "fairseq returns a number",
-        ),
+        )
+        for name, function in (
+            ("forward", validation.sentence_prediction),
+            ("reduce_metrics", validation.log_correlations),
+        )
     ]

@@ -4,27 +4,49 @@ import logging
 import math
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from fairseq import checkpoint_utils
+from fairseq.criterions import sentence_prediction as criterion
 from fairseq.logging import metrics
+from fairseq.logging.meters import safe_round
 
 from .guest import is_ours
 
 logger = logging.getLogger(__name__)
 STATE = "selection"  # the entry of a checkpoint
+REPORT, CORRELATIONS = "report_pearson_and_spearman", "correlations"  # entries of a log
 LOSSES = ("nll_loss", "loss")  # the first one that a validation has breaks ties
 
 
-def pearson_and_spearman(original, preds, labels) -> dict[str, float]:
-    """Compute fairseq's correlations, or 0 if all predictions or all labels are equal.
+def sentence_prediction(original, self, model, *args, **kwargs):
+    """Compute fairseq's loss; :func:`log_correlations` reports the correlations of our models."""
+    loss, size, log = original(self, model, *args, **kwargs)
+    if is_ours(*map(type, (model, self.task, self))) and log.pop(REPORT, False):
+        log[CORRELATIONS] = True
+    return loss, size, log
+
+
+def log_correlations(original, logging_outputs: list[dict]) -> None:
+    """Log what fairseq does, and correlations that are numbers."""
+    original(logging_outputs)
+    if any(CORRELATIONS in log for log in logging_outputs):
+        names = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman": "spearmanr"}
+        for name, entry in names.items():
+            metrics.log_derived(name, partial(correlation, entry))
+
+
+def correlation(entry: str, meters) -> float:
+    """A correlation in percent, or 0 if all predictions or all labels are equal.
 
     In these cases, scikit-learn's ``matthews_corrcoef``, the correlation of classes, is 0 too.
     """
-    if np.ptp(preds) == 0 or np.ptp(labels) == 0:
-        return {"pearson": 0.0, "spearmanr": 0.0, "corr": 0.0}
-    return original(preds, labels)
+    predictions, labels = (meters[name].tensor.numpy() for name in ("pred", "targ"))
+    if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
+        return 0.0
+    return safe_round(100 * criterion.pearson_and_spearman(predictions, labels)[entry], 1)
 
 
 def begin_valid_epoch(original, self, epoch):

@@ -19,6 +19,7 @@ from fairseq_odeformers.criterions.sequence_classification import (
     SequenceClassificationCriterion,
 )
 from fairseq_odeformers.data.classification import macro_f1, make_dictionary
+from fairseq_odeformers.models.common.model import BaseModel
 
 CLASSES = ["bad", "so-so", "good"]
 TASK = SimpleNamespace(label_dictionary=make_dictionary(CLASSES), cfg=None)
@@ -209,17 +210,26 @@ def test_f1_is_a_mean_over_the_classes_of_the_training(targets, predictions):
     assert logged["macro_f1"] == pytest.approx(expected, abs=0.005)
 
 
+class Our(BaseModel, Model):
+    """A model of this package."""
+
+
 @pytest.mark.skipif(OLD, reason="fairseq 0.12.2 reports no correlations")
-def test_the_correlation_of_equal_predictions_is_zero():
-    """A validation without NaN; other correlations are scipy's."""
+@pytest.mark.parametrize("kind, expected", [(Our, 0), (Model, math.nan)])
+@pytest.mark.filterwarnings("ignore:An input array is constant")
+def test_the_correlation_of_equal_predictions_is_zero_for_models_of_this_package(kind, expected):
+    """For others it is NaN, as without this package; other correlations are scipy's for all."""
+    options = {"regression_target": True, "report_pearson_and_spearman": True}
+    criterion = SentencePredictionCriterion(SentencePredictionConfig(**options), TASK)
 
     def report(predictions):
-        output = {"nsentences": 3, "sample_size": 3, "ntokens": 9, "loss": 1.0}
-        output |= {"pred": predictions, "targ": [0.1, 0.5, 0.2], "report_pearson_and_spearman": 1}
+        scores, target = torch.tensor(predictions), torch.tensor([0.1, 0.5, 0.2])
+        sample = {"net_input": {"scores": scores}, "target": target, "ntokens": 9}
+        log = criterion(kind().eval(), sample)[2]
         with metrics.aggregate(new_root=True) as meters:
-            SentencePredictionCriterion.reduce_metrics([output])
-        return meters.get_smoothed_values()
+            criterion.reduce_metrics([log])
+        values = meters.get_smoothed_values()
+        return [values[name] for name in ("pearson", "spearman", "pearson_and_spearman")]
 
-    names = ("pearson", "spearman", "pearson_and_spearman")
-    assert [report([0.3, 0.3, 0.3])[name] for name in names] == [0, 0, 0]
-    assert report([0.1, 0.3, 0.2])["spearman"] == 100
+    assert report([0.3, 0.3, 0.3]) == pytest.approx([expected] * 3, nan_ok=True)
+    assert report([0.1, 0.3, 0.2])[1] == 100
