@@ -39,6 +39,9 @@ from fairseq_odeformers.text.moses import read_raw_pairs
 from .classifier import Classifier
 from .generator import Generator
 
+Folder = str | PathLike[str]
+Source = str | PathLike[str] | Checkpoint
+
 # What takes trained models of each kind: commands, and the function.
 USES = {
     Kind.TRANSLATION: "odeformers translate, odeformers analyse attention and load_translator",
@@ -52,7 +55,9 @@ LATER = {  # words that are no options of a loader
 CODES = ("code", "bpecodes")  # fairseq's from_pretrained looks for these names
 
 
-def load_translator(checkpoint, data=None, tokenized: bool | None = None, **options) -> Generator:
+def load_translator(
+    checkpoint: Source, data: Folder | None = None, tokenized: bool | None = None, **options: Any
+) -> Generator:
     """A translator; its ``translate(sentences, beam=5)`` returns a translation of each sentence.
 
     Args:
@@ -88,7 +93,9 @@ def load_translator(checkpoint, data=None, tokenized: bool | None = None, **opti
     return translator
 
 
-def load_language_model(checkpoint, data=None, **options) -> Generator:
+def load_language_model(
+    checkpoint: Source, data: Folder | None = None, **options: Any
+) -> Generator:
     """A causal language model, with the methods ``score`` and ``sample``.
 
     For arguments and errors see :func:`load_translator`.
@@ -96,7 +103,7 @@ def load_language_model(checkpoint, data=None, **options) -> Generator:
     return _load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
 
 
-def load_classifier(checkpoint, data=None, **options) -> Classifier:
+def load_classifier(checkpoint: Source, data: Folder | None = None, **options: Any) -> Classifier:
     """A classifier; its ``classify(texts)`` returns the class of each text, and probabilities.
 
     For arguments and errors see :func:`load_translator`; of several checkpoints the probabilities
@@ -111,7 +118,7 @@ def load_classifier(checkpoint, data=None, **options) -> Classifier:
     return Classifier(models, task)
 
 
-def read_each(checkpoint) -> Iterator[Checkpoint]:
+def read_each(checkpoint: Source) -> Iterator[Checkpoint]:
     """One checkpoint, or several with paths separated by colons.
 
     A file is read when its model is about to be built.
@@ -130,7 +137,9 @@ def read_each(checkpoint) -> Iterator[Checkpoint]:
     yield from map(Checkpoint.read, utils.split_paths(str(checkpoint)))
 
 
-def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name: str) -> Generator:
+def _load_generator(
+    checkpoint: Source, data: Folder | None, options: dict[str, Any], base: type, name: str
+) -> Generator:
     """See :func:`load_translator`; *name* is what messages call models that derive from *base*."""
     for option in LATER.keys() & options.keys():
         raise ValueError(f"{option} {options[option]!r}: {LATER[option]}")
@@ -159,7 +168,7 @@ def advise(checkpoint: Checkpoint) -> str:
     return f"; {USES[checkpoint.kind]} take it" if checkpoint.kind in USES else ""
 
 
-def find_text_options(cfg, data=None) -> dict[str, str]:
+def find_text_options(cfg, data: Folder | None = None) -> dict[str, str]:
     """fairseq's options for turning text into tokens of a data set.
 
     Args:
