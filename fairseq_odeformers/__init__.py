@@ -5,6 +5,8 @@ criterions. ``load_translator``, ``load_classifier`` and ``load_language_model``
 models; see ``inference.hub``. ``import_plugins`` imports plugins as ``--user-dir`` does.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from . import patches
 
 patches.apply()
@@ -22,14 +24,21 @@ from .models import (  # noqa: E402, F401
     transject,
     yuriiformer,
 )
-from .registry import import_plugins  # noqa: E402, F401
+from .registry import import_plugins  # noqa: E402
 
-LOADERS = ("load_classifier", "load_language_model", "load_translator")
+if TYPE_CHECKING:
+    from .inference.hub import load_classifier, load_language_model, load_translator
+
+__all__ = ("import_plugins", "load_classifier", "load_language_model", "load_translator")
 
 
-def __getattr__(name):
+def __dir__() -> list[str]:
+    return [*{*globals(), *__all__}]
+
+
+def __getattr__(name: str) -> Any:
     # Names that fairseq's commands do not need are imported on first use.
-    if name in LOADERS:
+    if name in __all__:
         from .inference import hub
 
         return getattr(hub, name)

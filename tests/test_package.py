@@ -1,5 +1,6 @@
 """A wheel holds all that ``--user-dir`` needs, and registers once however it is imported."""
 
+import json
 import os
 import re
 import shutil
@@ -64,6 +65,37 @@ assert model is models.ARCH_MODEL_REGISTRY["transject"]
 print(sys.modules[model.__module__].__file__)
 runpy.run_module("{PACKAGE}")
 """
+
+
+USE = """
+from typing_extensions import assert_type
+from fairseq_odeformers import import_plugins, load_classifier, load_language_model, load_translator
+from fairseq_odeformers.inference.classifier import Classifier
+from fairseq_odeformers.inference.generator import Generator
+
+import_plugins("plugin")
+assert_type(load_translator("a.pt", tokenized=True, beam=5), Generator)
+assert_type(load_language_model("a.pt"), Generator)
+assert_type(load_classifier("a.pt"), Classifier)
+load_classifier(1)  # a mistake
+"""
+
+
+def test_tools_find_the_public_names(tmp_path):
+    """A completion lists them without an import of the loaders, and a checker knows their types."""
+    code = f"import sys, {PACKAGE} as p; print({{*p.__all__}} <= {{*dir(p)}}, *sorted(p.__all__))"
+    code += f"; print('{PACKAGE}.inference.hub' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = "import_plugins load_classifier load_language_model load_translator"
+    assert shown.stdout.splitlines() == [f"True {names}", "False"]
+    pytest.importorskip("basedpyright")
+    (tmp_path / "use.py").write_text(USE)
+    settings = {"typeCheckingMode": "basic", "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    check = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable]
+    checked = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True)
+    errors = re.findall(r"use.py:(\d+):.*error", checked.stdout)
+    assert errors == [str(len(USE.splitlines()))], checked.stdout
 
 
 def test_an_installed_wheel_is_imported_by_its_folder_or_by_name(wheel, tmp_path):

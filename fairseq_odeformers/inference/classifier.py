@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from fairseq.data import data_utils
@@ -44,7 +44,7 @@ class Classifier(nn.Module):
         joined = self.separator is not None and Path(task.cfg.data or "", "input1").is_dir()
         self.pairs = self.towers == 2 or joined
 
-    def classify(self, texts, batch_size: int = 32):
+    def classify(self, texts: str | Iterable[str | Sequence[str]], batch_size: int = 32) -> Any:
         """Return the class of each text and the probabilities of all classes.
 
         Args:

@@ -1,9 +1,11 @@
 """Translators and language models, as fairseq's interface to them."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import partial
 from numbers import Real
+from typing import Any
 
 import torch
 from fairseq.dataclass.configs import GenerationConfig
@@ -47,7 +49,9 @@ class Generator(GeneratorHubInterface):
 
     raw: RawPairs | None = None
 
-    def translate(self, sentences, beam=5, verbose=False, **options):
+    def translate(
+        self, sentences: str | Iterable[str], beam: int = 5, verbose: bool = False, **options: Any
+    ) -> Any:
         """Return the best translation of a sentence, or a list of the best for several sentences.
 
         Args:
@@ -79,7 +83,9 @@ class Generator(GeneratorHubInterface):
         sentence = super().detokenize(sentence)
         return self.raw.detokenize(sentence) if self.raw else sentence
 
-    def sample(self, sentences, beam=1, verbose=False, **options):
+    def sample(
+        self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **options: Any
+    ) -> Any:
         """Return the best continuation of a text, or a list for several; texts may be empty.
 
         For arguments and errors, see :meth:`translate`. With ``sampling=True``, tokens are drawn
@@ -90,7 +96,7 @@ class Generator(GeneratorHubInterface):
         texts = check_texts(sentences)
         return super().sample(texts, beam, verbose, **options) if texts else []
 
-    def score(self, sentences, **options):
+    def score(self, sentences: str | Iterable[str], **options: Any) -> Any:
         """Return the log-probabilities of a text, or a list of them for several texts.
 
         Args:
@@ -110,7 +116,13 @@ class Generator(GeneratorHubInterface):
             raise TypeError("score: only language models score a text; a translator translates")
         return apply_to_texts(partial(super().score, **options), sentences, dict)
 
-    def generate(self, tokenized_sentences, beam=5, verbose=False, **options):
+    def generate(
+        self,
+        tokenized_sentences: Tensor | Sequence[Tensor],
+        beam: int = 5,
+        verbose: bool = False,
+        **options: Any,
+    ) -> Any:
         """Generate from tokens, as the other methods do; for errors, see :meth:`translate`."""
         if not all(map(torch.is_tensor, tokenized_sentences)):
             raise TypeError("generate: give tensors of tokens; translate and sample take texts")

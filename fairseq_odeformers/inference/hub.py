@@ -39,6 +39,9 @@ from fairseq_odeformers.text.moses import read_raw_pairs
 from .classifier import Classifier
 from .generator import Generator
 
+Folder = str | PathLike[str]
+Source = str | PathLike[str] | Checkpoint
+
 # The commands and the function that accept trained models of each kind.
 USES = {
     Kind.TRANSLATION: "odeformers translate, odeformers analyse attention and load_translator",
@@ -52,7 +55,9 @@ LATER = {  # names that are not options of a loader
 CODES = ("code", "bpecodes")  # fairseq's from_pretrained looks for these names
 
 
-def load_translator(checkpoint, data=None, tokenized: bool | None = None, **options) -> Generator:
+def load_translator(
+    checkpoint: Source, data: Folder | None = None, tokenized: bool | None = None, **options: Any
+) -> Generator:
     """Load a translator, which translates sentences by ``translate(sentences, beam=5)``.
 
     Args:
@@ -88,7 +93,9 @@ def load_translator(checkpoint, data=None, tokenized: bool | None = None, **opti
     return translator
 
 
-def load_language_model(checkpoint, data=None, **options) -> Generator:
+def load_language_model(
+    checkpoint: Source, data: Folder | None = None, **options: Any
+) -> Generator:
     """Load a causal language model, which has the methods ``score`` and ``sample``.
 
     For arguments and errors, see :func:`load_translator`.
@@ -96,7 +103,7 @@ def load_language_model(checkpoint, data=None, **options) -> Generator:
     return _load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
 
 
-def load_classifier(checkpoint, data=None, **options) -> Classifier:
+def load_classifier(checkpoint: Source, data: Folder | None = None, **options: Any) -> Classifier:
     """Load a classifier, which classifies texts by ``classify(texts)``.
 
     For arguments and errors, see :func:`load_translator`. The probabilities of several checkpoints
@@ -111,7 +118,7 @@ def load_classifier(checkpoint, data=None, **options) -> Classifier:
     return Classifier(models, task)
 
 
-def read_each(checkpoint) -> Iterator[Checkpoint]:
+def read_each(checkpoint: Source) -> Iterator[Checkpoint]:
     """Yield one checkpoint, or several whose paths are separated by colons.
 
     Each file is only read when its model is about to be built.
@@ -130,7 +137,9 @@ def read_each(checkpoint) -> Iterator[Checkpoint]:
     yield from map(Checkpoint.read, utils.split_paths(str(checkpoint)))
 
 
-def _load_generator(checkpoint, data, options: dict[str, Any], base: type, name: str) -> Generator:
+def _load_generator(
+    checkpoint: Source, data: Folder | None, options: dict[str, Any], base: type, name: str
+) -> Generator:
     """Load models that derive from *base*, called *name* in messages; see the public loaders."""
     for option in LATER.keys() & options.keys():
         raise ValueError(f"{option} {options[option]!r}: {LATER[option]}")
@@ -159,7 +168,7 @@ def advise(checkpoint: Checkpoint) -> str:
     return f"; {USES[checkpoint.kind]} accept it" if checkpoint.kind in USES else ""
 
 
-def find_text_options(cfg, data=None) -> dict[str, str]:
+def find_text_options(cfg, data: Folder | None = None) -> dict[str, str]:
     """Find the values of fairseq's options for turning text into tokens of a data set.
 
     Args:

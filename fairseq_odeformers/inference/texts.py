@@ -107,7 +107,7 @@ def encode_lines(
 
 def apply_to_texts(
     function: Callable[[list[str]], Sequence[Result]],
-    texts: str | Sequence[str],
+    texts: str | Iterable[str],
     make_empty: Callable[[], Result],
 ) -> Any:
     """Apply a function to one text or to several texts.
