@@ -22,8 +22,6 @@ from scipy.stats import ttest_ind
 ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 
-from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402  after ours, which sets up logging
-from fairseq.tasks import TASK_REGISTRY  # noqa: E402
 from questions import correct_by_holm  # noqa: E402  a script beside its results
 from scoreboard import show_interval  # noqa: E402
 
@@ -37,8 +35,8 @@ FIGURES: dict[str, Callable[..., str]] = {
     "commands": reference.commands,
     "names": reference.names,
     "models": reference.base_models,
-    "tasks": reference.registered("--task", TASK_REGISTRY),
-    "criterions": reference.registered("--criterion", CRITERION_REGISTRY),
+    "tasks": reference.registered("--task"),
+    "criterions": reference.registered("--criterion"),
     **{name: reference.docstrings(name) for name in reference.TABLES},
 }
 

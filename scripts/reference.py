@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from enum import EnumMeta
 
+from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import Kind, kinds_of, paper_of
@@ -59,6 +61,11 @@ MODELS = (
     ("sequence_classifier", "SequenceClassifier", "SequenceClassifierConfig"),
     ("language_model", "DecoderOnlyModel", "DecoderOnlyConfig"),
 )
+
+REGISTRIES: dict[str, Mapping[str, type]] = {
+    "--task": TASK_REGISTRY,
+    "--criterion": CRITERION_REGISTRY,
+}
 
 
 def printed(*words: str) -> str:
@@ -133,11 +140,11 @@ def base_models() -> str:
     return table(["model", "its options", "what it is"], "lll", rows)
 
 
-def registered(option: str, registry: Mapping[str, type]) -> Callable[[], str]:
+def registered(option: str) -> Callable[[], str]:
     """A function that returns a table of the values of an option that this project adds."""
 
     def rows() -> Iterator[list[str]]:
-        for name, chosen in registry.items():
+        for name, chosen in REGISTRIES[option].items():
             if chosen.__module__.startswith("fairseq_odeformers."):
                 class_name = linked(chosen.__name__, chosen)
                 yield [f"`{name}`", first_line(chosen), own_options(chosen), class_name]
