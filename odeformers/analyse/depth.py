@@ -166,7 +166,7 @@ def sentence(row: Row) -> str:
     """Put a verdict into words."""
     name = f"**{row['model']}**, `{row['dial']}`"
     if row["follows"] is None:
-        return f"{name}: without a finer solution, it is open whether the model follows an ODE."
+        return f"{name}: no finer solution was measured, so it is open whether it follows an ODE."
     order = ""
     if row["method"] is not None:
         shown = "below rounding" if row["order"] is None else f"order {row['order']:.2f}"

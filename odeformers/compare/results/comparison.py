@@ -21,7 +21,7 @@ class Table:
     Attributes:
         scores: rows by metric, beginning with the main metric.
         main: rows of the main metric.
-        first: the first row of the main metric.
+        first: the first of all rows.
     """
 
     def __init__(self, rows: Sequence[Row], baseline: str):
