@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_odeformers.modules.attention import split_heads
 from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias, dropout
 
 from .factored import FactoredAttention, mean_and_deviation
@@ -231,11 +232,6 @@ def masked_scores(q: Tensor, k: Tensor, causal: bool) -> Tensor:
         future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
         scores = scores.masked_fill(future, -math.inf)
     return scores
-
-
-def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Map (B, T, C) to (B, H, T, C/H)."""
-    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:

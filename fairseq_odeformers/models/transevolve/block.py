@@ -7,11 +7,12 @@ from fairseq.modules import LayerNorm
 from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.answers import AttentionMaps, LayerParts, Projections
+from fairseq_odeformers.modules.attention import split_heads
 from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias
 from fairseq_odeformers.modules.incremental import Incremental, IncrementalState, Saved, append
 from fairseq_odeformers.modules.transformer_layer import Block
 
-from .attention import DirectAttention, TimeEvolvingAttention, merge_heads, split_heads
+from .attention import DirectAttention, TimeEvolvingAttention, merge_heads
 from .feed_forward import FullFeedForward, RandomRotationFeedForward
 from .spec import BlockSpec
 

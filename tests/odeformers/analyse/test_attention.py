@@ -16,8 +16,9 @@ from fairseq_odeformers.models.baselines import modern
 from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.models.diffeq_transformer.branches import SelfAttention
 from fairseq_odeformers.models.node_transformer import attention as node_attention
-from fairseq_odeformers.models.transevolve.attention import merge_heads, split_heads
+from fairseq_odeformers.models.transevolve.attention import merge_heads
 from fairseq_odeformers.models.transevolve.block import TransEvolveLayer
+from fairseq_odeformers.modules.attention import split_heads
 from odeformers import __main__ as command_line
 from odeformers.analyse.attention import (
     attention,

@@ -12,10 +12,10 @@ from fairseq_odeformers.models.transevolve.attention import (
     DirectAttention,
     FusedAttention,
     TimeEvolvingAttention,
-    split_heads,
 )
 from fairseq_odeformers.models.transevolve.factored import FactoredAttention
 from fairseq_odeformers.models.transevolve.spec import BACKENDS, MASKED_BIAS, BlockSpec
+from fairseq_odeformers.modules.attention import split_heads
 
 FORMS = BACKENDS[1:]
 B, T, S, C, H, L = 2, 5, 7, 12, 3, 4
