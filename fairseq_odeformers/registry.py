@@ -183,9 +183,11 @@ def paper_of(arch: str) -> str:
 
 def family_of(arch: str) -> str:
     """The name of an architecture's family, such as ``TransEvolve``, independent of its task."""
-    family = declared_family(ARCH_MODEL_REGISTRY.get(arch, Family))
-    if family is None:
+    if arch not in ARCH_MODEL_REGISTRY:
         return arch  # perhaps from a plugin that this process has not loaded
+    family = declared_family(ARCH_MODEL_REGISTRY[arch])
+    if family is None:
+        return arch
     options = {} if family.year else default_options(arch)
     prenorm = any(options.get(f"{side}_normalize_before") for side in SIDES)
     return f"pre-norm {family.name}" if prenorm else family.name
