@@ -198,11 +198,28 @@ def beyond_zero() -> str:
             cell["column"],
             cell["family"],
             show_interval(*(float(cell[name]) for name in ("difference", "low", "high"))),
-            cell["verdict"].partition(" (")[0],
+            cell["verdict"].replace("inconclusive (", "").removesuffix(")"),
         ]
         for cell in cells
     )
     return table(["data", "family", "difference (95% interval)", "verdict"], "llll", rows)
+
+
+@figure
+def baselines() -> str:
+    """The pre-norm Transformer of each of the board's columns."""
+    rows = (
+        [
+            cell["column"],
+            f"{int(cell['parameters']):,}",
+            cell["tuned"].removeprefix("lr "),
+            f"{float(cell['mean']):.1f}",
+            cell["metric"],
+        ]
+        for cell in read("examples/scoreboard/scoreboard.csv")
+        if not cell["verdict"]
+    )
+    return table(["data", "parameters", "learning rate", "score", "metric"], "lrrrl", rows)
 
 
 @cache
