@@ -93,9 +93,14 @@ def read_texts(
     rows, names = split_rows(path), {"class": CLASS, "text": TEXT}
     if Path(strip_compression(path.name)).stem == "test" and has_texts_alone(rows, columns):
         return [(None, text) for _, text in choose_texts(path, rows, columns[1:])]
-    texts: list[Text] = []
-    for number, (name, text) in choose_columns(path, rows, names, columns):
+    chosen = choose_columns(path, rows, names, columns)
+    texts: list[Text] = [(to_class(name), text) for _, (name, text) in chosen]
+    if not classes:
+        check_order(path, texts)
+    for number, (name, _) in chosen:
         place, label = f"{path}, line {number}", to_class(name)
+        if not label:
+            raise ValueError(f"{place}: the label is missing; add it, or remove the line")
         if not is_class_name(label) or QUOTED.fullmatch(label):
             raise ValueError(f"{place}: no class can be called {label[:40]!r}")
         if classes and label not in classes:
@@ -104,10 +109,7 @@ def read_texts(
                 f"{place}: {label[:40]} is not one of {valid}; correct the line, "
                 f"{show_row(path, *names)}, or add training texts of this class"
             )
-        texts.append((label, text))
     has_header = len(texts) < len(rows)
-    if not classes:
-        check_order(path, texts)
     first = texts[0][0]
     if not (classes or has_header) and [label for label, _ in texts].count(first) == 1:
         raise ValueError(
@@ -343,9 +345,9 @@ def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
 
 
 def split_rows(path: Path) -> list[Numbered]:
-    """Split a table into rows of cells, without blank rows and blank last columns.
+    """Split a table into rows of cells, without blank lines and blank last columns.
 
-    Line breaks in cells become spaces.
+    A blank line of a table with one column is an empty text. Line breaks in cells become spaces.
 
     Raises:
         ValueError: the file is empty, or its quotes or separators are ambiguous.
@@ -362,6 +364,10 @@ def split_rows(path: Path) -> list[Numbered]:
     if any(len(cells) > 1 for _, cells in rows):
         while rows and not any(map(str.strip, rows[-1][1])):
             rows.pop()
+        filled = [row for row in rows if len(row[1]) > 1 or row[1][0].strip()]
+        if skipped := len(rows) - len(filled):
+            logger.info(f"{path}: blank lines skipped: {skipped:,}")
+        rows = filled
     if not rows:
         raise ValueError(f"{path} is empty")
     if ending_of(path) != ".csv":
@@ -420,15 +426,18 @@ def to_cell(value: Any) -> str:
 def find_separator(path: Path, lines: Sequence[str]) -> str:
     """Find the separator of the cells of a ``.csv``: the comma, semicolon or tab in its first line.
 
+    Blank lines above it do not count.
+
     Raises:
         ValueError: the line contains several of these separators outside of quotes.
     """
-    outside = re.sub(r'"[^"]*("|$)', "", lines[0]) if lines else ""
+    number, first = next((row for row in enumerate(lines, start=1) if row[1].strip()), (1, ""))
+    outside = re.sub(r'"[^"]*("|$)', "", first)
     present = [name for name in SEPARATORS if SEPARATORS[name] in outside] or ["commas"]
     if len(present) > 1:
         raise ValueError(
-            f"{path}, line 1: {' or '.join(present)} may separate the cells; begin the file with "
-            "a header, such as class,text, or with the line sep=, or sep=;"
+            f"{path}, line {number}: {' or '.join(present)} may separate the cells; begin the "
+            "file with a header, such as class,text, or with the line sep=, or sep=;"
         )
     return SEPARATORS[present[0]]
 

@@ -370,6 +370,19 @@ def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
     assert valid and test and not train & (valid | test) and not valid & test
 
 
+@pytest.mark.parametrize("name, separator", [("tsv", "\t"), ("csv", ","), ("csv", ";")])
+def test_blank_lines_of_a_table_are_skipped(name, separator, prepare, tmp_path, vocab):
+    """Wherever they are; a row with a class and no text is not blank."""
+    rows = [f"{label}{separator}{n}" for n in range(20) for label in ("no", "a b")]
+    files = {f"train.{name}": ["", *rows[:9], "", "  ", *rows[9:], "", ""]}
+    files[f"test.{name}"] = [rows[1], "", f"no{separator}", rows[0]]
+    log = prepare(f"{LINE} tsv", write(tmp_path / "table", files), "--vocab", vocab)
+    assert [text for _, text in load(prepare.out / "data-bin", "test")] == ["0", "", "0"]
+    assert len(load(prepare.out / "data-bin", "train")) == 36
+    assert f"train.{name}: blank lines skipped: 3\n" in log
+    assert f"test.{name}: blank lines skipped: 1\n" in log
+
+
 def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
     """Also around some of the texts, and where one opens a text and another ends the next."""
     lines = ['a b\t"Text" is, a "text"', 'no\t"a text"'] * 20
@@ -435,6 +448,11 @@ def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(prepare, t
             "own.tsv",
             [f"A text of its own, {n}\tclass {n % 4}" for n in range(80)],
             "own.tsv: 80 classes for 4 different texts: the columns seem to be swapped",
+        ),
+        (
+            "own.tsv",
+            [f'"Text {n}"\tclass {n % 4}' if n % 2 else f"{n}\tclass 0" for n in range(80)],
+            "own.tsv: 80 classes for 3 different texts: the columns seem to be swapped",
         ),
         ("train.csv", ["a,b"], "--from .*train.csv: give its folder"),
         # what may be read in two ways
@@ -512,7 +530,7 @@ def test_columns_that_are_not_there_are_named(columns, named, prepare, tmp_path,
             "line 1: x{40} is not one of a b, no; .*class<tab>",
         ),
         ("tsv", {"train.tsv": ["no x"]}, "train.tsv, line 1: .* class<tab>text, found 1"),
-        ("tsv", {"test.tsv": ["no\tx", "", "no\ty"]}, "test.tsv, line 2: .* found 1"),
+        ("tsv", {"test.tsv": ["no\tx", "", "no"]}, "test.tsv, line 3: .* found 1"),
         (
             "tsv",
             {"test.tsv": ["text\tclass", "x\tno", "x\ty\tno"]},
@@ -534,7 +552,8 @@ def test_columns_that_are_not_there_are_named(columns, named, prepare, tmp_path,
         ("tsv", {"train.csv": ["no,x"]}, "has train.csv and train.tsv; keep one"),
         ("tsv", {"train.tsv": ["a\tx", "a\ty"] * 20, "test.tsv": ["a\tz"]}, "one class, a.*; give"),
         ("tsv", {"train.tsv": ["a\tx"] * 20, "test.tsv": ["a\tz"]}, "one.*; give"),
-        ("tsv", {"train.tsv": ["\tx"]}, "train.tsv, line 1: no class can be called ''"),
+        ("tsv", {"train.tsv": ["\tx"]}, "train.tsv, line 1: the label is missing; add it, or"),
+        ("tsv", {"test.tsv": ["no\tx", " \ty"]}, "test.tsv, line 2: the label is missing; add"),
         (
             "tsv",
             {"test.tsv": ["no\tx", "no\t\udce4"]},
