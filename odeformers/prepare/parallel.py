@@ -34,6 +34,7 @@ from .common.pairs import Pair, Pairs, find_positions, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
 
 HELD_OUT = 2000  # a drawn set contains a tenth of all pairs, but at most this number
+NO_LANGUAGES = {"txt", "text", "csv", "tsv", "jsonl"}  # extensions of any text
 LONGEST_SIDE = 1000  # maximum number of letters (possible subwords) of a side that is drawn
 
 
@@ -152,7 +153,13 @@ def order_files(
         parser.error(f"--from {given}: give a folder, a table, or two files, source and target")
     first, second = args.source
     endings = [Path(strip_compression(path.name)).suffix[1:] for path in args.source]
-    others = [ending for ending in endings if ending not in (args.source_lang, args.target_lang)]
+    given = args.source_lang, args.target_lang
+    others = [ending for ending in endings if ending not in {*given, *NO_LANGUAGES}]
+    if len(others) < given.count(None) and (plain := NO_LANGUAGES.intersection(endings)):
+        ending = min(plain)
+        parser.error(
+            f"--from {first} {second}: the ending .{ending} is no language; give -s and -t"
+        )
     args.source_lang = args.source_lang or (others.pop(0) if others else "")
     args.target_lang = args.target_lang or (others.pop(0) if others else "")
     swapped = endings == [args.target_lang, args.source_lang]

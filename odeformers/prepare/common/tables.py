@@ -35,10 +35,18 @@ SIDES: Names = {
     "source": ("source", "src", "original", "input"),
     "target": ("target", "tgt", "trg", "translation", "output"),
 }
-LANGUAGES = {  # English names of languages in headers, by language code
-    **{"de": "german", "en": "english", "es": "spanish", "fr": "french"},
-    **{"it": "italian", "nl": "dutch", "pt": "portuguese", "ru": "russian"},
+LANGUAGES = {  # names of a language in headers, each in all of these languages
+    "de": "deutsch german alemán allemand tedesco duits alemão немецкий",
+    "en": "englisch english inglés anglais inglese engels inglês английский",
+    "es": "spanisch spanish español espagnol spagnolo spaans espanhol испанский",
+    "fr": "französisch french francés français francese frans francês французский",
+    "it": "italienisch italian italiano italien italiaans итальянский",
+    "nl": "niederländisch dutch neerlandés néerlandais olandese nederlands holandês нидерландский",
+    "pt": "portugiesisch portuguese portugués portugais portoghese portugees português "
+    "португальский",
+    "ru": "russisch russian ruso russe russo русский",
 }
+NAME = 2  # maximum number of words in a cell that may be the name of a column
 BESIDE = {"text", "sentence", "language"}  # additional words in column names, as in "source text"
 KEYS = {"id", "idx", "index"}  # names of an additional column in test sets without classes
 
@@ -218,18 +226,25 @@ def read_pairs(
             f"is a table, its lines are {pair}"
         )
     chosen = choose_columns(path, rows, name_sides(langs), columns)
+    first = chosen[0][1]
+    if len(chosen) == len(rows) and all(0 < len(cell.split()) <= NAME for cell in first):
+        logger.warning(
+            f"{path}, line {rows[0][0]}: {' | '.join(first)[:80]} is the first pair; if it is a "
+            "header, give --columns SOURCE,TARGET, the names in it"
+        )
     return [(source, target) for _, (source, target) in chosen]
 
 
 def name_sides(langs: Sequence[str]) -> Names:
     """Return the words that may name both sides of pairs in a header, including languages."""
-    own = [{*find_words(lang), LANGUAGES.get(lang.casefold()[:2], lang)} for lang in langs]
+    called = [f"{lang} {LANGUAGES.get(lang.casefold()[:2], '')}" for lang in langs]
+    own = [find_words(names) for names in called]
     return {side: {*SIDES[side], *(own[n] - own[1 - n])} for n, side in enumerate(SIDES)}
 
 
 def find_words(cell: str) -> set[str]:
     """Find the words in a header's cell, without the regions of languages such as ``de-AT``."""
-    name = re.sub(r"\b([a-z]{2})[-_][a-z]{2}\b", r"\1", cell.casefold())
+    name = re.sub(r"\b([a-z]{2})[-_][a-z]{2}\b", r"\1", normalize("NFC", cell).casefold())
     return {*re.findall(r"[^\W_]+", name)}
 
 

@@ -152,6 +152,23 @@ def test_two_files_need_languages_and_as_many_lines(prepare, tmp_path):
     prepare.refuses("or two files, source and target", LINE, None, *both, tmp_path / "a")
 
 
+@pytest.mark.parametrize("names, options", [("c.txt c.en", "-t en"), ("c.de c.txt.gz", "")])
+def test_an_ending_of_any_text_is_no_language(names, options, prepare, tmp_path):
+    paths = [tmp_path / name for name in names.split()]
+    for path in paths:
+        path.write_bytes(gzip.compress(b"x\n") if path.suffix == ".gz" else b"x\n")
+    named = "the ending .txt is no language; give -s and -t"
+    prepare.refuses(named, f"parallel {options}", None, "--from", *paths)
+
+
+def test_the_ending_of_one_file_is_the_language_that_is_not_given(prepare, tmp_path):
+    folder = write_folder(tmp_path / "own", files(corpus=sentences(60, 1)))
+    (folder / "corpus.de").rename(folder / "corpus.txt")
+    paths = [folder / "corpus.txt", folder / "corpus.en"]
+    prepare("parallel -s de --bpe-operations 30", None, "--from", *paths)
+    assert plain_splits(prepare.out)
+
+
 def test_pairs_that_are_too_long_are_not_drawn(prepare, tmp_path):
     """More words than a training pair may have, or too many letters, as of a word without end."""
     pairs, long = sentences(60, 1), ["dog cat " * 51, "ab" * 501]
@@ -290,6 +307,8 @@ def test_bad_text_is_named(changes, named, prepare, tmp_path):
         ("source\ttarget\n", "st"),
         ("DE\tEN\n", "st"),
         ('"German"\t"English"\n', "st"),
+        ("Englisch\tDeutsch\n", "ts"),
+        ("Deutsch\tEnglish\n", "st"),
         ("target\tsource\n", "ts"),
         ("id\ten-GB\tde_AT\n", "its"),
         ("Source (de)\tNotes\tTarget (en)\n", "sit"),
@@ -306,6 +325,20 @@ def test_a_spreadsheet_is_read_as_the_pairs_that_it_shows(header, order, prepare
     prepare(LINE, source, out=outs[1])
     assert plain_splits(outs[0]) == plain_splits(outs[1])
     assert "der &quot; 39 &quot; . hund" in "".join(lines(outs[1] / "tokenized" / "train.de"))
+
+
+@pytest.mark.parametrize(
+    "first, is_name", [("Quelltext;Zieltext", True), ("der Hund schläft;the dog sleeps", False)]
+)
+def test_a_first_pair_that_may_be_a_header_is_a_warning(first, is_name, prepare, tmp_path):
+    """The warning names the option with which it is a header."""
+    pairs = [f"der {n}. Hund;the {n}th dog" for n in range(40)]
+    (source := tmp_path / "own.csv").write_text("\n".join([first, *pairs]), "utf-8")
+    log = prepare(LINE, source, out=tmp_path / "pairs")
+    assert is_name == ("line 1: Quelltext | Zieltext is the first pair; if it is a header" in log)
+    if is_name:
+        log = prepare(f"{LINE} --columns Quelltext,Zieltext", source)
+        assert "is the first pair" not in log and "32 train" in log
 
 
 QUOTE = '"'
