@@ -43,8 +43,11 @@ class Parser(argparse.ArgumentParser):
                 message += f"; {option}: {meant}"
             elif os.path.exists(word) and "--text" in self._option_string_actions:
                 message += f"; did you mean --text {word}?"
-        if re.search("arguments are required: [^-]", message):
+        if missing := re.search("arguments are required: ([^-,][^,]*)", message):
             message += "; name it before the options"
+            for action in self._actions:
+                if action.choices and action.help and missing[1] in (action.metavar, action.dest):
+                    message += f": {action.help}"
         message = message.replace(*NO_VALUE)
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 

@@ -52,6 +52,7 @@ REFUSED = {
         "lra imdb": "TASK: 'imdb' listops",
         "text-classification sst": "DATA: 'sst'",
         "text-classification tsv": "tsv needs --from",
+        "text-classification --from lines": "DATA; name it agnews, or tsv for your own tables",
         "text-classification lines": "lines: a path goes after --from; name imdb, agnews, tsv",
         "lines": "lines: name the kind of data: parallel --from lines text-classification tsv",
         "parallel -s de -t en --from parallel --out lines": "--out: lines: is a file; give",

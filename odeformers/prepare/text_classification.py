@@ -225,7 +225,8 @@ def prepare(corpus: Corpus[Labels], table: Path | None, args: argparse.Namespace
 def main(arguments: Sequence[str]) -> None:
     what = "Prepare labelled text for fairseq-train --task sentence_prediction."
     parser = make_parser("text-classification", what, SOURCE, out="data/{data}")
-    parser.add_argument("data", metavar="DATA", choices=CORPORA, help=", ".join(CORPORA))
+    what = "imdb, agnews, or tsv for your own tables"
+    parser.add_argument("data", metavar="DATA", choices=CORPORA, help=what)
     vocabulary = parser.add_mutually_exclusive_group()
     what = "vocab.txt of an uncased BERT (default: learn word pieces on the training texts)"
     add_path(vocabulary, "--vocab", what)

@@ -47,6 +47,10 @@ LANGUAGES = {  # names of a language in headers, each in all of these languages
     "ru": "russisch russian ruso russe russo русский",
 }
 NAME = 2  # maximum number of words in a cell that may be the name of a column
+PAIRS = (  # names of the two columns of texts in tables of pairs
+    *((f"{name}1", f"{name}2") for name in ("sentence", "text", "question")),
+    *(("premise", "hypothesis"), ("question", "answer"), ("question", "context")),
+)
 BESIDE = {"text", "sentence", "language"}  # additional words in column names, as in "source text"
 KEYS = {"id", "idx", "index"}  # names of an additional column in test sets without classes
 
@@ -101,6 +105,8 @@ def read_texts(
     rows, names = split_rows(path), {"class": CLASS, "text": TEXT}
     if Path(strip_compression(path.name)).stem == "test" and has_texts_alone(rows, columns):
         return [(None, text) for _, text in choose_texts(path, rows, columns[1:])]
+    if not columns:
+        check_single(path, rows)
     chosen = choose_columns(path, rows, names, columns)
     texts: list[Text] = [(to_class(name), text) for _, (name, text) in chosen]
     if not classes:
@@ -125,6 +131,23 @@ def read_texts(
             "header, name its columns class and text; otherwise, give more texts of the class"
         )
     return texts
+
+
+def check_single(path: Path, rows: Sequence[Numbered]) -> None:
+    """Check that the header of a table does not name two columns of texts, and none of one text.
+
+    Raises:
+        ValueError: it does.
+    """
+    number, header = rows[0]
+    cells = [cell.strip().casefold() for cell in header]
+    pair = next((pair for pair in PAIRS if {*cells} >= {*pair}), None)
+    if pair and not {*cells}.intersection(TEXT):
+        raise ValueError(
+            f"{path}, line {number}: {' and '.join(pair)} are pairs of texts, which only "
+            "odeformers prepare glue reads, in a folder like GLUE's; to classify one text of each, "
+            f"give --columns, such as label,{pair[0]}"
+        )
 
 
 def to_class(cell: str) -> str:
