@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import count
-from numbers import Integral
+from numbers import Integral, Number
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_odeformers.files import decode_lines, read_lines, replacing
+from fairseq_odeformers.files import FORMATS, decode_lines, read_lines, replacing
 
 logger = logging.getLogger(__name__)
 WARNED: set[str] = set()  # warnings that have been printed
@@ -38,14 +38,17 @@ class TooLong(ValueError):
 
 
 def check_is_file(source: str) -> None:
-    """Check that ``--text`` is a file, or ``-`` for standard input.
+    """Check that ``--text`` is a file of text, or ``-`` for standard input.
 
     Raises:
         FileNotFoundError: there is no such file.
+        ValueError: by its name, the file has another format, such as a spreadsheet's.
     """
     if source != "-" and (not os.path.exists(source) or os.path.isdir(source)):
         fault = "a folder" if os.path.isdir(source) else "no such file"
         raise FileNotFoundError(f"--text {source}: {fault}; give a file with one text per line")
+    if fault := FORMATS.get(Path(source).suffix.lower()):
+        raise ValueError(f"--text {source}: {fault}")
 
 
 def read_texts(source: str) -> tuple[str, list[str]]:
@@ -56,7 +59,7 @@ def read_texts(source: str) -> tuple[str, list[str]]:
 
     Raises:
         FileNotFoundError: see :func:`check_is_file`.
-        ValueError: by its name, the file is a table.
+        ValueError: see :func:`check_is_file`; or by its name, the file is a table.
     """
     check_is_file(source)
     if source == "-":
@@ -143,8 +146,9 @@ def check_sequence(texts: Any) -> list:
     """Return the items of a list, an array, a column of a table (a Series) or another iterable.
 
     Raises:
-        TypeError: the texts have no order, as in a set; or iteration would yield the names of
-            columns, as with a dictionary or a DataFrame.
+        TypeError: the texts have no order, as in a set; iteration would yield the names of
+            columns, as with a dictionary or a DataFrame; or an item is neither a text nor a
+            sequence, such as a missing value or a number.
     """
     columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)
     if columns is not None:
@@ -156,7 +160,16 @@ def check_sequence(texts: Any) -> list:
     single = isinstance(texts, (bytes, Set)) or getattr(texts, "ndim", 1) == 0  # a 0-d array
     if single or not isinstance(texts, Iterable):
         raise TypeError(f"{cut(repr(texts))}: give a text or a sequence of texts")
-    return [*texts]
+    items = [*texts]
+    for number, item in enumerate(items, start=1):
+        for part in item if isinstance(item, (list, tuple)) else [item]:
+            if not isinstance(part, Iterable):
+                remedy = 'fill or drop missing values, as a Series by fillna("") or dropna()'
+                if isinstance(part, Number) and part == part:  # a missing number is nan
+                    remedy = "give it as a str"
+                place = f"text {number} of {len(items)}"
+                raise TypeError(f"{place}: {cut(repr(part))} is no text; {remedy}")
+    return items
 
 
 def has_text(column: Any) -> bool:
@@ -206,6 +219,7 @@ def truncate(
     ending: int = 0,
     always: bool = False,
     place: str = "a text",
+    limit: str = "the longest that the model takes",
 ) -> Tensor:
     """Truncate tokens (T) to *longest*: keep the first tokens and the last *ending*.
 
@@ -213,6 +227,7 @@ def truncate(
         cfg: options of the task, which may allow truncation.
         always: truncate even if the options do not allow it, and warn about the first text.
         place: name of the text in this warning.
+        limit: description of *longest* in messages.
 
     Raises:
         TooLong: there are more tokens than *longest*, but truncation is not allowed.
@@ -223,7 +238,7 @@ def truncate(
         option = "truncate_source=True" if "truncate_source" in cfg else "shorten_method='truncate'"
         raise TooLong(
             f"{dictionary.string(tokens[:SHOWN])[:SHOWN]!r}... has {len(tokens)} tokens, more than "
-            f"{longest}, the longest that the model takes",
+            f"{longest}, {limit}",
             f"shorten it, or load the model with {option}",
         )
     if not allows_truncation(cfg) and (key := f"more than {longest} tokens") not in WARNED:
