@@ -155,10 +155,15 @@ class Generator(GeneratorHubInterface):
     def fit(self, tokens: Tensor, place: str = "a text") -> Tensor:
         """Truncate a sentence (T) to what all models accept, if allowed, and keep its ``</s>``.
 
+        fairseq also rejects a sentence of more tokens than a batch of the training.
+
         Args:
             place: place of the sentence, for the warning about unknown symbols.
         """
         warn_of_unknown(self.src_dict, tokens[:-1], place)
         positions = self.max_positions  # a language model has one number, not source and target
         longest = positions[0] if isinstance(positions, tuple) else positions
-        return truncate(tokens, longest, self.cfg.task, self.src_dict, ending=1)
+        limit, most = "the longest that the model takes", self.cfg.dataset.max_tokens
+        if most and most < longest:
+            longest, limit = most, "the --max-tokens of the training"
+        return truncate(tokens, longest, self.cfg.task, self.src_dict, ending=1, limit=limit)

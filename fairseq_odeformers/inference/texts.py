@@ -206,6 +206,7 @@ def truncate(
     ending: int = 0,
     always: bool = False,
     place: str = "a text",
+    limit: str = "the longest that the model takes",
 ) -> Tensor:
     """Truncate tokens (T) to *longest*: keep the first tokens and the last *ending*.
 
@@ -213,6 +214,7 @@ def truncate(
         cfg: options of the task, which may allow truncation.
         always: truncate even if the options do not allow it, and warn about the first text.
         place: name of the text in this warning.
+        limit: description of *longest* in messages.
 
     Raises:
         TooLong: there are more tokens than *longest*, but truncation is not allowed.
@@ -223,7 +225,7 @@ def truncate(
         option = "truncate_source=True" if "truncate_source" in cfg else "shorten_method='truncate'"
         raise TooLong(
             f"{dictionary.string(tokens[:SHOWN])[:SHOWN]!r}... has {len(tokens)} tokens, more than "
-            f"{longest}, the longest that the model takes",
+            f"{longest}, {limit}",
             f"shorten it, or load the model with {option}",
         )
     if not allows_truncation(cfg) and (key := f"more than {longest} tokens") not in WARNED:

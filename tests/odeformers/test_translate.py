@@ -67,6 +67,26 @@ def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_pa
     assert re.match(r".*in.txt, line 2: '1 .* has \d+ tokens, more than", err)
 
 
+def test_a_line_longer_than_a_batch_of_the_training(prepared, checkpoint, tmp_path, capsys):
+    """Though within the model's positions."""
+    path = checkpoint("macaron_transformer")
+    state = torch.load(path, weights_only=True)
+    state["cfg"]["dataset"]["max_tokens"] = 6
+    torch.save(state, path)
+    (tmp_path / "in.txt").write_text("1 2 3\n1 2 3 4 5 6 7\n1 2 3 4 5\n")
+    line = ["translate", prepared, "--path", path, "--text", tmp_path / "in.txt", "--cpu"]
+    main([*map(str, line), "--max-len-b", "20"])
+    out, err = capsys.readouterr()
+    fault = (
+        r"line 2: '1 2 3 4 5 6 7'\.\.\. has 8 tokens, more than 6, the --max-tokens of the training"
+    )
+    assert re.search(f"in.txt, {fault}; shorten it, or use --truncate\n", err)
+    first, second, third = out.splitlines()
+    assert first and third and not second
+    main([*map(str, line), "--max-len-b", "20", "--truncate"])
+    assert capsys.readouterr().out.splitlines() == [first, third, third]
+
+
 def test_files_are_utf8_in_any_locale(prepared, checkpoint, tmp_path):
     (prepared / "code").write_text("#version: 0.2\nü b</w>\n", encoding="utf-8")
     (tmp_path / "in.txt").write_text("3 üb\n", encoding="utf-8")
