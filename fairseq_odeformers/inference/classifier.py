@@ -60,7 +60,7 @@ class Classifier(nn.Module):
                 f"batch_size {cut(repr(batch_size))}: give a whole number from 1; give a pair of "
                 "texts as classify([(first, second)]), several texts as classify([first, second])"
             )
-        if isinstance(texts, str) or not isinstance(texts, Iterable):
+        if isinstance(texts, str):
             return self.classify([texts], batch_size)[0]
         return self.classify_tokens([*map(self.encode, check_sequence(texts))], batch_size)
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import count
-from numbers import Integral
+from numbers import Integral, Number
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -143,8 +143,9 @@ def check_sequence(texts: Any) -> list:
     """Return the items of a list, an array, a column of a table (a Series) or another iterable.
 
     Raises:
-        TypeError: the texts have no order, as in a set; or iteration would yield the names of
-            columns, as with a dictionary or a DataFrame.
+        TypeError: the texts have no order, as in a set; iteration would yield the names of
+            columns, as with a dictionary or a DataFrame; or an item is neither a text nor a
+            sequence, such as a missing value or a number.
     """
     columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)
     if columns is not None:
@@ -156,7 +157,16 @@ def check_sequence(texts: Any) -> list:
     single = isinstance(texts, (bytes, Set)) or getattr(texts, "ndim", 1) == 0  # a 0-d array
     if single or not isinstance(texts, Iterable):
         raise TypeError(f"{cut(repr(texts))}: give a text or a sequence of texts")
-    return [*texts]
+    items = [*texts]
+    for number, item in enumerate(items, start=1):
+        for part in item if isinstance(item, (list, tuple)) else [item]:
+            if not isinstance(part, Iterable):
+                remedy = 'fill or drop missing values, as a Series by fillna("") or dropna()'
+                if isinstance(part, Number) and part == part:  # a missing number is nan
+                    remedy = "give it as a str"
+                place = f"text {number} of {len(items)}"
+                raise TypeError(f"{place}: {cut(repr(part))} is no text; {remedy}")
+    return items
 
 
 def has_text(column: Any) -> bool:
