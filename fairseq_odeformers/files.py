@@ -46,6 +46,17 @@ COMPRESSIONS = {
     b"PK\x03\x04": ".zip",
     b"\x28\xb5\x2f\xfd": ".zst",
 }
+# Extensions of formats other than text, with the name of the format and the remedy.
+FORMATS = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as text, a table as .csv"),
+    **dict.fromkeys(
+        (".parquet", ".feather", ".arrow"),
+        "a table in columns; save it as .jsonl: pandas.read_parquet(PATH).to_json('table.jsonl', "
+        "orient='records', lines=True)",
+    ),
+    ".json": "JSON; save it with one object per line, as .jsonl: pandas.read_json(PATH).to_json("
+    "'table.jsonl', orient='records', lines=True)",
+}
 
 
 def reading(path: str | Path, fault: str = "cannot be read") -> naming_faults:

@@ -16,7 +16,14 @@ from typing import Any, TypeVar
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from fairseq_odeformers.files import build, check_path, check_regular, reading, replacing
+from fairseq_odeformers.files import (
+    FORMATS,
+    build,
+    check_path,
+    check_regular,
+    reading,
+    replacing,
+)
 from fairseq_odeformers.options import flag
 from odeformers.arguments import (
     name_differences,
@@ -31,17 +38,6 @@ logger = logging.getLogger(__name__)
 
 SETTINGS = "settings.json"  # the file with the options of a folder's preparation
 SILENCE = 30  # seconds between lines of progress without a terminal
-# Extensions of formats other than text, with the name of the format and the remedy.
-FORMATS = {
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet; save it as text, a table as .csv"),
-    **dict.fromkeys(
-        (".parquet", ".feather", ".arrow"),
-        "a table in columns; save it as .jsonl: pandas.read_parquet(PATH).to_json('table.jsonl', "
-        "orient='records', lines=True)",
-    ),
-    ".json": "JSON; save it with one object per line, as .jsonl: pandas.read_json(PATH).to_json("
-    "'table.jsonl', orient='records', lines=True)",
-}
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
 
 Item = TypeVar("Item")
