@@ -16,7 +16,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_odeformers.files import decode_lines, read_lines, replacing
+from fairseq_odeformers.files import FORMATS, decode_lines, read_lines, replacing
 
 logger = logging.getLogger(__name__)
 WARNED: set[str] = set()  # warnings that have been printed
@@ -38,14 +38,17 @@ class TooLong(ValueError):
 
 
 def check_is_file(source: str) -> None:
-    """Check that ``--text`` is a file, or ``-`` for standard input.
+    """Check that ``--text`` is a file of text, or ``-`` for standard input.
 
     Raises:
         FileNotFoundError: there is no such file.
+        ValueError: by its name, the file has another format, such as a spreadsheet's.
     """
     if source != "-" and (not os.path.exists(source) or os.path.isdir(source)):
         fault = "a folder" if os.path.isdir(source) else "no such file"
         raise FileNotFoundError(f"--text {source}: {fault}; give a file with one text per line")
+    if fault := FORMATS.get(Path(source).suffix.lower()):
+        raise ValueError(f"--text {source}: {fault}")
 
 
 def read_texts(source: str) -> tuple[str, list[str]]:
@@ -56,7 +59,7 @@ def read_texts(source: str) -> tuple[str, list[str]]:
 
     Raises:
         FileNotFoundError: see :func:`check_is_file`.
-        ValueError: by its name, the file is a table.
+        ValueError: see :func:`check_is_file`; or by its name, the file is a table.
     """
     check_is_file(source)
     if source == "-":

@@ -147,6 +147,21 @@ def test_a_compressed_file_of_texts(predict):
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    "name, fault",
+    [
+        ("own.XLSX", "a spreadsheet; save it as text, a table as .csv"),
+        ("own.parquet", "a table in columns; save it as .jsonl"),
+    ],
+)
+def test_a_format_other_than_text_is_named(name, fault, predict, capsys):
+    """As by odeformers prepare."""
+    Path(name).write_bytes(b"PK\x03\x04\xff")
+    with pytest.raises(SystemExit):
+        predict("classifier.pt", "--text", name)
+    assert f"--text {name}: {fault}" in capsys.readouterr().err
+
+
 TABLES = {
     "own.csv": ('id,text,label\n1,"2 7\n5",left\n2,7 7,right\n', []),
     "two.csv": ("label,text\nleft,2 7 5\nright,7 7\n", []),
