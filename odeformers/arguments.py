@@ -116,8 +116,9 @@ class ImportPlugin(Action):
 
 def name_differences(values: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
     """Describe the values that changed, given as (before, now); a missing option is unset."""
-    return tuple(
-        f"{name} {then or 'unset'} → {now or 'unset'}"
-        for name, (then, now) in values.items()
-        if then != now
-    )
+
+    def show(value: Any) -> str:
+        return "unset" if value is None or value is False or value == "" else str(value)
+
+    shown = {name: (show(then), show(now)) for name, (then, now) in values.items()}
+    return tuple(f"{name} {then} → {now}" for name, (then, now) in shown.items() if then != now)

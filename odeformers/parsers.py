@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterable
+from difflib import get_close_matches
 from itertools import chain
 
 from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
@@ -75,11 +76,11 @@ def remedy_for_option(option: str, options: Iterable[str]) -> str:
             f"options of this name belong to {shown}: leave it out, or set it for only one of "
             f"them (in odeformers compare as '{owners[0]}[{option} ...]')"
         )
-    if option in OTHER_NAMES:
-        return f"fairseq calls it {OTHER_NAMES[option]}"
+    if near := get_close_matches(option.replace("_", "-"), OTHER_NAMES, 1, 0.9):
+        return f"fairseq calls it {OTHER_NAMES[near[0]]}"
     others = dict.fromkeys(chain.from_iterable(model_options().values()))
     listed = "fairseq-train --help and odeformers options list all"
-    return did_you_mean(option, [*options, *OTHER_NAMES], did_you_mean(option, others, listed))
+    return did_you_mean(option, options, did_you_mean(option, others, listed))
 
 
 def explain_unknown_architecture(arch: str, names: Iterable[str]) -> str:

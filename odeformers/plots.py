@@ -140,19 +140,23 @@ def color_of(text: str) -> str | None:
     return next(words, named[longest].color)
 
 
-def styles(names: Iterable[str]) -> dict[str, dict]:
+def styles(names: Iterable[str], distinct: bool = False) -> dict[str, dict]:
     """Return the style of the line for each name.
 
     The family determines colour and marker; names without a family get the next ones in turn. Names
     that share colour and marker differ in dashes and in the fill of markers. All lines have the
     same width.
+
+    Args:
+        distinct: let only the first name of a family have its colour, and the others the next ones.
     """
     colors = {name: color_of(name) for name in names}
     colors = {name: PALETTE.get(color or "", color) for name, color in colors.items()}
     others = cycle([color for color in COLORS if color not in colors.values()] or COLORS)
     drawn, looks = [], {}
     for name, color in colors.items():
-        color = color or next(others)
+        if not color or (distinct and color in drawn):
+            color = next(others)
         variant = drawn.count(color)
         drawn.append(color)
         looks[name] = {

@@ -254,8 +254,8 @@ def alone_and_together(
 @holds(
     "every parameter gets a gradient",
     0,
-    "use it in forward, or do not register it; with several processes, unused parameters end "
-    "training",
+    "use it in forward (.detach(), no_grad and .data stop gradients), or do not register it; with "
+    "several processes, unused parameters end training",
 )
 def gradient(subject: Subject) -> float:
     gradients = subject.gradients(subject.training, random_sample(subject))

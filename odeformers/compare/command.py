@@ -21,7 +21,7 @@ from odeformers.parser import Parser
 from odeformers.parsers import find_owners, training_parser
 from odeformers.sizes import SIZES
 
-from .experiment import Experiment, read_experiments
+from .experiment import REFUSED, Experiment, read_experiments
 from .launch import choose_launcher, launch
 from .plan import make_plan
 from .report.sections import DOCUMENT, PAGE, write_report
@@ -37,6 +37,7 @@ MOST_SEED = 2**32 - 1  # the largest seed that NumPy accepts
 GONE = {  # options of earlier versions and of other programs, and what to do instead
     "--arch": "there is no such option here; did you mean --archs?",
     "--redo": "delete the folders of its runs in --out; the same command trains them again",
+    "--seed": REFUSED["seed"],
     "--gpus": "choose GPUs by CUDA_VISIBLE_DEVICES=0,1 before the command, and how many of them a "
     "run takes by --gpus-per-run",
 }

@@ -49,7 +49,7 @@ from odeformers.parser import DATA, check_exists
 from odeformers.parsers import explain_unknown_architecture, find_owners
 from odeformers.sizes import NEUTRAL
 
-from .defaults import describe_data
+from .defaults import describe_data, find_task
 from .results.rows import find_kind
 
 REFUSED = {  # options of fairseq-train that compare sets itself, and what to do instead
@@ -157,7 +157,12 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
             place = "a RECIPE" if is_data else "DATA"
             raise InputError(f"--{name} {value}: only for {place}{instead}")
     if is_data and not architectures:
-        raise InputError(f"--archs: name the architectures to train on {args.what}")
+        fit = find_architectures(Kind.of_task(args.task or find_task(args.what)))
+        plain = [name for name in fit if name.endswith("_prenorm") and family_of(name) == BASELINE]
+        raise InputError(
+            f"--archs: name the architectures to train on {args.what}, such as {(plain or fit)[0]} "
+            "(odeformers list names all)"
+        )
     match = (args.match or ("parameters" if is_data else "none")) == "parameters"
     if is_data:
         content = describe_data(args.what, architectures, args.task, args.epochs)

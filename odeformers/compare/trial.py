@@ -32,6 +32,7 @@ STEPS = 4  # minimum number of updates that are timed, unless time is up
 SECONDS = 2.0  # minimum time of the updates that determine a training's length
 SKIP = "--skip-invalid-size-inputs-valid-test"  # removes texts only from validations
 EXAMPLES = 16  # number of examples that a trial validates
+OF_BATCHES = ("wps", "ups", "wpb", "bsz")  # statistics of a validation that measure no quality
 LONGER = {  # options that allow longer examples
     Kind.TRANSLATION: "--max-source-positions and --max-target-positions",
     Kind.CLASSIFICATION: "--shorten-method truncate, or --max-positions",
@@ -169,6 +170,7 @@ def check_metric(trainer: Trainer) -> None:
         trainer.valid_step(sample)
     known = [key for key in validation.get_smoothed_values() if not key.startswith("_")]
     if name not in known:
+        known = [key for key in known if key not in OF_BATCHES]
         remedy = " (--eval-bleu adds bleu)" if name == "bleu" else ""
         raise ValueError(f"--best-checkpoint-metric {name}: choose from {', '.join(known)}{remedy}")
 

@@ -23,6 +23,7 @@ from ..results.verdict import ENOUGH
 SAME_SIZE = 1.1  # up to this ratio of sizes, parameters are not drawn
 SAME = 0.01  # values are nearly equal if their span is a smaller share of them
 LEAST_SPAN = 0.1  # least ratio of an axis's span to its end; with less, noise looks like a gap
+GAP = 0.08  # least share of an axis of costs between neighbours
 MARKER = {"linestyle": "", "markersize": 7}
 
 
@@ -43,11 +44,12 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
     rows = {"loss": f"validation loss\n({unit})"}
     if metric not in LOSSES:
         rows["metric"] = f"validation {metric}"
+    looks = styles(curves, distinct=True).values()  # the baseline is the first
     figure, grid = panels(2 * len(rows), 2, 4.5, 2.9)
     for axes, (values, (cost, scale)) in zip(
         grid, product(rows, (("updates", 1), ("seconds", seconds)))
     ):
-        for (name, of_seeds), look in zip(curves.items(), styles(curves).values()):
+        for (name, of_seeds), look in zip(curves.items(), looks):
             x = [np.divide(getattr(curve, cost), scale) for curve in of_seeds]
             y = [np.array(getattr(curve, values)) for curve in of_seeds]
             draw_curves(axes, x, y, [curve.best for curve in of_seeds], label=name, **look)
@@ -55,10 +57,12 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
         axes.set_ylim(span_best_thirds([(getattr(c, values), c.best) for c in every], lowest))
         if cost == "updates":
             axes.set_ylabel(rows[values])
+        axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     best = trained[0].best_validation
-    headline = f"Learning curves, axes fitted to the best third; markers: {best} of each run"
+    headline = "Learning curves, axes fitted to the best third\n"
+    headline += f"markers: each run's checkpoint of {best}"
     if len(every) > len(curves):
-        headline += "\nlines: mean of the seeds, bands from lowest to highest"
+        headline += "; lines: mean of the seeds, bands from lowest to highest"
     finish(figure, grid, headline, ("updates", time))
     return figure
 
@@ -121,15 +125,20 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
         costs["parameters (millions)"] = sizes
     over = "seeds" if min(map(len, scores.values())) >= ENOUGH else "texts"
     figure, grid = panels(len(costs), 2, 4.2 if len(costs) > 1 else 7.4, 3, sharey=True)
-    for axes, places in zip(grid, costs.values()):
-        for x, (name, runs), look in zip(places, scores.items(), styles(scores).values()):
+    looks = styles(scores, distinct=True).values()  # the baseline is the first
+    labels = []
+    for axes, (label, exact) in zip(grid, costs.items()):
+        places = fit_costs(axes, exact)
+        beside = "" if np.allclose(places, exact, rtol=1e-3) else ", near ones side by side"
+        labels.append(label + beside)
+        for x, (name, runs), look in zip(places, scores.items(), looks):
             values = [row.value for row in runs]
             error = half_interval(values) if over == "seeds" else errors.get(name, 0.0)
             mean = {"fmt": "_", "markersize": 20, "capsize": 4, "color": look["color"]}
             axes.errorbar(x, fmean(values), error or None, **mean)
             # Without clipping, a marker at 100, where the axis ends, is whole.
             axes.plot([x] * len(values), values, label=name, clip_on=False, **look | MARKER)
-        axes.margins(0.15)
+        axes.margins(y=0.15)
     low, high = grid[0].get_ylim()
     more = max(0.0, LEAST_SPAN * high - (high - low)) / 2
     most = 100 if max(row.value for row in every) <= 100 else math.inf  # in percent, or above
@@ -137,8 +146,35 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
     first = every[0]
     grid[0].set_ylabel(first.metric)
     headline = f"{first.metric} on {first.split}, {first.checkpoint}\nmarkers: seeds; lines: means"
-    finish(figure, grid, f"{headline}; bars: 95% intervals over the {over}", [*costs])
+    finish(figure, grid, f"{headline}; bars: 95% intervals over the {over}", labels)
     return figure
+
+
+def fit_costs(axes: Axes, costs: Sequence[float]) -> list[float]:
+    """Fit a horizontal axis to costs; returns where to draw them, nearly equal ones side by side.
+
+    The axis begins at zero unless the costs would then share its right half.
+    """
+    low, high = min(costs), max(costs)
+    width = high if low < high / 2 else max(high - low, LEAST_SPAN * high)
+    places = move_apart(costs, width * min(GAP, 1 / len(costs)))
+    left, right = min(places), max(places)
+    room = max(GAP * width, (width - (right - left)) / 2)
+    axes.set_xlim(0 if low < high / 2 else left - room, right + room)
+    return places
+
+
+def move_apart(places: Sequence[float], gap: float) -> list[float]:
+    """Move places as little as makes neighbours *gap* apart, each crowd around its middle."""
+    order = sorted(range(len(places)), key=lambda index: places[index])
+    crowds: list[list[float]] = []  # places on a line without the gaps
+    for number, index in enumerate(order):
+        crowds.append([places[index] - number * gap])
+        while len(crowds) > 1 and fmean(crowds[-2]) > fmean(crowds[-1]):
+            crowds[-2:] = [crowds[-2] + crowds[-1]]
+    moved = chain.from_iterable([fmean(crowd)] * len(crowd) for crowd in crowds)
+    found = {index: place + number * gap for number, (index, place) in enumerate(zip(order, moved))}
+    return [found[index] for index in range(len(places))]
 
 
 def choose_time_unit(longest: float, rows: Iterable[Row]) -> tuple[int, str]:
@@ -151,10 +187,9 @@ def choose_time_unit(longest: float, rows: Iterable[Row]) -> tuple[int, str]:
 
 
 def finish(figure: Figure, grid: Sequence[Axes], headline: str, labels: Sequence[str]) -> None:
-    """Add headline, legend and labels to panels, and begin horizontal axes at zero."""
+    """Add headline, legend and labels to panels."""
     for axes, label in zip(grid, [*labels] * 2):
         axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
         axes.set_xlabel(label)
     legend(figure, grid[0].get_legend_handles_labels()[0])
     figure.suptitle(headline)

@@ -225,7 +225,7 @@ def test_a_task_that_does_not_train_the_architecture(task, message):
     [
         ("transformer", "--droput", "did you mean --dropout"),
         ("transformer", "--layers", "fairseq calls it --encoder-layers or"),
-        ("transformer", "--layer", "did you mean --layers"),
+        ("transformer", "--layer", "fairseq calls it --encoder-layers or"),
         ("transject", "--encoder_experts", "did you mean --encoder-experts"),
     ],
 )

@@ -20,10 +20,10 @@ def pairs(tmp_path_factory):
 
 # Of the command line behind DATA; {folder} is an empty folder, {root} the checkout.
 MISTAKES = [
-    ("", "--archs: name the architectures to train on"),
+    ("", "--archs: name the architectures to train on .*, such as transformer_prenorm "),
     ("--archs transformer_prenorn", "--archs transformer_prenorn: .*did you mean"),
     ("--archs macaron", "--archs macaron: no .*; did you mean macaron_transformer or "),
-    ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm: give each"),
+    ("--archs transformer_prenorm transformer_prenorm", "--archs transformer_prenorm: list each"),
     ("--archs transject", "--archs transject: it is for class.* one such as trans"),
     ("--archs transformer,transject", "--archs transformer,transject: separate .* by spaces"),
     ("--archs transject --task translation", "translation: it does not train --arch transject"),
@@ -50,7 +50,9 @@ MISTAKES = [
     ("--archs transevolve_fullff_2 --layers 3", "--layers 3: the architecture has 2 blocks"),
     ("--archs transformer --criterion crossentropy", "--criterion: .*crossentropy"),
     ("--archs 'transevolve[--encoder-blocks 0]'", "--encoder-blocks 0: give at least 1"),
-    ("--archs transformer --seed 3", "--seed 3: give --seeds; each run has its own"),
+    ("--archs transformer --seed 3", "--seed: give --seeds; each run has its own"),
+    ("--archs transformer --seed 1 2", "--seed: give --seeds"),
+    ("--archs transformer --tune learning_rate=1,2", "--learning_rate.*; fairseq calls it --lr"),
     ("--archs 'transformer[--save-dir x]'", "--save-dir x: give --out"),
     ("--archs transformer --seeds 1 2,1", "--seeds 1 2 1: list each seed once"),
     ("--archs transformer --seeds 1;2", "--seeds: 1;2: give a whole number"),
@@ -70,7 +72,10 @@ MISTAKES = [
         "--archs implicit_transformer_lm --user-dir {root}/examples/extending",
         "give one such as implicit_transformer ",
     ),
-    ("--archs transformer_prenorm --best-checkpoint-metric bleu", "metric bleu: choose from loss,"),
+    (
+        "--archs transformer_prenorm --best-checkpoint-metric bleu",
+        "metric bleu: choose from loss, nll_loss, ppl ",
+    ),
     (
         "--archs transformer_prenorm --best-checkpoint-metric frob",
         "metric frob: give --maximize-best-checkpoint-metric if its highest value is the best, or ",

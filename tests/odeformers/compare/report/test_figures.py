@@ -1,6 +1,7 @@
 """Pictures of a comparison, by what their axes show."""
 
 from dataclasses import replace
+from itertools import pairwise
 from statistics import fmean
 
 import pytest
@@ -9,6 +10,7 @@ from odeformers.compare.report.figures import choose_time_unit, draw_learning_cu
 from odeformers.compare.results.curves import Curve, write_curve
 from odeformers.compare.results.rows import Row
 from odeformers.compare.results.statistics import interval_of_share
+from odeformers.plots import styles
 
 
 def curve(losses, metric, best):
@@ -29,20 +31,46 @@ def score(value, seconds=300.0, parameters=2_000_000):
 
 
 def test_figures_have_the_units_of_their_values(tmp_path):
-    """Parameters have a panel if they differ by more than 10%; costs begin at 0."""
+    """Parameters have a panel if they differ by more than 10%; axes of far costs begin at 0."""
     minutes = Curve([10, 20], [120.0, 300.0], [5.0, 4.0], [5.0, 4.0], [5.0, 4.0], 1)
     curves = draw_learning_curves([training(tmp_path, minutes, "loss")], "bits")
     updates, minutes = (axes.lines[0].get_xdata().tolist() for axes in curves.axes)
     assert (updates, minutes) == ([10, 20], [2, 5])
     assert curves.axes[1].get_xlabel() == "CPU minutes of training"
     for size, panels in ((2_150_000, 1), (2_250_000, 2)):
-        scores = {"a": [score(70.0, 150)], "b": [score(70.0, 90, size)]}
+        scores = {"a": [score(70.0, 150)], "b": [score(70.0, 60, size)]}
         figure = draw_quality(scores, {})
         time, *sizes = figure.axes
         assert time.get_xlabel() == "CPU seconds of training" and len(sizes) == panels - 1
-        assert {line.get_xdata()[0] for line in time.lines} == {150, 90}
-        assert all(axes.lines[0].get_xdata() == [2] for axes in sizes)
-        assert {axes.get_xlim()[0] for axes in (*figure.axes, *curves.axes)} == {0}
+        assert {line.get_xdata()[0] for line in time.lines} == {150, 60}
+        assert {axes.get_xlim()[0] for axes in (time, *curves.axes)} == {0}
+
+
+@pytest.mark.parametrize("seconds", [(500, 503), (500, 500), (9, 400, 401)])
+def test_models_of_nearly_equal_cost_stand_side_by_side(seconds):
+    """By more than the width of a mean's line, and within the axis."""
+    scores = {name: [score(70.0, each)] for name, each in zip("abc", seconds)}
+    (axes,) = draw_quality(scores, {}).axes
+    left, right = axes.get_xlim()
+    shares = [(line.get_xdata()[0] - left) / (right - left) for line in axes.lines]
+    shares = sorted({round(share, 9) for share in shares})
+    assert len(shares) == len(seconds) and 0 < shares[0] and shares[-1] < 1
+    assert min(later - share for share, later in pairwise(shares)) > 0.05
+    assert axes.get_xlabel().endswith("side by side")
+
+
+@pytest.mark.parametrize("model", ["transformer_prenorm", "transevolve_classifier_fullff_1"])
+def test_only_the_baseline_has_the_colour_of_a_family(model, tmp_path):
+    """So that bands of two models of a family differ."""
+    rows = [training(tmp_path, curve([2.0, 1.0], [2.0, 1.0], 1), "loss") for _ in range(3)]
+    names = [model, f"{model}-b", "pcformer"]
+    rows = [replace(row, architecture=name) for row, name in zip(rows, names)]
+    drawn = draw_learning_curves(rows, "bits").legends[0].legend_handles
+    own, other, last = (handle.get_color() for handle in drawn)
+    assert (
+        own == styles([model])[model]["color"] and last == styles(["pcformer"])["pcformer"]["color"]
+    )
+    assert other not in (own, last)
 
 
 @pytest.mark.parametrize("seconds, unit", [(179, "seconds"), (3600, "minutes"), (10801, "hours")])

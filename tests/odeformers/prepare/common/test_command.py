@@ -9,11 +9,18 @@ from argparse import Namespace
 import pytest
 
 from fairseq_odeformers.files import build
+from odeformers.arguments import name_differences
 from odeformers.commands import FORK
 from odeformers.prepare.common import command
 from odeformers.prepare.common.command import preparing
 
 LISTOPS = "listops --train 20 --valid 2 --test 2 --min-length 3 --max-length 60"
+
+
+def test_settings_that_are_unset_do_not_differ():
+    """Such as an option that an earlier version did not have."""
+    changes = {"--keep-case": (None, False), "--seed": (None, 0), "--vocab": ("a", None)}
+    assert name_differences(changes) == ("--seed unset → 0", "--vocab a → unset")
 
 
 def test_other_settings_take_another_folder(prepare):
