@@ -27,7 +27,7 @@ from fairseq.data.encoders.byte_utils import BYTE_TO_BCHAR, SPACE, SPACE_ESCAPE
 from fairseq_odeformers.checkpoints import Trained
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.files import MADE_FROM
-from fairseq_odeformers.registry import Kind, family_of, paper_of
+from fairseq_odeformers.registry import BASELINES, OWN, Kind, family_of, paper_of
 from fairseq_odeformers.text import detokenize
 from fairseq_odeformers.text.moses import read_raw_pairs
 from fairseq_odeformers.text.raw_text import (
@@ -59,7 +59,7 @@ USES = {  # the README's commands and its call in Python
 }
 README = """# {architecture}
 
-A {kind} model of {parameters:,} parameters: {paper}. {size:.1f} MB, {symbols:,} symbols.
+A {kind} model of {parameters:,} parameters{source}. {size:.1f} MB, {symbols:,} symbols.
 
 ```bash
 pip install {packages}
@@ -190,6 +190,7 @@ def write_files(about: dict[str, Any], folder: Path) -> None:
     pairs = about.get("towers") == 2 or about.get("separator") is not None
     sizes = {
         "input": "one text, or a pair with a tab between the two," if pairs else "one text",
+        "source": "" if about["paper"] in (BASELINES, OWN) else f": {about['paper']}",
         "size": sum(file.stat().st_size for file in files) / 1e6,
         "symbols": len(about["symbols"]),
     }

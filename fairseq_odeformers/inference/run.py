@@ -88,14 +88,7 @@ class Model:
 
     def encode_each(self, texts, encode):
         """The result of *encode* for each text and its place, such as ``line 3``, for messages."""
-        rows = []
-        for number, text in enumerate(texts, 1):
-            place = f"{self.unit} {number}"
-            try:
-                rows.append(encode(text, place))
-            except ValueError as error:
-                raise ValueError(f"{place}: {repr(text)[:40]}... {error}") from error
-        return rows
+        return [encode(text, f"{self.unit} {number}") for number, text in enumerate(texts, 1)]
 
     def fit(self, tokens, place, truncate, ending=()):
         """The tokens of a text, and its ending, if they are not too long or may be cut."""
@@ -103,7 +96,7 @@ class Model:
         if count > longest and not truncate:
             if not self.about.get("truncates"):
                 remedy = "shorten it, or give --truncate (Python: truncate=True)"
-                raise ValueError(f"has {count} tokens, more than {longest}; {remedy}")
+                raise ValueError(f"{place} has {count} tokens, more than {longest}; {remedy}")
             if not self.warned:
                 self.warned = True
                 logger.warning(
@@ -293,9 +286,10 @@ class Model:
             return [[]]
         most = 1 if about["towers"] == 1 and about["separator"] is None else 2
         if not about["towers"] <= len(parts) <= most:
-            takes = {(1, 1): "a text", (1, 2): "a text or a pair", (2, 2): "a pair"}
-            takes = f"the model takes {takes[about['towers'], most]}"
-            raise ValueError(f"has {len(parts)} columns (with tabs between them); {takes}")
+            takes = {(1, 1): "1", (1, 2): "1 or 2", (2, 2): "2"}[about["towers"], most]
+            columns = "column" if len(parts) == 1 else "columns"
+            fault = f"has {len(parts)} {columns} instead of {takes}"
+            raise ValueError(f"{place} {fault} (tabs separate columns)")
         if not all(rows):
             return [[]]
         if len(rows) > about["towers"]:
@@ -466,6 +460,17 @@ def parameters(*functions):
     return options
 
 
+def read_lines(file):
+    """The lines of standard input."""
+    for number, line in enumerate(file, 1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            remedy = "convert it to UTF-8, for example with iconv -f windows-1252 -t utf-8"
+            place = f"standard input, line {number}"
+            raise ValueError(f"{place}: not UTF-8 ({error.reason}); {remedy}") from error
+
+
 def main():
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
@@ -493,9 +498,7 @@ def main():
     if others := options.keys() - parameters(*([Model.score] if scores else uses)):
         flags = " ".join(sorted(f"--{name.replace('_', '-')}" for name in others))
         raise ValueError(f"{flags}: not for {'--score' if scores else kind}; leave it out")
-    lines = [
-        line.rstrip("\r\n") for line in io.TextIOWrapper(sys.stdin.buffer, "utf-8", newline="\n")
-    ]
+    lines = [*read_lines(sys.stdin.buffer)]
     if scores:
         results = model.score(lines, **options)
         for score, _ in results:

@@ -18,7 +18,8 @@ from make_checkpoints import PATHS
 
 from fairseq_odeformers import load_classifier, load_language_model, load_translator
 from fairseq_odeformers.checkpoints import Checkpoint
-from fairseq_odeformers.inference import deploy, run
+from fairseq_odeformers.inference import deploy, description, run
+from fairseq_odeformers.registry import BASELINES, OWN
 from odeformers.export import main
 
 GRID = {"ode_method": "rk4", "ode_steps": 2}
@@ -42,6 +43,7 @@ EXPORTS = [
     if name != "macaron_bert"  # it has no classes
     for form in ("torch", "onnx")
 ]
+TABS = r"\(tabs separate columns\)$"
 TEXTS = ["3 1 2", "7", "", "2 5 5 19 4 0 11 3", "30 3"]
 SEARCHES = [  # options of fairseq-generate
     {"beam": 4, "max_len_b": 8},
@@ -108,7 +110,10 @@ def run_outside(out, *words, text="", refused=False):
     program = BLOCK.format(blocked=blocked, line=[str(out / "run.py"), *map(str, words)])
     environment = {name: os.environ[name] for name in os.environ if name != "PYTHONPATH"}
     result = subprocess.run(
-        [sys.executable, "-c", program], input=text.encode(), capture_output=True, env=environment
+        [sys.executable, "-c", program],
+        input=text if isinstance(text, bytes) else text.encode(),
+        capture_output=True,
+        env=environment,
     )
     assert bool(result.returncode) == refused, result.stderr.decode()
     if refused:
@@ -215,12 +220,13 @@ def test_a_text_or_a_list_of_texts(export):
         (2, "--score", "1", "--score is for language models; this model is for classification"),
         (0, "--block 3", "1", "--block: not for translation; leave it out"),
         (1, "--score --beam 3", "1", "--beam: not for --score; leave it out"),
-        (0, "", "1\n\n" + "1 " * 2000, "line 3: '1 1 .* has 2001 tokens, more than 1.*--truncate "),
-        (1, "", "1\n" + "1 " * 2000, "line 2: '1 1 .* has 2001 tokens, more than .*--truncate "),
-        (2, "", "1\n" + "1 " * 2000, "line 2: .*'1 1 .* has 2001 tokens, more than .*--truncate "),
-        (2, "", "1\n1\t2", "line 2: .* 2 columns .*; the model takes a text"),
-        (2, "", "1\n1\t", "line 2: .* 2 columns .*; the model takes a text"),
-        (3, "", "1\n1\t\t2", "line 2: .* 3 columns .*; the model takes a text or a pair"),
+        (0, "", "1\n\n" + "1 " * 2000, "line 3 has 2001 tokens, more than 1.*--truncate "),
+        (1, "", "1\n" + "1 " * 2000, "line 2 has 2001 tokens, more than .*--truncate "),
+        (2, "", "1\n" + "1 " * 2000, "line 2 has 2001 tokens, more than .*--truncate "),
+        (2, "", "1\n1\t2", f"line 2 has 2 columns instead of 1 {TABS}"),
+        (2, "", "1\n1\t", f"line 2 has 2 columns instead of 1 {TABS}"),
+        (3, "", "1\n1\t\t2", f"line 2 has 3 columns instead of 1 or 2 {TABS}"),
+        (0, "", b"1\n\xf6 2\n", r"standard input, line 2: not UTF-8 .*; convert it to UTF-8"),
     ],
 )
 def test_refusals_of_a_folder(model, words, text, message, export):
@@ -260,6 +266,17 @@ def test_each_option_of_a_folder_has_a_text(export):
     options = re.findall(r"^  (--[\w-]+)(?: N)?(.*(?:\n {8,}.*)?)", shown, re.M)
     assert {"--beam", "--seed", "--truncate", "--threads"} <= {name for name, _ in options}
     assert all(text.strip() for _, text in options)
+
+
+def test_the_readme_names_a_paper(tmp_path, monkeypatch):
+    """None for baselines and for models of plugins."""
+    monkeypatch.setattr(description, "README", "{parameters}{source}.")
+    about = {"kind": "classification", "parameters": 5, "text": {}, "symbols": []}
+    (tmp_path / "classify.onnx").touch()
+    about["programs"] = {"classify": {"file": "classify.onnx"}}
+    for paper, said in {BASELINES: "5.", OWN: "5.", "Model (A 2021)": "5: Model (A 2021)."}.items():
+        description.write_files({**about, "paper": paper}, tmp_path)
+        assert (tmp_path / "README.md").read_text() == said
 
 
 def test_raw_text_to_raw_text(export, prepared):
