@@ -254,7 +254,7 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
             "train --models transevolv",
             "--models transevolv: no such architecture; did you mean transevolve?",
         ),
-        ("train --models transevolve[--layer]", "there is no option --layer; did you mean"),
+        ("train --models transevolve[--layer]", "--layer; fairseq calls it --encoder-layers"),
         ("train --models transevolve[--attention]", "--attention True: give matrix"),
         ("train --models transevolve[--layer", "the bracket of the options is not closed"),
         (

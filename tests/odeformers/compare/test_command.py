@@ -109,7 +109,7 @@ def test_a_dry_run_says_what_its_seeds_would_find(tmp_path):
     ]
     (line,) = foresee(write_comparison(tmp_path, *runs), experiment)
     least = minimal_detectable(models=2, seeds=5)
-    assert f"5 seeds would find a difference of {least:.2f} in accuracy" in line
+    assert f"5 seeds would detect a difference of {least:.2f} in accuracy" in line
     write_comparison(tmp_path, *runs[:2])
     assert not [*foresee(tmp_path, experiment)]
 
