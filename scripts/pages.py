@@ -225,19 +225,25 @@ def baselines() -> str:
 @cache
 def against_retuned() -> OverSeeds:
     """AG News against the Transformer of its newer column, where another seed chose the rate."""
-    scores: dict[str, dict[str, list[float]]] = {}
-    for row in read("examples/scoreboard/trainings.csv"):
-        if row["comparison"].startswith("AG News") and row["metric"] == "accuracy":
-            settings = scores.setdefault(f"{row['comparison']} {row['architecture']}", {})
-            settings.setdefault(row["tuned"], []).append(float(row["score"]))
-    full = {name: [*by_rate.values()] for name, by_rate in scores.items()}
-    base = f"AG News, newer families {BASELINE}"
-    chosen = {
-        name.removeprefix("AG News "): next(seeds for seeds in settings if len(seeds) == 3)
-        for name, settings in full.items()
-        if name.startswith("AG News ") and name != f"AG News {BASELINE}"
-    }
-    return compare_with_baseline(chosen | {BASELINE: full[base][0]}, BASELINE)
+
+    def scores(column: str) -> dict[str, list[float]]:
+        rates = {
+            cell["architecture"]: cell["tuned"]
+            for cell in read("examples/scoreboard/scoreboard.csv")
+            if cell["column"] == column
+        }
+        return {
+            arch: [
+                float(row["score"])
+                for row in read("examples/scoreboard/trainings.csv")
+                if (row["comparison"], row["architecture"]) == (column, arch)
+                and (row["tuned"], row["metric"]) == (rate, "accuracy")
+            ]
+            for arch, rate in rates.items()
+        }
+
+    retuned = {BASELINE: scores("AG News, newer families")[BASELINE]}
+    return compare_with_baseline(scores("AG News") | retuned, BASELINE)
 
 
 @figure

@@ -33,8 +33,12 @@ def draw_agnews(source: Path, rows: Path, out: Path) -> None:
     names = list(read_lines(rows))
     if missing := sum(name not in found for name in names):
         raise ValueError(f"{source}: {missing:,} of the {len(names):,} rows are not in it")
+    out.mkdir(parents=True, exist_ok=True)
     for split, of_split in (("train", names[:-TESTED]), ("test", names[-TESTED:])):
-        with replacing(out / f"{split}.csv") as path, open(path, "w", newline="") as file:
+        with (
+            replacing(out / f"{split}.csv") as path,
+            open(path, "w", encoding="utf-8", newline="") as file,
+        ):
             writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
             writer.writerows(found[name] for name in of_split)
 
@@ -47,6 +51,7 @@ def draw_ptb(valid: Path, test: Path, out: Path) -> None:
         "valid": lines[:VALIDATED],
         "test": lines[VALIDATED:half],
     }
+    out.mkdir(parents=True, exist_ok=True)
     for split, of_split in splits.items():
         with replacing(out / f"{split}.txt") as path:
             path.write_text("".join(f"{line}\n" for line in of_split), encoding="utf-8")
@@ -67,7 +72,6 @@ def main() -> None:
         corpus.add_argument("--out", metavar="DIR", type=Path, required=True)
     args = parser.parse_args()
     try:
-        args.out.mkdir(parents=True, exist_ok=True)
         if args.corpus == "agnews":
             draw_agnews(args.source, args.rows, args.out)
         else:
