@@ -11,6 +11,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from scipy.optimize import isotonic_regression
 
 from odeformers.plots import STYLE, legend, panels, styles
 
@@ -166,15 +167,10 @@ def fit_costs(axes: Axes, costs: Sequence[float]) -> list[float]:
 
 def move_apart(places: Sequence[float], gap: float) -> list[float]:
     """Move places as little as makes neighbours *gap* apart, each crowd around its middle."""
-    order = sorted(range(len(places)), key=lambda index: places[index])
-    crowds: list[list[float]] = []  # places on a line without the gaps
-    for number, index in enumerate(order):
-        crowds.append([places[index] - number * gap])
-        while len(crowds) > 1 and fmean(crowds[-2]) > fmean(crowds[-1]):
-            crowds[-2:] = [crowds[-2] + crowds[-1]]
-    moved = chain.from_iterable([fmean(crowd)] * len(crowd) for crowd in crowds)
-    found = {index: place + number * gap for number, (index, place) in enumerate(zip(order, moved))}
-    return [found[index] for index in range(len(places))]
+    order, gaps = np.argsort(places, kind="stable"), gap * np.arange(len(places))
+    moved = np.empty(len(places))
+    moved[order] = isotonic_regression(np.array(places)[order] - gaps).x + gaps
+    return moved.tolist()
 
 
 def choose_time_unit(longest: float, rows: Iterable[Row]) -> tuple[int, str]:

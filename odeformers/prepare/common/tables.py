@@ -108,11 +108,11 @@ def read_texts(
     if not columns:
         check_single(path, rows)
     chosen = choose_columns(path, rows, names, columns)
-    texts: list[Text] = [(to_class(name), text) for _, (name, text) in chosen]
+    texts = [(to_class(name), text) for _, (name, text) in chosen]
     if not classes:
         check_order(path, texts)
-    for number, (name, _) in chosen:
-        place, label = f"{path}, line {number}", to_class(name)
+    for (number, _), (label, _) in zip(chosen, texts):
+        place = f"{path}, line {number}"
         if not label:
             raise ValueError(f"{place}: the label is missing; add it, or remove the line")
         if not is_class_name(label) or QUOTED.fullmatch(label):
