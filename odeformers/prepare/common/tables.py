@@ -108,7 +108,7 @@ def read_texts(
     if not columns:
         check_single(path, rows)
     chosen = choose_columns(path, rows, names, columns)
-    texts = [(to_class(name), text) for _, (name, text) in chosen]
+    texts: list[Text] = [(to_class(name), text) for _, (name, text) in chosen]
     if not classes:
         check_order(path, texts)
     for (number, _), (label, _) in zip(chosen, texts):
