@@ -23,11 +23,13 @@ from matplotlib.lines import Line2D
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from odeformers.arguments import add_margin
-from odeformers.compare.report.notes import RULES_OUT, Note, give_verdicts, judge, margin_of
+from odeformers.compare.numbers import add_decimals
+from odeformers.compare.report.judge import give_verdicts, judge, margin_of
+from odeformers.compare.report.notes import RULES_OUT, Note
 from odeformers.compare.restore import restore_files
 from odeformers.compare.results.comparison import Comparison, Table, read_comparison
 from odeformers.compare.results.rows import BEST_CHECKPOINT, Row, group, lock, read_rows, write_rows
-from odeformers.compare.results.statistics import add_decimals, compare_seeds
+from odeformers.compare.results.statistics import compare_seeds
 from odeformers.compare.results.verdict import (
     ENOUGH,
     INCONCLUSIVE,

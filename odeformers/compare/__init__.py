@@ -12,16 +12,19 @@ seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. T
 - ``command.py`` is ``odeformers compare``, from the command line to the report;
 - ``experiment.py`` reads what to compare from a recipe in YAML or a folder of data
   (``defaults.py``);
-- ``plan.py`` decides what a command trains, given the runs in its folder;
-- ``fairness.py`` makes size and effort equal; ``variant.py`` defines everything that determines a
-  run, and the words of its commands; ``trial.py`` measures one build and a few updates;
+- ``plan.py`` decides what a command trains, given the runs in its folder; ``agreement.py`` checks
+  that the command agrees with them; ``preview.py`` prints the plan;
+- ``variant.py`` defines everything that determines a run, and the words of its commands;
+  ``fairness.py`` makes size and effort equal; ``trial.py`` measures one build and a few updates;
 - ``launch.py`` executes runs; ``run.py`` defines their steps; ``restore.py`` restores their files
   that somebody has removed;
-- ``results/``: ``rows.py`` defines ``results.csv``, and ``curves.py`` the files that it names;
-  ``scores.py`` computes scores from outputs; ``comparison.py`` chooses one setting of each
-  architecture; ``statistics.py`` and ``verdict.py`` compare the scores;
-- ``report/``: ``sections.py`` writes the tables; ``notes.py`` writes what they cannot show, and the
-  verdicts; ``figures.py`` draws pictures, and ``pages.py`` writes Markdown and HTML.
+- ``results/``: ``scores.py`` computes scores from outputs, and ``outcome.py`` makes rows of them;
+  ``rows.py`` defines ``results.csv``, and ``curves.py`` the files that it names;
+  ``comparison.py`` chooses one setting of each architecture; ``statistics.py`` and ``verdict.py``
+  compare the scores;
+- ``report/``: ``judge.py`` gives the verdicts, and ``notes.py`` says what the scores do not show;
+  ``sections.py`` writes the tables, ``figures.py`` draws pictures, and ``pages.py`` writes Markdown
+  and HTML; ``numbers.py`` formats numbers.
 
 An error in an option, a recipe or a file is a ValueError of one line that names it.
 """

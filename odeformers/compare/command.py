@@ -3,10 +3,9 @@
 import argparse
 import os
 import re
-import shlex
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
@@ -14,7 +13,6 @@ from typing import NoReturn
 import submitit
 from sacrebleu.metrics.bleu import BLEU
 
-from fairseq_odeformers.files import markdown_table
 from odeformers.arguments import add_margin, add_user_dir, integer, output_folder, positive_int
 from odeformers.commands import THREADS, parse_words
 from odeformers.parser import Parser
@@ -24,14 +22,10 @@ from odeformers.sizes import SIZES
 from .experiment import REFUSED, Experiment, read_experiments
 from .launch import choose_launcher, launch
 from .plan import make_plan
+from .preview import foresee, overview, print_commands
 from .report.sections import DOCUMENT, PAGE, write_report
 from .restore import restore_files
-from .results.comparison import read_comparison
-from .results.rows import RESULTS, clock
-from .results.statistics import compare_seeds, count_decimals
-from .results.verdict import minimal_detectable
 from .run import Run
-from .trial import Trial
 
 MOST_SEED = 2**32 - 1  # the largest seed that NumPy accepts
 GONE = {  # options of earlier versions and of other programs, and what to do instead
@@ -214,59 +208,6 @@ def find_untrained(runs: Iterable[Run]) -> set[str]:
     tuning = [run for run in runs if run.tuning]
     trained = {run.variant.architecture for run in tuning if run.finished}
     return {run.variant.architecture for run in tuning} - trained
-
-
-def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
-    """Format the models as a table, and say how long the unfinished trainings of a command take.
-
-    Args:
-        runs: the trainings of candidates, then the runs of the best candidates so far.
-    """
-    rows = [["architecture", "parameters", "updates", "time", "size"]]
-    for each in trials:
-        numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
-        rows.append([each.variant.label, *numbers, each.size])
-    by_folder = {run.folder: run for run in runs}  # a chosen candidate is evaluated too
-    left = [run for run in by_folder.values() if not run.finished]
-    told = f"All {len(by_folder)} runs have finished."
-    if left:
-        shares = (1 - run.updates / run.trial.updates for run in left)
-        total = sum(share * run.trial.seconds for share, run in zip(shares, left))
-        told = (
-            f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
-            f"{clock(total / jobs)} of training, by timed updates, without evaluations."
-        )
-    return f"{markdown_table(rows)}\n{told}"
-
-
-def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
-    """Yield what all seeds would detect, if a folder's runs show the spread over seeds."""
-    if not (out / RESULTS).is_file():
-        return
-    for table in read_comparison(out).tables:
-        if table.baseline not in table.main:
-            continue
-        spread = compare_seeds(table.main, table.baseline).spread
-        seeds = {row.seed for runs in table.main.values() for row in runs} | {*experiment.seeds}
-        models = {*table.main, *experiment.architectures} - {table.baseline}
-        if spread is not None:
-            least = spread * minimal_detectable(len(models), len(seeds))
-            digits = max(2, count_decimals(table.metric, table.first.texts))
-            yield (
-                f"{table.split}, {table.checkpoint}: {len(seeds)} seeds would detect a difference "
-                f"of {least:.{digits}f} in {table.metric} with 80% power (standard deviation "
-                f"over the seeds that have finished: {spread:.{digits}f})."
-            )
-
-
-def print_commands(runs: Iterable[Run]) -> None:
-    """Print all commands of runs, for a shell."""
-    for run in runs:
-        print(f"\n# {run.folder.name}")
-        for step in run.steps:
-            sign = {"": "", "stdout": " > ", "all": " &> "}[step.printed]
-            output = sign and sign + shlex.quote(str(run.folder / step.product))
-            print(shlex.join(step.words) + output)
 
 
 # --- options -----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from submitit.core.utils import FailedJobError
 from fairseq_odeformers.errors import explain
 from odeformers.commands import FORK, THREADS, end_with_parent
 
-from .results.rows import clock
+from .numbers import clock
 from .run import Run
 
 LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines without a terminal

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from .results.outcome import TRAIN_LOG
 from .results.rows import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
-from .results.scores import TRAIN_LOG
 from .run import read_run
 
 

@@ -35,6 +35,7 @@ from odeformers.commands import Options, end_with_parent, python_command, to_wor
 
 from .experiment import BOARD
 from .results.curves import read_progress
+from .results.outcome import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .results.rows import (
     DIVERGED,
     NOT_EVALUATED,
@@ -45,7 +46,6 @@ from .results.rows import (
     read_rows,
     write_rows,
 )
-from .results.scores import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
 

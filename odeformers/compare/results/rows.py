@@ -39,13 +39,6 @@ def find_kind(task: str) -> Kind:
     return Kind.of_task(task) or Kind.TRANSLATION
 
 
-def clock(seconds: float) -> str:
-    """Format a time such as 1:05:09."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"
-
-
 @dataclass(frozen=True)
 class Row:
     """A line of ``results.csv``.

@@ -19,46 +19,11 @@ from fairseq_odeformers.registry import Kind
 from .comparison import Table
 from .curves import Likelihoods, Predictions
 from .rows import Row, group
-from .verdict import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline, in_percent
+from .verdict import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline
 
 SAMPLES = 1000  # number of samples of a bootstrap
 LEAST_BLOCK = 500  # minimum number of tokens of a block of texts
 FEW_BLOCKS = 30  # fewer blocks make tests of perplexities inaccurate
-MANY = 10_000  # number of texts, where one text is 0.01%
-
-
-# --- numbers as text -------------------------------------------------------------------
-
-
-def count_decimals(metric: str, texts: int | None = 0) -> int:
-    """Return the number of decimals to show; for percentages, two only if a text is 0.01 points."""
-    if in_percent(metric):
-        return 2 if (texts or 0) >= MANY else 1
-    return 2 if metric in ("perplexity", "ppl") else 3
-
-
-def add_decimals(score: float, digits: int) -> int:
-    """Increase a number of decimals if a score below 100 would be shown as 100."""
-    while round(score, digits) == 100 > round(score, 6):
-        digits += 1
-    return digits
-
-
-def over_seeds(values: Sequence[float], digits: int) -> str:
-    """Format the mean, the standard deviation of several seeds, and the 95% interval of three."""
-    mean = fmean(values)
-    digits = add_decimals(mean, digits)
-    text = f"{mean:,.{digits}f}"
-    if len(values) > 1:
-        text += f" ± {stdev(values):.{digits}f}"
-    if half := half_interval(values):
-        text += f" ({mean - half:,.{digits}f} to {mean + half:,.{digits}f})"
-    return text
-
-
-def p_as_text(p_value: float) -> str:
-    """Format a p-value with three decimals, but never as 0."""
-    return f"{p_value:.3f}" if p_value >= 0.001 else "<0.001"
 
 
 # --- over seeds ------------------------------------------------------------------------
@@ -69,13 +34,6 @@ def half_interval(values: Sequence[float]) -> float:
     if len(values) < ENOUGH:
         return 0.0
     return float(student.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
-
-
-def describe_difference(difference: Difference, digits: int) -> str:
-    """Format a difference, with its interval if it has one."""
-    figures = [difference.mean, *(difference.interval or ())]
-    text, *ends = (f"{round(each, digits) + 0:+,.{digits}f}" for each in figures)
-    return f"{text} ({' to '.join(ends)})" if ends else text
 
 
 def compare_seeds(runs: Mapping[str, Sequence[Row]], baseline: str) -> OverSeeds:

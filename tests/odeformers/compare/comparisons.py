@@ -10,8 +10,8 @@ from odeformers.compare.results.curves import (
     write_likelihoods,
     write_predictions,
 )
+from odeformers.compare.results.outcome import make_rows
 from odeformers.compare.results.rows import Row, collect_rows, write_rows
-from odeformers.compare.results.scores import make_rows
 from odeformers.compare.trial import Trial
 from odeformers.compare.variant import Variant
 

@@ -11,9 +11,9 @@ from script_helpers import parallel_data, write_to
 from fairseq_odeformers.files import sha256
 from odeformers.__main__ import main
 from odeformers.commands import FORK
-from odeformers.compare.command import foresee
+from odeformers.compare.agreement import Shared
 from odeformers.compare.experiment import Experiment
-from odeformers.compare.plan import Shared
+from odeformers.compare.preview import foresee
 from odeformers.compare.results.verdict import minimal_detectable
 from odeformers.compare.run import make_runs, write_yaml
 from odeformers.compare.variant import Variant

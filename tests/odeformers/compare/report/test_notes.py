@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from odeformers.compare.report.judge import judge
 from odeformers.compare.report.notes import (
     LEAVES_OPEN,
     REMARK,
     RULES_OUT,
     different_defaults,
-    judge,
 )
 from odeformers.compare.results.comparison import read_comparison
 from odeformers.compare.results.curves import Curve

@@ -15,8 +15,8 @@ from odeformers.compare.results.curves import (
     read_progress,
     write_likelihoods,
 )
+from odeformers.compare.results.outcome import make_rows
 from odeformers.compare.results.scores import (
-    make_rows,
     read_texts,
     score_classes,
     score_language_model,

@@ -11,12 +11,8 @@ from odeformers.compare.results.statistics import (
     compare_perplexities,
     compare_seeds,
     compute_statistics,
-    count_decimals,
-    describe_difference,
     join_blocks,
-    over_seeds,
 )
-from odeformers.compare.results.verdict import Difference
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,
     TRANSLATION,
@@ -28,30 +24,6 @@ CLASSES = ["x", "y"] * 60
 TEXTS = [
     f"the {noun} sleeps in the old house number {n}" for n, noun in enumerate("abcdefghij" * 12)
 ]
-
-
-def test_intervals_need_three_seeds():
-    assert over_seeds([1.0], 1) == "1.0"
-    assert over_seeds([1.0, 2.0], 1) == "1.5 ± 0.7"
-    assert over_seeds([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0 (-0.5 to 4.5)"
-    assert over_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0"
-
-
-def test_a_score_below_100_does_not_read_100():
-    assert over_seeds([99.953], 1) == "99.95" and over_seeds([99.7], 0) == "99.7"
-    assert over_seeds([100.0 - 1e-12], 1) == "100.0" and over_seeds([99.94], 1) == "99.9"
-    assert over_seeds([99.95, 99.97], 1) == "99.96 ± 0.01"
-
-
-@pytest.mark.parametrize(
-    "metric, texts, decimals",
-    [
-        *(("accuracy", 64, 1), ("macro_f1", None, 1), ("BLEU", 9_999, 1), ("BLEU", 10_000, 2)),
-        *(("perplexity", 64, 2), ("loss", None, 3), ("mcc", None, 3)),
-    ],
-)
-def test_few_texts_have_few_decimals(metric, texts, decimals):
-    assert count_decimals(metric, texts) == decimals
 
 
 @pytest.mark.parametrize("metric, sign", [("accuracy", 1), ("perplexity", -1), ("valid_loss", -1)])
@@ -66,19 +38,6 @@ def test_differences_are_positive_if_better_and_have_dunnett_s_interval(metric, 
         ends = sorted(sign * each[number] for each in (interval.low, interval.high))
         assert found[name].interval == pytest.approx(ends, abs=0.02)
         assert found[name].p_value == pytest.approx(test.pvalue[number], abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    "difference, digits, told",
-    [
-        (Difference(5.0, (0.84, 9.16)), 1, "+5.0 (+0.8 to +9.2)"),
-        (Difference(-5.0, (-9.157, -0.843)), 2, "-5.00 (-9.16 to -0.84)"),
-        (Difference(3.0), 1, "+3.0"),
-        (Difference(-0.01), 1, "+0.0"),
-    ],
-)
-def test_differences_as_text(difference, digits, told):
-    assert describe_difference(difference, digits) == told
 
 
 @pytest.mark.parametrize("better, p", [(0, 1), (1, 1), (3, 0.25), (5, 0.0625), (6, 0.03125)])

@@ -1,0 +1,71 @@
+"""What a command will train, as it is printed before the trainings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from fairseq_odeformers.files import markdown_table
+
+from .experiment import Experiment
+from .numbers import clock, count_decimals
+from .results.comparison import read_comparison
+from .results.rows import RESULTS
+from .results.statistics import compare_seeds
+from .results.verdict import minimal_detectable
+from .run import Run
+from .trial import Trial
+
+
+def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
+    """Format the models as a table, and say how long the unfinished trainings of a command take.
+
+    Args:
+        runs: the trainings of candidates, then the runs of the best candidates so far.
+    """
+    rows = [["architecture", "parameters", "updates", "time", "size"]]
+    for each in trials:
+        numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
+        rows.append([each.variant.label, *numbers, each.size])
+    by_folder = {run.folder: run for run in runs}  # a chosen candidate is evaluated too
+    left = [run for run in by_folder.values() if not run.finished]
+    told = f"All {len(by_folder)} runs have finished."
+    if left:
+        shares = (1 - run.updates / run.trial.updates for run in left)
+        total = sum(share * run.trial.seconds for share, run in zip(shares, left))
+        told = (
+            f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
+            f"{clock(total / jobs)} of training, by timed updates, without evaluations."
+        )
+    return f"{markdown_table(rows)}\n{told}"
+
+
+def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
+    """Yield what all seeds would detect, if a folder's runs show the spread over seeds."""
+    if not (out / RESULTS).is_file():
+        return
+    for table in read_comparison(out).tables:
+        if table.baseline not in table.main:
+            continue
+        spread = compare_seeds(table.main, table.baseline).spread
+        seeds = {row.seed for runs in table.main.values() for row in runs} | {*experiment.seeds}
+        models = {*table.main, *experiment.architectures} - {table.baseline}
+        if spread is not None:
+            least = spread * minimal_detectable(len(models), len(seeds))
+            digits = max(2, count_decimals(table.metric, table.first.texts))
+            yield (
+                f"{table.split}, {table.checkpoint}: {len(seeds)} seeds would detect a difference "
+                f"of {least:.{digits}f} in {table.metric} with 80% power (standard deviation "
+                f"over the seeds that have finished: {spread:.{digits}f})."
+            )
+
+
+def print_commands(runs: Iterable[Run]) -> None:
+    """Print all commands of runs, for a shell."""
+    for run in runs:
+        print(f"\n# {run.folder.name}")
+        for step in run.steps:
+            sign = {"": "", "stdout": " > ", "all": " &> "}[step.printed]
+            output = sign and sign + shlex.quote(str(run.folder / step.product))
+            print(shlex.join(step.words) + output)
