@@ -1,7 +1,7 @@
 """Fairness: gives variants equal numbers of parameters and equal effort.
 
-:func:`make_fair` tries the variants of an experiment and makes them equal: :func:`match_parameters`
-chooses widths, and :func:`fit_effort` chooses numbers of updates.
+:func:`make_fair` tries the variants and makes them equal: :func:`match_parameters` chooses widths,
+and :func:`fit_effort` chooses numbers of updates.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from fairseq_odeformers.registry import default_options
 from odeformers.benchmark.timing import describe_environment
 from odeformers.commands import Options
 
-from .experiment import WIDTHS, Experiment
+from .experiment import WIDTHS
 from .trial import Measured, Trial, count_parameters, try_variant
-from .variant import Variant, make_variants, resolve_shares
+from .variant import Variant, resolve_shares
 
 # A difference in parameters gets a note above the share TOLERANCE, and is an error above LIMIT.
 TOLERANCE, LIMIT = 0.01, 0.2
 PLANNING = 0.1  # the largest share of a model's budget that planning it may take
 
 
-def make_fair(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
-    """Make trials of an experiment's variants, equal in size and effort, the baseline's first.
+def make_fair(variants: Sequence[Variant], begun: Sequence[Trial], match: bool) -> list[Trial]:
+    """Make trials of variants, equal in size and effort, the baseline's first.
 
     They get as many parameters as the baseline's runs that have begun, or else as its first
     variant. Variants that share a trial are tried once.
 
     Args:
         begun: trials of the runs that have begun.
+        match: whether widths are chosen for equal numbers of parameters.
     """
-    baseline, environment = experiment.baseline, name_environment()
+    baseline, environment = variants[0].baseline, name_environment()
     known = {each.variant.trial_label: each for each in begun}
     settled = any(each.variant.architecture == baseline for each in begun)  # the size to match
-    variants = make_variants(experiment)
-    variants.sort(key=lambda variant: variant.architecture != baseline)
+    variants = sorted(variants, key=lambda variant: variant.architecture != baseline)
     fair: list[Trial] = []
     late: list[str] = []  # names
     for number, variant in enumerate(variants, start=1):
         of_baseline = (each for each in (*begun, *fair) if each.variant.architecture == baseline)
-        target = next((each.parameters for each in of_baseline), 0) if experiment.match else 0
+        target = next((each.parameters for each in of_baseline), 0) if match else 0
         kept, size = known.get(variant.trial_label), ""
         with naming_faults(variant.label, "cannot be trained"):
             matched = kept in fair or settled and kept and kept.size
             if kept and (matched or not target or is_near(kept.parameters, target)):
-                variant = repeat_width(variant, kept, experiment.match)
+                variant = repeat_width(variant, kept, match)
                 measured, size = kept.measured, kept.size
             else:
                 place = f"{number} of {len(variants)}"  # on stderr, apart from the output

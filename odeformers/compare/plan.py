@@ -23,7 +23,7 @@ from .results.comparison import choose_settings
 from .results.rows import Row, find_runs, read_runs
 from .run import Run, make_runs, read_run, write_yaml
 from .trial import Trial
-from .variant import COST_FREE
+from .variant import COST_FREE, make_variants
 
 
 @dataclass(frozen=True)
@@ -162,12 +162,18 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
     while True:
         begun = {folder: read_run(folder) for folder in find_runs(out)}
         joined = join(experiment, out, begun)
-        trials = call_in_child(partial(make_fair, joined, [run.trial for run in begun.values()]))
+        tried = [run.trial for run in begun.values()]
+        trials = call_in_child(partial(make_trials, joined, tried))
         check_settings(begun, [trial.variant for trial in trials], out)
         # A dry run has no scores that flaws would qualify.
         plan = Plan(joined, trials, out, flaws_of(joined, begun.values()) if begin else {})
         if not begin or plan.begin(begun):
             return plan
+
+
+def make_trials(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
+    """Make the trials of an experiment's variants; see :func:`.make_fair`."""
+    return make_fair(make_variants(experiment), begun, experiment.match)
 
 
 def flaws_of(experiment: Experiment, begun: Iterable[Run]) -> dict[str, dict[str, float]]:

@@ -9,11 +9,11 @@ from odeformers.compare.fairness import (
     count_checkpoints,
     count_updates,
     fit_effort,
-    make_fair,
     search_width,
     warn_of_warmup,
     width_options,
 )
+from odeformers.compare.plan import make_trials
 from odeformers.compare.trial import Measured
 from odeformers.compare.variant import make_variants
 from tests.odeformers.compare.test_experiment import read
@@ -74,19 +74,19 @@ def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys)
     words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 64, "--epochs", 1, "--cpu"]
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
     experiment = replace(experiment, baseline=archs[1])
-    base, macaron = begun = make_fair(experiment, [])
+    base, macaron = begun = make_trials(experiment, [])
     assert (base.variant.architecture, base.size) == (archs[1], "") and "->" in macaron.size
     assert abs(base.parameters - macaron.parameters) < 40, "of a width of 2"
     assert capsys.readouterr().err.count("trying") == 2
-    again = make_fair(experiment, begun)
+    again = make_trials(experiment, begun)
     assert [replace(each, environment="") for each in again] == [
         replace(each, environment="") for each in begun
     ]
     assert "trying" not in capsys.readouterr().err
-    (alone,) = make_fair(replace(experiment, architectures={archs[0]: {}}), [base])
+    (alone,) = make_trials(replace(experiment, architectures={archs[0]: {}}), [base])
     assert alone.variant.options == macaron.variant.options
     wider = {**experiment.architectures, archs[1]: {"ffn": 96}}
-    base, other = make_fair(replace(experiment, architectures=wider), [macaron])
+    base, other = make_trials(replace(experiment, architectures=wider), [macaron])
     assert abs(base.parameters - other.parameters) < 40, "another baseline sets the width anew"
 
 
@@ -96,10 +96,10 @@ def test_a_width_that_the_model_chooses_itself_can_be_matched(training_data):
     words = ["--layers", 2, "--width", 8, "--heads", 2, "--epochs", 1, "--cpu"]
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
     experiment = replace(experiment, sizes={}, baseline=archs[0])
-    base, modern = make_fair(experiment, [])
+    base, modern = make_trials(experiment, [])
     assert modern.size.startswith("encoder-ffn-embed-dim default -> ")
     assert abs(base.parameters - modern.parameters) < 100, "of a width of 2"
-    modern, base = make_fair(replace(experiment, baseline=archs[1]), [])
+    modern, base = make_trials(replace(experiment, baseline=archs[1]), [])
     assert (modern.variant.architecture, modern.size) == (archs[1], "")
     assert base.size.startswith("encoder-ffn-embed-dim 1024 -> ")
 
@@ -109,7 +109,7 @@ def test_values_of_an_option_share_a_trial_also_where_no_width_is_equal(training
     words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 2, "--epochs", 1, "--cpu"]
     words += ["--tune", "lr=1e-3,2e-3"]
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
-    fair = make_fair(replace(experiment, baseline=archs[0]), [])
+    fair = make_trials(replace(experiment, baseline=archs[0]), [])
     assert [each.size for each in fair] == ["", "", fair[2].size, fair[2].size]
     assert "more parameters than the baseline" in fair[2].size
     assert capsys.readouterr().err.count("trying") == 2
