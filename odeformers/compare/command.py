@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
@@ -20,9 +20,9 @@ from odeformers.parsers import find_owners, training_parser
 from odeformers.sizes import SIZES
 
 from .experiment import REFUSED, Experiment, read_experiments
-from .launch import choose_launcher, launch
+from .launch import choose_launcher, execute
 from .plan import make_plan
-from .preview import foresee, overview, print_commands
+from .preview import preview
 from .report.sections import DOCUMENT, PAGE, write_report
 from .restore import restore_files
 from .run import Run
@@ -165,49 +165,21 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
     """Plan and run an experiment, and report on it.
 
     Returns:
-        All runs, and whether any run failed to finish. A candidate may diverge, unless no other
-        candidate of its architecture has finished.
+        All runs, and whether any run failed to finish; see :func:`.execute`.
     """
     if args.cluster == "local":  # jobs of a cluster run on other cores
         threads = max(1, (os.cpu_count() or 1) // args.jobs)
         os.environ.setdefault(THREADS, str(threads))
     plan = make_plan(experiment, out, begin=not args.dry_run)
-    tuning, more, best = plan.stages()  # the runs so far determine them
-    print(overview(plan.trials, [*tuning, *more, *best], args.jobs), flush=True)
+    preview(plan, args.jobs, commands=args.dry_run)
     if args.dry_run:
-        for line in foresee(out, experiment):
-            print(line)
-        print_commands([*tuning, *more])
-        if tuning:
-            print("\n# Then with the best candidate of each architecture, as far as it is known:")
-        print_commands(best)
         return [], False
-    launcher, ran, untrained = choose_launcher(args, out), [], set()
-    for stage in plan.stages():
-        untrained = find_untrained(ran)
-        runs = [run for run in stage if run.variant.architecture not in untrained]
-        launch(runs, launcher)
-        ran += runs
-    ran = [*{run.folder: run for run in ran}.values()]
-    for run in ran:
-        if run.tuning:
-            run.discard()
+    ran, failed = execute(plan.stages(), choose_launcher(args, out))
     # A killed command may have left rows only in the folder of a run, and a run may be repeated.
     restore_files(out, experiment.architectures)
     write_report(out, margin=args.margin)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    return ran, any(
-        not run.finished
-        and not (run.tuning and run.diverged and run.variant.architecture not in untrained)
-        for run in ran
-    )
-
-
-def find_untrained(runs: Iterable[Run]) -> set[str]:
-    """Find the architectures without a trained candidate."""
-    tuning = [run for run in runs if run.tuning]
-    trained = {run.variant.architecture for run in tuning if run.finished}
-    return {run.variant.architecture for run in tuning} - trained
+    return ran, failed
 
 
 # --- options -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,41 @@ class Slurm:
 Launcher = Machine | Slurm
 
 
-# --- progress ----------------------------------------------------------------------------------
+# --- runs --------------------------------------------------------------------------------------
+
+
+def execute(stages: Iterable[Sequence[Run]], launcher: Launcher) -> tuple[list[Run], bool]:
+    """Launch the runs of a plan, stage by stage.
+
+    An architecture without a trained candidate has no further runs.
+
+    Returns:
+        All runs, and whether any run failed to finish. A candidate may diverge, unless no other
+        candidate of its architecture has finished.
+    """
+    ran: dict[Path, Run] = {}  # a chosen candidate is in two stages
+    untrained: set[str] = set()
+    for stage in stages:
+        untrained = find_untrained(ran.values())
+        runs = {run.folder: run for run in stage if run.variant.architecture not in untrained}
+        launch([*runs.values()], launcher)
+        ran |= runs
+    for run in ran.values():
+        if run.tuning:
+            run.discard()
+    failed = any(
+        not run.finished
+        and not (run.tuning and run.diverged and run.variant.architecture not in untrained)
+        for run in ran.values()
+    )
+    return [*ran.values()], failed
+
+
+def find_untrained(runs: Iterable[Run]) -> set[str]:
+    """Find the architectures without a trained candidate."""
+    tuning = [run for run in runs if run.tuning]
+    trained = {run.variant.architecture for run in tuning if run.finished}
+    return {run.variant.architecture for run in tuning} - trained
 
 
 def launch(runs: Sequence[Run], launcher: Launcher) -> None:

@@ -10,12 +10,31 @@ from fairseq_odeformers.files import markdown_table
 
 from .experiment import Experiment
 from .numbers import clock, count_decimals
+from .plan import Plan
 from .results.comparison import read_comparison
 from .results.rows import RESULTS
 from .results.statistics import compare_seeds
 from .results.verdict import minimal_detectable
 from .run import Run
 from .trial import Trial
+
+
+def preview(plan: Plan, jobs: int, commands: bool) -> None:
+    """Print the models of a plan, and how long its unfinished trainings take.
+
+    Args:
+        jobs: number of runs at a time.
+        commands: whether to print all commands as well, and what the seeds would detect.
+    """
+    tuning, more, best = plan.stages()  # the runs so far determine them
+    print(overview(plan.trials, [*tuning, *more, *best], jobs), flush=True)
+    if commands:
+        for line in foresee(plan.out, plan.experiment):
+            print(line)
+        print_commands([*tuning, *more])
+        if tuning:
+            print("\n# Then with the best candidate of each architecture, as far as it is known:")
+        print_commands(best)
 
 
 def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
