@@ -2,7 +2,7 @@
 
 The site has the layout of the repository, so that links between pages hold in both. A file of code
 that a page links to gets a page of its own, and a notebook has its outputs. Each link of a
-paragraph that begins with "The docstrings of" becomes these docstrings. Formulas become MathML.
+paragraph that begins with "Docstrings" becomes these docstrings. Formulas become MathML.
 """
 
 import ast
@@ -22,7 +22,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
-REFERENCES = re.compile(r"^The docstrings of \[.+(?:\n.+)*", re.M)
+REFERENCES = re.compile(r"^Docstrings .*:\n\[.+(?:\n.+)*", re.M)
 FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\[(\[](.*?)\\[)\]](?=</\2>)', re.S)
 # How many parts an element of MathML has.
 PARTS = {

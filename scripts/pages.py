@@ -175,12 +175,12 @@ def truncation() -> str:
 
 
 @cache
-def board(name: str, metric: str, arch: str, column: str = "") -> list[float]:
-    """The test scores of a model in a table of the scoreboard's, in a column if it has several."""
+def board(name: str, metric: str, arch: str) -> list[float]:
+    """The test scores of a model in a table of the scoreboard's folder."""
     return [
         float(row["score"])
         for row in read(f"examples/scoreboard/{name}.csv")
-        if (row["metric"], row["architecture"], row["comparison"]) == (metric, arch, column)
+        if (row["metric"], row["architecture"]) == (metric, arch)
     ]
 
 
@@ -272,11 +272,6 @@ def simulated_errors() -> str:
         [kind, *(f"{errors[seeds]:.1%}" for seeds in numbers)] for kind, errors in highest.items()
     )
     return table(["spread over seeds", *(f"{seeds} seeds" for seeds in numbers)], "lrrr", rows)
-
-
-@figure
-def perplexity(name: str, arch: str, column: str = "") -> str:
-    return f"{fmean(board(name, 'perplexity', arch, column)):.1f}"
 
 
 @figure

@@ -139,7 +139,7 @@ def test_commands_can_be_typed(words, page_plugin, monkeypatch, capsys):
 
 def test_the_notes_of_a_report_have_their_thresholds():
     page = (ROOT / "docs/comparing.md").read_text(encoding="utf-8")
-    items = [" ".join(item.split()) for item in re.split(r"\n\n?(?:- )|\n\n", page)]
+    items = [" ".join(item.split()) for item in re.split(r"\n\| |\n\n", page)]
     for note, *thresholds in (
         (
             "Too little training to compare",

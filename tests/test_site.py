@@ -65,15 +65,15 @@ def test_a_paragraph_of_references_becomes_them():
     """GitHub shows its links, and the site what is in the docstrings of their files."""
     folder = "../fairseq_odeformers/models/macaron"
     page = (
-        f"The docstrings of [`layer.py`]({folder}/layer.py) and\n"
-        f"[`stacks.py`]({folder}/stacks.py)\n"
-        "describe arguments. The site shows them.\n\n"
+        "Docstrings with arguments:\n"
+        f"[`layer.py`]({folder}/layer.py),\n"
+        f"[`stacks.py`]({folder}/stacks.py)\n\n"
         f"See [`naive.py`]({folder}/naive.py).\n"
     )
     text = hooks.on_page_markdown(page, page=PAGE, config=None, files=Files([]))
     for module in ("layer", "stacks"):
         assert f"::: fairseq_odeformers.models.macaron.{module}\n    options: {{heading" in text
-    assert "docstrings" not in text and "shows" not in text
+    assert "Docstrings" not in text
     assert f"See [`naive.py`]({folder}/naive.py.md)." in text
 
 
@@ -88,7 +88,7 @@ def test_a_paragraph_of_references_becomes_them():
 def test_these_pages_have_such_a_paragraph(path):
     page = SimpleNamespace(file=SimpleNamespace(src_uri=str(path.relative_to(hooks.ROOT))))
     text = hooks.on_page_markdown(path.read_text("utf-8"), page, config=None, files=Files([]))
-    assert "\n::: fairseq_odeformers." in text and "docstrings of" not in text
+    assert "\n::: fairseq_odeformers." in text and "Docstrings" not in text
 
 
 @pytest.mark.parametrize(

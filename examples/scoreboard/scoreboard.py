@@ -276,35 +276,34 @@ def describe(columns: Sequence[Column]) -> str:
         shown |= {(cell.family, column.name): cell.advantage for cell in others}
     families = dict.fromkeys(family for family, _ in shown)
     rows = [[f, *(shown.get((f, each.name), "-") for each in columns)] for f in families]
-    tuned = ", ".join(column.name for column in columns if column.scores_tuning)
+    caveats = list_caveats(columns)
+    if tuned := ", ".join(column.name for column in columns if column.scores_tuning):
+        caveats += f"- {tuned}: the seed that tuned options is scored as well.\n"
     return (
         f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
         "The first row gives scores, the others differences from it (+ is better). Brackets have "
         "95% intervals over\nthree seeds or more, simultaneous for a column, not over test texts; "
         "bold ones exclude zero. - was not run.\nValidation chose checkpoints and tuned options. "
         f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
-        f"{WORDS}\n"
-        "With three seeds, verdicts assume that the seeds of all models spread alike.\n\n"
-        f"{''.join(map(tell_verdicts, columns))}"
-        + (f"- {tuned}: the seed that tuned options is scored as well.\n" if tuned else "")
-        + f"\n{list_caveats(columns)}"
+        f"{WORDS}\nWith three seeds, verdicts assume that the seeds of all models spread alike; "
+        "Welch's test compares a\nmodel whose seeds clearly do not.\n\n"
+        f"{tell_verdicts(columns)}{caveats}\n"
         f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
 
 
-def tell_verdicts(column: Column) -> str:
-    """The verdicts on the families of a column, and what the seeds could show."""
-    families = group(column.cells[1:], "verdict")
-    if not families:
-        return ""
-    told = [f"{', '.join(c.family for c in of)}: {word}" for word, of in families.items()]
-    lines = [f"- **{column.name}** (margin {column.margin:.3g}): {'; '.join(told)}."]
-    if apart := [cell.family for cell in column.cells if cell.test == WELCH]:
-        lines.append(f"Seeds spread unlike others', so by Welch's test: {', '.join(apart)}.")
-    if least := column.over_seeds.least_difference:
-        seeds = column.over_seeds.seeds
-        lines.append(f"{seeds} seeds detect a difference of {least:.1f} with 80% power.")
-    return f"{' '.join(lines)}\n"
+def tell_verdicts(columns: Sequence[Column]) -> str:
+    """The verdicts on the families of each column, and what the seeds could show."""
+    rows = [["data", "margin", "verdicts", "by Welch's test", "detected with 80% power"]]
+    for column in columns:
+        families = group(column.cells[1:], "verdict")
+        told = [f"{', '.join(c.family for c in of)}: {word}" for word, of in families.items()]
+        apart = [cell.family for cell in column.cells if cell.test == WELCH]
+        least = column.over_seeds.least_difference
+        detected = f"{least:.1f} ({column.over_seeds.seeds} seeds)" if least else ""
+        row = [column.name, f"{column.margin:.3g}", "; ".join(told), ", ".join(apart), detected]
+        rows += [row] * bool(told)
+    return f"{markdown_table(rows)}\n" if len(rows) > 1 else ""
 
 
 def list_caveats(columns: Sequence[Column]) -> str:
@@ -315,7 +314,7 @@ def list_caveats(columns: Sequence[Column]) -> str:
             if caveat:
                 told.setdefault(f"{mark} {caveat}", {})[cell.column] = None
     lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in told.items()]
-    return "".join([*lines, "\n"]) if lines else ""
+    return "".join(lines)
 
 
 # --- the picture -----------------------------------------------------------------------

@@ -74,7 +74,7 @@ def test_differences_have_dunnett_s_interval(tmp_path):
     assert cells["a"].low is None and cells["a"].difference == 0
     assert f"| ours | **+5.0 ({ours.low:+.1f} to {ours.high:+.1f})** |" in page
     assert "| a | 81.0 (3 seeds) |" in page
-    assert "- **runs** (margin 1): ours: better; b: inconclusive (the interval" in page
+    assert "| runs | 1 | ours: better; b: inconclusive (the interval" in page
 
 
 @pytest.mark.parametrize("metric, difference", [("perplexity", "+4.0"), ("accuracy", "-4.0")])
@@ -177,7 +177,7 @@ def test_notes_of_earlier_versions_leave_a_column_open(tmp_path):
     ]
     page, cells = board(write_comparison(tmp_path, *runs))
     told = "inconclusive (better over these seeds, but see the notes)"
-    assert cells["b"].verdict == told and f"b: {told}." in page and "‡ b may improve." in page
+    assert cells["b"].verdict == told and f"b: {told} |" in page and "‡ b may improve." in page
 
 
 def points(axes):
