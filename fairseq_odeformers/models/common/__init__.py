@@ -3,7 +3,7 @@
 Read them in this order:
 
 - ``model``: the base of all models.
-- ``answers``: questions that layers answer about themselves; ``recording``: records their calls.
+- ``answers``: questions that layers answer about themselves; ``recording``: their calls.
 - ``naive``: the equations of a Transformer.
 - ``transformer``: fairseq's encoder and decoder over other layers, and how an option reaches a
   layer; with ``transformer_options`` and ``prenorm_transformer``.
