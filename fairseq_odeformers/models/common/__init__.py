@@ -13,8 +13,8 @@ Read them in this order:
   ``parity_model``.
 - ``translation`` and ``language_model``.
 
-fairseq's task calls a model's ``build_model`` once. For each batch, it calls the criterion, which
-calls the model: first the encoder, then the decoder with the encoder's output. Both are a paper's
-``stacks`` over its ``layer`` or ``block``. The criterion computes the loss from the decoder's
-output.
+fairseq's task calls a model's ``build_model`` once. For each batch, it calls the criterion. The
+criterion calls the model: first the encoder, then the decoder with the encoder's output. Both are a
+paper's ``stacks`` over its ``layer`` or ``block``. The criterion then computes the loss from the
+decoder's output.
 """

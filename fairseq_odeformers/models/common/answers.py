@@ -11,8 +11,8 @@ fairseq's modules, so a family only answers for its other layers.
 - ``residual_weights()`` returns the learned weights of residual connections, tensors (1) by name.
 - ``layer_states(output)`` returns the states X_0, ..., X_L (T, B, C) from the output of an encoder
   or decoder that was called with ``return_all_hiddens``.
-- ``for_export()`` returns the module, or a replacement with the same results, whose control flow
-  does not depend on the data. Its parts are asked first. A ValueError names the options that rule
+- ``for_export()`` returns the module, or a replacement with the same results, in a form that takes
+  the same path for all data. Its parts are asked first. A ValueError names the options that rule
   this out.
 """
 

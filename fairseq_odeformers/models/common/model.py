@@ -23,7 +23,7 @@ from .dictionary_digest import DictionaryDigest
 class BaseModel(DictionaryDigest):
     """Mixin for all models: options from a dataclass, checked before a model is built.
 
-    List it before fairseq's base class, whose options it replaces.
+    List it before fairseq's base class; it replaces the options of that class.
 
     Some switches are on by default, or take their default from another option. Each of them gets a
     second form that turns it off: ``--no-NAME`` for ``--NAME``, and ``--NAME`` for ``--no-NAME``.
@@ -31,8 +31,8 @@ class BaseModel(DictionaryDigest):
     expect a value after a switch with a default from another option.
 
     Attributes:
-        unsupported: options that the model does not support, with the reasons; a subclass adds its
-            options to those of its base classes.
+        unsupported: options that the model does not support, with the reasons; a subclass adds to
+            the options that its base classes list.
         training_options: switches for the backward pass; they are ignored in a model that is only
             evaluated.
         ffns_per_layer: number of FFNs per layer; together, they have the inner width of a

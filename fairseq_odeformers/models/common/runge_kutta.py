@@ -134,8 +134,8 @@ class HistoryDecoder(DecoderOfDepths, Decoder):
 def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module]) -> None:
     """Pass children of *owner* to layers in each call, as arguments named after the children.
 
-    This way, the layers of a stack share modules of the stack, whose parameters have one name.
-    fairseq's loop over the layers could not pass them.
+    This way, the layers of a stack share modules of the stack, and each shared parameter has one
+    name. fairseq's loop over the layers could not pass them.
     """
     for layer in layers:
         layer.register_forward_pre_hook(partial(with_children, owner, names), with_kwargs=True)

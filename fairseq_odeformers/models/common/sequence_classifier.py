@@ -106,7 +106,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
     @classmethod
     def embedding_dim(cls, cfg: DictConfig) -> int:
-        """Return the width of the embedding, by default that of the encoder."""
+        """Return the width of the embedding, by default the encoder's."""
         return cfg.encoder_embed_dim
 
     def forward(
