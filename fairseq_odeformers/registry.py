@@ -31,7 +31,7 @@ from .options import SIDES, hyphenate
 
 
 class Kind(Enum):
-    """The purpose of a model, which decides its tasks, default criterion and main score.
+    """The purpose of a model, with its tasks, default criterion and main score.
 
     Attributes:
         tasks: fairseq's tasks that train models of this kind, the default first.
@@ -258,7 +258,7 @@ def side_options(options: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 
 def register_preset(model: str, *names: str, **options: Any) -> None:
-    """Register presets: names for a model with new defaults, which the command line can override.
+    """Register presets: names for a model with new defaults that the command line can override.
 
     Args:
         model: name of a registered model that has a dataclass.

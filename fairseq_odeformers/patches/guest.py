@@ -1,4 +1,4 @@
-"""The distinction between classes of this package and others, which must work as without it."""
+"""The distinction between classes of this package and others, left as without the package."""
 
 import logging
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""The list of all changes: what is changed, by which function, why, and until when."""
+"""The list of all changes: what changes, the function that changes it, why, and until when."""
 
 import fairseq
 

@@ -97,7 +97,7 @@ def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
 
 
 def stops() -> Iterator[Any]:
-    """Yield the loaded copies of fairseq's ``should_stop_early``, which keep the patience."""
+    """Yield the loaded copies of fairseq's ``should_stop_early``, which count the patience."""
     for name in ("fairseq_cli.train", "__main__"):
         if function := getattr(sys.modules.get(name), "should_stop_early", None):
             yield function
