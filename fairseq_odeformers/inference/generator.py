@@ -41,7 +41,7 @@ OTHER_NAMES = {  # the names of these options in transformers, and fairseq's nam
 class Generator(GeneratorHubInterface):
     """fairseq's interface, with the rules of ``texts`` for empty, long and unknown texts.
 
-    fairseq's ``translate`` calls ``sample``, which calls ``generate``; both are overridden too.
+    fairseq's ``translate`` calls ``sample``, and this calls ``generate``; both are overridden.
 
     Attributes:
         raw: how raw text is tokenised and detokenised; None if sentences are tokens.

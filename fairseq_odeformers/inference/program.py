@@ -54,7 +54,7 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     """Write a model, in float32 and on the CPU, with the description of its task.
 
     Raises:
-        ValueError: the model has no encoder, or takes adaptive steps, which depend on the data.
+        ValueError: the model has no encoder, or takes adaptive steps that depend on the data.
     """
     if Kind.LANGUAGE_MODEL in kinds_of(type(model)):
         raise ValueError(
@@ -93,7 +93,7 @@ def content_of(program: torch.export.ExportedProgram, files: dict[str, str] | No
 
 
 class Program(nn.Module):
-    """A copy of a model as a function of tokens alone.
+    """A copy of a model as a function of only tokens.
 
     Attributes:
         translates: whether the program is the encoder of a translator.
@@ -128,7 +128,7 @@ class Program(nn.Module):
 
 
 def make_exportable(module: nn.Module) -> nn.Module:
-    """Replace the parts of a module by parts that compute the same, with one path for all data.
+    """Replace the parts of a module by parts with the same results and one path for all data.
 
     Raises:
         ValueError: a part has no such replacement.
