@@ -45,10 +45,10 @@ def make_config(args: Namespace) -> DictConfig:
         return convert_namespace_to_omegaconf(args)
     of_model, *of_others = ({item.name for item in fields(part)} for part in declared.values())
     left_out = of_model.difference(*of_others) | {"arch"}
-    options = {name: value for name, value in vars(args).items() if name not in left_out}
-    key = repr(sorted(options.items()))
+    shared = {name: value for name, value in vars(args).items() if name not in left_out}
+    key = repr(sorted(shared.items()))
     if key not in COMPOSED:
-        COMPOSED[key] = convert_namespace_to_omegaconf(Namespace(**options))
+        COMPOSED[key] = convert_namespace_to_omegaconf(Namespace(**shared))
     config = copy.deepcopy(COMPOSED[key])
     config.model = make_parts(args).model
     return config
