@@ -1,4 +1,4 @@
-"""Changes to how fairseq reads checkpoints, without running their code, and writes them whole."""
+"""Changes to the reading and writing of checkpoints: no code in one is run, and files are whole."""
 
 import ast
 import logging

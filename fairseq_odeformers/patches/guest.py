@@ -1,4 +1,4 @@
-"""The distinction between classes of this package and others, left as without the package."""
+"""The test whether a class belongs to this package; rules do not bind the classes of others."""
 
 import logging
 from argparse import Namespace

@@ -219,7 +219,7 @@ class FusedAttention:
 
 
 def fourier_basis(depth: int, time_dim: int) -> Tensor:
-    """[sin(j l / P) | cos(j l / P)] for l = 1..L and j = 1..d'/2, P = d' L / 2 pi: (L, d')."""
+    """Return [sin(j l / P) | cos(j l / P)] (Eq. 7), j = 1..d'/2, P = d' L / 2 pi: (L, d')."""
     phase = torch.outer(torch.arange(1.0, depth + 1), torch.arange(1.0, time_dim // 2 + 1))
     phase = phase * (2 * math.pi / (time_dim * depth))
     return torch.cat([phase.sin(), phase.cos()], dim=1)
