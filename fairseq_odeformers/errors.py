@@ -50,8 +50,8 @@ def is_complete(error: BaseException) -> bool:
     """Return whether an error already names what is at fault, for :class:`naming_faults`."""
     if isinstance(error, SystemExit):
         return not isinstance(error.code, str)  # a status has no message to complete
-    named = isinstance(error, OSError) and error.filename is not None
-    if named or isinstance(error, (FileNotFoundError, ImportError)):
+    names_file = isinstance(error, OSError) and error.filename is not None
+    if names_file or isinstance(error, (FileNotFoundError, ImportError)):
         return place_of(error) is None
     return isinstance(error, InputError)
 

@@ -217,11 +217,11 @@ def compare(model: Any, task, product: run.Model, batch: int, length: int) -> fl
     out = model.decoder(tokens, **encoded)
     expected = model.get_normalized_probs(out, log_probs=True, sample=None)
     decoder = run.Decoder(product, texts)
-    found = [decoder.log_probs]
+    computed = [decoder.log_probs]
     for column in targets[:, :-1].T:
         decoder.step(column.numpy(), np.arange(batch))
-        found.append(decoder.log_probs)
-    difference = largest(np.stack(found, 1), expected)
+        computed.append(decoder.log_probs)
+    difference = largest(np.stack(computed, 1), expected)
     if not encoded:
         scored = {"tokens": tokens.numpy(), "targets": targets.numpy()}
         whole = expected.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
@@ -229,6 +229,6 @@ def compare(model: Any, task, product: run.Model, batch: int, length: int) -> fl
     return difference
 
 
-def largest(found: np.ndarray, expected: Tensor) -> float:
+def largest(computed: np.ndarray, expected: Tensor) -> float:
     """Return the largest difference where the expected value is finite."""
-    return float((torch.from_numpy(found) - expected)[expected.isfinite()].abs().max())
+    return float((torch.from_numpy(computed) - expected)[expected.isfinite()].abs().max())
