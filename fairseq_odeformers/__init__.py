@@ -1,8 +1,8 @@
 """Transformers derived from numerical solvers of ordinary differential equations.
 
 Importing the package, by name or through fairseq's ``--user-dir``, registers its models, tasks and
-criterions. ``load_translator``, ``load_classifier`` and ``load_language_model`` load trained
-models; see ``inference.hub``. ``import_plugins`` imports plugins as ``--user-dir`` does.
+criterions with fairseq. ``load_translator``, ``load_classifier`` and ``load_language_model`` load
+trained models; see ``inference.hub``. ``import_plugins`` imports plugins as ``--user-dir`` does.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Names that fairseq's commands do not need are imported on first use.
+    # fairseq's commands do not need the loaders, so they are imported on first use.
     if name in __all__:
         from .inference import hub
 

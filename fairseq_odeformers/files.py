@@ -1,4 +1,4 @@
-"""Files: they appear complete or not at all, and lines are read the same way."""
+"""Reading and writing of files: checked before they are read, and complete once they appear."""
 
 import bz2
 import codecs
@@ -25,11 +25,11 @@ from fairseq_odeformers.errors import InputError, naming_faults
 
 logger = logging.getLogger(__name__)
 
-MADE_FROM = "recipe.json"  # the inputs that a folder was made from; older data use this name
-LONGEST_LINE = 1 << 26  # bytes; a device such as /dev/zero has no end
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors that name no file
+MADE_FROM = "recipe.json"  # lists the inputs that a folder was made from
+LONGEST_LINE = 1 << 26  # bytes; the limit stops reading from a device such as /dev/zero
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the system's errors for these name no file
 MARK = "\ufeff"  # byte order mark
-# Byte order marks of other encodings. UTF-32 comes first: its mark begins with UTF-16's.
+# Byte order marks of other encodings. UTF-32 comes first because its mark begins with UTF-16's.
 ENCODINGS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -38,7 +38,7 @@ ENCODINGS = {
 }
 BROKEN = "is damaged, cut off, or in another format"
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # keys: file name extensions
-# The first bytes of compressed files, and the extension that these should have.
+# The first bytes of compressed files, with the extension that the files should have.
 COMPRESSIONS = {
     b"\x1f\x8b": ".gz",
     b"\xfd7zXZ": ".xz",
@@ -60,7 +60,7 @@ FORMATS = {
 
 
 def reading(path: str | Path, fault: str = "cannot be read") -> naming_faults:
-    """Check a file, or a folder with files, and name it in errors of the block that reads it.
+    """Check a file or folder, and return a context manager that names it in errors of its block.
 
     Raises:
         InputError: as in :func:`check_regular` and :class:`.naming_faults`.
@@ -73,7 +73,7 @@ def check_regular(path: str | Path) -> None:
     """Check a file, or a folder and the folders in it, before it is read.
 
     Raises:
-        InputError: one of them is a pipe or a device, which may never end, or a broken link.
+        InputError: one of them is a broken link, or a pipe or device, since these may never end.
     """
     path = Path(path)
     for part in (path, *path.glob("*"), *path.glob("*/*")):
@@ -85,7 +85,7 @@ def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -
     """Check a path that fairseq may mistake for several paths joined by a colon, or for an option.
 
     Args:
-        name: the option that gives the path.
+        name: the option with the path, for the message.
         separators: characters that the path must not contain; ``fairseq-preprocess`` also divides
             at commas.
 
@@ -99,7 +99,7 @@ def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -
 
 
 def find_free_name(path: Path) -> Path:
-    """A path next to *path* that does not exist yet: its name with a number, from 2 on."""
+    """Return the first of ``PATH-2``, ``PATH-3``, ... that does not exist."""
     path = path.resolve() if path.name in ("", "..") else path
     names = (path.with_name(f"{path.name}-{number}") for number in count(2))
     return next(name for name in names if not os.path.lexists(name))
@@ -119,10 +119,10 @@ def check_joined(paths: str) -> None:
 
 
 def check_binarised(folder: str | Path) -> None:
-    """Check that a folder has binarised data, not a preparation with the data in a folder below.
+    """Check that a folder has binarised data and not merely a ``data-bin`` folder with the data.
 
     Raises:
-        InputError: the folder is a preparation; the message names the folder to give.
+        InputError: the data are in ``data-bin``; the message names that folder.
     """
     inner = Path(folder) / "data-bin"
     binarised = any(Path(folder).glob("dict*.txt")) or Path(folder, "input0").exists()
@@ -131,12 +131,12 @@ def check_binarised(folder: str | Path) -> None:
 
 
 def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
-    """Fill *folder* with ``make(temporary_folder)``, unless that has been done already.
+    """Fill *folder* with ``make(temporary_folder)``, unless it is up to date.
 
     Args:
         folder: folder of the result; it appears complete or not at all.
-        inputs: everything that determines the result, as JSON values. The folder keeps them in
-            ``recipe.json``. A folder that was made from other inputs is made again.
+        inputs: everything that determines the result, as JSON values, saved as ``recipe.json`` in
+            the folder. A folder that was made from other inputs is replaced.
         make: function that writes the result into an empty folder.
 
     Raises:
@@ -147,8 +147,8 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
     recipe = folder / MADE_FROM
     if recipe.exists():
         with reading(recipe, f"is damaged; remove {folder}"):
-            same = json.loads(recipe.read_bytes()) == inputs
-        if same:
+            up_to_date = json.loads(recipe.read_bytes()) == inputs
+        if up_to_date:
             logger.info(f"{folder} is up to date")
             return
     elif folder.exists():
@@ -160,26 +160,26 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
         (temporary / MADE_FROM).write_text(json.dumps(inputs, indent=2) + "\n", encoding="utf-8")
 
 
-TEMPORARY = ".odeformers-tmp"  # an extension that nobody else uses
+TEMPORARY = ".odeformers-tmp"  # extension of temporary files and folders
 
 
 def _new_name(path: Path) -> Path:
-    """A random name next to *path*: children of a killed process may still use an earlier one."""
+    """Return a random path next to *path*; children of a killed process may use an earlier one."""
     return path.with_name(f"{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
 
 
-def _remove_left(path: Path) -> None:
-    """Remove the temporary files and folders that killed processes have left."""
-    for left in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}{TEMPORARY}"):
-        if left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
+def _remove_leftovers(path: Path) -> None:
+    """Remove the temporary files and folders that killed processes left next to *path*."""
+    for leftover in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}{TEMPORARY}"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
         else:
-            left.unlink(missing_ok=True)
+            leftover.unlink(missing_ok=True)
 
 
 @contextmanager
 def naming_full_disk(path: Path) -> Iterator[None]:
-    """Name what is written in the error that there is no space for it; the system names no file."""
+    """Name *path* in errors for a full disk, since the system's errors do not name the file."""
     try:
         yield
     except OSError as error:
@@ -190,15 +190,15 @@ def naming_full_disk(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder that replaces *folder* when the block ends.
+    """Yield a temporary folder that replaces *folder* when the block ends.
 
     A link stays a link; the folder that it points to is replaced.
 
     Raises:
-        InputError: a file in the folder cannot be written, because there is no space for it.
+        InputError: the disk is full.
     """
     folder = Path(os.path.realpath(folder))
-    _remove_left(folder)
+    _remove_leftovers(folder)
     temporary = _new_name(folder)
     temporary.mkdir(parents=True)
     try:
@@ -209,12 +209,12 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    _remove_left(folder)
+    _remove_leftovers(folder)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file that replaces *path* when the block ends.
+    """Yield a temporary file that replaces *path* when the block ends.
 
     A link stays a link; the file that it points to is replaced. If *path* is not a regular file but
     a device or a FIFO, the block writes to it directly.
@@ -227,7 +227,7 @@ def replacing(path: Path) -> Iterator[Path]:
             yield path
             return
         target = Path(os.path.realpath(path))
-        _remove_left(target)
+        _remove_leftovers(target)
         temporary = _new_name(target)
         temporary.touch(exist_ok=False)  # fails if the name exists, even as a link
         try:
@@ -238,25 +238,25 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def decompress(name: str, stream: IO[bytes]) -> IO[bytes]:
-    """The decompressed content of a file that is called *name* and open as *stream*."""
+    """Decompress an open file if the extension of its *name* is ``.gz``, ``.bz2`` or ``.xz``."""
     return COMPRESSED.get(Path(name).suffix, lambda file: file)(stream)
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    r"""The lines of a UTF-8 file, without "\n"; nothing else ends a line.
+    r"""Yield the lines of a UTF-8 file, separated only by "\n" and without it.
 
     Files with the extension ``.gz``, ``.bz2`` or ``.xz`` are decompressed. Byte order marks are
     dropped, even within the file, since files may have been joined.
 
     Raises:
-        InputError: a line is not UTF-8, or has no end; or lines end with carriage returns only.
+        InputError: a line is not UTF-8 or is too long, or lines end with carriage returns only.
     """
     with naming_faults(path, BROKEN), open(path, "rb") as file:
         yield from decode_lines(decompress(path.name, file), path)
 
 
 def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
-    r"""As :func:`read_lines`, for a file called *name* that is open, perhaps in an archive."""
+    r"""Yield lines as :func:`read_lines` does, from an open file; errors call it *name*."""
     start = b""
     for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
         start, place = start or line, f"{name}, line {number}"
@@ -270,9 +270,9 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
         if fault:
             for magic in filter(start.startswith, COMPRESSIONS):
                 ending = COMPRESSIONS[magic]
-                named = ending in COMPRESSED and os.path.exists(name)  # not standard input
-                renamed = f", or name it *{ending}" if named else ""
-                raise InputError(f"{name} is compressed ({ending}); decompress it{renamed}")
+                readable = ending in COMPRESSED and os.path.exists(name)  # not standard input
+                rename = f", or name it *{ending}" if readable else ""
+                raise InputError(f"{name} is compressed ({ending}); decompress it{rename}")
             raise InputError(
                 f"{place}: not UTF-8 ({fault}); convert the file, for example with iconv -f "
                 f"{guess_encoding(line)} -t utf-8"
@@ -286,15 +286,15 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
 
 
 def has_zeros(line: bytes) -> bool:
-    """Whether as many bytes are 0 as in UTF-16; such bytes may also be valid UTF-8."""
+    """Return whether more than a third of the bytes are 0, as in UTF-16; UTF-8 allows them too."""
     return 3 * line.count(b"\0") > len(line)
 
 
 def guess_encoding(line: bytes) -> str:
-    """The likely encoding of the first line that is not UTF-8.
+    """Guess the encoding of a line that is not UTF-8.
 
-    ``windows-1252`` is latin1 with the euro sign and curly quotes, which later lines may contain,
-    in place of control characters.
+    ``windows-1252`` is preferred to latin1, since later lines may contain the euro sign or curly
+    quotes, for which latin1 has control characters.
     """
     for mark, encoding in ENCODINGS.items():
         if line.startswith(mark):
@@ -303,8 +303,8 @@ def guess_encoding(line: bytes) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text only has spaces and invisible characters, such as a zero-width space."""
-    return all(one.isspace() or unicodedata.category(one) in ("Cc", "Cf") for one in text)
+    """Return whether a text has only spaces and invisible characters, such as zero-width spaces."""
+    return all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -313,7 +313,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write a table with the keys of its first row as header; if interrupted, write nothing."""
+    """Write a table with the keys of its first row as header, completely or not at all."""
     with replacing(path) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, rows[0], lineterminator="\n")
@@ -322,19 +322,19 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown; the first row is its header."""
+    """Format rows of cells as a Markdown table; the first row is the header."""
     header, *others = rows
     lines = [header, ["---"] * len(header), *others]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def fingerprints(paths: Iterable[Path]) -> list[tuple[str, str]]:
-    """The name and SHA-256 of each file or folder, as inputs of :func:`build`."""
+    """Return the name and SHA-256 of each file or folder, as inputs of :func:`build`."""
     return [(path.name, sha256(path)) for path in paths]
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal SHA-256 of a file, or of the names and SHA-256 of all files below a folder."""
+    """Return the SHA-256 of a file, or of names and SHA-256 of all files in a folder, in hex."""
     digest = hashlib.sha256()
     if path.is_dir():
         for file in sorted(filter(Path.is_file, path.rglob("*"))):
@@ -347,9 +347,9 @@ def sha256(path: Path) -> str:
 
 
 def sha256_once(folder: Path) -> str:
-    """:func:`sha256` of a folder; its files are read again only if one has changed since.
+    """Return :func:`sha256` of a folder; read its files again only if one of them has changed.
 
-    Forks of the process know it, too.
+    Processes that are forked later share the result.
     """
     files = sorted(filter(Path.is_file, folder.rglob("*")))
     stats = [(str(file), file.stat()) for file in files]

@@ -9,19 +9,20 @@ from dataclasses import dataclass, field, fields
 from .errors import did_you_mean
 
 LARGEST = 2**31 - 1  # the largest whole number that torch accepts as a size
-SIDES = ("encoder", "decoder")  # prefixes of names of options
+SIDES = ("encoder", "decoder")  # prefixes of option names
 
 
 @dataclass(frozen=True)
 class Bounds:
     """The values that an option may take; :func:`validate` checks them.
 
-    A number that is not finite, or a whole number above :data:`LARGEST`, is outside of all bounds.
+    Infinite values, NaN and integers above :data:`LARGEST` are out of bounds for every option.
 
     Attributes:
-        at_least, above, at_most, below: limits.
-        multiple_of: a number, or the name of an option, that must divide the value; or several.
-        choices: values of an option of type ``str``.
+        at_least, above, at_most, below: limits of a number, or None.
+        multiple_of: a number that must divide the value, or a tuple of numbers and of names of
+            options with such numbers.
+        choices: the allowed values of an option of type ``str``; all if empty.
     """
 
     at_least: float | None = None
@@ -33,7 +34,7 @@ class Bounds:
 
     @property
     def limits(self) -> list[tuple[str, float, Callable[[float, float], bool]]]:
-        """The limits that are set: the name, the limit, and the comparison that holds inside."""
+        """The limits that are set: name, limit, and the comparison that allowed values pass."""
         limits = (
             ("at least", self.at_least, operator.ge),
             ("above", self.above, operator.gt),
@@ -53,10 +54,10 @@ class Bounds:
         return self.multiple_of if isinstance(self.multiple_of, tuple) else (self.multiple_of,)
 
     def describe(self, config: type) -> str:
-        """The values in words, such as ``one of euler, midpoint, rk4``; "" if all are allowed.
+        """Describe the allowed values, such as ``one of euler, midpoint, rk4``; "" if all are.
 
         Args:
-            config: the dataclass of the option; it may lack some options of ``multiple_of``.
+            config: dataclass with the option; it may lack some options in ``multiple_of``.
         """
         multiple = " and ".join(
             flag(divisor) if isinstance(divisor, str) else str(divisor)
@@ -71,7 +72,7 @@ class Bounds:
         return ", ".join(filter(None, parts))
 
     def remedy(self, value: float | str, cfg) -> str | None:
-        """The remedy for a value outside of the bounds, or None if it is inside."""
+        """Return the remedy for a value that is out of bounds, or None if it is allowed."""
         if isinstance(value, str):
             allowed = not self.choices or value in self.choices
             return None if allowed else f"choose from {', '.join(self.choices)}"
@@ -83,8 +84,8 @@ class Bounds:
         for divisor in self.divisors:
             number = getattr(cfg, divisor, None) if isinstance(divisor, str) else divisor
             if number and value % number:
-                named = f"{flag(divisor)} {number}" if isinstance(divisor, str) else number
-                return f"give a multiple of {named}"
+                unit = f"{flag(divisor)} {number}" if isinstance(divisor, str) else number
+                return f"give a multiple of {unit}"
         return None
 
 
@@ -92,10 +93,11 @@ def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
     """Declare a config field that is also an option of the command line.
 
     Args:
-        default: a value, or an interpolation such as ``II("model.encoder_embed_dim")``, which
+        default: a value, or an interpolation such as ``II("model.encoder_embed_dim")`` that
             omegaconf resolves when the option is read.
-        argparse_alias: another name of the option.
-        bounds: see :class:`Bounds`.
+        help: description of the option for ``--help``.
+        argparse_alias: another name of the option on the command line.
+        bounds: arguments of :class:`Bounds`.
     """
     metadata = {"help": help, "bounds": Bounds(**bounds) if bounds else None}
     if argparse_alias is not None:
@@ -106,7 +108,7 @@ def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
 WIDTH, COUNT = Bounds(at_least=1, at_most=65_536), Bounds(at_least=1, at_most=10_000)
 POSITIVE, FRACTION = Bounds(at_least=1), Bounds(at_least=0, at_most=1)
 BELOW_ONE = Bounds(at_least=0, below=1)
-# Bounds of options that declare none, such as fairseq's own.
+# Bounds of options that are declared without any, such as fairseq's.
 COMMON_BOUNDS = {
     "activation_dropout": BELOW_ONE,
     "adaptive_softmax_dropout": BELOW_ONE,
@@ -150,9 +152,9 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
     In every model, the number of heads must divide the width.
 
     Args:
-        cfg: the values, by name.
-        config: the dataclass that declares them.
-        unsupported: options of a base class that must be left out, and why.
+        cfg: object with the values as attributes.
+        config: dataclass that declares the options.
+        unsupported: options of a base class that must not be set, with the reason for each.
 
     Raises:
         ValueError: an option is out of bounds; the message names the first such option, its value
@@ -177,15 +179,15 @@ def validate(cfg, config: type, unsupported: Mapping[str, str] | None = None) ->
 
 
 def bounds_of(item) -> Bounds:
-    """The bounds that a field declares, or else the common bounds for its name."""
+    """Return the bounds that a field declares, or else the common bounds for its name."""
     return item.metadata.get("bounds") or COMMON_BOUNDS.get(item.name, Bounds())
 
 
 def check_choice(parser: ArgumentParser, action: Action, value: str) -> None:
-    """argparse's check of a choice, a parser's ``_check_value``; it suggests a similar choice."""
+    """Check a choice as argparse's ``_check_value`` does, but suggest a similar choice."""
     choices = [*map(str, action.choices or ())]
-    if str(value) not in choices and (meant := did_you_mean(str(value), choices)):
-        raise ArgumentError(action, f"{value}: {meant}")
+    if str(value) not in choices and (suggestion := did_you_mean(str(value), choices)):
+        raise ArgumentError(action, f"{value}: {suggestion}")
     ArgumentParser._check_value(parser, action, value)
 
 
@@ -198,15 +200,15 @@ def add_choices(parser: ArgumentParser, config: type) -> None:
 
 
 def flag(name: str) -> str:
-    """The option of the command line for a field of a config, such as ``--encoder-layers``."""
+    """Return the option on the command line for a config field, such as ``--encoder-layers``."""
     return f"--{hyphenate(name)}"
 
 
 def hyphenate(name: str) -> str:
-    """The name of a config's field on the command line, without ``--``."""
+    """Return the name on the command line, without ``--``, of a config field."""
     return name.replace("_", "-")
 
 
 def underscore(name: str) -> str:
-    """The name in a config of an option of the command line, given without ``--``."""
+    """Return the config field of an option on the command line, given without ``--``."""
     return name.replace("-", "_")

@@ -1,7 +1,4 @@
-"""The registry: the kind, the family and the options of architectures.
-
-This module also registers presets, and imports plugins, which register their own architectures.
-"""
+"""The kinds, families and options of architectures, and the registration of presets and plugins."""
 
 import os
 import sys
@@ -34,13 +31,13 @@ from .options import SIDES, hyphenate
 
 
 class Kind(Enum):
-    """What a model is for: ``TRANSLATION``, ``CLASSIFICATION``, ``LANGUAGE_MODEL``, ``MASKED_LM``.
+    """The purpose of a model, with its tasks, default criterion and main score.
 
     Attributes:
         tasks: fairseq's tasks that train models of this kind, the default first.
         criterion: the default criterion.
-        score: the score that a comparison of such models reports first.
-        purpose: the purpose of such models, in words.
+        score: name of the score that a comparison of such models reports first.
+        purpose: the purpose in words, such as ``language modeling``.
     """
 
     tasks: tuple[str, ...]
@@ -71,19 +68,19 @@ class Kind(Enum):
 
     @classmethod
     def of_task(cls, task: str) -> "Kind | None":
-        """The kind of model that a task trains, or None for an unknown task."""
-        trained = TASK_REGISTRY.get(task)
-        if trained is None:
+        """Return the kind of model that a task trains, or None for an unknown task."""
+        task_class = TASK_REGISTRY.get(task)
+        if task_class is None:
             return None
         classes = {kind: tuple(map(TASK_REGISTRY.get, kind.tasks)) for kind in cls}
-        return next((kind for kind in cls if issubclass(trained, classes[kind])), None)
+        return next((kind for kind in cls if issubclass(task_class, classes[kind])), None)
 
 
 def kinds_of(model: type) -> Collection[Kind]:
-    """The kinds of a model class; empty for speech models and the like.
+    """Return the kinds of a model class; empty for other models, such as those for speech.
 
-    A class may declare its ``kinds``. Otherwise they follow from fairseq's base classes: an encoder
-    with classification heads, such as RoBERTa, is also a masked language model.
+    A class may declare its ``kinds``. Otherwise, they are inferred from fairseq's base classes: an
+    encoder with classification heads, such as RoBERTa, is also a masked language model.
     """
     if (kinds := getattr(model, "kinds", None)) is not None:
         return kinds
@@ -96,7 +93,7 @@ def kinds_of(model: type) -> Collection[Kind]:
 
 
 def kind_of(model: type, task: str | None = None) -> Kind | None:
-    """The kind of a model class for a task (its first kind if no task is given), or None."""
+    """Return the kind of a model class for a task (its first kind if no task is given), or None."""
     kinds = kinds_of(model)
     if task is not None:
         kind = Kind.of_task(task)
@@ -105,29 +102,29 @@ def kind_of(model: type, task: str | None = None) -> Kind | None:
 
 
 def find_architectures(kind: Kind | None = None) -> list[str]:
-    """The names of the architectures of a kind, or of all.
+    """Return the names of the architectures of a kind, or of all kinds.
 
-    Models come before presets. Architectures whose first kind is *kind* come before others. Further
-    ties are sorted by kind (translators first), then in reverse order of registration, so that
+    Models come before presets, and architectures with *kind* as their first kind before others.
+    Ties are broken by kind (translators first), then by reverse order of registration, so that
     plugins come first.
     """
     order = [*([kind] if kind else []), *Kind, None]
-    fit = [name for name, model in ARCH_MODEL_REGISTRY.items() if kind in (None, *kinds_of(model))]
+    names = [n for n, model in ARCH_MODEL_REGISTRY.items() if kind in (None, *kinds_of(model))]
 
     def key(name: str) -> tuple[bool, int]:
         return name not in MODEL_REGISTRY, order.index(kind_of(ARCH_MODEL_REGISTRY[name]))
 
-    return sorted(reversed(fit), key=key)
+    return sorted(reversed(names), key=key)
 
 
 def check_kind(arch: str, task: str) -> None:
-    """Check that a task trains an architecture, if the kinds of both are known.
+    """Check that a task can train an architecture, if the kinds of both are known.
 
     Raises:
-        ValueError: the task does not train it; the message names both options and the remedy.
+        ValueError: the kinds differ; the message names both options and the remedy.
     """
-    kinds, trained = kinds_of(ARCH_MODEL_REGISTRY[arch]), Kind.of_task(task)
-    if kinds and trained and trained not in kinds:
+    kinds, task_kind = kinds_of(ARCH_MODEL_REGISTRY[arch]), Kind.of_task(task)
+    if kinds and task_kind and task_kind not in kinds:
         tasks = ", ".join(name for kind in kinds for name in kind.tasks)
         raise ValueError(
             f"--task {task}: it does not train --arch {arch}, which is for {tasks}; odeformers "
@@ -137,21 +134,21 @@ def check_kind(arch: str, task: str) -> None:
 
 # --- families ---
 
-BASELINES, OWN = "baselines", "your own"  # in place of a paper; the second is for plugins
+BASELINES, OWN = "baselines", "your own"  # names in place of a paper; plugins use the second
 
 
 @dataclass(frozen=True)
 class Family:
     """A family of architectures, independent of their tasks: its name, paper and colour.
 
-    The folder of its models, also in a plugin, declares the family as ``FAMILY``. A model of
-    another family than its folder declares its own as ``family``.
+    The folder with its models, also in a plugin, declares the family as ``FAMILY``. A model that
+    belongs to another family than its folder declares that family as ``family``.
 
     Attributes:
         name: name of the family, such as ``TransEvolve``.
         authors, year: authors and year of the paper; a family without a year is a baseline.
-        color: colour in figures, by a name from ``odeformers.plots`` or matplotlib.
-        variants: other colours, by words in the names of architectures.
+        color: colour in figures: a name from ``odeformers.plots`` or matplotlib.
+        variants: colours of variants, by words in the names of architectures.
     """
 
     name: str
@@ -167,7 +164,7 @@ class Family:
 
 
 def declared_family(model: type) -> Family | None:
-    """The family that a model or a package around it declares, or None."""
+    """Return the family that a model or a package around it declares, or None."""
     declared, module = vars(model).get("family"), model.__module__
     while module and not declared:
         declared = getattr(sys.modules.get(module), "FAMILY", None)
@@ -176,15 +173,15 @@ def declared_family(model: type) -> Family | None:
 
 
 def paper_of(arch: str) -> str:
-    """The paper of an architecture, or :data:`OWN` if it declares none."""
+    """Return the paper of an architecture, or :data:`OWN` if it declares none."""
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
     return family.paper if family else OWN
 
 
 def family_of(arch: str) -> str:
-    """The name of an architecture's family, such as ``TransEvolve``, independent of its task."""
+    """Return the name of an architecture's family, such as ``TransEvolve``, for any task."""
     if arch not in ARCH_MODEL_REGISTRY:
-        return arch  # perhaps from a plugin that this process has not loaded
+        return arch  # it may come from a plugin that this process has not loaded
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
     if family is None:
         return arch
@@ -197,28 +194,28 @@ def family_of(arch: str) -> str:
 
 
 def model_parser(arch: str) -> ArgumentParser:
-    """A parser for only the options of an architecture."""
+    """Return a parser with the options of an architecture and no others."""
     parser = ArgumentParser(allow_abbrev=False, add_help=False)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
     return parser
 
 
 def option_names(arch: str) -> dict[str, str]:
-    """The names of an architecture's options, by their spellings after ``--`` on the command line.
+    """Map the spellings of an architecture's options on the command line, without ``--``, to names.
 
-    A switch that is on by default is spelled ``no-...``; some options have two spellings.
+    A switch that is on by default is spelled ``no-...``. Some options have two spellings.
     """
     return {
-        hyphenate(typed[2:]): action.dest
+        hyphenate(spelling[2:]): action.dest
         for action in model_parser(arch)._actions
-        for typed in action.option_strings
+        for spelling in action.option_strings
     }
 
 
 def default_options(arch: str) -> dict[str, Any]:
-    """The defaults of all options of an architecture, by name; None for options without a default.
+    """Map the names of an architecture's options to their defaults, or to None if they have none.
 
-    A default that follows another option is an interpolation, such as
+    A default that depends on another option is an interpolation, such as
     ``${model.encoder_embed_dim}``.
     """
     preset = Namespace()
@@ -231,13 +228,16 @@ def default_options(arch: str) -> dict[str, Any]:
 def transformer_sizes(
     sizes: Mapping[str, int], options: Mapping[str, Any], ffns_per_layer: int = 1
 ) -> dict[str, int]:
-    """The options that give a side the sizes of a Transformer; see ``BaseModel.side_sizes``.
+    """Return the options that give a side the sizes of a Transformer; see ``BaseModel.side_sizes``.
 
     Args:
-        ffns_per_layer: number of FFNs per layer; they share the inner width of a Transformer.
+        sizes: sizes of a Transformer by option name without the side, such as ``embed_dim``.
+        options: all options of the side, by name without the side.
+        ffns_per_layer: number of FFNs per layer; together, they have the inner width of a
+            Transformer's FFN.
     """
     values = dict(sizes)
-    if "embed_dim" in sizes and "input_dim" in options:  # the decoder of a language model
+    if "embed_dim" in sizes and "input_dim" in options:  # only language models have this option
         values["input_dim"] = values["output_dim"] = sizes["embed_dim"]
     if "ffn_embed_dim" in sizes:
         values["ffn_embed_dim"] = sizes["ffn_embed_dim"] // ffns_per_layer
@@ -245,10 +245,12 @@ def transformer_sizes(
 
 
 def side_options(options: Mapping[str, Any], side: str) -> dict[str, Any]:
-    """The options of the ``encoder`` or the ``decoder``, by name without this prefix."""
-    start = f"{side}_"
+    """Return the options of the ``encoder`` or the ``decoder``, by name without this prefix."""
+    prefix = f"{side}_"
     return {
-        name.removeprefix(start): value for name, value in options.items() if name.startswith(start)
+        name.removeprefix(prefix): value
+        for name, value in options.items()
+        if name.startswith(prefix)
     }
 
 
@@ -256,11 +258,12 @@ def side_options(options: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 
 def register_preset(model: str, *names: str, **options: Any) -> None:
-    """Register presets: names for a model with new defaults, which the command line can override.
+    """Register presets: names for a model with new defaults that the command line can override.
 
     Args:
-        model: a registered model that has a dataclass.
-        options: the defaults by name.
+        model: name of a registered model that has a dataclass.
+        names: names of the presets.
+        options: the new defaults, by name of the option.
     """
 
     def preset(args: Namespace) -> None:
@@ -275,9 +278,9 @@ def register_preset(model: str, *names: str, **options: Any) -> None:
 def register_config(name: str, model: str, options: Mapping[str, Any]) -> None:
     """Register a config for a preset, with its options as defaults.
 
-    fairseq only applies a preset to a command line; for ``model: {_name: PRESET}``, Hydra would
-    build the model with the defaults of the model. The config also adds newer options to an older
-    checkpoint, and drops options that no longer exist.
+    fairseq only applies presets to a command line: without this config, Hydra would build
+    ``model: {_name: PRESET}`` with the defaults of the model. When an older checkpoint is loaded,
+    the config also adds newer options and drops options that no longer exist.
     """
     base = MODEL_DATACLASS_REGISTRY[model]
     changed = [
@@ -296,11 +299,11 @@ def register_config(name: str, model: str, options: Mapping[str, Any]) -> None:
 # --- plugins ---
 
 
-PLUGINS: dict[str, str] = {}  # the package that registered each architecture of a plugin
+PLUGINS: dict[str, str] = {}  # architectures of plugins, with the package that registered each
 
 
 def registered_by(arch: str) -> str:
-    """The package that registered an architecture (a model or a preset)."""
+    """Return the package that registered an architecture (a model or a preset)."""
     if arch in PLUGINS:
         return PLUGINS[arch]
     return str(ARCH_CONFIG_REGISTRY.get(arch, ARCH_MODEL_REGISTRY[arch]).__module__).split(".")[0]
@@ -310,11 +313,12 @@ def import_plugins(folders: str | Path | Iterable[str | Path]) -> None:
     """Import a folder, or several, that register models and tasks, as ``--user-dir`` does.
 
     Raises:
-        InputError: a folder does not exist, has the name of another module, or its code raises an
-            error.
+        InputError: a folder does not exist, lacks an ``__init__.py``, has the name of a module
+            that is already imported, or contains code that raises an error.
     """
-    several = [folders] if isinstance(folders, (str, Path)) else folders
-    for folder in map(str, several):
+    if isinstance(folders, (str, Path)):
+        folders = [folders]
+    for folder in map(str, folders):
         if os.path.isfile(folder):
             parent = os.path.dirname(folder)
             remedy = f"give its folder, {parent or '.'}"

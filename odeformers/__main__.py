@@ -1,7 +1,8 @@
-"""The command line of ``odeformers``. It imports a command's module when the command is chosen.
+"""The command line of ``odeformers``.
 
-Importing the plugin takes seconds because of fairseq and torch; the help does not need it. Bad
-input and wrong options end the program here, with one line.
+The module of a command is imported only when the command is chosen: importing fairseq and torch
+takes seconds, and the help does not need them. Bad input and wrong options end the program here,
+with a message of one line.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ EXTRAS = {
 def share_cores() -> None:
     """Let waiting threads of GNU's OpenMP sleep sooner, unless the user has chosen how they wait.
 
-    With the default of 300,000 turns, a waiting thread occupies the core that the other thread
-    needs when a third process is busy, and a training step takes about twice as long. On a quiet
-    machine, both settings are equally fast. The setting applies to the children of this process,
-    and to this process unless it has imported torch.
+    By default, a waiting thread spins 300,000 times. If other processes are busy, it occupies a
+    core that another thread of the training needs, and a training step takes about twice as long.
+    On a quiet machine, both settings are equally fast. The setting applies to the children of this
+    process, and to this process if it has not yet imported torch.
     """
-    if "OMP_WAIT_POLICY" not in os.environ:  # the number of turns would override the policy
+    if "OMP_WAIT_POLICY" not in os.environ:  # the number of spins would override the policy
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
 
 
@@ -80,8 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     set_encodings()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        name, module, rest = choose(arguments)
-        run(name, module, rest)
+        run(*choose(arguments))
     except PackageNotFoundError as error:
         remedy = "in its folder, run make setup or pip install -e ."
         print(f"odeformers: error: {error.name} is not installed; {remedy}", file=sys.stderr)
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
-    """Return the command that the first arguments name, its module, and the other arguments."""
+    """Return the command named by the first arguments, its module, and the other arguments."""
     parser = Parser(
         prog="odeformers",
         description="Train and compare ODE-derived Transformers. The folder for fairseq's "
@@ -112,12 +112,12 @@ def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
         corpus = choose_corpus(arguments[1:])
         module = f"prepare.{corpus.replace('-', '_')}"
         return f"odeformers prepare {corpus}", module, arguments[2:]
-    words = arguments[:2] if command == "analyse" else [command]  # what to analyse, a command too
+    words = arguments[:2] if command == "analyse" else [command]  # analyse has subcommands
     return " ".join(["odeformers", *words]), COMMANDS[command][0], arguments[1:]
 
 
 def choose_corpus(arguments: Sequence[str]) -> str:
-    """Return the corpus that the first argument of ``odeformers prepare`` names."""
+    """Return the corpus named by the first argument of ``odeformers prepare``."""
     parser = Parser(
         prog="odeformers prepare",
         description="Prepare a corpus or your own text for fairseq-train. --help after a corpus "
@@ -150,7 +150,7 @@ def run(name: str, module: str, arguments: Sequence[str]) -> None:
         import_module(f"odeformers.{module}").main(arguments)
         sys.stdout.flush()
         return
-    except BrokenPipeError:  # the reader has stopped, as in odeformers list | head
+    except BrokenPipeError:  # the reader has ended, as in odeformers list | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     except ModuleNotFoundError as error:

@@ -53,21 +53,24 @@ def output_file(text: str) -> Path:
 
 
 def output_folder(text: str) -> Path:
-    """Parse the path of a folder to write to, which need not exist."""
+    """Parse the path of a folder to write to; it need not exist."""
     for path in (Path(text), *Path(text).parents):
         if path.exists() and not path.is_dir():
-            above = "" if path == Path(text) else f"{path} "
-            raise ArgumentTypeError(f"{text}: {above}is a file; give a folder")
+            parent = "" if path == Path(text) else f"{path} "
+            raise ArgumentTypeError(f"{text}: {parent}is a file; give a folder")
     folders = (Path(text).absolute(), *Path(text).absolute().parents)
     check_writable(text, next(filter(Path.is_dir, folders)))
     return Path(text)
 
 
 def check_writable(text: str, folder: Path) -> None:
-    """Check before long work that its result can be written, by creating a folder in *folder*.
+    """Check that a result can be written, by creating a folder in *folder*, before long work.
 
-    Permissions would not show it, for example in /proc. The new folder is removed, and the times of
+    Permissions are not enough, for example in /proc. The new folder is removed, and the times of
     *folder* are restored.
+
+    Raises:
+        ArgumentTypeError: the result cannot be written.
     """
     if Path(text).exists() and not (Path(text).is_file() or Path(text).is_dir()):
         return  # a device or a pipe
@@ -76,7 +79,7 @@ def check_writable(text: str, folder: Path) -> None:
         os.rmdir(tempfile.mkdtemp(dir=folder))
     except OSError as error:
         raise ArgumentTypeError(f"{text}: cannot be written ({error.strerror})") from error
-    with suppress(OSError):  # a folder of another user, such as /tmp
+    with suppress(OSError):  # the folder may belong to another user, as /tmp does
         os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
@@ -85,7 +88,7 @@ workers = partial(integer, least=1, most=MOST_WORKERS)
 
 
 def add_user_dir(parser: ArgumentParser) -> None:
-    """Add ``--user-dir``, named as in fairseq; a folder is imported when the option is read."""
+    """Add fairseq's option ``--user-dir``; a folder is imported when the option is parsed."""
     parser.add_argument(
         "--user-dir",
         metavar="DIR",
@@ -115,10 +118,14 @@ class ImportPlugin(Action):
 
 
 def name_differences(values: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
-    """Describe the values that changed, given as (before, now); a missing option is unset."""
+    """Describe the values that changed, such as ``--lr 0.1 → 0.2``; None and "" are ``unset``.
+
+    Args:
+        values: pairs of the former and the present value, by name.
+    """
 
     def show(value: Any) -> str:
         return "unset" if value is None or value is False or value == "" else str(value)
 
-    shown = {name: (show(then), show(now)) for name, (then, now) in values.items()}
-    return tuple(f"{name} {then} → {now}" for name, (then, now) in shown.items() if then != now)
+    texts = {name: (show(then), show(now)) for name, (then, now) in values.items()}
+    return tuple(f"{name} {then} → {now}" for name, (then, now) in texts.items() if then != now)

@@ -66,16 +66,16 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
             if not model[name].is_floating_point() and not torch.equal(sums[name], model[name]):
                 raise InputError(f"{paths[0]} and {path} differ in {name}, which has no mean")
         for name, tensor in model.items():
-            floats = tensor.is_floating_point()
-            sums[name] = sums.get(name, 0) + tensor.double() if floats else tensor
+            has_mean = tensor.is_floating_point()
+            sums[name] = sums.get(name, 0) + tensor.double() if has_mean else tensor
     means = copy.deepcopy(model)
     for name, tensor in means.items():
         if tensor.is_floating_point():
             tensor.copy_(sums[name] / len(paths))
-    others = {name: value for name, value in state.items() if name != "last_optimizer_state"}
+    state = {name: value for name, value in state.items() if name != "last_optimizer_state"}
     cfg = OmegaConf.to_container(state["cfg"], enum_to_str=True)  # fairseq saves a dictionary
     extra = {**(state.get("extra_state") or {}), "val_loss": None}
-    return {**others, "model": means, "cfg": cfg, "extra_state": extra}
+    return {**state, "model": means, "cfg": cfg, "extra_state": extra}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -84,11 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument(
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
         "--inputs", metavar="FILE", type=Path, nargs="+", help="checkpoints to average"
     )
-    which.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="folder of a training")
+    source.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="folder of a training")
     parser.add_argument("--last", metavar="N", type=positive_int, help="average the last N in DIR")
     parser.add_argument(
         "--by",

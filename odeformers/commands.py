@@ -1,4 +1,4 @@
-"""Starts commands of fairseq and this package, reads their logs, and calls functions in forks."""
+"""Commands of fairseq and of this package, their options and logs, and calls in forks."""
 
 import ctypes
 import json
@@ -32,8 +32,8 @@ MODULES = {
     "fairseq-eval-lm": "fairseq_cli.eval_lm",
     "odeformers": "odeformers",
 }
-# Runs a module without importing any from the current folder, which may be a clone next to the
-# installed package. From Python 3.11 on, the option -P does the same.
+# Runs a module without importing modules from the current folder, since this may be a clone while
+# another version of the package is installed. From Python 3.11 on, the option -P does the same.
 RUN_MODULE = (
     "import runpy, sys; del sys.path[0], sys.argv[0]; "
     "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
@@ -56,7 +56,7 @@ def to_words(options: Options) -> list[str]:
 
 
 def name_options(options: Options) -> str:
-    """Return the end of a name that shows options, such as ``-lr-1e-3``."""
+    """Return a suffix for a name that shows options, such as ``-lr-1e-3``."""
     words = (f"-{key}" if value is True else f"-{key}-{value}" for key, value in options.items())
     return re.sub(r"[^\w.=+-]", "_", "".join(words))
 
@@ -80,19 +80,18 @@ def parse_words(words: Iterable[str]) -> Options:
 
 def parse_architecture(text: str) -> tuple[str, Options]:
     """Parse ``ARCH`` or ``ARCH[--option value ...]``, an architecture and its own options."""
-    arch, bracket, rest = text.partition("[")
-    if bracket and not rest.endswith("]"):
+    arch, bracket, options = text.partition("[")
+    if bracket and not options.endswith("]"):
         raise ValueError(
             f"{text}: the bracket of the options is not closed; quote it: '{arch}[--option value]'"
         )
-    return arch, parse_words(shlex.split(rest[:-1]))
+    return arch, parse_words(shlex.split(options[:-1]))
 
 
 def python_command(words: Sequence[str]) -> list[str]:
-    """Return the words that start a command, by this Python for commands in :data:`MODULES`.
+    """Return the words that start a command, with this Python for commands in :data:`MODULES`.
 
-    The command does not buffer its output; otherwise, warnings would appear in the middle of a
-    line.
+    Output is not buffered; otherwise, warnings would appear in the middle of a line.
     """
     name, *arguments = words
     if name not in MODULES:
@@ -101,7 +100,11 @@ def python_command(words: Sequence[str]) -> list[str]:
 
 
 def check_program(line: str, key: str) -> None:
-    """Check that the program of a command line, given under a key of a recipe, exists."""
+    """Check that the program of a command line exists; *key* is its key in a recipe.
+
+    Raises:
+        ValueError: there is no such program.
+    """
     name = next(iter(shlex.split(line)), "")
     if name not in MODULES and not shutil.which(name):
         raise ValueError(f"{key} {line}: there is no program {name!r}")
@@ -110,8 +113,8 @@ def check_program(line: str, key: str) -> None:
 def end_with_parent() -> None:
     """Make Linux kill this process as soon as its parent ends, even by SIGKILL.
 
-    The parent of a command holds the lock of its run. Only the kernel can end the command when the
-    parent is killed, and Python has no function for this.
+    The parent of a command holds the lock of its run. If the parent is killed, only the kernel can
+    end the command, and Python has no function to request this.
     """
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1: PR_SET_PDEATHSIG
 
@@ -119,7 +122,11 @@ def end_with_parent() -> None:
 def call_in_child(function: Callable[[], Any]) -> Any:
     """Call a function in a fork of this process; return its result or raise its error.
 
-    So models that are tried out leave neither memory nor threads in the process that forks runs.
+    Models that are tried out this way leave neither memory nor threads in this process, so that it
+    can fork the runs later.
+
+    Raises:
+        ValueError: the fork was killed.
     """
     receiver, sender = FORK.Pipe(duplex=False)
     child = FORK.Process(target=_answer, args=(sender, function))
@@ -141,34 +148,38 @@ def call_in_child(function: Callable[[], Any]) -> Any:
 
 def _answer(sender: Connection, function: Callable[[], Any]) -> None:
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    warnings.simplefilter("ignore")  # the logs of the trainings contain them
+    warnings.simplefilter("ignore")  # the logs of the trainings contain the warnings
     if threads := os.environ.get(THREADS):
         torch.set_num_threads(int(threads))
     try:
         result = function()
-    except Exception as error:  # with the traceback as its cause, which pickle would drop
+    except Exception as error:  # pickle would drop its traceback
         result = ExceptionWithTraceback(error, error.__traceback__)
     sender.send(result)
 
 
 def log_stats(line: str, kind: str) -> dict[str, str] | None:
-    """Parse the statistics of a given kind that fairseq-train logs as JSON in a line, if any.
+    """Parse the statistics that a line of fairseq-train's log contains as JSON, or return None.
 
-    The kind is ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation
-    set.
+    Args:
+        kind: ``train`` (an epoch), ``train_inner`` (some updates), or the name of a validation set.
     """
     match = re.search(rf"\| INFO \| {kind} \| (\{{.*\}})$", line)
     return json.loads(match.group(1)) if match else None
 
 
 class CommandFailed(RuntimeError):
-    """A command ended with a status other than 0; the message includes the end of its output."""
+    """An error raised if a command fails; the message includes its status and last output."""
 
 
 def fairseq_command(name: str, *options: object) -> list[str]:
-    """Return the words of a command such as ``fairseq-train`` with a plugin (default: this one)."""
+    """Return the words of a command such as ``fairseq-train``, with ``--user-dir`` for this plugin.
+
+    Args:
+        options: options of the command; another ``--user-dir`` takes precedence.
+    """
     program = os.path.relpath(Path(sys.executable).with_name(name))
     plugin = () if "--user-dir" in options else ("--user-dir", os.path.relpath(user_dir()))
     return [program, *map(str, options), *plugin]
@@ -190,7 +201,7 @@ def stream(command: list[str], log: TextIO) -> Iterator[str]:
         text=True,
         encoding="utf-8",
     ) as process:
-        assert process.stdout is not None  # a pipe
+        assert process.stdout is not None  # because it is a pipe
         try:
             for line in process.stdout:
                 log.write(line)

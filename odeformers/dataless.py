@@ -1,4 +1,4 @@
-"""Makes tasks without data for the models that ``check`` and ``benchmark`` build."""
+"""Tasks without data for the models that ``check`` and ``benchmark`` build."""
 
 import copy
 import re
@@ -24,8 +24,8 @@ from fairseq_odeformers.registry import Kind
 
 from .parsers import training_parser
 
-COMPOSED: dict[str, DictConfig] = {}  # keys are the options of all parts except the model
-FOLLOWED = re.compile(r"\$\{(\w+)\.(\w+)\}")  # an option that another one follows by default
+COMPOSED: dict[str, DictConfig] = {}  # keys: the options of all parts except the model
+INTERPOLATION = re.compile(r"\$\{(\w+)\.(\w+)\}")  # a default that refers to another option
 
 
 def parse(kind: Kind, *words: str) -> Namespace:
@@ -37,18 +37,18 @@ def parse(kind: Kind, *words: str) -> Namespace:
 def make_config(args: Namespace) -> DictConfig:
     """Make the configuration that ``fairseq-train`` makes from a parsed command line.
 
-    Hydra needs a third of a second to compose it, so lines that only differ in options of the model
-    share a composed configuration.
+    Hydra needs a third of a second to compose a configuration, so command lines that only differ in
+    options of the model share one.
     """
     declared = find_dataclasses(args)
     if None in declared.values():  # a part without a dataclass is the whole of *args*
         return convert_namespace_to_omegaconf(args)
-    own, *others = ({item.name for item in fields(part)} for part in declared.values())
-    left_out = own.difference(*others) | {"arch"}
-    rest = {name: value for name, value in vars(args).items() if name not in left_out}
-    key = repr(sorted(rest.items()))
+    of_model, *of_others = ({item.name for item in fields(part)} for part in declared.values())
+    left_out = of_model.difference(*of_others) | {"arch"}
+    shared = {name: value for name, value in vars(args).items() if name not in left_out}
+    key = repr(sorted(shared.items()))
     if key not in COMPOSED:
-        COMPOSED[key] = convert_namespace_to_omegaconf(Namespace(**rest))
+        COMPOSED[key] = convert_namespace_to_omegaconf(Namespace(**shared))
     config = copy.deepcopy(COMPOSED[key])
     config.model = make_parts(args).model
     return config
@@ -69,8 +69,8 @@ def find_dataclasses(args: Namespace) -> dict[str, Any]:
 def make_parts(args: Namespace) -> Namespace:
     """Make the parts ``model``, ``task`` and ``criterion`` of a configuration from *args*.
 
-    Composing the whole configuration with Hydra takes a third of a second, most of the time for
-    building a small model. As in fairseq, a part without a dataclass is *args*.
+    Composing the whole configuration with Hydra would take most of the time of building a small
+    model. As in fairseq, a part without a dataclass is *args*.
     """
     parts: dict[str, Any] = {
         "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
@@ -80,8 +80,10 @@ def make_parts(args: Namespace) -> Namespace:
     names = {"model": args.arch, "task": args.task, "criterion": args.criterion}
     declared = {part: cls for part, cls in parts.items() if cls is not None}
     values: dict[str, Any] = {part: cls.from_namespace(args) for part, cls in declared.items()}
-    followed = [pair for cfg in values.values() for pair in FOLLOWED.findall(repr(vars(cfg)))]
-    for part, name in followed:  # options that follow an option of another part
+    references = [
+        pair for cfg in values.values() for pair in INTERPOLATION.findall(repr(vars(cfg)))
+    ]
+    for part, name in references:
         if part not in declared and name in vars(args):
             values.setdefault(part, {})[name] = getattr(args, name)
     config = OmegaConf.create(values)

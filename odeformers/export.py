@@ -1,4 +1,4 @@
-"""The command ``odeformers export``."""
+"""The command ``odeformers export``: it writes a trained model to run elsewhere."""
 
 import argparse
 import ast

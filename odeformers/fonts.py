@@ -1,4 +1,4 @@
-"""Finds fonts for characters of a figure that matplotlib's default font lacks, such as Chinese."""
+"""Fonts for characters of a figure that matplotlib's default font lacks, such as Chinese."""
 
 import logging
 import unicodedata
@@ -16,7 +16,7 @@ from matplotlib.text import Text
 logger = logging.getLogger(__name__)
 SHOWN = 8  # maximum number of characters in the warning
 EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "IDEOGRAPHIC"}
-WARNED: set[str] = set()  # characters that have been reported
+WARNED: set[str] = set()  # characters in earlier warnings
 
 
 def fit_fonts(figure: Figure) -> None:
@@ -53,7 +53,7 @@ def is_drawn(character: str) -> bool:
 
 @cache
 def read_characters(path: str) -> frozenset[str]:
-    """Read the set of a font's characters; it is empty for bitmaps and unreadable fonts."""
+    """Read the set of a font's characters; it is empty for bitmap and unreadable fonts."""
     try:
         font = FT2Font(path)
         return frozenset(map(chr, font.get_charmap())) if font.scalable else frozenset()
@@ -62,7 +62,7 @@ def read_characters(path: str) -> frozenset[str]:
 
 
 def find_font(characters: set[str]) -> str | None:
-    """Find the installed font with most of the characters; among several, choose the plainest."""
+    """Find the installed font with most of the characters; among equals, the shortest file name."""
     paths = sorted(font_manager.findSystemFonts(), key=lambda path: (len(Path(path).stem), path))
     best = max(paths, key=lambda path: len(characters & read_characters(path)), default=None)
     return best if best and characters & read_characters(best) else None

@@ -1,4 +1,4 @@
-"""The command ``odeformers hydra-train``."""
+"""The command ``odeformers hydra-train``: fairseq-hydra-train with the options of this package."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from fairseq_odeformers.registry import import_plugins
 def main(arguments: Sequence[str]) -> None:
     """Run ``fairseq-hydra-train`` after importing this package.
 
-    Because of the import, options of a model, task or criterion need not be in the YAML and need no
-    ``+``. Files that a training reads are relative to the current folder, not to the folder that
-    Hydra makes.
+    After the import, options of a model, task or criterion need neither be in the YAML nor have a
+    ``+``. Input files are relative to the current folder, not to the folder that Hydra makes.
     """
     import fairseq_cli.hydra_train as fairseq_hydra
     import hydra
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str]) -> None:
 
     groups = [name for name, part in FairseqConfig.__dataclass_fields__.items() if part.type is Any]
     option = re.compile(rf"^(?=({'|'.join(groups)})\.\w+=)")
-    if hasattr(hydra, "compose"):  # fairseq 0.12.2 uses hydra 1.0, which does not know ++
+    if hasattr(hydra, "compose"):  # hydra 1.0, for fairseq 0.12.2, has neither compose nor ++
         arguments = [option.sub("++", word) for word in arguments]
     sys.argv[1:] = arguments
 

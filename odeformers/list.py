@@ -1,4 +1,4 @@
-"""The command ``odeformers list``: prints what this package and plugins register with fairseq."""
+"""The command ``odeformers list``: it prints what the package and plugins register with fairseq."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def place(arch: str) -> tuple:
 
 
 def paper_order(arch: str) -> tuple[bool, bool, int, str]:
-    """Return a sort key: architectures by the year of their paper, then baselines and others."""
+    """Return a sort key: by the year of the paper, then baselines, then others."""
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
     return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
 
@@ -66,7 +66,7 @@ def model_summary(arch: str) -> str:
 
 
 def typed(names: Sequence[str], value: str) -> str:
-    """An option on the command line, by its names in a row of :func:`.option_rows`."""
+    """Return an option as typed on the command line, from a row of :func:`.option_rows`."""
     switch = {"True": names[0], "False": names[-1]}
     return switch.get(value, f"{names[0]} {value}")
 

@@ -1,4 +1,4 @@
-"""The command ``odeformers options``: prints an architecture's options and their defaults."""
+"""The command ``odeformers options``: it prints an architecture's options and their defaults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .arguments import add_user_dir
 from .parser import Parser
 from .parsers import explain_unknown_architecture
 
-TRANSFORMERS = ("transformer", "transformer_lm")  # fairseq's
+TRANSFORMERS = ("transformer", "transformer_lm")  # fairseq's models
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -43,17 +43,17 @@ def main(arguments: Sequence[str]) -> None:
     parser = listing_parser("options", "Print the options of an architecture and their defaults.")
     parser.add_argument("arch", help="name, as given to --arch")
     args = parser.parse_args(arguments)
-    shown = architectures(packages_of(args))
-    if args.arch in ARCH_MODEL_REGISTRY and args.arch not in shown:
+    archs = architectures(packages_of(args))
+    if args.arch in ARCH_MODEL_REGISTRY and args.arch not in archs:
         module = ARCH_MODEL_REGISTRY[args.arch].__module__
         raise InputError(f"{args.arch}: its options are in {module}, not in this package")
-    if args.arch not in shown:
-        names = filter(shown.__contains__, find_architectures())
+    if args.arch not in archs:
+        names = filter(archs.__contains__, find_architectures())
         raise InputError(explain_unknown_architecture(args.arch, [*names]))
-    known = {flag(name) for model in TRANSFORMERS for name in option_names(model)}
+    common = {flag(name) for model in TRANSFORMERS for name in option_names(model)}
     lacks, has = [], []
     for names, default, text in option_rows(args.arch):
-        (has if names[0] in known else lacks).append((", ".join(names), default, text))
+        (has if names[0] in common else lacks).append((", ".join(names), default, text))
     headings = {"lacks": lacks, "has": has}
     tables = [
         table([(f"options that fairseq's Transformer {verb}", "default", ""), *rows])
@@ -64,20 +64,20 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def table(rows: Sequence[tuple[str, str, str]]) -> str:
-    """Lines of rows with aligned columns."""
+    """Format rows as lines with aligned columns."""
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
     return "\n".join(f"{a:{first}}  {b:{second}}  {c}".rstrip() for a, b, c in rows)
 
 
 def listing_parser(name: str, text: str) -> argparse.ArgumentParser:
-    """Make the parser of a command that also lists names from plugins."""
+    """Make the parser of a command that lists names, including those from plugins."""
     parser = Parser(prog=f"odeformers {name}", description=text, allow_abbrev=False)
     add_user_dir(parser)
     return parser
 
 
 def packages_of(args: Namespace) -> set[str]:
-    """This package and the plugins named on the command line."""
+    """Return the names of this package and of the plugins on the command line."""
     return {PLUGIN, *(os.path.basename(os.path.abspath(folder)) for folder in args.user_dir)}
 
 
@@ -87,7 +87,7 @@ def package_of(thing: Any) -> str:
 
 
 def architectures(packages: Container[str] = (PLUGIN,)) -> list[str]:
-    """List the architectures of packages: models, then presets, maybe of other packages' models."""
+    """List the architectures of packages: models, then presets, even of other packages' models."""
     presets = {arch for arch in ARCH_CONFIG_REGISTRY if registered_by(arch) in packages}
     models = {arch for arch, cls in ARCH_MODEL_REGISTRY.items() if package_of(cls) in packages}
     return sorted(presets | models, key=lambda arch: (arch not in MODEL_REGISTRY, arch))
@@ -103,9 +103,9 @@ def model_name(arch: str) -> str:
 def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
     """Yield the names on the command line, the default and the help of each option.
 
-    A switch that can be switched off has a name for it, after the one that switches it on. If an
-    option follows another by default, the default is the other option's name. The help ends with
-    the values that the option may take.
+    For a switch, the name that switches it off comes after the name that switches it on. If an
+    option takes its default from another, the default is the other option's name. The help ends
+    with the values that the option may take.
     """
     model = model_name(arch)
     config = MODEL_DATACLASS_REGISTRY.get(model)
@@ -121,12 +121,12 @@ def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
     actions = model_parser(arch)._actions
     for item in fields(config):
         if (text := item.metadata.get("help")) is not None:
-            typed = [action for action in actions if action.dest == item.name]
-            names = [name for action in typed for name in action.option_strings]
+            matches = [action for action in actions if action.dest == item.name]
+            names = [name for action in matches for name in action.option_strings]
             default = defaults[item.name]
             if isinstance(default, str) and default.startswith("${model."):
                 default = flag(default[len("${model.") : -1])
-            bounds = replace(bounds_of(item), choices=tuple(typed[0].choices or ()))
+            bounds = replace(bounds_of(item), choices=tuple(matches[0].choices or ()))
             if allowed := bounds.describe(config):
                 text = f"{text.rstrip('.')}; {allowed}"
             yield names, "" if default is None else str(default), text

@@ -1,4 +1,4 @@
-"""The parser of all commands: prints errors in one line and suggests similar options.
+"""The parser of all commands, with errors in one line that suggest similar options.
 
 It imports the plugin, and thus fairseq and torch, only after a mistake.
 """
@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """A parser of a command, and of its subcommands."""
 
     def parse_args(self, args=None, namespace=None):
-        """Parse all arguments; the subcommand itself reports arguments that it does not know."""
+        """Parse all arguments; the parser of the subcommand reports unknown ones."""
         namespace, others = self.parse_known_args(args, namespace)
         parser = self
         for action in self._actions:
@@ -31,16 +31,16 @@ class Parser(argparse.ArgumentParser):
         return namespace
 
     def error(self, message: str) -> NoReturn:
-        """End the program with the message, without the usage that argparse prints before it.
+        """End the program with a message, without the usage that argparse prints before it.
 
-        The message suggests similar options for an unknown one.
+        The message suggests similar options for an unknown option.
         """
         from fairseq_odeformers.errors import did_you_mean
 
         for word in message.partition("unrecognized arguments: ")[2].split():
             option = word.partition("=")[0]
-            if meant := did_you_mean(option, self._option_string_actions):
-                message += f"; {option}: {meant}"
+            if suggestion := did_you_mean(option, self._option_string_actions):
+                message += f"; {option}: {suggestion}"
             elif os.path.exists(word) and "--text" in self._option_string_actions:
                 message += f"; did you mean --text {word}?"
         if missing := re.search("arguments are required: ([^-,][^,]*)", message):
@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
     def _check_value(self, action, value):
-        """Suggest similar names for an unknown one."""
+        """Check a choice, and suggest similar names for an unknown one."""
         if action.choices and value not in action.choices:
             if "--from" in self._option_string_actions and os.path.exists(value):
                 names = ", ".join(action.choices)

@@ -1,4 +1,4 @@
-"""Makes parsers of fairseq's commands raise their errors, and suggests remedies for them."""
+"""Parsers of fairseq's commands that raise their errors, with suggested remedies."""
 
 import argparse
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from fairseq_odeformers.registry import option_names
 from odeformers.parser import NO_VALUE
 
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
-OTHER_NAMES = {  # options of fairseq-train, by other names such as those in odeformers compare
+OTHER_NAMES = {  # options of fairseq-train, by names such as those in odeformers compare
     "--ffn": "--encoder-ffn-embed-dim or --decoder-ffn-embed-dim",
     "--heads": "--encoder-attention-heads or --decoder-attention-heads",
     "--layers": "--encoder-layers or --decoder-layers",
@@ -26,7 +26,7 @@ OTHER_NAMES = {  # options of fairseq-train, by other names such as those in ode
 
 
 def training_parser() -> argparse.ArgumentParser:
-    """Make the parser of fairseq-train, which raises its errors."""
+    """Make the parser of fairseq-train, with errors raised as exceptions."""
     return raise_errors(get_training_parser())
 
 
@@ -50,7 +50,7 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def model_options() -> dict[str, list[str]]:
-    """Return the options of all models."""
+    """Map the names of all models to their options."""
     models = {ARCH_MODEL_NAME_REGISTRY[arch]: arch for arch in ARCH_MODEL_REGISTRY}
     return {model: [*map(flag, option_names(arch))] for model, arch in models.items()}
 
@@ -71,23 +71,23 @@ def remedy_for_option(option: str, options: Iterable[str]) -> str:
     if not option.startswith("-"):
         return "an option that is on or off has no value (true in a recipe)"
     if owners := find_owners(option):
-        shown = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
+        models = ", ".join(owners[:3]) + (" and others" if len(owners) > 3 else "")
         return (
-            f"options of this name belong to {shown}: leave it out, or set it for only one of "
+            f"options of this name belong to {models}: leave it out, or set it for only one of "
             f"them (in odeformers compare as '{owners[0]}[{option} ...]')"
         )
-    if near := get_close_matches(option.replace("_", "-"), OTHER_NAMES, 1, 0.9):
-        return f"fairseq calls it {OTHER_NAMES[near[0]]}"
-    others = dict.fromkeys(chain.from_iterable(model_options().values()))
-    listed = "fairseq-train --help and odeformers options list all"
-    return did_you_mean(option, options, did_you_mean(option, others, listed))
+    if matches := get_close_matches(option.replace("_", "-"), OTHER_NAMES, 1, 0.9):
+        return f"fairseq calls it {OTHER_NAMES[matches[0]]}"
+    of_models = dict.fromkeys(chain.from_iterable(model_options().values()))
+    otherwise = "fairseq-train --help and odeformers options list all"
+    return did_you_mean(option, options, did_you_mean(option, of_models, otherwise))
 
 
 def explain_unknown_architecture(arch: str, names: Iterable[str]) -> str:
     """Return the error message for an unregistered name.
 
     Args:
-        names: names that may be meant, the most likely first.
+        names: names that the user may have meant, the likeliest first.
     """
     remedy = did_you_mean(arch, names, "odeformers list shows all")
     return f"{arch}: no such architecture; {remedy} (--user-dir finds your own)"

@@ -20,8 +20,8 @@ from fairseq_odeformers.registry import Family, declared_family
 
 from .fonts import fit_fonts, without_warnings
 
-# Okabe and Ito's colours, two of Tol's, and grey, which colour-blind readers can distinguish; then
-# three of matplotlib's. A family names its colour (``registry.Family``).
+# Okabe and Ito's colours, two of Tol's and grey, for colour-blind readers; then three of
+# matplotlib's. A family names its colour (``registry.Family``).
 BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY, *_ = COLORS = (
     *("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"),
     *("#882255", "#999933", "#7f7f7f", "#a0522d", "#008080", "#ff1493"),
@@ -29,7 +29,7 @@ BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY, *_ = COL
 NAMES = "black blue vermillion green purple orange sky wine olive grey sienna teal deeppink"
 PALETTE: dict[str, str] = dict(zip(NAMES.split(), COLORS))
 LINES = ("-", "--", ":", "-.")
-MARKERS = dict(zip(COLORS, "o^sDPXv<>*phd"))  # so that an architecture also has one marker
+MARKERS = dict(zip(COLORS, "o^sDPXv<>*phd"))  # one marker per colour
 FILLS = ("none", "full", "left", "bottom")  # fill styles of markers
 STYLE = {
     "axes.axisbelow": True,
@@ -97,7 +97,7 @@ def title(axes: Axes, text: str) -> None:
 
 
 def break_lines(text: str, width: float) -> str:
-    """Break a title into lines of at most *width* inches, between parts of names, not in 5e-4."""
+    """Break a title into lines of at most *width* inches, between words or parts of names."""
     lines = [""]
     for piece in re.findall(r"(?:\de-\d|[^-_/ ])*(?:[-_/ ]|$)", text):
         if len(lines[-1] + piece) > width * LETTERS:
@@ -107,7 +107,7 @@ def break_lines(text: str, width: float) -> str:
 
 
 def integer_ticks(axes: Axes) -> None:
-    """Only put integers on a horizontal axis of layers or depths."""
+    """Restrict the ticks of a horizontal axis to integers, such as layers or depths."""
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
@@ -122,41 +122,41 @@ def scale_by_span(axes: Axes) -> None:
 
 
 def color_of(text: str) -> str | None:
-    """Return the colour of the family that a text, such as the name of a run, names, or None.
+    """Return the colour of the family named in a text, such as the name of a run, or None.
 
     The text may contain the name of an architecture, of a family or of its folder. The longest of
     these names counts.
     """
-    text, named = text.lower(), dict[str, Family]()
+    text, families = text.lower(), dict[str, Family]()
     for arch, model in ARCH_MODEL_REGISTRY.items():
         if family := declared_family(model):
-            named |= dict.fromkeys((arch, family.name.lower()), family)
-            if "family" not in vars(model):  # the family of the whole folder
-                named[model.__module__.split(".")[-2:][0]] = family
-    longest = max((name for name in named if name in text), key=len, default=None)
+            families |= dict.fromkeys((arch, family.name.lower()), family)
+            if "family" not in vars(model):  # the folder declares it
+                families[model.__module__.split(".")[-2:][0]] = family
+    longest = max((name for name in families if name in text), key=len, default=None)
     if longest is None:
         return None
-    words = (color for word, color in named[longest].variants.items() if word in text)
-    return next(words, named[longest].color)
+    variants = (color for word, color in families[longest].variants.items() if word in text)
+    return next(variants, families[longest].color)
 
 
 def styles(names: Iterable[str], distinct: bool = False) -> dict[str, dict]:
-    """Return the style of the line for each name.
+    """Map names of runs or architectures to the styles of their lines.
 
     The family determines colour and marker; names without a family get the next ones in turn. Names
     that share colour and marker differ in dashes and in the fill of markers. All lines have the
     same width.
 
     Args:
-        distinct: let only the first name of a family have its colour, and the others the next ones.
+        distinct: whether only the first name of a family has its colour; others get the next ones.
     """
     colors = {name: color_of(name) for name in names}
     colors = {name: PALETTE.get(color or "", color) for name, color in colors.items()}
-    others = cycle([color for color in COLORS if color not in colors.values()] or COLORS)
+    unused = cycle([color for color in COLORS if color not in colors.values()] or COLORS)
     drawn, looks = [], {}
     for name, color in colors.items():
         if not color or (distinct and color in drawn):
-            color = next(others)
+            color = next(unused)
         variant = drawn.count(color)
         drawn.append(color)
         looks[name] = {
@@ -169,7 +169,7 @@ def styles(names: Iterable[str], distinct: bool = False) -> dict[str, dict]:
 
 
 def shades(names: Iterable[Any]) -> dict[Any, Any]:
-    """Return colours from dark to light for items that are not architectures, such as tokens."""
+    """Map items that are not architectures, such as tokens, to colours from dark to light."""
     keys = dict.fromkeys(names)
     return dict(zip(keys, colormaps["viridis"](np.linspace(0, 0.9, len(keys)))))
 
@@ -195,17 +195,18 @@ def means_and_ranges(
 
 
 def group_by(rows: list[dict], by: str = "model") -> Iterator[tuple[Any, list[dict]]]:
-    """Yield the values in a column of a table, with the rows for each."""
+    """Yield each value in a column of a table, with the rows that have it."""
     for value in dict.fromkeys(row[by] for row in rows):
         yield value, [row for row in rows if row[by] == value]
 
 
 def columns(rows: list[dict], *names: str) -> list[list]:
+    """Return the columns of a table with these names."""
     return [[row[name] for row in rows] for name in names]
 
 
 def legend(figure: Figure, handles: list, **options) -> None:
-    """Add one legend below all panels, for the labels of *handles*; enlarge the figure for it."""
+    """Add one legend with the labels of *handles* below all panels, and enlarge the figure."""
     widest = max(len(handle.get_label()) for handle in handles)
     ncols = max(1, min(len(handles), int(figure.get_figwidth() * 12 / (widest + 8))))
     rows = -(-len(handles) // ncols)

@@ -8,8 +8,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq_odeformers.options import SIDES
 from fairseq_odeformers.registry import default_options, side_options, transformer_sizes
 
-# Names that are the same for all architectures. The inner width (ffn) refers to a Transformer: each
-# half of a Macaron Net's feed-forward network has half of it.
+# Names of sizes that are the same for all architectures. The inner width (ffn) is a Transformer's;
+# each of the two FFNs of a Macaron layer has half of it.
 NEUTRAL = {
     "layers": "layers",
     "width": "embed_dim",
@@ -32,14 +32,14 @@ def split_sizes(options: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, A
     name = options.get("size", "")
     if name and name not in SIZES:
         raise ValueError(f"--size {name}: choose from {', '.join(SIZES)}")
-    named = {**SIZES.get(name, {}), **{key: options[key] for key in NEUTRAL if key in options}}
-    for key, value in named.items():
+    sizes = {**SIZES.get(name, {}), **{key: options[key] for key in NEUTRAL if key in options}}
+    for key, value in sizes.items():
         if not str(value).isdecimal() or not int(value):
             raise ValueError(f"--{key} {value}: give a whole number from 1")
-    width, heads = int(named.get("width", 0)), int(named.get("heads", 1))
+    width, heads = int(sizes.get("width", 0)), int(sizes.get("heads", 1))
     if width % heads:
         raise ValueError(f"--heads {heads}: give a divisor of --width {width}")
-    return {NEUTRAL[key]: int(value) for key, value in named.items()}, others
+    return {NEUTRAL[key]: int(value) for key, value in sizes.items()}, others
 
 
 def size_options(
@@ -47,9 +47,9 @@ def size_options(
 ) -> dict[str, Any]:
     """Return the options that give an architecture the sizes of a Transformer.
 
-    The model's ``side_sizes`` determines the options of a side. A decoder's option that follows the
-    encoder's by default is not set. A size that is only chosen for the encoder applies to the
-    decoder as well.
+    The model's ``side_sizes`` determines the options of a side. An option of the decoder is not set
+    if its default is the encoder's option. A size that is only chosen for the encoder applies to
+    the decoder as well.
 
     Args:
         sizes: some of ``embed_dim``, ``ffn_embed_dim``, ``attention_heads`` and ``layers``.
@@ -62,11 +62,11 @@ def size_options(
     side_sizes = getattr(ARCH_MODEL_REGISTRY[arch], "side_sizes", transformer_sizes)
     options_of_sizes: dict[str, Any] = {}
     for side in SIDES:
-        wanted = dict(sizes)
+        target = dict(sizes)
         if "embed_dim" in sizes and f"{side}_embed_dim" in chosen:
-            wanted["embed_dim"] = int(chosen[f"{side}_embed_dim"])
+            target["embed_dim"] = int(chosen[f"{side}_embed_dim"])
         options = side_options({**defaults, **chosen}, side)
-        for name, value in side_sizes(wanted, options).items():
+        for name, value in side_sizes(target, options).items():
             default = defaults.get(f"{side}_{name}")
             follows = side == "decoder" and str(default).startswith("${model.encoder")
             if f"{side}_{name}" in defaults and not follows:

@@ -1,4 +1,4 @@
-"""Translates lines of raw text: ``odeformers translate data-bin --path CHECKPOINT --text FILE``."""
+"""The command ``odeformers translate``: it translates lines of raw text."""
 
 import torch
 from tqdm import tqdm

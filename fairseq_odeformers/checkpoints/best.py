@@ -33,10 +33,10 @@ def check_direction(metric: str, maximize: bool | None) -> bool:
     Raises:
         ValueError: the option contradicts the metric.
     """
-    known = rises(metric)
-    if known is None or maximize in (None, known):
-        return bool(maximize if known is None else known)
-    best = "highest" if known else "lowest"
+    highest = rises(metric)
+    if highest is None or maximize in (None, highest):
+        return bool(maximize if highest is None else highest)
+    best = "highest" if highest else "lowest"
     raise ValueError(
         f"--maximize-best-checkpoint-metric: the best {metric} is the {best} one; leave the "
         "option out"

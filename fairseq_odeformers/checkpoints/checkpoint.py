@@ -1,4 +1,4 @@
-"""Reads a checkpoint, and builds its model and its task."""
+"""The content of a checkpoint, and the building of its model and its task."""
 
 import copy
 import os
@@ -46,7 +46,7 @@ class Checkpoint:
         path: the file, or the folder of an export.
         cfg: the configuration of the training.
         weights: the model's tensors by name.
-        task_state: what the task has saved, such as the names of its classes.
+        task_state: the saved state of the task, such as the names of its classes.
         score: ``metric`` and ``value`` of the validation; None if they are not saved.
     """
 
@@ -154,12 +154,12 @@ class Checkpoint:
         """
         parts = (vars(p) if isinstance(p, Namespace) else p for p in self.cfg.values())
         nested = (part for part in parts if isinstance(part, Mapping))
-        known = {*self.cfg, *SET_ALWAYS}.union(*nested)
+        names = {*self.cfg, *SET_ALWAYS}.union(*nested)
         for name in options:
-            if name not in known:
+            if name not in names:
                 arch, task = read_names(self.cfg)
-                listed = f"fairseq-train --task {task} --arch {arch} --help names them"
-                remedy = did_you_mean(name, sorted(known), listed)
+                otherwise = f"fairseq-train --task {task} --arch {arch} --help names them"
+                remedy = did_you_mean(name, sorted(names), otherwise)
                 raise InputError(f"{self.path} has no option {name}; {remedy}")
 
     def _check_classes(self, task: FairseqTask) -> None:

@@ -1,4 +1,4 @@
-"""Decides whether a file may be unpickled: before torch 2.10, only if this user has written it.
+"""The decision whether a file may be unpickled: before torch 2.10, only if this user wrote it.
 
 A crafted file corrupts the memory of the safe loader of torch 2.6 to 2.9 (CVE-2026-24747), and
 earlier loaders run any code in it. With such a version of torch, a file in the user's folder

@@ -1,4 +1,4 @@
-"""Reads a checkpoint into the dictionary that fairseq calls its state."""
+"""Reading of a checkpoint into the dictionary that fairseq calls its state."""
 
 import dataclasses
 import inspect
@@ -25,7 +25,7 @@ from .origin import check_origin
 from .weights import CONFIG, read_export
 
 # A patch (``patches.table``) makes fairseq's commands call read_state() instead of this function.
-# read_state() itself calls the original, which the replacement keeps as ``__wrapped__``.
+# read_state() itself calls the original; the replacement keeps it as ``__wrapped__``.
 unpickle = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
 
 
@@ -33,7 +33,7 @@ FAULT = "cannot be loaded; give a whole checkpoint of fairseq-train"
 
 
 class Damaged(InputError):
-    """torch can unpickle the file, but it is not a whole checkpoint."""
+    """An error raised for a file that torch can unpickle, but that is not a whole checkpoint."""
 
     def __init__(self, path: str, reason: str):
         super().__init__(f"{path} {FAULT} ({reason})")

@@ -1,4 +1,4 @@
-"""Decides whether a model may be built from a checkpoint.
+"""The decision whether a model may be built from a checkpoint.
 
 The model and the task must be safe, the weights must be finite, and the model must be no larger
 than the weights. The configuration may neither call functions of OmegaConf nor name files of
@@ -20,8 +20,8 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from fairseq_odeformers.errors import InputError, naming_faults
 
-# Modules of fairseq whose models and tasks run no code that a checkpoint names, and whose
-# tokenizers and subwords read no file that it names.
+# Modules of fairseq with models and tasks that run no code named by a checkpoint, and with
+# tokenizers and subwords that read no file named by it.
 SAFE = {
     *("fairseq.models.transformer.transformer_legacy", "fairseq.models.transformer_lm"),
     *("fairseq.models.roberta.model", "fairseq.models.bart.model"),
@@ -96,7 +96,7 @@ def check_encoders(path: str, cfg: Any, options: Container[str] = ()) -> None:
     """
     for option, registry in ENCODERS.items():
         saved = cfg.get(option)
-        key = option if isinstance(saved, Namespace) else "_name"  # as in fairseq
+        key = option if isinstance(saved, Namespace) else "_name"  # fairseq has both forms
         name = saved if isinstance(saved, str) else getattr(saved, key, None)
         module = getattr(registry.get(name), "__module__", "")
         if option not in options and module.startswith("fairseq.") and module not in SAFE:
@@ -111,7 +111,7 @@ def check_interpolations(path: str, config: Any) -> None:
     """Check a configuration before OmegaConf replaces the interpolations in it.
 
     Raises:
-        InputError: an interpolation calls a function, such as ``${oc.env:HOME}``, which reads the
+        InputError: an interpolation calls a function, as ``${oc.env:HOME}`` does to read the
             environment. fairseq never saves such an interpolation.
     """
     values, seen = [config], set[int]()
@@ -155,13 +155,13 @@ def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
         InputError: the block registers far more parameters, for example for a million layers.
     """
     thread = threading.get_ident()
-    left = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights)) + 10**6]
+    remaining = [4 * len(weights) + 100, 4 * sum(map(Tensor.numel, weights)) + 10**6]
 
     def count(module, name, parameter):
         if parameter is not None and threading.get_ident() == thread:
-            left[0] -= 1
-            left[1] -= parameter.numel()
-            if min(left) < 0:
+            remaining[0] -= 1
+            remaining[1] -= parameter.numel()
+            if min(remaining) < 0:
                 raise InputError(f"{path}: its options describe a larger model than its weights")
 
     hook = register_module_parameter_registration_hook(count)

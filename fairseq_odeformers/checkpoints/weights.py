@@ -1,4 +1,4 @@
-"""Writes the weights of a checkpoint as safetensors, with its configuration as JSON.
+"""The format of exports: weights as safetensors, and the configuration as JSON.
 
 ``odeformers export checkpoint_best.pt folder`` writes ``model.safetensors`` and ``config.json``.
 These files contain no code, and reading them unpickles nothing. The loaders of ``hub``, and

@@ -1,4 +1,4 @@
-"""The arclength of a model's states, if its layers are read as Euler steps of an ODE.
+"""The arclength of a model's states, with its layers as Euler steps of an ODE.
 
 The N-ODE Transformer integrates its own arclength in ``models/node_transformer/problem.py``.
 """
@@ -37,8 +37,8 @@ def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
 def with_arclength(model: nn.Module, inputs: dict) -> tuple:
     """Call a model and add the arclength to the regularisers in its output.
 
-    The arclength is summed over encoder and decoder, and over both texts of a pair. An arclength
-    that the model has computed itself is kept. A model without hidden states gets none.
+    The arclength (B) is summed over encoder and decoder, and over both texts of a pair. It is not
+    added if the model computes its own arclength or has no hidden states.
     """
     stacks = ask(model, "layer_states")
     with ExitStack() as hooks:
@@ -63,5 +63,5 @@ def request_hidden_states(module: nn.Module, args: tuple, kwargs: dict) -> tuple
 
 
 def real_tokens(stack: Any, args: tuple) -> Tensor:
-    """Return a mask (B, T), true where the tokens given to a stack are not padding."""
+    """Return a mask (B, T), true where the tokens in the arguments of a stack are not padding."""
     return args[0].ne(stack.dictionary.pad())

@@ -18,7 +18,7 @@ from fairseq_odeformers.data.text_pairs import NEXT_SENTENCE
 
 @dataclass
 class BertPretrainingCriterionConfig(FairseqDataclass):
-    """No options."""
+    """Options of the criterion: none."""
 
     tpu: bool = II("common.tpu")
 
@@ -45,12 +45,12 @@ class BertPretrainingCriterion(FairseqCriterion):
         target, follows = sample["target"], sample[NEXT_SENTENCE]
         masked = target.ne(self.padding_idx)
         sample_size = masked.int().sum()
-        # Selecting the masked tokens would vary the shapes, and XLA would compile for each of them.
-        chosen = None if self.tpu else masked
-        logits = model.encoder.output_layer(features, masked_tokens=chosen)
+        # XLA would compile again for each number of masked tokens, so all tokens are scored there.
+        scored = None if self.tpu else masked
+        logits = model.encoder.output_layer(features, masked_tokens=scored)
         mlm_loss = F.cross_entropy(
             logits.float().view(-1, logits.size(-1)),
-            (target if chosen is None else target[chosen]).view(-1),
+            (target if scored is None else target[scored]).view(-1),
             reduction="sum",
             ignore_index=self.padding_idx,
         )

@@ -31,8 +31,8 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
 
     The loss is the mean over tokens plus, for each regulariser, its weight times its mean over
     sequences. This mean weights each sequence by its number of target tokens, or equally with
-    ``--sentence-avg``. So the right weight of a regulariser does not depend on the length of the
-    sequences, and an update does not depend on how it is divided into batches.
+    ``--sentence-avg``. The best weight of a regulariser therefore does not depend on the length of
+    the sequences, and an update does not depend on how it is divided into batches.
     """
 
     def __init__(self, cfg: RegularizedCrossEntropyConfig, task: FairseqTask):

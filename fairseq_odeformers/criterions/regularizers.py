@@ -1,10 +1,10 @@
-"""Regularisers: a model computes one value per sequence, and its criterion adds it to the loss.
+"""Regularisers, values of a model for each sequence that its criterion adds to the loss.
 
 The second part of a model's output is a dictionary. Its entry ``regularizers`` is a dictionary of
 tensors (B), such as ``arclength``. In evaluation, a model need not compute them, and the loss does
-not include them. If the arclength has a weight and the model does not compute it, it is computed
-from the states of the layers. A second entry, ``statistics``, contains values (B) that are only
-logged.
+not include them. If the arclength has a weight and the model does not compute it, the criterion
+computes it from the states of the layers. A second entry, ``statistics``, contains values (B) that
+are only logged.
 
 A model's attribute ``regularizer_weights`` maps the names of regularisers to the weights of its
 paper. They apply unless options say otherwise.
@@ -26,7 +26,7 @@ MEAN = "_mean_"  # prefix of the names of sums over sequences that are logged as
 
 @dataclass
 class RegularizerConfig(FairseqDataclass):
-    """The weight of each regulariser, in a field called ``<regulariser>_weight``."""
+    """Options of a criterion: the weight of each regulariser, as ``<regulariser>_weight``."""
 
     arclength_weight: Optional[float] = option(
         None,
@@ -50,7 +50,7 @@ class Regularizers:
         self.overrides = {name: weight for name, weight in options.items() if weight is not None}
 
     def weights(self, model: nn.Module) -> dict[str, float]:
-        """Return the weight of each regulariser, from the options or else from the model."""
+        """Map regularisers to their weights, from the options or else from the model."""
         return {**getattr(unwrap(model), "regularizer_weights", {}), **self.overrides}
 
     def model_output(self, model: nn.Module, **inputs: Any) -> Any:
@@ -68,8 +68,7 @@ class Regularizers:
             extra: second part of the model's output.
             model: the model with this output; it determines the :meth:`weights`.
             shares: share of each sequence (B) in the sample size (default: 1). An update divides
-                the sum by its sample size, so the result does not depend on the division into
-                batches.
+                the sum by the sample size, so it does not depend on the division into batches.
 
         Returns:
             The weighted sum (0 without weights) and, for :meth:`log_means`, the sum over sequences

@@ -37,8 +37,8 @@ class SequenceClassificationCriterion(FairseqCriterion):
 
     ``loss`` includes label smoothing and, in training, regularisers; models do not compute
     regularisers in validation. ``cross_entropy`` includes label smoothing. ``nll_loss``, the
-    negative log-likelihood, includes neither, so models trained with different values of these
-    options can be compared by it.
+    negative log-likelihood, includes neither. Use it to compare models trained with different
+    values of these options.
 
     The criterion works with the tasks ``sentence_prediction`` and ``long_range_arena``, and with
     any model that has RoBERTa's classification heads. Without label smoothing and regularisers, the
@@ -88,10 +88,10 @@ class SequenceClassificationCriterion(FairseqCriterion):
             **logged,
         }
         if not model.training:
-            guessed, true = (F.one_hot(index, logits.size(1)) for index in (predicted, target))
-            named = getattr(self.task, "label_dictionary", None) is not None
-            names = classes_of(self.task) if named else range(logits.size(1))
-            counts = zip(names, (guessed * true).sum(0), (guessed + true).sum(0))
+            guesses, truth = (F.one_hot(index, logits.size(1)) for index in (predicted, target))
+            has_names = getattr(self.task, "label_dictionary", None) is not None
+            names = classes_of(self.task) if has_names else range(logits.size(1))
+            counts = zip(names, (guesses * truth).sum(0), (guesses + truth).sum(0))
             for name, hits, members in counts:
                 logging_output |= {f"_hits_{name}": hits, f"_members_{name}": members}
         return loss, sample_size, logging_output
@@ -115,9 +115,9 @@ class SequenceClassificationCriterion(FairseqCriterion):
 
 
 def log_f1(total: Mapping[str, float]) -> None:
-    """Log F1 of each class (such as ``f1_positive``) and its mean ``macro_f1``, in percent.
+    """Log F1 of each class (such as ``f1_positive``) and the mean ``macro_f1``, in percent.
 
-    Sums over batches and devices give the same values as :func:`.macro_f1`.
+    The values are computed from sums over batches and devices, so they equal :func:`.macro_f1`.
     """
 
     def f1(meters: Mapping, name: str) -> float:

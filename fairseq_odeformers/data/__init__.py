@@ -1,1 +1,1 @@
-"""Data sets for training."""
+"""Data sets for training, and facts about binarised data."""

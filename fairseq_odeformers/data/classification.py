@@ -159,7 +159,7 @@ def write_dictionaries(
 def write_split(
     folder: Path, split: str, examples: Iterable[tuple[Sequence, str | None]]
 ) -> Counter[str | None]:
-    """Write a split of a data set to *folder*, which contains the dictionaries.
+    """Write a split of a data set to a *folder* that contains the dictionaries.
 
     Args:
         examples: for each example, a pair of its inputs (one or two one-dimensional arrays of

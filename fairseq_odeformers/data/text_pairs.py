@@ -15,7 +15,7 @@ from fairseq.data import (
 from torch import Tensor
 
 NEXT_SENTENCE = "next_sentence"  # a key of batches, and the head that predicts it
-BLANK = 1  # the size of a blank line, which only contains </s>
+BLANK = 1  # the size of a blank line: it only contains </s>
 SPECIAL = 3  # tokens of a pair that belong to neither text: [CLS] and two [SEP]
 
 
@@ -125,11 +125,11 @@ SIDES = ("left", "right")
 class MaskedPairs(BaseWrapperDataset):
     """Batches of pairs with masked tokens, in the form of fairseq's ``masked_lm``.
 
-    A batch also contains ``next_sentence`` (B), which is 1 where B follows A. As in BERT, [CLS] and
+    A batch also contains ``next_sentence`` (B), with 1 where B follows A. As in BERT, [CLS] and
     [SEP] are never masked.
 
     Args:
-        masking: arguments of fairseq's ``MaskTokensDataset``, which chooses the tokens.
+        masking: arguments of fairseq's ``MaskTokensDataset`` for the choice of tokens.
     """
 
     def __init__(self, pairs: TextPairs, dictionary: Dictionary, **masking: Any):

@@ -1,4 +1,4 @@
-"""Classifies typed texts."""
+"""Classifiers of typed texts."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -143,5 +143,5 @@ def average_probabilities(models, task, net_input: dict[str, Tensor]) -> Tensor:
     """Return the probabilities of the classes (B, K), averaged over the models."""
     name = task.cfg.classification_head_name
     outputs = (m(**net_input, features_only=True, classification_head_name=name) for m in models)
-    each = [m.get_normalized_probs(out, log_probs=False) for m, out in zip(models, outputs)]
-    return torch.stack(each).mean(0)
+    probs = [m.get_normalized_probs(out, log_probs=False) for m, out in zip(models, outputs)]
+    return torch.stack(probs).mean(0)

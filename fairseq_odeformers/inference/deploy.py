@@ -1,4 +1,4 @@
-"""Writes a trained model as a folder that needs neither fairseq nor this package.
+"""Export of a trained model as a folder that needs neither fairseq nor this package.
 
     odeformers export checkpoint_best.pt folder --to onnx
 
@@ -57,8 +57,8 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
     checkpoint = Checkpoint.read(path)
     kind = Kind.CLASSIFICATION if checkpoint.num_classes is not None else checkpoint.kind
     if kind not in NAMES or checkpoint.regression:
-        known = ", ".join(NAMES.values())
-        raise ValueError(f"{path}: --to {form} takes models for {known}{advise(checkpoint)}")
+        kinds = ", ".join(NAMES.values())
+        raise ValueError(f"{path}: --to {form} takes models for {kinds}{advise(checkpoint)}")
     trained = load_for_program(path, data, overrides)
     with replacing_folder(folder) as temporary:
         difference = write_folder(trained, checkpoint.arch, kind, form, temporary, checkpoint.score)
@@ -138,7 +138,7 @@ def write_function(function: Function, path: Path) -> dict[str, Any]:
 
 
 def export(function: Function) -> torch.export.ExportedProgram:
-    """Export a function with torch, which infers how the sizes that vary depend on each other."""
+    """Export a function with torch; torch infers how the sizes that vary depend on each other."""
     shapes = tuple(
         {dim: torch.export.Dim.AUTO for dim, (size, other) in enumerate(sizes) if size != other}
         for sizes in function.sizes.values()
@@ -172,7 +172,7 @@ def to_onnx(function: Function) -> bytes:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress torch's messages, which are for its developers."""
+    """Suppress torch's messages for its developers."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -217,11 +217,11 @@ def compare(model: Any, task, product: run.Model, batch: int, length: int) -> fl
     out = model.decoder(tokens, **encoded)
     expected = model.get_normalized_probs(out, log_probs=True, sample=None)
     decoder = run.Decoder(product, texts)
-    found = [decoder.log_probs]
+    computed = [decoder.log_probs]
     for column in targets[:, :-1].T:
         decoder.step(column.numpy(), np.arange(batch))
-        found.append(decoder.log_probs)
-    difference = largest(np.stack(found, 1), expected)
+        computed.append(decoder.log_probs)
+    difference = largest(np.stack(computed, 1), expected)
     if not encoded:
         scored = {"tokens": tokens.numpy(), "targets": targets.numpy()}
         whole = expected.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
@@ -229,6 +229,6 @@ def compare(model: Any, task, product: run.Model, batch: int, length: int) -> fl
     return difference
 
 
-def largest(found: np.ndarray, expected: Tensor) -> float:
+def largest(computed: np.ndarray, expected: Tensor) -> float:
     """Return the largest difference where the expected value is finite."""
-    return float((torch.from_numpy(found) - expected)[expected.isfinite()].abs().max())
+    return float((torch.from_numpy(computed) - expected)[expected.isfinite()].abs().max())

@@ -93,7 +93,7 @@ def describe(trained: Trained, arch: str, kind: Kind) -> dict[str, Any]:
         "family": family_of(arch),
         "paper": paper_of(arch),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "versions": {name: found for name in MAKERS if (found := find_version(name))},
+        "versions": {name: number for name in MAKERS if (number := find_version(name))},
         "pad": words.pad(),
         "unk": words.unk(),
         "bos": words.bos(),
@@ -115,8 +115,9 @@ def describe(trained: Trained, arch: str, kind: Kind) -> dict[str, Any]:
     about["start"] = words.bos() if getattr(options, "add_bos_token", False) else words.eos()
     about["longest_target"] = model.max_decoder_positions()
     if kind is Kind.LANGUAGE_MODEL:
-        each = options.sample_break_mode in ("eos", "complete", "complete_doc")
-        return about | {"longest": positions, "block": 0 if each else options.tokens_per_sample}
+        separate = options.sample_break_mode in ("eos", "complete", "complete_doc")
+        block = 0 if separate else options.tokens_per_sample
+        return about | {"longest": positions, "block": block}
     about |= {"longest": positions[0], "left_pad": bool(options.left_pad_source)}
     if words.symbols != task.target_dictionary.symbols:
         about |= {"symbols": task.target_dictionary.symbols, "source_symbols": words.symbols}

@@ -41,7 +41,7 @@ OTHER_NAMES = {  # the names of these options in transformers, and fairseq's nam
 class Generator(GeneratorHubInterface):
     """fairseq's interface, with the rules of ``texts`` for empty, long and unknown texts.
 
-    fairseq's ``translate`` calls ``sample``, which calls ``generate``; both are overridden too.
+    fairseq's ``translate`` calls ``sample``, and this calls ``generate``; both are overridden.
 
     Attributes:
         raw: how raw text is tokenised and detokenised; None if sentences are tokens.
@@ -57,7 +57,7 @@ class Generator(GeneratorHubInterface):
         Args:
             sentences: one sentence or several, in the form that the data set has before the split
                 into subwords, or as raw text if the translator was loaded with ``tokenized=False``.
-            beam: number of hypotheses that are kept.
+            beam: beam size.
             verbose: whether to log sentences, hypotheses and scores.
             options: options of ``fairseq-generate``, such as ``max_len_a`` and ``max_len_b`` (a
                 translation of n tokens has at most ``max_len_a`` n + ``max_len_b``),
@@ -139,9 +139,9 @@ class Generator(GeneratorHubInterface):
             if kind in (int, float) and not (isinstance(value, Real) and math.isfinite(value)):
                 raise ValueError(f"{name} {value!r}: give a number")
         for name in options.keys() - GENERATION_OPTIONS:
-            listed = "fairseq-generate --help names them"
+            otherwise = "fairseq-generate --help names them"
             accepted = sorted(GENERATION_OPTIONS - {"nbest"})
-            remedy = did_you_mean(OTHER_NAMES.get(name, name), accepted, listed)
+            remedy = did_you_mean(OTHER_NAMES.get(name, name), accepted, otherwise)
             raise TypeError(f"there is no option {name} of generation; {remedy}")
         if torch.is_tensor(tokenized_sentences) and tokenized_sentences.dim() == 1:
             return self.generate([tokenized_sentences], beam, verbose, **options)[0]
@@ -149,8 +149,8 @@ class Generator(GeneratorHubInterface):
         try:
             return super().generate(sentences, beam, verbose, **options)
         except AssertionError as error:  # raised by fairseq for options that are out of bounds
-            asked = " ".join(f"{name} {value!r}" for name, value in options.items())
-            raise ValueError(f"{asked}: {error}") from error
+            values = " ".join(f"{name} {value!r}" for name, value in options.items())
+            raise ValueError(f"{values}: {error}") from error
 
     def fit(self, tokens: Tensor, place: str = "a text") -> Tensor:
         """Truncate a sentence (T) to what all models accept, if allowed, and keep its ``</s>``.

@@ -8,8 +8,8 @@
 A loader reads a file (:class:`.Checkpoint`), builds the model and its task from it, and passes both
 to a :class:`.Generator` or a :class:`.Classifier`. The result is a module of torch: ``half`` and
 ``to`` convert it; ``cuda`` is not tested on a GPU. Translators and language models are subclasses
-of fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`, which ``from_pretrained`` of their
-classes returns as well.
+of fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`, as returned by ``from_pretrained``
+of their classes.
 
 All of them treat texts alike. A text of spaces gives an empty result. A warning, printed once,
 reports a text without any symbol of the dictionary. A text that is longer than the model's
@@ -58,7 +58,7 @@ CODES = ("code", "bpecodes")  # fairseq's from_pretrained looks for these names
 def load_translator(
     checkpoint: Source, data: Folder | None = None, tokenized: bool | None = None, **options: Any
 ) -> Generator:
-    """Load a translator, which translates sentences by ``translate(sentences, beam=5)``.
+    """Load a translator; it translates sentences by ``translate(sentences, beam=5)``.
 
     Args:
         checkpoint: a file; an ensemble, given as several files separated by colons; or a
@@ -96,7 +96,7 @@ def load_translator(
 def load_language_model(
     checkpoint: Source, data: Folder | None = None, **options: Any
 ) -> Generator:
-    """Load a causal language model, which has the methods ``score`` and ``sample``.
+    """Load a causal language model, with the methods ``score`` and ``sample``.
 
     For arguments and errors, see :func:`load_translator`.
     """
@@ -104,22 +104,22 @@ def load_language_model(
 
 
 def load_classifier(checkpoint: Source, data: Folder | None = None, **options: Any) -> Classifier:
-    """Load a classifier, which classifies texts by ``classify(texts)``.
+    """Load a classifier; it classifies texts by ``classify(texts)``.
 
     For arguments and errors, see :func:`load_translator`. The probabilities of several checkpoints
     are averaged. A class that the data lack is an error too.
     """
     models, task = [], None
-    for each in read_each(checkpoint):
-        if each.num_classes is None:
-            raise ValueError(f"{each.path} is not the checkpoint of a classifier{advise(each)}")
-        model, task, _ = each.build(data, task, **options)
+    for member in read_each(checkpoint):
+        if member.num_classes is None:
+            raise ValueError(f"{member.path} is not the checkpoint of a classifier{advise(member)}")
+        model, task, _ = member.build(data, task, **options)
         models.append(model)
     return Classifier(models, task)
 
 
 def read_each(checkpoint: Source) -> Iterator[Checkpoint]:
-    """Yield one checkpoint, or several whose paths are separated by colons.
+    """Yield the checkpoint at a path, or at each of several paths separated by colons.
 
     Each file is only read when its model is about to be built.
 
@@ -144,17 +144,17 @@ def _load_generator(
     for option in LATER.keys() & options.keys():
         raise ValueError(f"{option} {options[option]!r}: {LATER[option]}")
     models, task, cfg = [], None, None
-    for each in read_each(checkpoint):
-        model_class = ARCH_MODEL_REGISTRY.get(each.arch, base)  # build() checks unknown names
+    for member in read_each(checkpoint):
+        model_class = ARCH_MODEL_REGISTRY.get(member.arch, base)  # build() checks unknown names
         if not issubclass(model_class, base):
-            fault = f"is of --arch {each.arch}, which is not {name}"
-            raise ValueError(f"{each.path} {fault}{advise(each)}")
-        overrides = {**find_text_options(each.cfg.task, data), **options}
-        check_encoders(each.path, each.cfg, overrides)
-        model, task, cfg = each.build(task=task, **overrides)
+            fault = f"is of --arch {member.arch}, which is not {name}"
+            raise ValueError(f"{member.path} {fault}{advise(member)}")
+        overrides = {**find_text_options(member.cfg.task, data), **options}
+        check_encoders(member.path, member.cfg, overrides)
+        model, task, cfg = member.build(task=task, **overrides)
         models.append(model)
     # The tokenizer and the subwords of an ensemble follow the options of its last file.
-    with naming_faults(each.path, "does not fit its tokenizer or subwords"):
+    with naming_faults(member.path, "does not fit its tokenizer or subwords"):
         return Generator(cfg, task, models).eval()
 
 

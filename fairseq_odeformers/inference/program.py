@@ -1,9 +1,9 @@
-"""Writes a trained classifier or encoder as a program that torch runs without fairseq.
+"""Export of a trained classifier or encoder as a program that torch runs without fairseq.
 
     odeformers export checkpoint_best.pt model.pt2
 
-torch runs the program without fairseq and this plugin. It takes any number of texts of any length
-up to the longest that the model was made for:
+The program needs neither fairseq nor this plugin. It accepts any number of texts of any length up
+to the maximum length of the model:
 
     description = {"description.json": ""}
     program = torch.export.load("model.pt2", extra_files=description).module()
@@ -13,9 +13,9 @@ A classifier returns the probabilities of its classes (B, K); any other model re
 its encoder (B, T, C). The description says how to turn a text into tokens: ``vocabulary``, the
 symbols in the order of their tokens; ``unknown``, the token of other symbols; ``padding``;
 ``start`` and ``end``, the tokens before and after a text; ``longest``, the maximum number of
-tokens; ``texts``, which is 2 if pairs are classified. The description of a classifier also contains
-``classes``, the ``separator`` of two texts in one sequence and, if the data set consists of word
-pieces, the ``tokenizer`` in the format of the library tokenizers.
+tokens; ``texts``, 2 if pairs are classified and 1 otherwise. The description of a classifier also
+contains ``classes``, the ``separator`` of two texts in one sequence and, if the data set consists
+of word pieces, the ``tokenizer`` in the format of the library tokenizers.
 """
 
 import copy
@@ -54,7 +54,7 @@ def write_program(model: nn.Module, task, path: Path) -> None:
     """Write a model, in float32 and on the CPU, with the description of its task.
 
     Raises:
-        ValueError: the model has no encoder, or takes adaptive steps, which depend on the data.
+        ValueError: the model has no encoder, or takes adaptive steps that depend on the data.
     """
     if Kind.LANGUAGE_MODEL in kinds_of(type(model)):
         raise ValueError(
@@ -93,7 +93,7 @@ def content_of(program: torch.export.ExportedProgram, files: dict[str, str] | No
 
 
 class Program(nn.Module):
-    """A copy of a model as a function of tokens alone.
+    """A copy of a model as a function of only tokens.
 
     Attributes:
         translates: whether the program is the encoder of a translator.
@@ -128,7 +128,7 @@ class Program(nn.Module):
 
 
 def make_exportable(module: nn.Module) -> nn.Module:
-    """Replace the parts of a module by parts that compute the same, with one path for all data.
+    """Replace the parts of a module by parts with the same results and one path for all data.
 
     Raises:
         ValueError: a part has no such replacement.

@@ -11,9 +11,9 @@
     model.translate("Ein Mann geht.", beam=5)    # a language model: sample, score
     model.classify(["A fine film.", "A bad film."])    # a list of results
 
-It needs numpy, and onnxruntime (programs named .onnx) or torch (.pt2). Some data need sacremoses,
-subword-nmt or tokenizers as well. ``model.json`` tells what the model is and how text becomes
-tokens. Shapes are in comments: B texts or hypotheses, T tokens, V symbols.
+It needs numpy, and onnxruntime (for programs named .onnx) or torch (.pt2). Some data also need
+sacremoses, subword-nmt or tokenizers. ``model.json`` describes the model and how text becomes
+tokens. Comments show shapes: B texts or hypotheses, T tokens, V symbols.
 """
 
 import argparse
@@ -35,16 +35,16 @@ logger = logging.getLogger(__name__)
 
 
 def load(folder=FOLDER, threads=None):
-    """The model in a folder.
+    """Load the model in a folder.
 
     Args:
-        threads: threads of the CPU for one operation; by default the library's number.
+        threads: number of CPU threads for one operation (default: chosen by the library).
     """
     return Model(Path(folder), threads)
 
 
 def for_texts(method):
-    """Let a method of a list of texts also take one text, and return its result alone."""
+    """Let a method that maps a list of texts to results also map one text to its result."""
 
     @functools.wraps(method)
     def wrapper(self, texts, *arguments, **options):
@@ -60,7 +60,7 @@ class Model:
 
     Attributes:
         about: content of ``model.json``.
-        unit: what messages call a text.
+        unit: the word for a text in messages.
     """
 
     unit = "text"
@@ -72,7 +72,7 @@ class Model:
         self.text = Text(folder, self.about)
 
     def run(self, name, arrays):
-        """The results of a program, by name."""
+        """Run a program with the arrays that it needs, and return its results by name."""
         program = self.about["programs"][name]
         if name not in self.loaded:
             self.loaded[name] = load_program(self.folder / program["file"], self.threads)
@@ -80,18 +80,22 @@ class Model:
         return dict(zip(program["outputs"], results))
 
     def collate(self, rows, left=False):
-        """Tokens (B, T) of texts, padded on the right or left."""
+        """Collate the tokens of texts to an array (B, T), padded on the right or left."""
         length = max(map(len, rows))
         padding = [[self.pad] * (length - len(row)) for row in rows]
         pairs = ((pad, row) if left else (row, pad) for row, pad in zip(rows, padding))
         return np.array([[*first, *second] for first, second in pairs], dtype=np.int64)
 
     def encode_each(self, texts, encode):
-        """The result of *encode* for each text and its place, such as ``line 3``, for messages."""
+        """Call *encode* with each text and its place in messages, such as ``line 3``."""
         return [encode(text, f"{self.unit} {number}") for number, text in enumerate(texts, 1)]
 
     def fit(self, tokens, place, truncate, ending=()):
-        """The tokens of a text, and its ending, if they are not too long or may be cut."""
+        """Return the tokens of a text and its ending, truncated if they are too long.
+
+        Raises:
+            ValueError: they are too long, and neither *truncate* nor the training truncates texts.
+        """
         count, longest = len(tokens) + len(ending), self.about["longest"]
         if count > longest and not truncate:
             if not self.about.get("truncates"):
@@ -109,24 +113,24 @@ class Model:
 
     @for_texts
     def translate(self, texts, **options):
-        """The best translation of each text; for options see :meth:`generate`."""
+        """Return the best translation of each text; for options, see :meth:`generate`."""
         if (nbest := options.get("nbest", 1)) != 1:
             raise ValueError(f"nbest {nbest}: only the best is returned here; use generate")
         return [hypotheses[0][1] for hypotheses in self.generate(texts, **options)]
 
     def sample(self, texts, **options):
-        """Each text, perhaps empty, with its best continuation."""
+        """Return each text, which may be empty, with its best continuation."""
         return self.translate(texts, **options)
 
     @for_texts
     def generate(self, texts, tokenized=False, batch_size=32, truncate=False, **options):
-        """Scores and texts of the best hypotheses for each text, the best first.
+        """Return scores and texts of the best hypotheses for each text, the best first.
 
         Args:
-            tokenized: texts and results are tokens between spaces, before subwords.
-            batch_size: most texts that are computed together.
-            truncate: cut texts that are too long; otherwise, they are an error, unless the
-                training cut its own.
+            tokenized: read and write tokens between spaces, before the split into subwords.
+            batch_size: maximum number of texts per batch.
+            truncate: truncate texts that are too long; otherwise, they are an error unless the
+                training truncated its texts.
             options: see :meth:`search`.
         """
         translates = self.about["kind"] == "translation"
@@ -138,8 +142,8 @@ class Model:
         rows = [[] if translates and len(tokens) == 1 else tokens for tokens in inputs]
         results = [[(0.0, "")] for _ in texts]
         for batch in batches(rows, batch_size, alike=not translates):
-            for n, found in zip(batch, self.search([inputs[n] for n in batch], **options)):
-                results[n] = [(s, self.text.decode(words, tokenized)) for s, words in found]
+            for n, best in zip(batch, self.search([inputs[n] for n in batch], **options)):
+                results[n] = [(s, self.text.decode(words, tokenized)) for s, words in best]
         return results
 
     def search(
@@ -158,24 +162,25 @@ class Model:
         topp=1.0,
         seed=None,
     ):
-        """fairseq's beam search for tokens of texts, or samples.
+        """Run fairseq's beam search from the tokens of texts, or draw samples.
 
         Args:
-            beam: hypotheses that are kept; not for samples.
-            nbest: hypotheses, or samples, that are returned.
-            lenpen: a score is the log-probability over the length to the power of this.
-            unkpen: is subtracted from the log-probability of unknown symbols.
-            min_len: fewest tokens.
-            max_len_a: most tokens are this times the text's, plus max_len_b.
+            beam: beam size; ignored when sampling.
+            nbest: number of hypotheses or samples to return.
+            lenpen: length penalty: scores are log-probabilities divided by length ** lenpen.
+            unkpen: number to subtract from the log-probability of unknown symbols.
+            min_len: minimum number of tokens.
+            max_len_a: the maximum number of tokens is max_len_a times the text's plus max_len_b.
             max_len_b: see max_len_a.
-            temperature: divides the logits.
-            sampling: draw tokens, instead of a beam search.
-            topk: draw from so many tokens, the most probable ones; 0: from all.
-            topp: draw from the most probable tokens whose probabilities sum to this.
-            seed: makes the draws repeatable.
+            temperature: number by which the logits are divided.
+            sampling: sample tokens instead of running a beam search.
+            topk: sample from this number of most probable tokens; 0: from all.
+            topp: sample from the most probable tokens, up to this total probability.
+            seed: seed of the random numbers.
 
         Returns:
-            Per text, pairs of score and tokens; a language model's tokens start with the text's.
+            For each text, pairs of score and tokens. The tokens of a language model begin with the
+            text.
         """
         if min(beam, nbest) < 1 or temperature <= 0:
             raise ValueError("give beam and nbest of at least 1, and a temperature above 0")
@@ -188,9 +193,9 @@ class Model:
         limits = np.array([min(int(max_len_a * len(t) + max_len_b), most) for t in inputs])
         if (limits < max(min_len, start)).any():
             raise ValueError(f"{start} tokens and min_len {min_len}: more than max_len")
-        decoder, live = Decoder(self, inputs), np.arange(len(inputs))  # texts that go on
+        decoder, live = Decoder(self, inputs), np.arange(len(inputs))  # unfinished texts
         scores = np.zeros((len(live), 1), dtype=np.float32)  # live texts, hypotheses
-        words, found = prefix[:, :0], [[] for _ in live]
+        words, finished = prefix[:, :0], [[] for _ in live]
         for step in range(limits.max() + 1):
             log_probs = decoder.log_probs  # B, V
             if temperature != 1:
@@ -215,10 +220,10 @@ class Model:
                         score, row, word = totals[place, candidate], *divmod(candidate, size)
                         if word != self.eos or score == -np.inf:
                             going.append((first + row, word, score))
-                        elif rank < beam and len(found[text]) < beam:
+                        elif rank < beam and len(finished[text]) < beam:
                             tokens = words[first + row].tolist()
-                            found[text].append((float(score) / (step + 1) ** lenpen, tokens))
-                    if len(found[text]) < beam and step < limits[text]:
+                            finished[text].append((float(score) / (step + 1) ** lenpen, tokens))
+                    if len(finished[text]) < beam and step < limits[text]:
                         chosen += [*going, *[(first, self.pad, -np.inf)] * beam][:beam]
                         stay.append(text)
                 if not stay:
@@ -228,17 +233,17 @@ class Model:
                 scores = scores.reshape(-1, beam).astype(np.float32)
             words = np.c_[words[rows], new]
             decoder.step(new, rows)
-        each = [sorted(one, key=lambda pair: -pair[0]) for one in found]
-        groups = [sum(each[n : n + copies], []) for n in range(0, len(each), copies)]
+        ranked = [sorted(pairs, key=lambda pair: -pair[0]) for pairs in finished]
+        groups = [sum(ranked[n : n + copies], []) for n in range(0, len(ranked), copies)]
         return [group[:nbest] for group in groups]
 
     @for_texts
     def score(self, texts, block=None, batch_size=32, truncate=False):
-        """Log-probability and number of tokens of each text, with its ``</s>``.
+        """Return the log-probability and the number of tokens of each text, with its ``</s>``.
 
         Args:
-            block: score the texts as one, in blocks of so many tokens, as fairseq-eval-lm does;
-                0: each text by itself. By default as in the training.
+            block: score the joined texts in blocks of this number of tokens, as fairseq-eval-lm
+                does; 0: score each text by itself (default: as in the training).
             batch_size, truncate: see :meth:`generate`; blocks are never too long.
         """
         block = self.about["block"] if block is None else min(block, self.about["longest"])
@@ -255,17 +260,17 @@ class Model:
         scores = [np.zeros(0)] * len(targets)
         for batch in batches(targets, batch_size):
             both = (self.collate([rows[n] for n in batch]) for rows in (tokens, targets))
-            found = self.run("score", dict(zip(("tokens", "targets"), both)))["log_probs"]
-            for n, row in zip(batch, found):
+            log_probs = self.run("score", dict(zip(("tokens", "targets"), both)))["log_probs"]
+            for n, row in zip(batch, log_probs):
                 scores[n] = row[: len(targets[n])].astype(float)
-        each = np.split(np.concatenate(scores), ends[:-1])
-        return [(float(row.sum()), len(row)) for row in each[: len(texts)]]
+        rows = np.split(np.concatenate(scores), ends[:-1])
+        return [(float(row.sum()), len(row)) for row in rows[: len(texts)]]
 
     # --- classifiers -----------------------------------------------------------------------
 
     @for_texts
     def classify(self, texts, batch_size=32, truncate=False):
-        """The most probable class of each text or pair, and the probability of each class."""
+        """Return the class of each text or pair, and the probability of each class."""
         encode = functools.partial(self.encode_parts, truncate=truncate)
         inputs = self.encode_each(texts, encode)
         classes = self.about["classes"]
@@ -279,10 +284,10 @@ class Model:
         return results
 
     def encode_parts(self, text, place, truncate):
-        """The tokens of a text or joined pair, or of each text of a pair; none if one is empty."""
+        """Encode a text or joined pair, or each text of a pair; [[]] if a text is empty."""
         about, parts = self.about, [text] if isinstance(text, str) else [*text]
         rows = [self.text.encode(part) for part in parts]
-        if not any(rows):  # a blank line, whatever its columns
+        if not any(rows):  # a blank line may have any number of columns
             return [[]]
         most = 1 if about["towers"] == 1 and about["separator"] is None else 2
         if not about["towers"] <= len(parts) <= most:
@@ -299,7 +304,7 @@ class Model:
 
 
 class Decoder:
-    """The hypotheses of a batch, and what the programs keep of their tokens.
+    """The hypotheses of a batch, with the cached arrays of their tokens.
 
     Attributes:
         log_probs: log-probabilities of each hypothesis' next token (B, V).
@@ -319,7 +324,7 @@ class Decoder:
         self.log_probs = self.kept.pop("log_probs")
 
     def step(self, tokens, rows):
-        """Continue hypotheses *rows* by a token each (B); nothing is copied in vain."""
+        """Continue the hypotheses *rows* (B) by one token each (B); copy arrays only if needed."""
         ordered = np.array_equal(rows, np.arange(len(self.texts)))
         texts = self.texts[rows]
         same, self.texts = np.array_equal(texts, self.texts), texts
@@ -334,7 +339,7 @@ class Decoder:
 
 
 class Text:
-    """How text becomes tokens, and tokens text; see ``text`` of ``model.json``."""
+    """The conversion of text to tokens and back, by the entry ``text`` of ``model.json``."""
 
     def __init__(self, folder, about):
         self.how, self.unk = about["text"], about["unk"]
@@ -356,18 +361,18 @@ class Text:
             self.pieces = Tokenizer.from_str(pieces)
 
     def encode(self, text, tokenized=False):
-        """The tokens of a text."""
+        """Return the tokens of a text."""
         return [self.numbers.get(symbol, self.unk) for symbol in self.divide(text, tokenized)]
 
     def divide(self, text, tokenized):
-        """The symbols of a text."""
+        """Divide a text into symbols."""
         how = self.how
         if how.get("moses") and not tokenized:
-            if all(one.isspace() or unicodedata.category(one) in ("Cc", "Cf") for one in text):
+            if all(char.isspace() or unicodedata.category(char) in ("Cc", "Cf") for char in text):
                 return []
             hyphens = how["moses"]["aggressive_hyphens"]
             text = " ".join(self.moses.tokenize(text, hyphens, escape=True))
-            text = re.sub(r"(?<=[^ .])\.$", " .", text)  # as Moses, also after abbreviations
+            text = re.sub(r"(?<=[^ .])\.$", " .", text)  # Moses splits it even after abbreviations
             text = text.lower() if how["moses"]["lowercase"] else text
         if how.get("tokenizer"):
             return self.pieces.encode(text).tokens
@@ -381,7 +386,7 @@ class Text:
         return text.split()
 
     def decode(self, tokens, tokenized=False):
-        """The text of tokens."""
+        """Return the text of tokens."""
         text = " ".join(self.symbols[token] for token in tokens if token not in self.special)
         if self.how.get("bpe"):
             text = f"{text} ".replace("@@ ", "").rstrip()
@@ -389,7 +394,7 @@ class Text:
 
 
 def batches(rows, size, alike=False):
-    """Lists of at most *size* places of rows of similar, or the same, length; no empty rows."""
+    """Yield lists of up to *size* indices of nonempty rows with similar, or *alike*, lengths."""
     order = sorted((n for n, row in enumerate(rows) if len(row)), key=lambda n: len(rows[n]))
     while order:
         first = len(rows[order[0]])
@@ -399,14 +404,14 @@ def batches(rows, size, alike=False):
 
 
 def load_program(path, threads):
-    """A function of named arrays that returns a list of arrays."""
+    """Load a program as a function of named arrays that returns a list of arrays."""
     if path.suffix == ".onnx":
         import onnxruntime  # pyright: ignore[reportMissingImports]
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads or 0
         session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-        names = [one.name for one in session.get_inputs()]
+        names = [array.name for array in session.get_inputs()]
         return lambda arrays: session.run(None, {name: arrays[name] for name in names})
     import torch
 
@@ -417,26 +422,26 @@ def load_program(path, threads):
     @torch.no_grad()
     def run(arrays):
         out = module(*(torch.from_numpy(np.ascontiguousarray(a)) for a in arrays.values()))
-        return [one.numpy() for one in (out if isinstance(out, tuple) else (out,))]
+        return [tensor.numpy() for tensor in (out if isinstance(out, tuple) else (out,))]
 
     return run
 
 
 def log_softmax(x):
-    """Log-probabilities of logits (..., V)."""
+    """Return the log-probabilities of logits (..., V)."""
     x = x - x.max(-1, keepdims=True)
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
 def top(totals, count):
-    """The places (B, count) of the largest numbers in each row (B, N), the largest first."""
+    """Return the indices (B, count) of the largest numbers in each row (B, N), in falling order."""
     places = np.sort(np.argpartition(totals, -count, axis=1)[:, -count:], axis=1)
     order = np.argsort(-np.take_along_axis(totals, places, 1), axis=1, kind="stable")
     return np.take_along_axis(places, order, 1)
 
 
 def pick(log_probs, topk, topp, draw):
-    """A symbol (B, 1) for each row (B, V), drawn from the most probable ones."""
+    """Draw a symbol (B, 1) for each row (B, V) from the most probable ones."""
     order = np.argsort(-log_probs, axis=1, kind="stable")
     shares = np.exp(np.take_along_axis(log_probs, order, 1).astype(float))
     before = np.cumsum(shares, axis=1) - shares
@@ -449,7 +454,7 @@ def pick(log_probs, topk, topp, draw):
 
 
 def parameters(*functions):
-    """The options of functions by name: default, and text in the docstring."""
+    """Map the names of functions' options to their default and their text in the docstring."""
     options = {}
     for function in functions:
         text = inspect.getdoc(function) or ""
@@ -461,7 +466,7 @@ def parameters(*functions):
 
 
 def read_lines(file):
-    """The lines of standard input."""
+    """Yield the lines of standard input."""
     for number, line in enumerate(file, 1):
         try:
             yield line.decode("utf-8").rstrip("\r\n")
@@ -480,8 +485,8 @@ def main():
         argument_default=argparse.SUPPRESS,
     )
     parser.add_argument("--score", action="store_true", help="score texts by a language model")
-    each = parameters(load, Model.generate, Model.search, Model.score, Model.classify)
-    for name, (default, text) in each.items():
+    declared = parameters(load, Model.generate, Model.search, Model.score, Model.classify)
+    for name, (default, text) in declared.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(default, bool):
             parser.add_argument(flag, action="store_true", help=text)
@@ -489,7 +494,7 @@ def main():
             number = int if default is None else type(default)
             text += "" if default is None else f" (default: {default})"
             parser.add_argument(flag, type=number, metavar="N", help=text)
-    options = vars(parser.parse_args())  # those that are given
+    options = vars(parser.parse_args())  # options without a value on the command line are absent
     scores, model = options.pop("score", False), load(threads=options.pop("threads", None))
     model.unit, kind = "line", model.about["kind"]
     if scores and "score" not in model.about["programs"]:

@@ -1,6 +1,6 @@
-"""A decoder as functions of tensors, which torch can export.
+"""A decoder as functions of tensors that torch can export.
 
-fairseq keeps what a decoder remembers of earlier tokens in a tree of dictionaries, the incremental
+fairseq keeps a decoder's tensors of earlier tokens in a tree of dictionaries, the incremental
 state. Here, the tensors of this tree are arguments and results instead, so that torch can export
 the functions of any decoder:
 
@@ -31,7 +31,7 @@ class Function(NamedTuple):
     Attributes:
         module: its ``forward(*arguments)`` takes the values of *arguments* in their order.
         arguments: example tensors by name, for ``BATCHES[0]`` texts.
-        others: example tensors for ``BATCHES[1]`` texts, which differ in all sizes that vary.
+        others: example tensors for ``BATCHES[1]`` texts, with other values of all sizes that vary.
         outputs: names of the results. A result with the name of an argument replaces it in the next
             call.
     """
@@ -142,8 +142,8 @@ class Step(Part):
             others: a translator's source, and the state's tensors.
         """
         source, tensors = (others[:2], others[2:]) if self.translates else ((), others)
-        each, (spec, holes) = iter(tensors), self.form
-        state = tree_unflatten([None if hole else next(each) for hole in holes], spec)
+        remaining, (spec, holes) = iter(tensors), self.form
+        state = tree_unflatten([None if hole else next(remaining) for hole in holes], spec)
         log_probs = self.advance(tokens, position, source, state)
         new, form = flatten(state)
         if form != self.form:
@@ -177,7 +177,8 @@ def make_steps(model: nn.Module) -> dict[str, Function]:
     (modules, arguments, states), (_, others, _) = (
         run_steps(model, *sizes) for sizes in zip(BATCHES, (5, 9), (2, 6))
     )
-    modules["step"].changing = [n for n, kept in enumerate(zip(*states)) if not is_constant(kept)]
+    values = enumerate(zip(*states))
+    modules["step"].changing = [index for index, tensors in values if not is_constant(tensors)]
     caches = [f"cache{n}" for n, _ in enumerate(states[-1])]
     outputs = {
         "encoder": ["states"],
@@ -210,25 +211,25 @@ def run_steps(
     if begin.translates:
         modules["encoder"] = Encode(model)
         arguments["encoder"] = {"tokens": make_tokens(model.encoder, batch, length)}
-        states = modules["encoder"](arguments["encoder"]["tokens"])
-        source = {"states": states, "mask": torch.zeros(batch, length, dtype=torch.bool)}
+        encoded = modules["encoder"](arguments["encoder"]["tokens"])
+        source = {"states": encoded, "mask": torch.zeros(batch, length, dtype=torch.bool)}
     else:
         modules["score"] = Score(model)
         arguments["score"] = {"tokens": tokens, "targets": tokens.clone()}
     arguments["begin"] = {"tokens": tokens[:, :1], **source}
     _, state = begin.run(*arguments["begin"].values())
     modules["step"] = step = Step(model, state)
-    kept = [flatten(state)[0]]
+    states = [flatten(state)[0]]
     for position in range(1, past + 1):
         new = {"tokens": tokens[:, [position]], "position": torch.tensor(position), **source}
-        arguments["step"] = new | {f"cache{n}": tensor for n, tensor in enumerate(kept[-1])}
-        kept.append(step.run(*arguments["step"].values())[1])
-    return modules, arguments, kept
+        arguments["step"] = new | {f"cache{n}": tensor for n, tensor in enumerate(states[-1])}
+        states.append(step.run(*arguments["step"].values())[1])
+    return modules, arguments, states
 
 
-def is_constant(kept: Sequence[Tensor]) -> bool:
+def is_constant(tensors: Sequence[Tensor]) -> bool:
     """Return whether a tensor has the same storage and shape after each token."""
-    return len({(tensor.untyped_storage().data_ptr(), tensor.shape) for tensor in kept}) == 1
+    return len({(tensor.untyped_storage().data_ptr(), tensor.shape) for tensor in tensors}) == 1
 
 
 def make_tokens(part: Any, batch: int, length: int) -> Tensor:

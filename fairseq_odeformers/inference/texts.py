@@ -1,4 +1,4 @@
-"""Reads the texts of commands and loaders, with common rules for empty, long and unknown texts.
+"""Reading of texts for commands and loaders, with common rules for empty, long and unknown ones.
 
 A text may be longer than a model accepts, or contain symbols that the dictionary lacks.
 """
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 
 class TooLong(ValueError):
-    """A text has more tokens than the model has positions, and is not truncated.
+    """An error raised for a text with more tokens than the model has positions.
 
     Attributes:
         fault: the message without its remedy; commands have another one, ``--truncate``.
@@ -152,10 +152,11 @@ def check_sequence(texts: Any) -> list:
     """
     columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)
     if columns is not None:
-        one = next((f", such as texts[{name!r}]" for name in columns if has_text(texts[name])), "")
+        example = (f", such as texts[{name!r}]" for name in columns if has_text(texts[name]))
         names = ", ".join(map(repr, [*columns][:8]))
         raise TypeError(
-            f"a {type(texts).__name__} of {names}: give the texts of one of its columns{one}"
+            f"a {type(texts).__name__} of {names}: give the texts of one of its columns"
+            f"{next(example, '')}"
         )
     single = isinstance(texts, (bytes, Set)) or getattr(texts, "ndim", 1) == 0  # a 0-d array
     if single or not isinstance(texts, Iterable):
@@ -224,7 +225,7 @@ def truncate(
     """Truncate tokens (T) to *longest*: keep the first tokens and the last *ending*.
 
     Args:
-        cfg: options of the task, which may allow truncation.
+        cfg: options of the task; they may allow truncation.
         always: truncate even if the options do not allow it, and warn about the first text.
         place: name of the text in this warning.
         limit: description of *longest* in messages.
@@ -270,15 +271,15 @@ def warn_of_unknown(
     if known < len(symbols) and (key := f"{advice} {first}") not in WARNED:
         WARNED.add(key)
         words = (cut(word) for word in [*dict.fromkeys(unknown)][:8])
-        shown = f" (unknown: {' '.join(words)})" if unknown else ""
+        examples = f" (unknown: {' '.join(words)})" if unknown else ""
         logger.warning(
             f"{place}: the model knows {known or 'none'} of the {len(symbols)} symbols; "
-            f"{advice}{shown}"
+            f"{advice}{examples}"
         )
 
 
 def cut(text: str) -> str:
-    """Cut a text to the beginning that a message shows."""
+    """Truncate a text to the beginning that a message shows."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
@@ -290,10 +291,10 @@ def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:
         try:
             table.encode(encoding)
         except UnicodeEncodeError as error:
-            shown = ascii(table[error.start])
+            escaped = ascii(table[error.start])
             print(
                 f"standard output is in {encoding}, where some characters are escaped, the first "
-                f"as {shown}; give --output FILE, or set PYTHONIOENCODING=utf-8",
+                f"as {escaped}; give --output FILE, or set PYTHONIOENCODING=utf-8",
                 file=sys.stderr,
             )
         return print(table, end="")

@@ -10,9 +10,10 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
 
 
 def attention_map(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = False) -> Tensor:
-    """Return the distribution of each query (B, H, T, C/H) over the keys, (B, H, T, S).
+    """Return the attention weights (B, H, T, S): softmax(Q K^T / sqrt(C/H)).
 
     Args:
+        q: queries (B, H, T, C/H).
         k: keys (B, H, S, C/H).
         mask: true where a query may see a key (B, 1, T or 1, S).
         causal: without a mask, whether a query only sees keys up to its own position.
@@ -24,9 +25,9 @@ def attention_map(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = Fals
 
 
 def visible(padding_mask: Tensor | None, queries: int, causal: bool) -> Tensor | None:
-    """Return a mask (B, 1, T or 1, S) of the keys that a query may see; None if none is needed.
+    """Return a mask (B, 1, T or 1, S), true where a query may see a key; None without padding.
 
-    A query that is padding sees itself, so that each row has a key.
+    In causal attention, a query that is padding sees itself, so that each row has a key.
 
     Args:
         padding_mask: true where a key is padding (B, S), or None.

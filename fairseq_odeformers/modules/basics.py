@@ -9,9 +9,9 @@ from torch import Tensor, nn
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability *p* and scale the others by 1 / (1 - p).
 
-    On a CPU, torch draws one Bernoulli variable per element, which takes a tenth of a training
-    step. Here, one draw gives 16 random bits to each of four elements. *p* is rounded to a multiple
-    of 2^-16, and the scale uses the rounded *p*. On other devices, torch's own dropout is called.
+    On a CPU, torch draws one Bernoulli variable per element. This takes a tenth of a training step.
+    Here, one draw provides 16 random bits for each of four elements. *p* is rounded to a multiple
+    of 2^-16, and the scale uses the rounded *p*. On other devices, torch's dropout is called.
     """
     dropped = round(p * 2**16)
     if not 0 < dropped < 2**16 or x.device.type != "cpu":
@@ -29,15 +29,15 @@ class Dropout(FairseqDropout):
 
     @property
     def active_p(self) -> float:
-        """p in training, or if fairseq is asked to apply dropout in inference; 0 otherwise."""
+        """The probability p in training, or with fairseq's ``--retain-dropout``; 0 otherwise."""
         return self.p if self.training or self.apply_during_inference else 0.0
 
 
 class LinearWithoutBias(nn.Linear):
     """A linear map x W^T without a bias.
 
-    ``nn.Linear(..., bias=False)`` still lists a bias, with the value None. fairseq's trainer treats
-    all such entries of a model as one shared parameter and reports each of them.
+    ``nn.Linear(..., bias=False)`` still lists a bias with the value None. fairseq's trainer treats
+    all such entries of a model as one shared parameter and logs each of them.
     """
 
     def __init__(self, in_features: int, out_features: int):

@@ -1,4 +1,4 @@
-"""Pooling and the classification head: from the states of an encoder to class scores."""
+"""Pooling of the states of an encoder, and the classification head."""
 
 import torch
 from fairseq.modules import LayerNorm
@@ -28,16 +28,16 @@ POOLING = {"mean": mean_pool, "max": max_pool, "first": first_pool}
 
 
 class ClassificationHead(nn.Module):
-    """Maps one pooled text, or two, to class scores.
+    """Head that maps one pooled text, or two, to class scores.
 
-    If there are two texts x1 and x2, the same encoder encodes both, and the head classifies
+    For two texts x1 and x2, encoded by the same encoder, the head classifies
     [x1, x2, x1 * x2, x1 - x2].
 
     Args:
         embed_dim: width C of the pooled states.
         num_classes: number K of classes.
         layer_norm: whether to normalise the pooled states.
-        hidden_layers: number of layers with ReLU before the last, linear layer.
+        hidden_layers: number of ReLU layers before the last, linear layer.
         towers: number of texts, 1 or 2.
         hidden_dim: width of the hidden layers (None: C).
     """
@@ -62,7 +62,8 @@ class ClassificationHead(nn.Module):
         self.out_proj = nn.Linear(width, num_classes)
 
     def forward(self, x: Tensor, other: Tensor | None = None) -> Tensor:
-        """
+        """Compute the scores of the classes.
+
         Args:
             x, other: pooled states (B, C) of the first and the second text.
 

@@ -1,4 +1,4 @@
-"""The state of incremental decoding: tensors of earlier tokens that a module keeps."""
+"""The state of incremental decoding: tensors that a module saves for later tokens."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ Saved = dict[str, Tensor]
 
 
 class Incremental(FairseqIncrementalState):
-    """Mixin for modules that keep tensors of earlier tokens and reorder them with their beams.
+    """Mixin for modules that save tensors of earlier tokens and reorder them with the beams.
 
     Attributes:
         batch_dim: the dimension of these tensors that indexes the hypotheses.
@@ -21,7 +21,7 @@ class Incremental(FairseqIncrementalState):
     batch_dim = 0
 
     def saved(self, incremental_state: IncrementalState) -> Saved:
-        """Return a new dictionary of the saved tensors by name; it is empty at the first token."""
+        """Return the saved tensors by name, in a new dictionary; it is empty at the first token."""
         saved = self.get_incremental_state(incremental_state, "saved") or {}
         return {name: tensor for name, tensor in saved.items() if tensor is not None}
 
@@ -38,7 +38,7 @@ class Incremental(FairseqIncrementalState):
             self.save(incremental_state, self.reorder(saved, new_order))
 
     def reorder(self, saved: Saved, new_order: Tensor) -> Saved:
-        """Select the hypotheses *new_order* from the tensors."""
+        """Select the hypotheses with the indices *new_order* (B) from the tensors."""
         return {
             name: tensor.index_select(self.batch_dim, new_order) for name, tensor in saved.items()
         }
@@ -48,7 +48,7 @@ def append(saved: Saved, name: str, new: Tensor, dim: int) -> Tensor:
     """Append *new* to a saved tensor along *dim*, the dimension that indexes tokens.
 
     Returns:
-        The saved tensor with the new tokens.
+        The tensor of all tokens; it is saved in place of the earlier tensor.
     """
     saved[name] = torch.cat([saved[name], new], dim) if name in saved else new
     return saved[name]

@@ -1,4 +1,4 @@
-"""Tensors that only depend on parameters: computed in each training pass, once in evaluation."""
+"""Tensors that depend only on parameters, computed in each training pass, once in evaluation."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ class Kept(nn.Module):
             return self.make()
 
     def for_export(self) -> "Kept":
-        """Return the module with its tensors as constants, which a program need not compute."""
+        """Return the module with its tensors as constants, not computed by programs."""
         with torch.no_grad():
             tensors = self.make_in_full_precision()
         self.made = lambda: tensors

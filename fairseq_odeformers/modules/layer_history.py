@@ -1,4 +1,4 @@
-"""A stack in which each layer reads a learned combination of all earlier layers' outputs.
+"""Layers that read a learned combination of the outputs of all earlier layers.
 
 Wang et al. 2019, "Learning Deep Transformer Models for Machine Translation".
 """
@@ -54,11 +54,12 @@ class LayerHistory(Block):
         A decoder's other outputs come from its last layer.
         """
         states, out = [x], x
-        wanted = {name: value for name, value in kwargs.items() if name.startswith("need_")}
-        kwargs = {**kwargs, **dict.fromkeys(wanted, False)}  # only the last one returns weights
+        # Only the last layer returns attention weights.
+        needs = {name: value for name, value in kwargs.items() if name.startswith("need_")}
+        kwargs = {**kwargs, **dict.fromkeys(needs, False)}
         for index, layer in enumerate(self.depths):
             if index == len(self.depths) - 1:
-                kwargs |= wanted
+                kwargs |= needs
             out = layer(x, *args, **kwargs, **self.inputs(index, states))
             states.append(self.output_layer_norms[index](out[0] if isinstance(out, tuple) else out))
             x = self.combinations[index](states)

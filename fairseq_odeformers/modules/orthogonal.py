@@ -10,7 +10,7 @@ from .kept import Kept
 
 
 class OnManifold(Kept):
-    """Base class of modules that map their parameter ``weight`` to a matrix on a manifold."""
+    """Base class of modules that map their parameter ``weight`` to matrices on a manifold."""
 
     def matrix(self) -> Tensor:
         """Return the matrix, either kept or computed now."""
@@ -26,7 +26,7 @@ class OnManifold(Kept):
 class OrthogonalMatrices(OnManifold):
     """Square orthogonal matrices of one size, computed together.
 
-    The matrices are initialised at random, and the weight rotates them; see :func:`rotate`.
+    They are initialised at random, and the parameter rotates them; see :func:`rotate`.
 
     Args:
         count: number N of matrices.
@@ -109,9 +109,9 @@ class ShiftedQuotient(torch.autograd.Function):
 def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
     """Invert s + X for matrices X (N, C, C), if its symmetric part is positive definite.
 
-    The function inverts two blocks of half the size. The second block is the Schur complement,
-    whose symmetric part is positive definite again. So no pivots are needed, and nearly all of the
-    work is matrix products.
+    The function inverts two blocks of half the size. The second block is the Schur complement, and
+    its symmetric part is positive definite as well. No pivots are needed, therefore, and nearly all
+    of the work consists of matrix products.
 
     Args:
         shift: s, a multiple of the identity.
@@ -144,7 +144,7 @@ class OrthonormalEmbedding(OnManifold):
     Args:
         num_embeddings: number V of symbols.
         embedding_dim: width C.
-        padding_idx: index of padding, which fairseq reads; padding is embedded like other symbols.
+        padding_idx: index of padding, for fairseq; padding is embedded like any other symbol.
     """
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int):
@@ -163,7 +163,7 @@ class OrthonormalEmbedding(OnManifold):
         return weight.to(self.weight)
 
     def column_root(self) -> Tensor:
-        """Return (W^T W)^-1/2."""
+        """Return (W^T W)^-1/2 (C, C)."""
         with torch.autocast(self.weight.device.type, enabled=False):
             weight = at_least_float32(self.weight)
             return InverseRoot.apply(weight.T @ weight)

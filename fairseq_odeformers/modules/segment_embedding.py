@@ -6,8 +6,8 @@ from torch import Tensor, nn
 class SegmentEmbedding(nn.Embedding):
     """Embedding of a token plus embedding of its segment (Devlin et al. 2019, section 3).
 
-    Segment 0 ends with the first separator, and all later tokens belong to segment 1. So a single
-    text is segment 0, and the segments of a pair follow from its tokens.
+    Segment 0 ends with the first separator, and all later tokens belong to segment 1. The segments
+    of a pair are thus determined by its tokens, and a single text is segment 0.
 
     Args:
         separator: index of the token that ends the first text.

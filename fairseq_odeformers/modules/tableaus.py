@@ -2,7 +2,8 @@
 
 :data:`TABLEAUS` lists the methods of blocks by their order. :data:`FIXED_GRID` and :data:`ADAPTIVE`
 list the methods of solvers under torchdiffeq's names and with its coefficients. An adaptive method
-chooses its steps by the difference of two solutions and continues from the one with ``weights``.
+chooses its steps by the difference of two solutions, and continues from the solution with
+``weights``.
 """
 
 from collections.abc import Sequence

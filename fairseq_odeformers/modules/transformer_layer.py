@@ -37,7 +37,7 @@ class EncoderLayer(TransformerEncoderLayerBase):
 
 
 class DecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's Transformer layer, except that a source may consist of padding alone."""
+    """fairseq's Transformer layer, without NaN for a source that consists of padding."""
 
     def forward(
         self,
@@ -56,8 +56,8 @@ class RepeatedDecoderLayer(DecoderLayer):
     """Base class of decoder layers that evaluate fairseq's layer several times in one pass.
 
     In incremental decoding, each evaluation of a token only sees the keys and values from the same
-    evaluation of earlier tokens. fairseq's attention would append all keys and values to one cache.
-    Then training would be right, and generation silently wrong.
+    evaluation of earlier tokens. fairseq's attention would append the keys and values of all
+    evaluations to one cache, and generation would be silently wrong.
     """
 
     def evaluate(
@@ -114,12 +114,12 @@ def drop_layer_norms(layer: nn.Module) -> None:
 class Block(nn.Module):
     """Base class of modules that replace a layer in fairseq's encoder or decoder.
 
-    fairseq's stacks ask a layer for more than ``forward``: both supported versions let it rename
-    the parameters of older checkpoints, and the encoder of 0.12.2 asks whether the layer has an
+    fairseq's stacks use more of a layer than ``forward``: both supported versions call it to rename
+    the parameters of older checkpoints, and the encoder of 0.12.2 reads whether the layer has an
     inference kernel.
 
-    A block of several layers defines a method ``state_modules()``, which returns the modules whose
-    outputs are the states after each layer.
+    A block of several layers defines a method ``state_modules()``. The outputs of the modules that
+    it returns are the states after each layer.
 
     Attributes:
         batch_first: whether the states after each layer are (B, T, C) instead of (T, B, C).
@@ -129,14 +129,14 @@ class Block(nn.Module):
     batch_first = False
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Leave a checkpoint unchanged, since there is no older layout."""
+        """Leave the checkpoint unchanged, since there is no older layout."""
 
 
 def key_padding_mask(padding_mask: Tensor | None) -> Tensor | None:
     """Return a mask (B, T) of the keys that attention ignores.
 
-    It masks padding, except in sequences of padding alone: without any key, the attention weights
-    would be NaN.
+    It masks padding, except in sequences that consist of padding: without any key, the attention
+    weights would be NaN.
     """
     if padding_mask is None:
         return None

@@ -1,8 +1,8 @@
 """All changes of this package to fairseq, torch, torch_xla, numpy, Hydra, warnings and logging.
 
 ``fairseq_odeformers`` calls :func:`apply` once, before anything else. ``table`` lists the changes,
-each with its reason and the event after which it can go. The functions that make the changes are
-in the other files. Importing a file changes nothing.
+each with its reason and the event after which it can be removed. The other files contain the
+functions that make the changes; importing a file changes nothing.
 """
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints: fairseq runs no code from them, names unreadable ones, and writes whole ones."""
+"""Changes to the reading and writing of checkpoints: no code in one is run, and files are whole."""
 
 import ast
 import logging
@@ -31,12 +31,13 @@ LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-di
 def load_checkpoint_to_cpu(original, path, *args, **kwargs):
     """Load with :func:`~fairseq_odeformers.checkpoints.state.read_state` instead of fairseq's code.
 
-    For other models, a file that fairseq itself can read only causes a warning.
+    A damaged file that fairseq can read nevertheless is an error only for models of this package;
+    for others, it causes a warning.
 
     Raises:
         InputError: the checkpoint cannot be read.
     """
-    if PathManager.path_requires_pathmanager(path):  # not on this machine
+    if PathManager.path_requires_pathmanager(path):  # such a path is not a local file
         check_origin(path)
         return original(path, *args, **kwargs)
     try:
@@ -52,7 +53,7 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
 
 
 class SafeTorch:
-    """torch for fairseq's ``checkpoint_utils``: what it loads is a checkpoint, and safe."""
+    """A stand-in for torch in fairseq's ``checkpoint_utils`` that loads checkpoints safely."""
 
     def __getattr__(self, name):
         return getattr(torch, name)
@@ -76,16 +77,16 @@ def replace_torch() -> None:
 
 
 def load_checkpoint(original, cfg, trainer, **kwargs):
-    """Extend the function that restores a training: explain why a checkpoint does not fit.
+    """Restore a training as fairseq does, and explain why a checkpoint does not fit.
 
-    Every training calls it, also one that does not resume. For the models of this package, it sets
-    whether the highest or the lowest value of ``--best-checkpoint-metric`` is the best.
+    Every training calls this function, even if it does not resume. For models of this package, it
+    also sets whether the highest or the lowest value of ``--best-checkpoint-metric`` is the best.
 
     Raises:
         SystemExit: the checkpoint belongs to another model, criterion or optimizer; the message
-            names the difference. Or the file given by ``--restore-file`` does not exist, or the
-            direction of the metric is another one, and the model, the task or the criterion belongs
-            to this package.
+            names the difference. If the model, the task or the criterion belongs to this package,
+            also if the file given by ``--restore-file`` does not exist or
+            ``--maximize-best-checkpoint-metric`` contradicts the metric.
     """
     ours = is_ours(*map(type, (trainer.get_model(), trainer.task, trainer.get_criterion())))
     if ours:
@@ -127,13 +128,13 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
             f"error: {match[1]} does not fit the model: {reason.strip()}; give the same, or start "
             "again with another --save-dir"
         )
-    if getattr(checkpoint_utils.save_checkpoint, "best", None) is not None:  # it was restored
+    if getattr(checkpoint_utils.save_checkpoint, "best", None) is not None:  # fairseq restored it
         restore_state(extra_state)
     return extra_state, epoch_itr
 
 
 def check_schedule(cfg, trainer, error: Exception) -> None:
-    """Explain fairseq's error when a learning rate schedule gets the state of another one.
+    """Explain fairseq's error if the checkpoint has the state of another learning rate schedule.
 
     Raises:
         SystemExit: the schedules differ.
@@ -151,7 +152,7 @@ def check_schedule(cfg, trainer, error: Exception) -> None:
 
 
 def differing_options(saved, current) -> str:
-    """The options of a model's saved config that have other values in the *current* one."""
+    """Return the saved options of a model that differ from the *current* ones, as typed."""
     saved, current = (vars(cfg) if isinstance(cfg, Namespace) else cfg for cfg in (saved, current))
     if saved.get("_name") != current.get("_name"):
         return f"--arch {saved.get('_name')}"
@@ -189,16 +190,16 @@ OPERATORS = {ast.Add: operator.add, ast.Mult: operator.mul}
 
 
 def evaluate(text: str):
-    """The value of a literal, or of sums and products of literals, such as ``[(512, 3)] * 20``.
+    """Evaluate an expression of literals, sums and products, such as ``[(512, 3)] * 20``.
 
     Raises:
-        ValueError: *text* is another expression, which could run code from a checkpoint.
+        ValueError: *text* is any other expression, since it could run code from a checkpoint.
     """
     return value_of(ast.parse(text, mode="eval").body)
 
 
 def value_of(node: ast.expr):
-    """The value of a part of an expression that :func:`evaluate` accepts."""
+    """Evaluate a part of an expression for :func:`evaluate`."""
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         return OPERATORS[type(node.op)](value_of(node.left), value_of(node.right))
     return ast.literal_eval(node)

@@ -1,4 +1,4 @@
-"""The command line: fairseq refuses what cannot train, and trains in bfloat16 without a TPU."""
+"""Checks of fairseq's command line before training, and bfloat16 without a TPU."""
 
 import os
 import sys
@@ -25,14 +25,15 @@ from fairseq_odeformers.registry import check_kind
 
 from .guest import binding, names_ours
 
-BERT = "bert_pretraining"  # a task and a criterion
+BERT = "bert_pretraining"  # name of a task and of a criterion
 
 
 def check_head(task: str | None, criterion: str | None) -> None:
     """Refuse a criterion that does not train the classification head of a task.
 
     Raises:
-        ValueError: the two do not fit; the message names the option, its value and the remedy.
+        ValueError: the criterion does not fit the task; the message names the option, its value
+            and the remedy.
     """
     head = "classification_head_name"
     table = "__dataclass_fields__"
@@ -51,11 +52,11 @@ def check_head(task: str | None, criterion: str | None) -> None:
 
 
 def check_adaptive_softmax(cutoffs: str | None, criterion: str | None) -> None:
-    """Refuse adaptive softmax without the criterion that computes its loss, and the reverse.
+    """Check that adaptive softmax and the criterion that computes its loss are used together.
 
     Raises:
-        ValueError: one is there without the other; the message names the option, its value and
-            the remedy.
+        ValueError: one is used without the other; the message names the option, its value and the
+            remedy.
     """
     loss = CRITERION_REGISTRY.get(criterion, FairseqCriterion)
     if cutoffs and issubclass(loss, (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion)):
@@ -70,11 +71,11 @@ def check_adaptive_softmax(cutoffs: str | None, criterion: str | None) -> None:
 
 
 def check_paths(args: Namespace, ours: bool) -> None:
-    """Check for names of files and folders that fairseq would split into several.
+    """Check that no path contains a colon, at which fairseq would divide it into several paths.
 
     Raises:
-        ValueError: a name has a colon, and one of its parts does not exist or the model is ours;
-            the message gives the name.
+        ValueError: a path contains a colon, and one of its parts does not exist or the model is
+            ours; the message names the path.
     """
     for name in ("data", "path"):
         joined = str(getattr(args, name, None) or "")
@@ -85,12 +86,12 @@ def check_paths(args: Namespace, ours: bool) -> None:
 
 
 def check_command_line(args: Namespace) -> None:
-    """Check a command line that fairseq has read, and free it of a TPU.
+    """Check a parsed command line, and unset ``args.tpu`` if there is no TPU.
 
     The task must be able to train the model, and the criterion must train the model's head. For a
-    model of this package, the options of any criterion must be within their bounds. The direction
-    of the best checkpoint must be its metric's. fairseq treats ``--bf16`` as ``--tpu``; without
-    torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
+    model of this package, the options of any criterion must be within their bounds.
+    ``--maximize-best-checkpoint-metric`` must suit the metric. fairseq treats ``--bf16`` as
+    ``--tpu``; without torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
     """
     arch, task, criterion = (getattr(args, name, None) for name in ("arch", "task", "criterion"))
     ours = names_ours(arch, task, criterion)
@@ -102,7 +103,7 @@ def check_command_line(args: Namespace) -> None:
             check_adaptive_softmax(getattr(args, "adaptive_softmax_cutoff", None), criterion)
         criterion = CRITERION_DATACLASS_REGISTRY.get(criterion)
         if criterion and hasattr(ARCH_MODEL_REGISTRY[arch], "check_config"):
-            # The model's own options are not resolved yet.
+            # The options of the model are checked when it is built: they are not yet resolved.
             names = (item.name for item in fields(criterion))
             validate(Namespace(**{name: getattr(args, name, None) for name in names}), criterion)
     if metric := getattr(args, "best_checkpoint_metric", None):
@@ -123,8 +124,9 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     try:
         parsed = original(parser, *args, **kwargs)
     except KeyError as error:
-        if error.args != (None,):  # the task
+        if error.args != (None,):  # fairseq looked up another name than the missing task
             raise
         sys.exit("error: --task is missing; give the task of the training")
-    check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)  # parse_known
+    # With parse_known, the result is a tuple.
+    check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)
     return parsed

@@ -1,4 +1,4 @@
-"""The data that fairseq reads: languages of a folder, labels, and the batches of an update."""
+"""Changes to the data that fairseq reads: language pairs, BPE codes, labels and batches."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from .guest import binding, is_ours, trains_ours
 
 
 def infer_language_pair(original, path):
-    """Replace the pair of languages that fairseq infers if it has no dictionaries.
+    """Infer a language pair as fairseq does; if it has no dictionaries, choose one that does.
 
     Raises:
         FileNotFoundError: the folder has no sentence pairs.
@@ -30,7 +30,7 @@ def infer_language_pair(original, path):
 def read_subwords(original, self, cfg):
     """Read the codes of ``--bpe subword_nmt`` with :func:`.read_codes`."""
     if cfg.bpe_codes is None:
-        return original(self, cfg)  # it names the option
+        return original(self, cfg)  # fairseq's error names the option
     codes = Path(file_utils.cached_path(cfg.bpe_codes))
     self.bpe = read_codes(codes, cfg.bpe_separator)
     self.bpe_symbol = f"{cfg.bpe_separator} "
@@ -39,8 +39,8 @@ def read_subwords(original, self, cfg):
 def load_dataset(original, self, split, combine=False, **kwargs):
     """Call :func:`.check_classes` before fairseq loads a data set.
 
-    The task does not know which model the data set is for. Models of this package check the labels
-    before they are built (:meth:`.BaseModel.check_options`).
+    The task does not know which model the data are for, so for fairseq's own task this only warns;
+    models of this package check the labels when they are built (:meth:`.BaseModel.check_options`).
 
     Raises:
         ValueError: the labels do not fit, and the task derives from one of this package.
@@ -51,7 +51,7 @@ def load_dataset(original, self, split, combine=False, **kwargs):
 
 
 def build_index(_, self, path):
-    """The method of fairseq's FASTA data set that makes an index of the file, refused.
+    """Refuse to index a FASTA file, since fairseq would run a shell command.
 
     Raises:
         ValueError: always.
@@ -63,12 +63,12 @@ def build_index(_, self, path):
 
 
 def train_step(original, self, samples, *args, **kwargs):
-    """Train on a process's batches without the empty ones at the end of its share.
+    """Train on a process's batches without the empty ones at the end of its shard.
 
     In the last update of an epoch, some processes may have one batch less than others, and fairseq
-    pads with an empty batch. A process with only an empty batch keeps it, to take part.
-
-    With FSDP and on a TPU, processes communicate in each batch, so empty batches stay.
+    pads their batches with an empty one. A process with no other batch keeps it, because all
+    processes must take part in the update. With FSDP or on a TPU, processes communicate in each
+    batch, so they keep empty batches.
     """
     if trains_ours(self.cfg) and not (self.is_fsdp or self.tpu):
         samples = [sample for sample in samples if sample] or samples[:1]

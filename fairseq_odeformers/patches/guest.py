@@ -1,4 +1,4 @@
-"""Ours or not: fairseq's own models, tasks and criterions work as without this package."""
+"""The test whether a class belongs to this package; rules do not bind the classes of others."""
 
 import logging
 from argparse import Namespace
@@ -16,7 +16,7 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def is_ours(*classes: type | None) -> bool:
-    """Whether a class belongs to this package or, as in a plugin, derives from one that does."""
+    """Return whether one of *classes* is from this package or derives from such a class."""
     bases = {base.__module__ for cls in classes if cls for base in cls.__mro__}
     return any(module.partition(".")[0] == PACKAGE for module in bases)
 
@@ -24,13 +24,13 @@ def is_ours(*classes: type | None) -> bool:
 def names_ours(
     arch: str | None = None, task: str | None = None, criterion: str | None = None
 ) -> bool:
-    """:func:`is_ours` for the classes registered as an architecture, a task or a criterion."""
+    """Return :func:`is_ours` for a registered architecture, task and criterion, by name."""
     registries = (ARCH_MODEL_REGISTRY, arch), (TASK_REGISTRY, task), (CRITERION_REGISTRY, criterion)
     return is_ours(*(registry.get(name) for registry, name in registries))
 
 
 def trains_ours(cfg) -> bool:
-    """:func:`is_ours` for the config of a training or a checkpoint, which may lack sections."""
+    """Return :func:`is_ours` for the config of a training or checkpoint; it may lack sections."""
     parts = [getattr(cfg, part, None) or Namespace() for part in ("model", "task", "criterion")]
     model, task, criterion = parts
     names = read_names(Namespace(model=model, task=task))
@@ -39,10 +39,12 @@ def trains_ours(cfg) -> bool:
 
 @contextmanager
 def binding(ours: bool) -> Iterator[None]:
-    """Enforce a rule that fairseq lacks: an error for our models, a warning for others.
+    """Turn a ValueError of the block into a warning unless *ours* is true.
+
+    The block checks a rule that fairseq lacks: an error for our models, a warning for others.
 
     Raises:
-        ValueError: the rule is broken, and *ours* is true.
+        ValueError: the block raises it, and *ours* is true.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Half precision: checkpoints include the float32 weights and the age of the loss scale."""
+"""Changes to checkpoints in half precision: float32 weights and the age of the loss scale."""
 
 import torch
 from fairseq.optim import FP16Optimizer
@@ -13,13 +13,13 @@ def trainer_state_dict(original, self):
     """Add the state of half precision to the optimizer's state in a checkpoint."""
     state = original(self)
     if trains_ours(self.cfg) and not self.is_fsdp and "last_optimizer_state" in state:
-        if more := half_precision_state(self.optimizer):
-            state["last_optimizer_state"][STATE] = more
+        if half_state := half_precision_state(self.optimizer):
+            state["last_optimizer_state"][STATE] = half_state
     return state
 
 
 def half_precision_state(optimizer):
-    """The float32 weights of an optimizer and the counters of its loss scale, if it has them."""
+    """Return the float32 weights and the counters of the loss scale that an optimizer has."""
     state = {}
     if weights := float32_weights(optimizer):
         state["fp32_params"] = [weight.detach() for weight in weights]
@@ -31,8 +31,8 @@ def half_precision_state(optimizer):
 def load_state_dict(original, self, state_dict, optimizer_overrides=None):
     """Restore the state of half precision after the optimizer's own.
 
-    A saved float32 weight is used only where it rounds to the model's weight. It does not if the
-    checkpoint is an average.
+    A saved float32 weight is used only where it rounds to the model's weight, since it does not in
+    an average of checkpoints.
     """
     state_dict = {**state_dict}
     saved = state_dict.pop(STATE, {})
@@ -46,15 +46,15 @@ def load_state_dict(original, self, state_dict, optimizer_overrides=None):
 
 
 def float32_weights(optimizer):
-    """The flat float32 weights, one per device, that an optimizer updates in place of the model."""
-    if not isinstance(optimizer, FP16Optimizer):  # the memory-efficient one has none
+    """Return an optimizer's float32 copies of the weights, one flat tensor per device."""
+    if not isinstance(optimizer, FP16Optimizer):  # the memory-efficient optimizer has no copies
         return []
     weights = optimizer.fp32_params
     return [*weights.values()] if isinstance(weights, dict) else [*weights]
 
 
 def loss_scale_counters(optimizer):
-    """The updates since the loss scale changed, and the infinite gradients since then."""
+    """Return the counters of the loss scale: updates and overflows since it last changed."""
     scaler = getattr(optimizer, "scaler", None)
     if not isinstance(scaler, DynamicLossScaler):
         return {}

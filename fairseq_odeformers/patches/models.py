@@ -1,4 +1,4 @@
-"""fairseq's models: their registered names, and segment embeddings for its RoBERTa."""
+"""Changes to fairseq's models: registration under a unique name, RoBERTa's segment embeddings."""
 
 import logging
 import sys
@@ -17,7 +17,7 @@ WEIGHT = "encoder.sentence_encoder.embed_tokens.segments.weight"
 
 
 def register_model(original, name, dataclass=None):
-    """Extend fairseq's decorator: refuse a name that another class has.
+    """Return fairseq's decorator, but refuse the name of another class.
 
     Raises:
         ValueError: another class has this name, and one of the two belongs to this package.
@@ -64,7 +64,7 @@ def build_embedding(original, self, vocab_size, embedding_dim, padding_idx):
 
 
 def upgrade_state_dict_named(original, self, state_dict, name):
-    """Keep the initial segment embeddings if a checkpoint has none, as fairseq does for heads.
+    """Keep the initial segment embeddings if a checkpoint has none, as fairseq does with heads.
 
     Raises:
         ValueError: the checkpoint has segment embeddings, and the model has none.

@@ -1,4 +1,4 @@
-"""A change to code of another package, with its reason and the condition under which it goes."""
+"""The classes of changes to other packages, with reasons and when they can be removed."""
 
 import functools
 import inspect
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Patch:
-    """A change that a function makes.
+    """A change to another package, made by a function.
 
     Attributes:
         name: the object that is changed.
-        function: the function without arguments that makes the change.
-        reason: the reason, with the issue in the other project where one is known.
-        until: the event after which the change can go.
+        function: function without arguments that makes the change.
+        reason: the reason, with the other project's issue if there is one.
+        until: the event after which the change can be removed.
     """
 
     name: str
@@ -29,9 +29,9 @@ class Patch:
 
 
 class Replacement(Patch):
-    """A function that replaces the function or class called ``name``.
+    """The replacement of a function or class, called ``name``, by ``function``.
 
-    The replacement gets the original as its first argument.
+    ``function`` gets the original as its first argument, before the arguments of the call.
     """
 
     def apply(self) -> None:

@@ -1,13 +1,13 @@
-"""Bounds for the number and the share of tokens that generation samples from."""
+"""Bounds of the options for top-k and top-p sampling."""
 
 
 def check_bounds(original, self, tgt_dict, sampling_topk=-1, sampling_topp=-1.0) -> None:
-    """Extend ``Sampling.__init__``: check the number and the share of tokens to sample from.
+    """Check the options of ``Sampling.__init__``, then call it.
 
     Raises:
-        ValueError: ``sampling_topk`` exceeds the vocabulary, or ``sampling_topp`` exceeds 1. For
-            the former, ``torch.topk`` would raise an error without the option's name; with the
-            latter, fairseq would sample from the whole vocabulary.
+        ValueError: ``sampling_topk`` is no integer or exceeds the vocabulary, for which
+            ``torch.topk`` would raise an error without the option's name; or ``sampling_topp``
+            exceeds 1, for which fairseq would sample from the whole vocabulary.
     """
     size = len(tgt_dict)
     if sampling_topk > size or sampling_topk != int(sampling_topk):

@@ -1,4 +1,4 @@
-"""The list of all changes to fairseq: function, replacement, reason, and when it can go."""
+"""The list of all changes: what changes, the function that changes it, why, and until when."""
 
 import fairseq
 
@@ -16,7 +16,7 @@ from . import (
 from .patch import Patch, Replacement
 
 PATCHES: list[Patch] = [
-    # Checkpoints: run no code from one, name one that cannot be read, and write whole ones.
+    # Reading and writing of checkpoints.
     Replacement(
         "fairseq.checkpoint_utils.load_checkpoint_to_cpu",
         checkpoints.load_checkpoint_to_cpu,
@@ -162,8 +162,8 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.data.encoders.subword_nmt_bpe.SubwordNMTBPE.__init__",
         data.read_subwords,
-        "fairseq reads BPE codes in the encoding of the locale, which may be ASCII. If they are of "
-        "another program, subword-nmt ends the program without naming the file.",
+        "fairseq reads BPE codes in the encoding of the locale, which may be ASCII. If another "
+        "program wrote them, subword-nmt ends the program without naming the file.",
         "fairseq opens the codes as UTF-8, and subword-nmt raises an error",
     ),
     # Classes.
@@ -213,8 +213,8 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.distributed.utils.call_main",
         versions.call_main,
-        "Without a GPU and --distributed-world-size, each process of torchrun trains a model of "
-        "its own, and they overwrite each other's checkpoints. fairseq #2879.",
+        "Without a GPU and --distributed-world-size, each process of torchrun trains a separate "
+        "model, and they overwrite each other's checkpoints. fairseq #2879.",
         "fairseq trains on several CPUs",
     ),
     Replacement(

@@ -1,4 +1,4 @@
-"""Checkpoint selection: a score is a number, and a resumed training keeps the best and patience."""
+"""Changes to checkpoint selection: no NaN as score, ties, and the state of a resumed training."""
 
 import logging
 import math
@@ -16,13 +16,13 @@ from fairseq.logging.meters import safe_round
 from .guest import is_ours
 
 logger = logging.getLogger(__name__)
-STATE = "selection"  # the entry of a checkpoint
-REPORT, CORRELATIONS = "report_pearson_and_spearman", "correlations"  # entries of a log
-LOSSES = ("nll_loss", "loss")  # the first one that a validation has breaks ties
+STATE = "selection"  # the entry of a checkpoint with the state of the selection
+REPORT, CORRELATIONS = "report_pearson_and_spearman", "correlations"  # entries of logging outputs
+LOSSES = ("nll_loss", "loss")  # the first of these that a validation has breaks ties
 
 
 def sentence_prediction(original, self, model, *args, **kwargs):
-    """Compute fairseq's loss; :func:`log_correlations` reports the correlations of our models."""
+    """Compute fairseq's loss; leave correlations of our models to :func:`log_correlations`."""
     loss, size, log = original(self, model, *args, **kwargs)
     if is_ours(*map(type, (model, self.task, self))) and log.pop(REPORT, False):
         log[CORRELATIONS] = True
@@ -30,7 +30,7 @@ def sentence_prediction(original, self, model, *args, **kwargs):
 
 
 def log_correlations(original, logging_outputs: list[dict]) -> None:
-    """Log what fairseq does, and correlations that are numbers."""
+    """Log what fairseq does, and correlations that are never NaN."""
     original(logging_outputs)
     if any(CORRELATIONS in log for log in logging_outputs):
         names = {"pearson_and_spearman": "corr", "pearson": "pearson", "spearman": "spearmanr"}
@@ -39,9 +39,13 @@ def log_correlations(original, logging_outputs: list[dict]) -> None:
 
 
 def correlation(entry: str, meters) -> float:
-    """A correlation in percent, or 0 if all predictions or all labels are equal.
+    """Return a correlation in percent, or 0 if all predictions or all labels are equal.
 
-    In these cases, scikit-learn's ``matthews_corrcoef``, the correlation of classes, is 0 too.
+    scikit-learn's ``matthews_corrcoef``, the correlation of classes, is also 0 in these cases.
+
+    Args:
+        entry: name in the result of fairseq's ``pearson_and_spearman``.
+        meters: fairseq's meters with the predictions and labels of a validation.
     """
     predictions, labels = (meters[name].tensor.numpy() for name in ("pred", "targ"))
     if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
@@ -63,28 +67,29 @@ def valid_step(original, self, sample, *args, **kwargs):
 
 
 def validation_loss(trainer) -> float:
-    """The loss of the last validation, not rounded; infinite if there was none."""
+    """Return the loss of the last validation without rounding; infinity if there was none."""
     validation = getattr(trainer, "validation", None) or {}
     losses = (float(validation[name].avg) for name in LOSSES if name in validation)
     return next(losses, math.inf)
 
 
 def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
-    """Save a checkpoint; if two validations are equal, the one with the lower loss is the best.
+    """Save a checkpoint; among equal validation scores, prefer the one with the lower loss.
 
-    For the models of other packages, the last of equal validations is the best, as in fairseq. The
-    log has a line for each checkpoint that becomes the best.
+    For models of other packages, the last of equal scores is the best, as in fairseq. Each
+    checkpoint that becomes the best is logged.
     """
-    this, loss = checkpoint_utils.save_checkpoint, validation_loss(trainer)
-    best = getattr(this, "best", val_loss)
-    if val_loss is not None and val_loss == best and hasattr(this, "best"):
+    # fairseq keeps the best score as an attribute of its function.
+    memory, loss = checkpoint_utils.save_checkpoint, validation_loss(trainer)
+    best = getattr(memory, "best", val_loss)
+    if val_loss is not None and val_loss == best and hasattr(memory, "best"):
         parts = trainer.get_model(), trainer.task, trainer.get_criterion()
-        if is_ours(*map(type, parts)) and loss > getattr(this, "best_loss", math.inf):
+        if is_ours(*map(type, parts)) and loss > getattr(memory, "best_loss", math.inf):
             val_loss = None
     better = max if cfg.maximize_best_checkpoint_metric else min
     is_best = val_loss is not None and better(val_loss, best) == val_loss
     if is_best:
-        this.best_loss = loss
+        memory.best_loss = loss
     saved = original(cfg, trainer, epoch_itr, val_loss)
     if is_best and saved:
         logger.info(f"Best checkpoint @ {trainer.get_num_updates()} updates")
@@ -92,14 +97,14 @@ def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
 
 
 def stops() -> Iterator[Any]:
-    """The loaded copies of fairseq's function that counts validations without improvement."""
+    """Yield the loaded copies of fairseq's ``should_stop_early``, which count the patience."""
     for name in ("fairseq_cli.train", "__main__"):
         if function := getattr(sys.modules.get(name), "should_stop_early", None):
             yield function
 
 
 def save_state(original, self, filename, extra_state):
-    """Save a checkpoint of the trainer with :data:`STATE` as a further entry."""
+    """Save a checkpoint of the trainer with :data:`STATE` as an additional entry."""
     state = {"best_loss": getattr(checkpoint_utils.save_checkpoint, "best_loss", math.inf)}
     for stop in stops():
         state |= {name: value for name, value in vars(stop).items() if name in ("best", "num_runs")}
@@ -107,7 +112,7 @@ def save_state(original, self, filename, extra_state):
 
 
 def restore_state(extra_state: dict | None) -> None:
-    """Restore :data:`STATE` from a checkpoint from which a training resumes."""
+    """Restore :data:`STATE` from the checkpoint from which a training resumes."""
     state = dict((extra_state or {}).get(STATE, {}))
     checkpoint_utils.save_checkpoint.best_loss = state.pop("best_loss", math.inf)
     for stop in stops():

@@ -1,6 +1,6 @@
-"""Versions: fairseq works with today's torch, torch_xla, numpy and Hydra, and on a CPU.
+"""Changes that let fairseq work with current torch, torch_xla, numpy and Hydra, and on CPUs.
 
-Only this file depends on their versions. fairseq 0.12.2 is the release for Python up to 3.10.
+No other file depends on their versions. fairseq 0.12.2 is the release for Python up to 3.10.
 """
 
 import argparse
@@ -33,9 +33,9 @@ def add_safe_globals() -> None:
 
 
 def trusted_types() -> list:
-    """The types and functions in a checkpoint of fairseq, some with their name in the file.
+    """Return the types and functions in fairseq's checkpoints, in a pair with any former name.
 
-    The two functions of numpy rebuild an array and a number.
+    The two functions are numpy's, and rebuild an array and a number.
     """
     functions: list[Any] = [np.zeros(1).__reduce__()[0], np.float64(0).__reduce__()[0]]
     modules = ("numpy.core.multiarray", "numpy._core.multiarray")
@@ -55,25 +55,25 @@ def add_numpy_compat() -> None:
 
 
 def get_buckets(_, sizes, num_buckets):
-    """Replace fairseq's function by one that uses numpy's present name of the argument."""
+    """Compute fairseq's bucket sizes with the current name of numpy's argument."""
     shares = np.linspace(0, 100, num_buckets + 1)
     return np.unique(np.percentile(sizes, shares, method="lower")[1:])
 
 
 def share_config_store() -> None:
-    """Let copies of Hydra's sources share the one store of options, which never changes."""
+    """Let copies of Hydra's sources share one store of options, since it never changes."""
     ConfigStore.__deepcopy__ = lambda self, memo: self  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def call_main(original, cfg, main, **kwargs):
-    """Make the processes of torchrun one training if the model is ours."""
+    """Join the processes of torchrun into one training if the model is ours."""
     if LAUNCHED <= os.environ.keys() and trains_ours(cfg):
         cfg.distributed_training.distributed_world_size = int(os.environ["WORLD_SIZE"])
     return original(cfg, main, **kwargs)
 
 
 def infer_torch_distributed_launch_init(_, cfg):
-    """Replace fairseq's function by one that also works without a GPU."""
+    """Configure distributed training as fairseq does, also without a GPU."""
     cfg.distributed_init_method = "env://"
     cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
     cfg.distributed_rank = int(os.environ["RANK"])
@@ -82,7 +82,7 @@ def infer_torch_distributed_launch_init(_, cfg):
 
 
 def DistributedDataParallel(original, module, device_ids, output_device, **kwargs):
-    """Build torch's class, dropping the devices that fairseq passes for a model on the CPU."""
+    """Build torch's class without the devices that fairseq passes even for a model on a CPU."""
     if next(module.parameters()).is_cpu:
         device_ids = output_device = None
     return original(module, device_ids, output_device, **kwargs)
@@ -95,9 +95,10 @@ def build_optimizer(original, cfg, params, **kwargs):
 
 
 def broadcast_object_slow(_, obj, src_rank, group, dist_device):
-    """Send an object without the safe loader: the processes of a training trust each other.
+    """Broadcast an object without torch's safe loader.
 
-    The process that read the checkpoint used the safe loader.
+    The processes of a training trust each other, and the one that read the checkpoint used the
+    safe loader.
     """
     objects = [obj]
     torch.distributed.broadcast_object_list(objects, src_rank, group, dist_device)
@@ -105,14 +106,14 @@ def broadcast_object_slow(_, obj, src_rank, group, dist_device):
 
 
 def replace_unk(original, hypo_str, src_str, alignment, align_dict, unk):
-    """Extend fairseq's function to the pairs that ``--print-alignment hard`` gives."""
+    """Replace unknown words as fairseq does, also from the pairs of ``--print-alignment hard``."""
     if isinstance(alignment, list):
         alignment = [word[0] if isinstance(word, tuple) else word for word in alignment]
     return original(hypo_str, src_str, alignment, align_dict, unk)
 
 
 def tpu_data_loader(original, itr):
-    """Extend fairseq's function: count the consumed batches before its thread prefetches."""
+    """Build fairseq's loader, with the number of batches consumed before its thread prefetches."""
     count = getattr(itr, "n", 0)
     loader = original(itr)
     loader.n = count
@@ -120,7 +121,7 @@ def tpu_data_loader(original, itr):
 
 
 def add_xla_names() -> None:
-    """Restore two functions in torch_xla >= 2.7 that fairseq calls."""
+    """Restore two functions that fairseq calls and torch_xla >= 2.7 lacks."""
     from torch_xla import runtime  # pyright: ignore[reportMissingImports]
 
     for name, function in (
@@ -134,19 +135,20 @@ def add_xla_names() -> None:
 def add_elu_gradient() -> None:
     """Correct torch_xla's gradient of ELU at negative inputs."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Warning only once for all operators")  # the replacement
+        # torch warns that an operator is replaced.
+        warnings.filterwarnings("ignore", "Warning only once for all operators")
         torch.library.impl("aten::elu_backward", "XLA", elu_backward)
 
 
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
-    """Replace ``aten::elu_backward``: the gradient from the input or, if in place, the output."""
+    """Compute ELU's gradient from its input or, if *is_result*, from its output."""
     x = self_or_result
     negative = x + alpha * scale if is_result else alpha * scale * (input_scale * x).exp()
     return grad_output * torch.where(x > 0, scale, input_scale * negative)
 
 
 def get_memory_info(original, device=None):
-    """Add the earlier keys to the result of torch_xla; on a CPU, report the host's memory."""
+    """Add the former keys to torch_xla's result; on a CPU, report the host's memory."""
     from torch_xla import runtime  # pyright: ignore[reportMissingImports]
 
     info = host_memory() if runtime.device_type() == "CPU" else original(device)
@@ -155,13 +157,14 @@ def get_memory_info(original, device=None):
 
 
 def host_memory() -> dict[str, int]:
+    """Return the total and the used memory of the host in bytes, under torch_xla's names."""
     page = os.sysconf("SC_PAGE_SIZE")
     limit = page * os.sysconf("SC_PHYS_PAGES")
     return {"bytes_limit": limit, "bytes_used": limit - page * os.sysconf("SC_AVPHYS_PAGES")}
 
 
 def require_no_float_tensor(original, self, *args, **kwargs):
-    """Extend the constructor: a checkpoint may lack the number ``_float_tensor``."""
+    """Build fairseq's module, and let a checkpoint lack the buffer ``_float_tensor``."""
     original(self, *args, **kwargs)
     self._register_load_state_dict_pre_hook(
         lambda state, prefix, *_: state.setdefault(f"{prefix}_float_tensor", torch.zeros(1))

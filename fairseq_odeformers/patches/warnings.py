@@ -1,4 +1,4 @@
-"""Warnings: silences those that fairseq causes and that users cannot act on."""
+"""Filters of warnings that fairseq causes and that users cannot act on."""
 
 import importlib
 import logging
@@ -12,7 +12,7 @@ def import_fairseq() -> None:
 
     fairseq's ``wav2vec2_classification`` and ``text_to_speech`` set the level and the handlers of
     the root logger (``logging.basicConfig``), and advise to install tensorboardX. This function
-    can go when fairseq's modules set up no logging.
+    can be removed once fairseq's modules no longer set up logging.
     """
     root = logging.getLogger()
     level, handlers, disabled = root.level, root.handlers[:], root.manager.disable
@@ -24,9 +24,10 @@ def import_fairseq() -> None:
 
 
 def filter_warnings() -> None:
-    """Hide warnings that name fairseq or hydra, and three that name the caller or torch itself.
+    """Hide warnings attributed to fairseq or hydra, and three attributed to the caller or torch.
 
-    The third concerns fairseq's decoders: they mask padding by bools and later tokens by numbers.
+    The third concerns fairseq's decoders: they mask padding with booleans and later tokens with
+    floats.
     """
     for category, module in ((UserWarning, HYDRA), (FutureWarning, r"fairseq\.")):
         warnings.filterwarnings("ignore", category=category, module=module)

@@ -25,7 +25,7 @@ MASKING = (
     *("seed", "mask_prob", "leave_unmasked_prob", "random_token_prob"),
     *("freq_weighted_replacement", "mask_multiple_length", "mask_stdev"),
 )
-# Options of masked_lm that do not apply, each with the reason.
+# Options of masked_lm that do not apply, with the reasons.
 UNSUPPORTED = {
     "mask_whole_words": "tokens are masked one by one, as in the paper",
     "include_target_tokens": "BERT does not read the target tokens",
@@ -74,7 +74,7 @@ class BertPretrainingTask(MaskedLMTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any
     ) -> FairseqDataset:
-        """Load a split; if the data consist of several folders, the epochs use them in turn.
+        """Load a split; with several folders of data, the epochs use them in turn.
 
         Raises:
             InputError: fewer than two documents of the split have several texts.

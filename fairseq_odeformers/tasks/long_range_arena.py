@@ -43,7 +43,7 @@ from fairseq_odeformers.models.common.sequence_classifier import SequenceClassif
 from fairseq_odeformers.options import add_choices, option, validate
 from fairseq_odeformers.text.raw_text import PIXEL_TEXT
 
-# For each task, the maximum length of its inputs in tokens.
+# The maximum length of the inputs of each task, in tokens.
 MAX_POSITIONS = {
     "listops": 2000,
     "text": 4000,
@@ -61,7 +61,7 @@ LAYOUTS = (
     (PIXEL_TEXT, None, "label"),
 )
 
-# Options of sentence_prediction that do not apply, each with the reason.
+# Options of sentence_prediction that do not apply, with the reasons.
 UNSUPPORTED = {
     "separator_token": "pairs are encoded separately",
     "add_prev_output_tokens": "the models have no decoder",
@@ -94,7 +94,7 @@ class LongRangeArenaConfig(SentencePredictionConfig):
 
 @register_task("long_range_arena", dataclass=LongRangeArenaConfig)
 class LongRangeArenaTask(SentencePredictionTask):
-    """Classification of sequences, truncated at ``--max-positions``, by any classifier here.
+    """Classification of sequences or pairs of them, truncated at ``--max-positions``.
 
     The data set comes from ``scripts/prepare-lra.sh``, in the layout of fairseq's
     ``sentence_prediction``, or from the archive published with Mega (Ma et al. 2023). In retrieval,
@@ -141,10 +141,10 @@ class LongRangeArenaTask(SentencePredictionTask):
         return {"classes": class_names(self.label_dictionary)}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Keep the classes of the data, since a checkpoint may initialise another task."""
+        """Ignore the classes in a checkpoint, since it may initialise another task."""
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
-        """Load a split: one or two inputs per example, and its class if known."""
+        """Load a split: one or two inputs per example and, unless there are no labels, a class."""
         with naming_faults(self.cfg.data, f"has no whole {split}"):
             inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
             labels = self.load_labels(split, combine)
@@ -164,7 +164,7 @@ class LongRangeArenaTask(SentencePredictionTask):
         padding, buckets = self.source_dictionary.pad(), self.cfg.num_batch_buckets
         sizes = np.max([tokens.sizes for tokens in inputs], axis=0)
         padded = inputs
-        if buckets:  # both texts of a pair get the length of the longer one
+        if buckets:  # both texts of a pair are padded to the length of the longer one
             padded = [
                 BucketPadLengthDataset(tokens, sizes, buckets, padding, left_pad=False)
                 for tokens in inputs
@@ -234,11 +234,11 @@ class LongRangeArenaTask(SentencePredictionTask):
 
 
 class Examples(NestedDictionaryDataset):
-    """Batches of examples; all inputs of a batch have one length if *few_lengths*.
+    """Batches of examples, with inputs of one length per batch if *few_lengths*.
 
     fairseq drops the examples that remain after batches of a multiple of
-    ``--required-batch-size-multiple``. Here, these examples form a batch too, so that an accuracy
-    counts all examples.
+    ``--required-batch-size-multiple``. Here, they form a batch as well, so that an accuracy counts
+    all examples.
 
     Args:
         sizes: length of each example (N).
@@ -291,5 +291,5 @@ def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
         if cfg.init_token is not None:
             fault = "it has no intensity for --pixel-input value"
             yield f"--init-token {cfg.init_token}: {fault}; leave the option out"
-    if cfg.shorten_method not in ("none", "truncate"):  # all inputs are truncated
+    if cfg.shorten_method not in ("none", "truncate"):
         yield f"--shorten-method {cfg.shorten_method}: give --max-positions instead"

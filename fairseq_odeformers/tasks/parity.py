@@ -20,11 +20,10 @@ CLASSES = ("even", "odd")
 
 @dataclass
 class ParityConfig(FairseqDataclass):
-    """Options of the task ``parity``."""
+    """Options of the task."""
 
-    parity_max_length: int = option(
-        6, "maximum number of bits per string", at_least=1, at_most=20
-    )  # there are two million strings of up to 20 bits
+    # There are two million strings of up to 20 bits.
+    parity_max_length: int = option(6, "maximum number of bits per string", at_least=1, at_most=20)
     parity_visible_padding: bool = option(
         False, "pad with the end-of-sentence token, so that models attend to the padding"
     )
@@ -37,9 +36,9 @@ class ParityTask(FairseqTask):
     """Classification of binary strings: the number of ones is even or odd.
 
     The examples are all strings of length 1 to ``--parity-max-length``, each after the
-    start-of-sequence token. There are no files, and the command line names no data set. Every
-    split, such as ``train`` and ``valid``, contains the same strings. So the accuracy shows how
-    well a model can learn them, not whether it generalises.
+    start-of-sequence token. There are no files, and the command line names no data set. All splits,
+    such as ``train`` and ``valid``, contain the same strings. The accuracy therefore shows how well
+    a model can learn them, not whether it generalises.
     """
 
     source_dictionary = make_dictionary("01")
@@ -51,7 +50,7 @@ class ParityTask(FairseqTask):
         validate(cfg, ParityConfig)
 
     def load_dataset(self, split: str, **kwargs: Any) -> None:
-        """Make the strings, which are the same in all splits."""
+        """Make the strings of a split; all splits are the same."""
         dictionary = self.source_dictionary
         padding = dictionary.eos() if self.cfg.parity_visible_padding else dictionary.pad()
         self.datasets[split] = BinaryStrings(self.cfg.parity_max_length, dictionary, padding)
@@ -114,7 +113,7 @@ class BinaryStrings(FairseqDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """False: each epoch draws its batches anew, so that a resumed run draws the same ones."""
+        """False: each epoch draws new batches, so that a resumed run draws the same ones."""
         return False
 
     def ordered_indices(self) -> np.ndarray:

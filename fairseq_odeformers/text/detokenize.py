@@ -153,5 +153,5 @@ def choose_references(
 
 def remove_spaces(text: str) -> str:
     """Remove case, spaces and control characters from a text, since tokens have none of them."""
-    characters = (one for one in text.casefold() if not one.isspace())
-    return "".join(one for one in characters if unicodedata.category(one) != "Cc")
+    characters = (char for char in text.casefold() if not char.isspace())
+    return "".join(char for char in characters if unicodedata.category(char) != "Cc")

@@ -1,4 +1,4 @@
-"""Word pieces of an uncased BERT (Devlin et al. 2019): reads, learns and applies them."""
+"""Word pieces of an uncased BERT (Devlin et al. 2019): reading, learning and applying them."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Measures trained models: ``odeformers analyse``, which needs the extra ``analysis``.
+"""The command ``odeformers analyse``: measurements of trained models (extra ``analysis``).
 
 ``states`` (``states.py``) measures classifiers as in section 5 and appendix C of Sengupta et al.
 (2023). It computes the states of each text (``text_states.py``), measures them (``measures.py``)

@@ -1,4 +1,4 @@
-"""Computes the attention maps of a batch at every depth of an encoder and, if any, a decoder."""
+"""Attention maps of a batch at every depth of an encoder and, if any, a decoder."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Draws the attention over one sentence as heat maps: which tokens each token attends to."""
+"""Heat maps of the attention over one sentence: which tokens each token attends to."""
 
 import argparse
 from collections.abc import Callable

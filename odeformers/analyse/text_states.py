@@ -1,4 +1,4 @@
-"""Computes the outputs of layers, attention heads and experts of a classifier for one text."""
+"""Outputs of layers, attention heads and experts of a classifier for one text."""
 
 from typing import NamedTuple
 

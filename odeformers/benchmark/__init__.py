@@ -1,4 +1,4 @@
-"""Compares the speed of architectures side by side: ``odeformers benchmark``.
+"""The command ``odeformers benchmark``: the speed of architectures side by side.
 
 ``measurements.py`` lists the measurements; the longest of them is in ``memory.py``.
 ``arguments.py`` declares the options for sizes, with which ``models.py`` builds models of any

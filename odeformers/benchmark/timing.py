@@ -1,4 +1,4 @@
-"""Times steps that take turns, and makes tables of the times."""
+"""Timing of steps that take turns, and tables of the times."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Locates the module where an error, a number that is not finite, or a difference arises.
+"""The search for the module where an error, a number that is not finite, or a difference arises.
 
 Hooks record each call of a module. The culprit is the first module to return a wrong output from
 correct inputs.

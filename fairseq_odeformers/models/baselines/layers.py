@@ -1,4 +1,4 @@
-"""Transformer layers without LayerNorm, and with weights that stay orthogonal."""
+"""Transformer layers without LayerNorm, and layers with weights that stay orthogonal."""
 
 import torch
 from fairseq.models.transformer import TransformerConfig
@@ -13,8 +13,8 @@ from fairseq_odeformers.modules.transformer_layer import EncoderLayer, WithoutLa
 class ReZero(WithoutLayerNorm):
     r"""Mixin for layers of fairseq's Transformer: :math:`x + \alpha F(x)` without LayerNorm.
 
-    All sub-layers of a layer share one learned scalar :math:`\alpha`, which starts at 0
-    (Bachlechner et al. 2020, "ReZero is All You Need", section 5).
+    All sub-layers of a layer share one learned scalar :math:`\alpha`, initially 0 (Bachlechner et
+    al. 2020, "ReZero is All You Need", section 5).
     """
 
     def __init__(self, cfg: TransformerConfig, *args, **kwargs):
@@ -30,7 +30,7 @@ class ReZero(WithoutLayerNorm):
 
 
 class PlainEncoderLayer(WithoutLayerNorm, EncoderLayer):
-    """Encoder layer without LayerNorm."""
+    """Encoder layer without LayerNorm: x + F(x), from and to (T, B, C)."""
 
 
 class ReZeroEncoderLayer(ReZero, EncoderLayer):
@@ -72,7 +72,7 @@ def orthogonalize(module: nn.Module) -> nn.Module:
 
 
 class Rotation(nn.Module):
-    """A parametrisation of a weight: a random orthogonal matrix, rotated by the parameter.
+    """Parametrisation of a weight: a random orthogonal matrix, rotated by the parameter.
 
     Args:
         rows, columns: size of the matrix.
@@ -97,5 +97,5 @@ class Rotation(nn.Module):
         return matrix.squeeze(0)
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
-        """Return the initial parameter, which does not rotate, whatever the matrix is."""
+        """Return the initial parameter: 0 (rows, columns), no rotation, whatever the matrix is."""
         return torch.zeros_like(matrix)

@@ -12,11 +12,11 @@ from fairseq_odeformers.models.common.answers import LayerParts
 from fairseq_odeformers.modules.basics import at_least_float32
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
-SMALLEST_TOTAL = 1e-6  # lower bound, in case all features of a query or of the keys round to 0
+SMALLEST_TOTAL = 1e-6  # lower bound: all features of a query or of the keys may round to 0
 
 
 class LinearAttention(MultiheadAttention):
-    r"""Self-attention in time and memory O(T), with the parameters of fairseq's (paper: Eqs. 5, 7).
+    r"""Self-attention in time and memory O(T) (Eqs. 5 and 7), with fairseq's parameters.
 
     .. math::
         Y_i = \frac{\phi(Q_i)^T \sum_j \phi(K_j) V_j^T}{\phi(Q_i)^T \sum_j \phi(K_j)},
@@ -34,7 +34,8 @@ class LinearAttention(MultiheadAttention):
         need_head_weights: bool = False,
         **unused: object,
     ) -> tuple[Tensor, Tensor | None]:
-        """
+        """Compute Y (T, B, C) from one state as query, key and value.
+
         Args:
             query, key, value: the same states (T, B, C).
             key_padding_mask: true where a token is padding (B, T).

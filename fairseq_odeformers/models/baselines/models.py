@@ -1,4 +1,4 @@
-"""The registered baselines: fairseq's Transformer unchanged, plain, ReZero, orthogonal, linear."""
+"""The registered baselines: fairseq's Transformer as it is, plain, ReZero, orthogonal, linear."""
 
 from dataclasses import dataclass
 
@@ -32,14 +32,14 @@ class PreNormTransformerModel(PreNormTransformer):
     """fairseq's own Transformer, pre-norm.
 
     It only differs from ``--arch transformer --encoder-normalize-before
-    --decoder-normalize-before`` in ``--embedding-dropout``, which fairseq ties to ``--dropout``.
+    --decoder-normalize-before`` in the option ``--embedding-dropout``; fairseq uses ``--dropout``.
     """
 
     family = Family("Transformer", color="black")
 
 
-# The Transformers in the Macaron Net's code. They are pre-norm, use the same dropout, and only
-# differ from the Macaron Net in the splitting. The counterpart of the big Macaron Net is fairseq's
+# The Transformers in the Macaron Net's code. They are pre-norm, have the Macaron Net's dropout, and
+# differ from it only in the splitting. The counterpart of the big Macaron Net is fairseq's
 # transformer_wmt_en_de_big_t2t.
 MACARON_TWIN = {"attention_dropout": 0.1, "activation_dropout": 0.1}
 register_preset(
@@ -169,7 +169,7 @@ class PreNormLanguageModel(LanguageModel):
     family = Family("Transformer", color="black")
 
 
-# The baselines of TransJect's Table 3.
+# The next two models are baselines in TransJect's Table 3.
 
 
 class ReZeroDecoder(Decoder):

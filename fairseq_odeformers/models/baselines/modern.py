@@ -19,13 +19,13 @@ ROTARY_BASE = 10_000.0
 
 
 def gated_width(ffn_embed_dim: int) -> int:
-    """Return the width of a SwiGLU as large as an FFN: 2/3 of the FFN's, to a multiple of 8."""
+    """Return the width of a SwiGLU as large as an FFN: 2/3 of it, rounded up to a multiple of 8."""
     return -(-2 * ffn_embed_dim // 24) * 8
 
 
 @dataclass(frozen=True)
 class ModernSpec(Spec):
-    """The sizes and dropout of a layer; fields are named after their options."""
+    """The sizes and dropout probabilities of a layer; fields are named after their options."""
 
     embed_dim: int  # C
     attention_heads: int  # H
@@ -36,12 +36,15 @@ class ModernSpec(Spec):
 
     @property
     def inner_width(self) -> int:
-        """The option's value or, by default, 8/3 C rounded up to a multiple of 8."""
+        """The inner width: the option or, by default, 8/3 C rounded up to a multiple of 8."""
         return self.ffn_embed_dim or gated_width(4 * self.embed_dim)
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x^2) + eps) * weight over the features, in single precision or better."""
+    """x / sqrt(mean(x^2) + eps) * weight over the features, in float32 or better.
+
+    Zhang and Sennrich 2019, Eq. 4.
+    """
 
     eps = 1e-5  # the value in Llama 2 and 3
 
@@ -59,12 +62,15 @@ class RMSNorm(nn.Module):
 def rotate(x: Tensor, first: int) -> Tensor:
     r"""Rotate the features i and i + h/2 of the token at position m by :math:`m b^{-2i/h}`.
 
-    b is :data:`ROTARY_BASE`. Angles and products are in single precision or better, since half
-    precision cannot count the tokens of a long text.
+    Su et al. 2024, Eq. 15, with the base b = :data:`ROTARY_BASE`. Angles and products are in
+    float32 or better, since half precision cannot represent the positions in a long text.
 
     Args:
         x: heads (B, H, T, h).
         first: position of the first token.
+
+    Returns:
+        The rotated heads (B, H, T, h).
     """
     half, dtype = x.size(-1) // 2, torch.promote_types(x.dtype, torch.float32)
     positions = torch.arange(first, first + x.size(2), device=x.device, dtype=dtype)
@@ -76,7 +82,7 @@ def rotate(x: Tensor, first: int) -> Tensor:
 
 
 class Attention(Incremental, nn.Module):
-    """Base class of the attentions: no biases, and weights initialised as in fairseq."""
+    """Base class of the attentions, without biases and with weights initialised as in fairseq."""
 
     def __init__(self, spec: ModernSpec):
         super().__init__()
@@ -98,9 +104,11 @@ class Attention(Incremental, nn.Module):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool = False
     ) -> Tensor:
-        """Attend with heads (B, H, T, C/H) and return the output (T, B, C).
+        """Attend to keys and values, and return the output (T, B, C).
 
         Args:
+            q: queries (B, H, T, C/H).
+            k, v: keys and values (B, H, S, C/H).
             mask: true where a query may see a key, see :func:`.visible`.
             causal: without a mask, whether a query only sees keys up to its own position.
         """
@@ -119,7 +127,8 @@ class SelfAttention(Attention):
         causal: bool = False,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """
+        """Map (T, B, C) to (T, B, C).
+
         Args:
             x: states (T, B, C); in incremental decoding, only the newest token (1, B, C).
             padding_mask: true where a token is padding (B, T).
@@ -140,7 +149,7 @@ class SelfAttention(Attention):
 
     def project(self, x: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries and keys, rotated by positions *first*, ..., and values (B, H, T, C/H)."""
-        q, k, v = (self.heads(each, x) for each in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (self.heads(proj, x) for proj in (self.q_proj, self.k_proj, self.v_proj))
         return rotate(q, first), rotate(k, first), v
 
     def attention_maps(
@@ -175,7 +184,8 @@ class SourceAttention(Attention):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """
+        """Map (T, B, C) to (T, B, C).
+
         Args:
             x: states (T, B, C).
             source: the encoder's output (S, B, C); generation projects it once.
@@ -205,7 +215,7 @@ class SourceAttention(Attention):
 
 
 class SwiGLU(nn.Module):
-    """W_down (silu(W_gate x) * W_up x) (Shazeer 2020); initialised as fairseq's FFN."""
+    """W_down (silu(W_gate x) * W_up x) (Shazeer 2020, Eq. 6), initialised as fairseq's FFN."""
 
     def __init__(self, spec: ModernSpec):
         super().__init__()
@@ -221,7 +231,7 @@ class SwiGLU(nn.Module):
 
 
 class ModernEncoderLayer(Block):
-    """x + F(RMSNorm(x)) with attention and then SwiGLU as F; the base of the decoder layer too."""
+    """x + F(RMSNorm(x)) for F = self-attention, then F = SwiGLU; the base of the decoder layer."""
 
     def __init__(self, spec: ModernSpec):
         super().__init__()
@@ -268,12 +278,13 @@ class ModernDecoderLayer(ModernEncoderLayer):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, None, None]:
-        """
+        """Map (T, B, C) to (T, B, C).
+
         Args:
             x: input (T, B, C); in incremental decoding, only the newest token (1, B, C).
             encoder_out: the encoder's output (S, B, C), in a translator.
             encoder_padding_mask: true where a token of the source is padding (B, S).
-            incremental_state: state of both attentions.
+            incremental_state: keys and values of both attentions.
             self_attn_mask: any tensor if the self-attention is causal; its values are not read.
             self_attn_padding_mask: true where a target token is padding (B, T).
             need_attn, need_head_weights: ignored; no attention weights are returned.

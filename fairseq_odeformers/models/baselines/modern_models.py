@@ -34,7 +34,7 @@ INNER_WIDTH = "inner width of the SwiGLU (default: 8/3 of the width, rounded up 
 
 
 def modern_config(cfg: DictConfig) -> TransformerConfig:
-    """Make fairseq's config for a stack without absolute positions whose layers apply dropout."""
+    """Make fairseq's config without absolute positions, and with dropout only of embeddings."""
     return stack_config(cfg, no_token_positional_embeddings=True, dropout=cfg.embedding_dropout)
 
 
@@ -102,11 +102,11 @@ MODERN = Family("modern Transformer", color="black")
 
 
 class ModernModel(BaseModel):
-    """Mixin for the models: checks heads, and makes layers as large as a Transformer's."""
+    """Mixin for the models, with a check of the heads and the sizes of a Transformer."""
 
     @classmethod
     def check_config(cls, cfg: DictConfig) -> None:
-        """Also check that heads have an even width, since rotary positions rotate feature pairs."""
+        """Check the options, and that heads have an even width, for the rotation of pairs."""
         super().check_config(cfg)
         for side in SIDES:
             names = (f"{side}_embed_dim", f"{side}_attention_heads")
@@ -120,7 +120,7 @@ class ModernModel(BaseModel):
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
-        """See :meth:`.BaseModel.side_sizes`; SwiGLU has three matrices where an FFN has two."""
+        """Extend :meth:`.BaseModel.side_sizes`: SwiGLU has three matrices, and an FFN two."""
         values = super().side_sizes(sizes, options)
         if "ffn_embed_dim" in values:
             values["ffn_embed_dim"] = gated_width(values["ffn_embed_dim"])
@@ -148,7 +148,7 @@ class ModernTransformer(ModernModel, TranslationModel):
 
 @dataclass
 class ModernClassifierConfig(SequenceClassifierConfig, ModernEncoderConfig):
-    """The defaults have the size of ``transformer_classifier``."""
+    """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
     encoder_embed_dim: int = option(256, "encoder width d")
 
@@ -163,7 +163,7 @@ class ModernClassifier(ModernModel, SequenceClassifier):
 
 @dataclass
 class ModernLanguageModelConfig(DecoderOnlyConfig, ModernConfig):
-    """The defaults have the size of fairseq's Transformer LM."""
+    """Options of the language model; the defaults have the size of fairseq's Transformer LM."""
 
     decoder_ffn_embed_dim: Optional[int] = option(None, INNER_WIDTH, at_least=1, at_most=65_536)
     decoder_layers: int = option(6, "number of layers")

@@ -21,7 +21,7 @@ def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
     """R_m x_m for each token of a head (T, h): x_m rotated by angles that depend on its position m.
 
     The plane of the features i and i + h/2 rotates by m base^(-2i/h). Su et al. 2024, Eq. 15, use
-    the features 2i and 2i + 1 instead, which only permutes the rows of W_Q and W_K.
+    the features 2i and 2i + 1 instead. This only permutes the rows of W_Q and W_K.
     """
     half = x.size(-1) // 2
     angles = torch.outer(positions.to(x), base ** (-torch.arange(half).to(x) / half))

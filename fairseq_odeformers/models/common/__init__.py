@@ -3,7 +3,7 @@
 Read them in this order:
 
 - ``model``: the base of all models.
-- ``answers``: questions that layers answer about themselves; ``recording``: records their calls.
+- ``answers``: questions that layers answer about themselves; ``recording``: their calls.
 - ``naive``: the equations of a Transformer.
 - ``transformer``: fairseq's encoder and decoder over other layers, and how an option reaches a
   layer; with ``transformer_options`` and ``prenorm_transformer``.
@@ -13,8 +13,8 @@ Read them in this order:
   ``parity_model``.
 - ``translation`` and ``language_model``.
 
-fairseq's task calls a model's ``build_model`` once. For each batch, it calls the criterion, which
-calls the model: first the encoder, then the decoder with the encoder's output. Both are a paper's
-``stacks`` over its ``layer`` or ``block``. The criterion computes the loss from the decoder's
-output.
+fairseq's task calls a model's ``build_model`` once. For each batch, it calls the criterion. The
+criterion calls the model: first the encoder, then the decoder with the encoder's output. Both are a
+paper's ``stacks`` over its ``layer`` or ``block``. The criterion then computes the loss from the
+decoder's output.
 """

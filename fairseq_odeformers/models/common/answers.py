@@ -1,8 +1,8 @@
-"""Modules answer questions about themselves; analysis, export and regularisers ask by name.
+"""Questions that modules answer about themselves, for analysis, export and regularisers.
 
 A question is the name of a method. A layer, a block or a stack with the method answers for all of
-its parts; if it lacks the method, its parts are asked. So a family only answers for layers that are
-not fairseq's; the adapters in this file answer for fairseq's modules.
+its parts; if it lacks the method, its parts are asked. The adapters in this file answer for
+fairseq's modules, so a family only answers for its other layers.
 
 - ``attention_maps(...)``, with the arguments of a call of ``forward``, yields the
   :class:`AttentionMaps` of each attention in that call.
@@ -11,8 +11,9 @@ not fairseq's; the adapters in this file answer for fairseq's modules.
 - ``residual_weights()`` returns the learned weights of residual connections, tensors (1) by name.
 - ``layer_states(output)`` returns the states X_0, ..., X_L (T, B, C) from the output of an encoder
   or decoder that was called with ``return_all_hiddens``.
-- ``for_export()`` returns the module, or a replacement, that computes the same by one path for all
-  data. Its parts have been asked before. A ValueError names the options that rule this out.
+- ``for_export()`` returns the module, or a replacement with the same results, in a form that takes
+  the same path for all data. Its parts are asked first. A ValueError names the options that rule
+  this out.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,8 +41,8 @@ class AttentionMaps(NamedTuple):
 
     Attributes:
         weights: distributions over the keys (L, B, H, T, S).
-        cross: whether the keys are the encoder's.
-        first: the first depth, which is 0 for a block that also has a map at its start.
+        cross: whether the keys come from the encoder.
+        first: number of the first depth: 1, or 0 for a block that also has a map at its start.
         bias: bias of the keys (B, H, S, L), or None.
     """
 
@@ -55,8 +56,8 @@ class LayerParts(NamedTuple):
     """The states that the parts of a layer compute for one text.
 
     Attributes:
-        states: output of each attention head (H, T, C/H), before the output projection, or the
-            state of each expert (E, T, C).
+        states: output of each attention head (H, T, C/H) before the output projection, or state
+            of each expert (E, T, C).
         weights: weights of the experts (E).
     """
 
@@ -78,12 +79,12 @@ class Projections(NamedTuple):
 
     @classmethod
     def of(cls, heads: int, q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> "Projections":
-        """Make projections from the four weights."""
+        """Make projections from the weights W_Q, W_K (D, C), W_V and W_O (C, C)."""
         return cls(heads, {"QK": (q, k), "OV": (out.T, v)})
 
 
 def ask(module: nn.Module, question: str) -> dict[nn.Module, Callable[..., Any]]:
-    """The answers to a question, by the modules that give them: the module or its parts."""
+    """Map the modules that can answer a question to the methods: the module itself or its parts."""
     if answer := find_answer(module, question):
         return {module: answer}
     return {
@@ -92,9 +93,9 @@ def ask(module: nn.Module, question: str) -> dict[nn.Module, Callable[..., Any]]
 
 
 def find_answer(module: nn.Module, question: str) -> Callable[..., Any] | None:
-    """A module's own answer, or an adapter's answer for a module of fairseq, or None."""
+    """Return the method of a module, or of its adapter if it is fairseq's, or None."""
     adapters = (adapter(module) for kind, adapter in ADAPTERS.items() if isinstance(module, kind))
-    answers = (getattr(answerer, question, None) for answerer in (module, *adapters))
+    answers = (getattr(respondent, question, None) for respondent in (module, *adapters))
     return next(filter(None, answers), None)
 
 
@@ -107,9 +108,9 @@ class OfAttention(NamedTuple):
     module: MultiheadAttention
 
     def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
-        # Without static_kv, fairseq calls torch's function, which averages over the heads.
-        wanted = {**kwargs, "static_kv": True, "need_head_weights": True}
-        _, weights = self.module(*args, **wanted)  # (H, B, T, S)
+        # Without static_kv, fairseq calls torch's function and gets the mean over the heads.
+        options = {**kwargs, "static_kv": True, "need_head_weights": True}
+        _, weights = self.module(*args, **options)  # (H, B, T, S)
         cross = self.module.encoder_decoder_attention
         yield AttentionMaps(weights.transpose(0, 1).unsqueeze(0), cross)
 
@@ -157,7 +158,7 @@ class OfSinusoids(NamedTuple):
     module: SinusoidalPositionalEmbedding
 
     def for_export(self) -> nn.Module:
-        """Positions, including the last rows, which fairseq only adds when needed."""
+        """Return positions with all rows; fairseq only adds the last ones if a text needs them."""
         padding, width = self.module.padding_idx, self.module.embedding_dim
         rows = len(self.module.weights) + padding + 1
         return Positions(self.module.get_embedding(rows, width, padding), padding)
@@ -182,9 +183,9 @@ ADAPTERS: dict[type[nn.Module], Callable[[Any], Any]] = {
 
 
 class PaddedEncoder(FairseqEncoder):
-    """fairseq's Transformer encoder over any layers; these always get a padding mask.
+    """fairseq's Transformer encoder over any layers, always with a padding mask.
 
-    fairseq's own code depends on whether there is padding; without any, a mask changes nothing.
+    fairseq only passes a mask if there is padding; without any, the mask changes nothing.
     """
 
     def __init__(self, encoder: TransformerEncoderBase):
@@ -194,7 +195,7 @@ class PaddedEncoder(FairseqEncoder):
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, **unused
     ) -> dict[str, list[Tensor]]:
-        """The states (T, B, C) of tokens (B, T), and the mask (B, T), in fairseq's form."""
+        """Map tokens (B, T) to states (T, B, C) and a padding mask (B, T), in fairseq's form."""
         padding_mask = src_tokens.eq(self.encoder.padding_idx)
         x, _ = self.encoder.forward_embedding(src_tokens)
         x = (x * (1 - padding_mask.unsqueeze(-1).type_as(x))).transpose(0, 1)
@@ -209,8 +210,8 @@ class PaddedEncoder(FairseqEncoder):
 class PaddedDecoder(FairseqIncrementalDecoder):
     """fairseq's Transformer decoder over any layers, for texts with padding only at their end.
 
-    fairseq's own code depends on whether there is padding. Causal attention does not see padding at
-    the end.
+    fairseq masks padding in self-attention if there is any. Causal attention does not need this
+    mask, since padding at the end comes after all other tokens.
     """
 
     def __init__(self, decoder: TransformerDecoderBase):
@@ -224,7 +225,7 @@ class PaddedDecoder(FairseqIncrementalDecoder):
         incremental_state: IncrementalState = None,
         **unused,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Scores (B, T, V) for tokens (B, T); with an incremental state, for the last (B, 1, V).
+        """Map tokens (B, T) to scores (B, T, V) or, with an incremental state, (B, 1, V).
 
         Args:
             encoder_out: the encoder's output in fairseq's form; None in a language model.
@@ -247,7 +248,7 @@ class PaddedDecoder(FairseqIncrementalDecoder):
         masks = {}
         if incremental_state is None:
             masks["self_attn_mask"] = x.new_full((x.size(0), x.size(0)), -torch.inf).triu(1)
-        if decoder.cross_self_attention:  # the source may have padding
+        if decoder.cross_self_attention:  # self-attention also sees the source, with its padding
             masks["self_attn_padding_mask"] = tokens.eq(decoder.padding_idx)
         source = [(encoder_out or {}).get(f"encoder_{name}") for name in ("out", "padding_mask")]
         source = [parts[0] if parts else None for parts in source]
@@ -261,7 +262,7 @@ class PaddedDecoder(FairseqIncrementalDecoder):
         return decoder.output_layer(x), {}
 
     def get_normalized_probs(self, *args, **kwargs) -> Tensor:
-        """The decoder's probabilities, perhaps from an adaptive softmax."""
+        """Return the decoder's probabilities (B, T, V), from its adaptive softmax if it has one."""
         return self.decoder.get_normalized_probs(*args, **kwargs)
 
     def max_positions(self) -> int:
@@ -269,7 +270,7 @@ class PaddedDecoder(FairseqIncrementalDecoder):
 
 
 class Positions(nn.Module):
-    """fairseq's positions, sinusoidal or learned, without Python code that depends on sizes.
+    """fairseq's sinusoidal or learned positions, without control flow that depends on sizes.
 
     Args:
         weights: embeddings: first the row for padding, then the row for the first token, and so on.
@@ -284,9 +285,10 @@ class Positions(nn.Module):
         self.register_buffer("weights", weights)
 
     def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
-        """Embeddings (B, T, C) for tokens (B, T).
+        """Return embeddings (B, T, C) for tokens (B, T).
 
-        With an incremental state, only the embedding (B, 1, C) for the token at :data:`POSITION`.
+        With an incremental state, return only the embedding (B, 1, C) for the token at
+        :data:`POSITION`.
         """
         if incremental_state is None:
             return F.embedding(utils.make_positions(tokens, self.padding), self.weights)

@@ -1,8 +1,8 @@
 """Encoders and decoders over blocks of several layers, and the state after each of these layers.
 
 fairseq's ``layers`` are the blocks; the layers of a block are its ``depths``. The outputs of a
-block's ``state_modules()`` are the states, in the shape (B, T, C) if the block is ``batch_first``.
-:func:`join_layers` joins all layers of a stack into one block.
+block's ``state_modules()`` are the states, with shape (B, T, C) if the block is ``batch_first`` and
+(T, B, C) otherwise. :func:`join_layers` joins all layers of a stack into one block.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from .recording import record_calls
 
 
 class EncoderOfDepths(nn.Module):
-    """Mixin for fairseq's Transformer encoder."""
+    """Mixin for fairseq's Transformer encoder that returns the states after each depth."""
 
     def forward(
         self,
@@ -28,7 +28,11 @@ class EncoderOfDepths(nn.Module):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, Any]:
-        """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
+        """Encode tokens (B, T) as fairseq does, with the states after each depth.
+
+        With ``return_all_hiddens``, ``encoder_states`` are X_0 and the state (T, B, C) after each
+        depth of each block.
+        """
         with depth_states(self, return_all_hiddens) as states:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
         if states:
@@ -37,12 +41,16 @@ class EncoderOfDepths(nn.Module):
 
 
 class DecoderOfDepths(nn.Module):
-    """Mixin for fairseq's Transformer decoder."""
+    """Mixin for fairseq's Transformer decoder that returns the states after each depth."""
 
     def forward(
         self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs
     ) -> tuple[Tensor, dict]:
-        """As fairseq's; all hidden states are X_0 and the state after each depth of each block."""
+        """Decode tokens (B, T) as fairseq does, with the states after each depth.
+
+        With ``return_all_hiddens``, ``inner_states`` are X_0 and the state (T, B, C) after each
+        depth of each block.
+        """
         with depth_states(self, return_all_hiddens) as states:
             x, extra = super().forward(prev_output_tokens, *args, **kwargs)
         if states:
@@ -52,19 +60,19 @@ class DecoderOfDepths(nn.Module):
 
 @contextmanager
 def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterator[list[Tensor]]:
-    """A list that collects the states (T, B, C) after each depth while the blocks run.
+    """Yield a list that contains the states (T, B, C) after each depth when the block ends.
 
     The arclength regulariser (``criterions/arclength.py``) uses them.
 
     Args:
-        stack: an encoder or a decoder.
+        stack: an encoder or a decoder, called in the block.
         wanted: whether to collect the states; otherwise, the list stays empty.
 
     Raises:
         ValueError: a block recomputes its activations, so no gradient would reach the states.
     """
     blocks = [block for block in stack.layers if wanted and hasattr(block, "state_modules")]
-    # fairseq's activation checkpointing replaces the method.
+    # fairseq's activation checkpointing replaces the method forward.
     if torch.is_grad_enabled() and any("forward" in vars(block) for block in blocks):
         raise ValueError(
             "--checkpoint-activations: it does not keep the states within a block, which "
@@ -79,7 +87,7 @@ def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterat
 
 
 def join_layers(stack: Any, block: nn.Module) -> None:
-    """Put a block of all layers of an encoder or decoder in their place."""
+    """Replace the layers of an encoder or decoder by one block that contains them."""
     stack.layers = nn.ModuleList([block])
     stack.num_layers = 1
 
@@ -88,8 +96,8 @@ def check_joined(cfg, each_layer: str, pre_norm: str) -> None:
     """Check that the options only ask for what joined layers support.
 
     Args:
-        each_layer: reason why no layer can be left out.
-        pre_norm: reason why the layers must be pre-norm.
+        each_layer: the reason why no layer can be left out.
+        pre_norm: the reason why the layers must be pre-norm.
 
     Raises:
         ValueError: an option is not supported; the message names it.

@@ -1,7 +1,7 @@
 """Options that change the depth of a trained model: the number of steps, or a solver's tolerance.
 
-A model class with such options has ``depth_dials(cfg)``. From the options of a training, it returns
-a :class:`Dial` for both sides together or one for each. Other classes have one layer per depth.
+A model class with such options defines ``depth_dials(cfg)``. From the options of a training, the
+method returns a :class:`Dial` for both sides, or one for each. Without it, the depth is fixed.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,10 @@ class Dial:
         return self.trained[self.name]
 
     def at(self, value: float) -> dict[str, float]:
-        """The options if the first one gets *value* and the others keep their ratio to it."""
+        """Return the options for a *value* of the first one.
+
+        All options for numbers of steps get the same value. Tolerances keep their ratios.
+        """
         if self.order is not None:
             return dict.fromkeys(self.trained, value)
-        return {name: own * value / self.value for name, own in self.trained.items()}
+        return {name: trained * value / self.value for name, trained in self.trained.items()}

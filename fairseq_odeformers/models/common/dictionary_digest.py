@@ -10,13 +10,13 @@ from fairseq_odeformers.options import SIDES
 
 
 def digest(dictionary: Dictionary) -> Tensor:
-    """Eight numbers (8) below 256 that depend on the symbols of a dictionary and their order."""
+    """Return the first 8 bytes of the SHA-256 of a dictionary's symbols, as integers (8)."""
     symbols = "\n".join(dictionary.symbols).encode()
     return torch.tensor(list(hashlib.sha256(symbols).digest()[:8]))
 
 
 class DictionaryDigest(nn.Module):
-    """Mixin for models that refuse checkpoints trained with another dictionary.
+    """Mixin for models that reject checkpoints trained with another dictionary.
 
     The buffers ``encoder_dictionary_version`` and ``decoder_dictionary_version`` are digests of the
     dictionaries of the encoder and the decoder. Their names contain "version" because fairseq's

@@ -1,4 +1,4 @@
-"""Causal language models: fairseq's Transformer LM over any decoder, and with other options."""
+"""Causal language models: fairseq's Transformer LM over any decoder, and LMs without its config."""
 
 import re
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class LanguageModelConfig(TransformerLanguageModelConfig):
 class LanguageModel(BaseModel, TransformerLanguageModel):
     """A language model: fairseq's Transformer LM over your decoder, post-norm by default.
 
-    Its options are those of :class:`LanguageModelConfig`. A subclass may set ``decoder_class`` to a
+    :class:`LanguageModelConfig` declares its options. A subclass may set ``decoder_class`` to a
     class that derives from fairseq's decoder.
     """
 
@@ -50,7 +50,7 @@ class LanguageModel(BaseModel, TransformerLanguageModel):
         """
         cls.check_options(cfg, task)
         check_cutoffs(cfg, task.target_dictionary)
-        # fairseq's model builds the embeddings, in the form that the options ask for.
+        # fairseq's model without layers provides the embeddings that the options ask for.
         embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder
         decoder = cls.decoder_class(
             stack_config(cfg, max_target_positions=embeddings.max_target_positions),
@@ -100,7 +100,7 @@ class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
 
     @classmethod
     def check_config(cls, cfg: DictConfig) -> None:
-        """Also refuse adaptive softmax together with shared input and output embeddings."""
+        """Check the options, and that embeddings are not shared with an adaptive softmax."""
         super().check_config(cfg)
         cutoffs = getattr(cfg, "adaptive_softmax_cutoff", None)
         if cutoffs and getattr(cfg, "share_decoder_input_output_embed", False):
@@ -125,12 +125,12 @@ class DecoderOnlyModel(BaseModel, FairseqLanguageModel):
 
     @classmethod
     def build_embedding(cls, cfg: DictConfig, dictionary: Dictionary) -> nn.Embedding:
-        """The embedding of the symbols of a dictionary."""
+        """Build the embedding (V, C) of the symbols of a dictionary."""
         return Embedding(len(dictionary), cfg.decoder_embed_dim, dictionary.pad())
 
 
 def check_cutoffs(cfg: DictConfig, dictionary: Dictionary) -> None:
-    """Check that the cutoffs of adaptive softmax divide a dictionary.
+    """Check that the cutoffs of adaptive softmax can divide a dictionary.
 
     Raises:
         ValueError: the cutoffs are not increasing numbers up to the size of the dictionary.
@@ -148,7 +148,7 @@ def check_cutoffs(cfg: DictConfig, dictionary: Dictionary) -> None:
 
 
 def adaptive_softmax(cfg: DictConfig, embed_dim: int, dictionary: Dictionary) -> AdaptiveSoftmax:
-    """The output layer of :class:`AdaptiveSoftmaxConfig`, as in fairseq's Transformer decoder."""
+    """Build fairseq's adaptive softmax from the options in :class:`AdaptiveSoftmaxConfig`."""
     return AdaptiveSoftmax(
         len(dictionary),
         embed_dim,

@@ -1,4 +1,4 @@
-"""The base of all models of this package: it declares and checks their options."""
+"""The base of all models of this package, with the declaration and checks of their options."""
 
 import os
 from argparse import SUPPRESS
@@ -23,19 +23,20 @@ from .dictionary_digest import DictionaryDigest
 class BaseModel(DictionaryDigest):
     """Mixin for all models: options from a dataclass, checked before a model is built.
 
-    It comes before a base class of fairseq and replaces its options.
+    List it before fairseq's base class; it replaces the options of that class.
 
-    Some switches are on by default, or follow another option. Each of them gets a second form that
-    turns it off: ``--no-NAME`` for ``--NAME``, and ``--NAME`` for ``--no-NAME``. Otherwise, fairseq
-    would turn a switch that is on by default off when it is given, and a switch that follows
-    another option would expect a value.
+    Some switches are on by default, or take their default from another option. Each of them gets a
+    second form that turns it off: ``--no-NAME`` for ``--NAME``, and ``--NAME`` for ``--no-NAME``.
+    Without it, fairseq would turn off a switch that is on by default when it is given, and would
+    expect a value after a switch with a default from another option.
 
     Attributes:
-        unsupported: options that the model does not support, with the reasons; a class names those
-            that its base classes support, and has theirs as well.
-        training_options: switches for the backward pass; they stay off in a model that is only
+        unsupported: options that the model does not support, with the reasons; a subclass adds to
+            the options that its base classes list.
+        training_options: switches for the backward pass; they are ignored in a model that is only
             evaluated.
-        ffns_per_layer: number of FFNs per layer; they share the inner width of a Transformer.
+        ffns_per_layer: number of FFNs per layer; together, they have the inner width of a
+            Transformer's FFN when models of equal size are built.
 
     Raises:
         ValueError: a subclass is registered without a dataclass.
@@ -47,8 +48,8 @@ class BaseModel(DictionaryDigest):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        each = [vars(base).get("unsupported", {}) for base in reversed(cls.__mro__)]
-        cls.unsupported = {name: reason for options in each for name, reason in options.items()}
+        declared = [vars(base).get("unsupported", {}) for base in reversed(cls.__mro__)]
+        cls.unsupported = {name: why for options in declared for name, why in options.items()}
 
     @classmethod
     def from_pretrained(
@@ -59,28 +60,35 @@ class BaseModel(DictionaryDigest):
         *args,
         **kwargs,
     ):
-        """Load a model from a folder with fairseq's method, after checks of the folder and files.
+        """Load a model from a folder as fairseq does, after checks of the folder and its files.
 
-        The checkpoint is trusted or refused as in the loaders of this package.
+        A checkpoint is trusted under the same conditions as in the loaders of this package.
+
+        Args:
+            model_name_or_path: the folder, the name of a published model, or a URL.
+            checkpoint_file: names of checkpoints in the folder, separated by colons.
+            data_name_or_path: folder with the dictionaries, relative to the model's folder if it
+                begins with a dot.
+            args, kwargs: further arguments of fairseq's method; ``user_dir`` imports a plugin.
 
         Raises:
             FileNotFoundError: the folder does not exist.
             ValueError: as in :func:`~fairseq_odeformers.checkpoints.trust.check_trust`; or the
-                data are in a folder below the given one.
+                binarised data are in a folder ``data-bin`` in the given one.
         """
         if "user_dir" in kwargs:
             import_plugins([kwargs["user_dir"]])
-        beside = data_name_or_path.startswith(".")  # relative to the model's folder, for fairseq
-        content = {str(model_name_or_path): checkpoint_file}
-        if not beside:
-            content[data_name_or_path] = "the dictionaries"
-        # fairseq downloads models by these names, and from URLs.
-        named = cls.hub_models()  # pyright: ignore[reportAttributeAccessIssue]
-        for place, files in content.items():
-            if not ("://" in place or place in named or Path(place).exists()):
+        relative = data_name_or_path.startswith(".")  # fairseq starts from the model's folder
+        contents = {str(model_name_or_path): checkpoint_file}
+        if not relative:
+            contents[data_name_or_path] = "the dictionaries"
+        # fairseq downloads these models, by name, and models from URLs.
+        published = cls.hub_models()  # pyright: ignore[reportAttributeAccessIssue]
+        for place, files in contents.items():
+            if not ("://" in place or place in published or Path(place).exists()):
                 raise FileNotFoundError(f"{place}: no such folder; give the one with {files}")
-        check_binarised(Path(model_name_or_path if beside else "", data_name_or_path))
-        archive = named.get(model_name_or_path, model_name_or_path)
+        check_binarised(Path(model_name_or_path if relative else "", data_name_or_path))
+        archive = published.get(model_name_or_path, model_name_or_path)
         folder = load_archive_file(archive["path"] if isinstance(archive, dict) else archive)
         if isinstance(archive, dict):
             checkpoint_file = archive.get("checkpoint_file", checkpoint_file)
@@ -91,10 +99,10 @@ class BaseModel(DictionaryDigest):
 
     @classmethod
     def check_options(cls, cfg, task):
-        """Check that the task trains the model, and check the config and the labels.
+        """Check that the task can train the model, then check the config and the labels.
 
         Raises:
-            ValueError: the task does not train the model; or as in :meth:`check_config` and
+            ValueError: the task cannot train the model; or as in :meth:`check_config` and
                 :func:`.check_classes`.
         """
         check_kind(cfg._name, getattr(task.cfg, "_name", ""))
@@ -104,7 +112,7 @@ class BaseModel(DictionaryDigest):
 
     @classmethod
     def check_config(cls, cfg):
-        """Check that a model can be built from the options.
+        """Check that a model can be built from the options; subclasses extend this method.
 
         Raises:
             ValueError: an option is unsupported or out of bounds; the message names the first such
@@ -116,7 +124,7 @@ class BaseModel(DictionaryDigest):
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
-        """The options that give an encoder or a decoder the sizes of a Transformer.
+        """Return the options that give an encoder or a decoder the sizes of a Transformer.
 
         Args:
             sizes: some or all of ``embed_dim``, ``ffn_embed_dim`` (the inner width),
@@ -124,7 +132,7 @@ class BaseModel(DictionaryDigest):
             options: the other options of the side.
 
         Returns:
-            Values by names of options without the side; a model need not have all of these options.
+            Values by name of the option without the side; the model may lack some of the options.
         """
         return transformer_sizes(sizes, options, cls.ffns_per_layer)
 
@@ -139,7 +147,7 @@ class BaseModel(DictionaryDigest):
             )
         for item in fields(config):
             switch = item.type is bool and "help" in item.metadata
-            if switch and item.default is not False:  # on, or follows another option
+            if switch and item.default is not False:  # on, or an interpolation
                 off = item.name[3:] if item.name.startswith("no_") else f"no_{item.name}"
                 for name, action in ((item.name, "store_true"), (off, "store_false")):
                     parser.add_argument(

@@ -1,4 +1,4 @@
-"""A Transformer's sub-layers as papers write them, for reading.
+"""The equations of a Transformer's sub-layers as papers write them, for reading.
 
 The papers' ``naive`` files use these functions of tensors. Matrices multiply rows from the right; a
 state is one sequence (T, d), without padding.
@@ -17,7 +17,7 @@ SubLayer = tuple[Function, Function]  # F and its LayerNorm
 def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, num_heads: int, causal: bool) -> Tensor:
     """Concat(head_1, ..., head_H) with head_i = softmax(Q_i K_i^T / sqrt(d / H)) V_i: (T, d).
 
-    The caller projects Q, K, V and the result.
+    Vaswani et al. 2017, Eq. 1 and section 3.2.2. The caller projects Q, K, V and the result.
 
     Args:
         q, k, v: queries (T, d), keys (S, d) and values (S, d).
@@ -33,7 +33,7 @@ def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, num_heads: int, causal
 
 
 def feed_forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
-    """relu(x W_1 + b_1) W_2 + b_2: (T, d)."""
+    """relu(x W_1 + b_1) W_2 + b_2: (T, d), Eq. 2 of Vaswani et al. 2017."""
     return torch.relu(x @ w1 + b1) @ w2 + b2
 
 

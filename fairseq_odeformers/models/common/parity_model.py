@@ -14,7 +14,7 @@ from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 
 @dataclass
 class ParityModelConfig(SequenceClassifierConfig):
-    """The defaults are the paper's model for the parity of a binary string (section 4)."""
+    """Options of a classifier; the defaults are the paper's model for parity (section 4)."""
 
     encoder_embed_dim: int = option(8, "width d")
     encoder_ffn_embed_dim: int = option(II("model.encoder_embed_dim"), "inner width")
@@ -34,7 +34,7 @@ class ParityModelConfig(SequenceClassifierConfig):
 
 
 class ParityModel(SequenceClassifier):
-    """A classifier with ``embed_dim // 2`` attention heads unless an option says otherwise."""
+    """A classifier with, by default, ``encoder_embed_dim // 2`` attention heads."""
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "ParityModel":

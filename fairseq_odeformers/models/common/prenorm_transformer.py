@@ -1,4 +1,4 @@
-"""fairseq's Transformer with LayerNorm before each sub-layer: a baseline, and a base of models."""
+"""fairseq's Transformer with LayerNorm before each sub-layer: a baseline and a base class."""
 
 from dataclasses import dataclass
 
@@ -36,9 +36,9 @@ class PreNormTransformerConfig(TransformerOptions):
 class PreNormTransformer(BaseModel, TransformerModelBase):
     """A translator: fairseq's Transformer over your encoder and decoder, pre-norm by default.
 
-    Its options are those of :class:`PreNormTransformerConfig`. A subclass may set ``encoder_class``
-    and ``decoder_class`` to classes that derive from fairseq's. fairseq's ``build_model`` builds
-    the embeddings and calls :meth:`build_encoder` and :meth:`build_decoder`.
+    :class:`PreNormTransformerConfig` declares its options. A subclass may set ``encoder_class`` and
+    ``decoder_class`` to classes that derive from fairseq's. fairseq's ``build_model`` builds the
+    embeddings and calls :meth:`build_encoder` and :meth:`build_decoder`.
     """
 
     encoder_class: type[TransformerEncoderBase] = TransformerEncoderBase

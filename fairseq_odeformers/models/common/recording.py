@@ -1,4 +1,4 @@
-"""Records the calls of modules, with arguments and outputs, while a model runs."""
+"""Recording of the calls of modules, with arguments and outputs, while a model runs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -8,6 +8,8 @@ from torch import nn
 
 
 class Call(NamedTuple):
+    """A call of a module's ``forward``."""
+
     module: nn.Module
     args: tuple
     kwargs: dict[str, Any]
@@ -16,7 +18,7 @@ class Call(NamedTuple):
 
 @contextmanager
 def record_calls(modules: Iterable[nn.Module]) -> Iterator[list[Call]]:
-    """A list that gets each call of one of *modules* when the call ends, in any thread."""
+    """Yield a list to which finished calls of *modules* are appended, from any thread."""
     calls = []
     hooks = [
         module.register_forward_hook(lambda *call: calls.append(Call(*call)), with_kwargs=True)
@@ -30,7 +32,7 @@ def record_calls(modules: Iterable[nn.Module]) -> Iterator[list[Call]]:
 
 
 def first_calls(calls: Iterable[Call]) -> list[Call]:
-    """The first call of each module, in the order of these calls."""
+    """Return the first call of each module, in the order of the calls."""
     first: dict[nn.Module, Call] = {}
     for call in calls:
         first.setdefault(call.module, call)

@@ -1,7 +1,7 @@
-"""fairseq's Transformer over Runge-Kutta layers: one pass evaluates each layer several times.
+"""fairseq's Transformer over Runge-Kutta layers, each evaluated several times per pass.
 
-In ``modules``, ``tableaus`` has the numbers a and b of the methods, and ``coefficients`` sums the
-slopes. A paper adds its layers, the modules that they share, and its options.
+In ``modules``, ``tableaus`` lists the coefficients a and b of the methods, and ``coefficients``
+sums the slopes. A paper adds its layers, the modules that they share, and its options.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +40,7 @@ class RungeKuttaSpec(Spec):
 
 @dataclass(frozen=True)
 class HistorySpec(Spec):
-    """Whether a stack has a history of its layers; it does unless an option says otherwise."""
+    """The option for a history of a stack's layers, on by default."""
 
     dense_history: bool = True
 
@@ -58,9 +58,10 @@ class RungeKuttaLayer(nn.Module):
 
     Args:
         cfg: fairseq's config.
+        spec: the order s of the method and the kind of F.
     """
 
-    embed_dim: int  # attribute of fairseq's layer
+    embed_dim: int  # set by fairseq's layer
 
     def __init__(self, cfg: TransformerConfig, spec: RungeKuttaSpec, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
@@ -74,10 +75,13 @@ class RungeKuttaLayer(nn.Module):
         base: Tensor | None = None,
         norms: Sequence[nn.Module] | nn.ModuleList = (),
     ) -> list[Tensor]:
-        """F_1, ..., F_s (T, B, C): F_1 at y, and the others at steps from *base*.
+        """Return the slopes F_1, ..., F_s (T, B, C): F_1 at y, and the others at steps from *base*.
 
         Args:
-            base: by default y, as in the equation.
+            evaluate: function that maps the index of the evaluation, 0, 1, ..., and its input
+                (T, B, C) to the output of the layer (T, B, C).
+            y: state (T, B, C).
+            base: state (T, B, C) to which the steps are added; by default y, as in the equation.
             norms: one module per slope, applied before the next stage uses it.
         """
         base = y if base is None else base
@@ -89,7 +93,7 @@ class RungeKuttaLayer(nn.Module):
         return slopes
 
     def slope(self, evaluate: Callable[[int, Tensor], Tensor], index: int, x: Tensor) -> Tensor:
-        """F(x) (T, B, C), by the evaluation number *index*."""
+        """Return F(x) (T, B, C) by the evaluation with this index."""
         out = evaluate(index, x)
         return out if self.released else out - x
 
@@ -106,13 +110,13 @@ class RungeKuttaStack(nn.Module):
 
     def __init__(self, cfg: Config, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
-        # Iterating over self.layers would skip layers that LayerDrop happens to drop.
+        # Iteration over self.layers would skip the layers that LayerDrop drops at random.
         self.share([module for module in self.modules() if isinstance(module, RungeKuttaLayer)])
         if HistorySpec.from_options(cfg, "encoder").dense_history:
             join_layers(self, self.history_class(self.layers, self.layers[0].embed_dim))
 
     def share(self, layers: list[RungeKuttaLayer]) -> None:
-        """Build the modules that the layers share, and hand them over."""
+        """Build the modules that the layers share, and pass them with :func:`hand_over`."""
         raise NotImplementedError
 
 
@@ -130,8 +134,8 @@ class HistoryDecoder(DecoderOfDepths, Decoder):
 def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module]) -> None:
     """Pass children of *owner* to layers in each call, as arguments named after the children.
 
-    So the layers of a stack share a module that is a child of the stack, and its parameters have
-    one name. fairseq's loop over the layers passes them nothing from the stack.
+    This way, the layers of a stack share modules of the stack, and each shared parameter has one
+    name. fairseq's loop over the layers could not pass them.
     """
     for layer in layers:
         layer.register_forward_pre_hook(partial(with_children, owner, names), with_kwargs=True)
@@ -140,7 +144,7 @@ def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module
 def with_children(
     owner: nn.Module, names: Sequence[str], layer: nn.Module, args: tuple, kwargs: dict
 ) -> tuple[tuple, dict]:
-    """The arguments of a call of a layer, plus children of *owner*."""
+    """Add children of *owner* to the arguments of a layer's call; this is a forward pre-hook."""
     return args, {**kwargs, **{name: getattr(owner, name) for name in names}}
 
 
@@ -149,7 +153,7 @@ def with_children(
 
 @dataclass
 class FieldConfig(FairseqDataclass):
-    """The option that all models over Runge-Kutta layers have."""
+    """The option of all models over Runge-Kutta layers."""
 
     rk_field: str = option(
         "textbook",
@@ -186,11 +190,11 @@ class RungeKuttaClassifierConfig(TransformerClassifierConfig):
 
 
 class RungeKuttaModel(BaseModel):
-    """Mixin for the models: checks for options that a history of layers rules out."""
+    """Mixin for models over Runge-Kutta layers, with checks for a history of layers."""
 
     @classmethod
     def check_config(cls, cfg):
-        """Also refuse options that layers with a history do not support."""
+        """Check the options, also for ones that a history of layers does not support."""
         super().check_config(cfg)
         if HistorySpec.from_options(cfg, "decoder").dense_history:
             check_joined(

@@ -1,4 +1,4 @@
-"""The base of all encoder-only models: pooling, classification heads, pairs of texts."""
+"""The base of all classifiers: an encoder with pooling and heads, for texts or pairs of texts."""
 
 import logging
 from argparse import Namespace
@@ -54,9 +54,9 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     """A classifier over any encoder: a pooling and heads, with the interface of fairseq's RoBERTa.
 
     A subclass sets ``encoder_class`` and is registered with a config that derives from
-    :class:`SequenceClassifierConfig` and has the width ``encoder_embed_dim``. Two tasks train it
-    and register a head for their classes: ``sentence_prediction`` joins the texts of a pair with a
-    separator, and ``long_range_arena`` passes them one by one (see ``pair_encoding``).
+    :class:`SequenceClassifierConfig` and has the option ``encoder_embed_dim``. The tasks that train
+    it register a head for their classes. ``sentence_prediction`` joins the texts of a pair with a
+    separator; ``long_range_arena`` passes them separately (see ``pair_encoding``).
 
     The encoder is a fairseq encoder, constructed from the config (with ``max_source_positions``), a
     dictionary and an embedding. The embedding is an ``embedding_class``, constructed from the
@@ -75,7 +75,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
     def __init__(self, cfg: DictConfig, encoder: FairseqEncoder, towers: int = 1):
         super().__init__(encoder)
-        # fairseq's sentence_prediction criterion reads options of RoBERTa from it.
+        # fairseq's sentence_prediction criterion reads RoBERTa's options from this attribute.
         self.args = Namespace(**cfg)  # pyright: ignore[reportCallIssue]
         self.towers = towers
         self.joins = cfg.pair_encoding == "joined"
@@ -106,7 +106,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
     @classmethod
     def embedding_dim(cls, cfg: DictConfig) -> int:
-        """The width of the embedding."""
+        """Return the width of the embedding, by default the encoder's."""
         return cfg.encoder_embed_dim
 
     def forward(
@@ -118,10 +118,11 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
         features_only: bool = True,
         classification_head_name: str | None = None,
     ) -> tuple[Tensor, dict[str, dict[str, Tensor]]]:
-        """
+        """Compute the scores of K classes.
+
         Args:
             src_tokens, src_lengths: texts (B, T) and their lengths (B).
-            src_tokens1, src_lengths1: second texts of pairs and their lengths.
+            src_tokens1, src_lengths1: second texts of pairs (B, S) and their lengths (B).
             features_only: ignored; RoBERTa uses it to omit its language model head.
             classification_head_name: name of a registered head.
 
@@ -137,30 +138,33 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
             return states, extra
         towers = [self.pool(states, padding_mask)]
         if src_tokens1 is not None:
-            states, padding_mask, others = self.encode(src_tokens1, src_lengths1)
+            states, padding_mask, extra1 = self.encode(src_tokens1, src_lengths1)
             towers.append(self.pool(states, padding_mask))
             extra = {
-                kind: {name: value + others[kind][name] for name, value in values.items()}
+                kind: {name: value + extra1[kind][name] for name, value in values.items()}
                 for kind, values in extra.items()
             }
         return self.classification_heads[classification_head_name](*towers), extra
 
     def join(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        """The tokens (B, T + S) of pairs (B, T) and (B, S), padded at the end, and lengths (B)."""
+        """Join pairs (B, T) and (B, S) to tokens (B, T + S), padded at the end, and lengths (B)."""
         tokens = torch.cat([first, second], 1)
         padding = tokens.eq(self.encoder.dictionary.pad()).int()
         order = padding.argsort(dim=1, stable=True)
         return tokens.gather(1, order), (1 - padding).sum(1)
 
     def max_positions(self) -> int:
-        """The longest text, also of a pair that is read as one."""
+        """Return the maximum length of a text, or of each text if the two of a pair are joined."""
         positions = super().max_positions()
         return positions // 2 if self.joins and self.towers == 2 else positions
 
     def encode(
         self, src_tokens: Tensor, src_lengths: Tensor | None
     ) -> tuple[Tensor, Tensor, dict[str, dict[str, Tensor]]]:
-        """States (B, T, C) of texts, a padding mask (B, T), and regularisers and statistics."""
+        """Return the states (B, T, C) of texts, their padding mask (B, T), and a dictionary.
+
+        The dictionary contains the dictionaries ``regularizers`` and ``statistics`` of tensors (B).
+        """
         out = self.encoder(src_tokens, src_lengths)
         states, padding_mask = (out[name][0] for name in ("encoder_out", "encoder_padding_mask"))
         extra = {kind: out.get(kind, {}) for kind in ("regularizers", "statistics")}
@@ -186,14 +190,14 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     def get_normalized_probs(
         self, net_output: tuple[Tensor, dict], log_probs: bool, sample: dict | None = None
     ) -> Tensor:
-        """The probabilities of the classes (B, K), or their logarithms."""
+        """Return the probabilities of the classes (B, K), or their logarithms, in float32."""
         normalize = F.log_softmax if log_probs else F.softmax
         return normalize(net_output[0].float(), dim=-1)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Drop heads of a checkpoint that do not fit; the model's heads keep their initial values.
+        """Drop the heads of a checkpoint that do not fit; these heads keep their initial values.
 
-        So an encoder trained on one task can initialise another (``--finetune-from-model``).
+        An encoder trained on one task can thus initialise another (``--finetune-from-model``).
         """
         super().upgrade_state_dict_named(state_dict, name)
         prefix = f"{name}.classification_heads." if name else "classification_heads."
@@ -201,13 +205,13 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
         for head, module in self.classification_heads.items():
             start = f"{prefix}{head}."
             initial = module.state_dict(prefix=start)
-            fitting = {key: saved.pop(key) for key in [*saved] if key.startswith(start)}
-            if {k: v.shape for k, v in fitting.items()} != {k: v.shape for k, v in initial.items()}:
+            values = {key: saved.pop(key) for key in [*saved] if key.startswith(start)}
+            if {k: v.shape for k, v in values.items()} != {k: v.shape for k, v in initial.items()}:
                 logger.warning(
                     f"{start[:-1]} is not in the checkpoint or has other shapes there; it keeps "
                     "its initial values"
                 )
-                fitting = initial
-            state_dict.update(fitting)
+                values = initial
+            state_dict.update(values)
         for key in saved:
             logger.warning(f"ignoring {key} in the checkpoint: the model has no such head")

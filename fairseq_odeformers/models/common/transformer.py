@@ -23,15 +23,15 @@ from fairseq_odeformers.registry import side_options
 
 from .depths import DecoderOfDepths, EncoderOfDepths
 
-Config = DictConfig | TransformerConfig  # the options of a model, in its own or in fairseq's form
+Config = DictConfig | TransformerConfig  # the options of a model, flat or nested as in fairseq
 AnySpec = TypeVar("AnySpec", bound="Spec")
 
 
 class Encoder(TransformerEncoderBase):
     """fairseq's Transformer encoder over layers of ``layer_class``.
 
-    A layer is constructed from the :func:`stack_config` and, if the stack has a ``spec_class``, its
-    spec.
+    Layers are constructed from the result of :func:`stack_config` and, if the stack has a
+    ``spec_class``, from a spec.
     """
 
     layer_class: Callable[..., nn.Module] = EncoderLayer
@@ -43,7 +43,7 @@ class Encoder(TransformerEncoderBase):
 
     @staticmethod
     def changes(cfg: Any) -> dict[str, Any]:
-        """Options with another name or value in fairseq than in the model."""
+        """Return the options for which fairseq's config has another name or value than *cfg*."""
         return {}
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
@@ -70,7 +70,7 @@ class Decoder(TransformerDecoderBase):
 
     @staticmethod
     def changes(cfg: Any) -> dict[str, Any]:
-        """As :meth:`Encoder.changes`."""
+        """Return changes as :meth:`Encoder.changes` does."""
         return {}
 
     def build_decoder_layer(
@@ -101,7 +101,7 @@ class BlockDecoder(DecoderOfDepths, Decoder):
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
-    """Wrap a layer for activation checkpointing and FSDP if ``cfg`` asks for them."""
+    """Wrap a layer for activation checkpointing and FSDP if the options ask for them."""
     checkpoint = cfg.checkpoint_activations or cfg.offload_activations
     if checkpoint:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
@@ -109,23 +109,23 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
 
 
 def drop_embeddings(cfg: Config, *stacks: Any) -> None:
-    """Apply ``--embedding-dropout`` to stacks of fairseq's classes or subclasses.
+    """Apply ``--embedding-dropout`` to encoders and decoders that derive from fairseq's.
 
-    fairseq itself uses ``--dropout`` both for embeddings and in its layers.
+    fairseq uses ``--dropout`` for the embeddings as well as in the layers.
     """
     for stack in stacks:
         stack.dropout_module.p = cfg.embedding_dropout
 
 
 def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
-    """fairseq's config for an encoder or a decoder, with all options of a model.
+    """Make fairseq's config for an encoder or a decoder, with all options of a model.
 
     fairseq's layers are built from this config; other layers are built from a :class:`Spec` that
-    the stack sets before it calls fairseq's constructor. An option that fairseq does not have
-    becomes an attribute with its name.
+    the stack sets before it calls fairseq's constructor. Options unknown to fairseq become
+    attributes of the config.
 
     Args:
-        cfg: options of any model. fairseq's own config is returned unchanged, without *changes*.
+        cfg: options of any model. Without *changes*, fairseq's config is returned unchanged.
         changes: options with another name or value in fairseq than in the model.
     """
     if isinstance(cfg, TransformerConfig) and not changes:
@@ -144,16 +144,16 @@ def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
 class Spec:
     """Base class of the dataclasses from which layers are built: a model's options for one side.
 
-    In an encoder, the field ``embed_dim`` is the option ``encoder_embed_dim``. A field with an
-    option without a side, such as ``time_dim``, is the same for both sides. An option that a
-    derived model adds reaches the layers if a derived spec has a field with its name.
+    In an encoder, the field ``embed_dim`` is the option ``encoder_embed_dim``. If the option has no
+    side, as ``time_dim``, the field is the same for both sides. An option that a derived model adds
+    reaches the layers if a derived spec has a field with its name.
     """
 
     @classmethod
     def from_options(cls: type[AnySpec], cfg: Mapping[str, Any] | Config, side: str) -> AnySpec:
         """Make the spec of the ``encoder`` or the ``decoder`` from the options of a model.
 
-        An option for this side takes precedence over one of the same name without a side. A field
+        An option of the side takes precedence over an option with the name of the field. A field
         without an option keeps its default.
         """
         options = flat_options(cfg) if isinstance(cfg, TransformerConfig) else dict(cfg)
@@ -162,12 +162,12 @@ class Spec:
 
 
 def make_spec(spec_class: type[Spec] | None, cfg: Config, side: str) -> Any:
-    """The spec that layers of a stack need in addition to fairseq's config, or None."""
+    """Make the spec that a stack's layers need in addition to fairseq's config, or return None."""
     return None if spec_class is None else spec_class.from_options(cfg, side)
 
 
 def flat_options(cfg: TransformerConfig) -> dict[str, Any]:
-    """The options in fairseq's config; options of a side have names such as ``encoder_layers``."""
+    """Flatten fairseq's config: options of a side get names such as ``encoder_layers``."""
     sides = {side: vars(getattr(cfg, side)) for side in SIDES}
     nested = {f"{side}_{name}": value for side in SIDES for name, value in sides[side].items()}
     return {**vars(cfg), **nested}

@@ -15,7 +15,7 @@ from .transformer_options import EncoderConfig
 
 @dataclass
 class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
-    """Options of fairseq's encoder; the defaults have the size of the small TransEvolve."""
+    """Options of fairseq's encoder, with the sizes of TransEvolve's small model as defaults."""
 
     encoder_embed_dim: int = option(256, "width d")
     encoder_ffn_embed_dim: int = option(1024, "inner width")

@@ -9,12 +9,12 @@ from fairseq.models.transformer import TransformerConfig
 
 
 def flat_fields(config: type, prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """The fields of a config and of configs nested in it, with their place as a prefix of the name.
+    """List the fields of a config and of nested configs, the latter as ``encoder_layers`` etc.
 
     fairseq's command line uses such names for nested options, but does not fill nested configs.
 
     Returns:
-        The name, type and field of each, in the form that ``make_dataclass`` accepts.
+        The name, type and ``dataclasses.field`` of each, as ``make_dataclass`` accepts them.
     """
     flat = []
     for item in fields(config):

@@ -46,9 +46,9 @@ class TranslationConfig(FairseqDataclass):
 class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
     """A translator over any encoder and decoder, without fairseq's Transformer config.
 
-    A subclass sets ``encoder_class`` and ``decoder_class``. Each is constructed from the config,
-    which derives from :class:`TranslationConfig`, a dictionary and an embedding. ``forward`` is
-    inherited from fairseq: ``decoder(prev_output_tokens, encoder(src_tokens, ...))``.
+    A subclass sets ``encoder_class`` and ``decoder_class``. Each is constructed from a config
+    derived from :class:`TranslationConfig`, a dictionary and an embedding. ``forward`` is inherited
+    from fairseq: ``decoder(prev_output_tokens, encoder(src_tokens, ...))``.
     """
 
     encoder_class: type[FairseqEncoder]
@@ -59,8 +59,8 @@ class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
         """Build a model for the languages of a task.
 
         Raises:
-            ValueError: the widths of encoder and decoder differ, or two dictionaries should share
-                one embedding; or as in :meth:`check_options`.
+            ValueError: the widths of encoder and decoder differ, or embeddings are to be shared
+                between two different dictionaries; or as in :meth:`check_options`.
         """
         cls.check_options(cfg, task)
         if cfg.encoder_embed_dim != cfg.decoder_embed_dim:

@@ -10,8 +10,8 @@ L steps of Euler's method:
 
 where e(t) is a small network of t. Read ``naive``, the paper's equations; ``spec``, the choices of
 a stack; ``maps``, weights as functions of time; ``branches``, attention and FFN over such maps;
-``block``, the steps; then ``stacks``, the encoder and the decoders, and ``models``, which registers
-them with their options.
+``block``, the steps; then ``stacks``, the encoder and the decoders, and ``models``, the registered
+models and their options.
 """
 
 from fairseq_odeformers.registry import Family

@@ -19,7 +19,7 @@ from .spec import BlockSpec
 
 
 class EulerStep(nn.Module):
-    """x + f(x)/L."""
+    """One of L steps of Euler's method: x + f(x)/L."""
 
     def __init__(self, steps: int):
         super().__init__()
@@ -31,7 +31,7 @@ class EulerStep(nn.Module):
 
 
 class DiffEqEncoderBlock(Block):
-    """All steps of an encoder. It is the base of the decoder blocks as well."""
+    """All steps of an encoder; also the base class of the decoder blocks."""
 
     batch_first = True
     source_attention = False
@@ -71,7 +71,7 @@ class DiffEqEncoderBlock(Block):
         """Map x_0 (T, B, C) to x_L (T, B, C).
 
         Args:
-            slope: function of the number of the step, 0, 1, ..., and of x (B, T, C).
+            slope: f(x) (B, T, C) as a function of the number of the step, 0, 1, ..., and x.
         """
         x = x.transpose(0, 1)
         for index, step in enumerate(self.depths):
@@ -83,7 +83,7 @@ class DiffEqEncoderBlock(Block):
         return x.transpose(0, 1)
 
     def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
-        """Yield the maps of all steps. The block takes its steps once more."""
+        """Yield the maps of all steps, for which the block takes its steps once more."""
         attentions: list[Any] = [a for a in (self.self_attn, self.encoder_attn) if a is not None]
         with record_calls(attentions) as calls:
             self(*args, **kwargs)
@@ -92,7 +92,7 @@ class DiffEqEncoderBlock(Block):
             yield AttentionMaps(torch.stack(steps), cross=attention is self.encoder_attn)
 
     def layer_parts(self, *args: Any, **kwargs: Any) -> Iterator[LayerParts]:
-        """Yield the outputs of the heads in each step, for one text; the steps are taken again."""
+        """Yield the outputs of the heads in each step for one text, by taking the steps again."""
         with record_calls([self.self_attn]) as calls:
             self(*args, **kwargs)
         for call in calls:
@@ -161,7 +161,7 @@ class DiffEqCausalBlock(Incremental, DiffEqEncoderBlock):
     def attend_to_source(
         self, source: Tensor | None, padding_mask: Tensor | None, saved: Saved | None
     ) -> Callable[[int, Tensor], Tensor | float]:
-        """Return a function for the source's part of a step's slope, which is 0 here."""
+        """Return the source's part of the slope as a function of step and state: 0 here."""
         return lambda index, x: 0.0
 
 
@@ -174,7 +174,7 @@ class DiffEqDecoderBlock(DiffEqCausalBlock):
     def attend_to_source(
         self, source: Tensor, padding_mask: Tensor | None, saved: Saved | None
     ) -> Callable[[int, Tensor], Tensor]:
-        """Return a function for Attn_t(LN_t(x), E) in a step; generation projects E once."""
+        """Return Attn_t(LN_t(x), E) as a function of step and state; generation projects E once."""
         weights, source = self.encoder_attn.weights(), source.transpose(0, 1)
         mask = visible(key_padding_mask(padding_mask), 1, causal=False)
 

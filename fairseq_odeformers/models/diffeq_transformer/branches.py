@@ -15,7 +15,7 @@ from .spec import BlockSpec
 
 
 class Branch(nn.Module):
-    """A function of a state and the weights of its maps, which the caller evaluates."""
+    """Base class of functions of a state and of weights that the caller has evaluated."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
@@ -24,7 +24,7 @@ class Branch(nn.Module):
         self.dropout_module = Dropout(spec.dropout, type(self).__name__)
 
     def weights(self) -> Sequence[tuple[Weights, ...]]:
-        """Return the weights of the maps at each step, in the order of the constructor."""
+        """Return the weights of the maps for each step, with the maps in order of construction."""
         maps = [child for child in self.children() if isinstance(child, TimeDependent)]
         return [*zip(*(child.made() for child in maps))]
 
@@ -34,7 +34,7 @@ class Branch(nn.Module):
 
 
 class Attention(Branch):
-    """Base class of the attentions, which are initialised like fairseq's."""
+    """Base class of the attentions, initialised like fairseq's."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__(spec)

@@ -1,4 +1,4 @@
-"""Affine maps and LayerNorms whose weights are functions of time, at the times of all steps."""
+"""Affine maps and LayerNorms with weights that depend on time, at the times of all steps."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from .spec import BlockSpec
 
 Weights = tuple[Tensor, Tensor]  # weight and bias, or scale and shift, at one time
 
-# In the authors' code, the standard deviations of initial matrices and of the initial B.
+# The standard deviations of the initial matrices and of the initial B in the authors' code.
 RELEASED_STD, RELEASED_BIAS_STD = 0.02, 1e-4
 
 
@@ -20,15 +20,17 @@ def time_features(steps: int, frequencies: int, form: str) -> Tensor:
     """Return phi(t) = (t, sin(a_s t), cos(a_s t)) at t = 1/L, 2/L, ..., 1: (L, 1 + 2S).
 
     Args:
-        form: With ``harmonic``, a_s = pi s for s = 1..S, and the fastest feature turns S/2 times
-            from t = 0 to 1, so that a few steps sample it fully. With ``released``, as in the
-            authors' code, a_s = 1000 / 10000^(s/S) for s = 0..S-1, and the fastest feature turns
-            159 times.
+        steps: L.
+        frequencies: S.
+        form: With ``harmonic``, a_s = pi s for s = 1..S, and the fastest feature completes S/2
+            periods from t = 0 to 1, so that a few steps sample it fully. With ``released``, as in
+            the authors' code, a_s = 1000 / 10000^(s/S) for s = 0..S-1, and the fastest feature
+            completes 159 periods.
     """
     if form == "harmonic":
         t = torch.arange(1, steps + 1).unsqueeze(1) / steps
         angles = math.pi * t * torch.arange(1, frequencies + 1)
-    else:  # double precision, since angles are up to 1000
+    else:  # in double precision, since angles are as large as 1000
         t = torch.arange(1, steps + 1, dtype=torch.float64).unsqueeze(1) / steps
         angles = 1000 * t / 10_000 ** (torch.arange(frequencies) / t.new_tensor(frequencies))
     return torch.cat([t, angles.sin(), angles.cos()], 1).to(torch.get_default_dtype())
@@ -37,10 +39,11 @@ def time_features(steps: int, frequencies: int, form: str) -> Tensor:
 class TimeDependent(Kept):
     """Base class of maps, each with an embedding e(t) = a2 silu(a1 phi(t) + b1) + b2 of time.
 
-    The weights at the times of all steps are computed once per pass, and kept in evaluation.
+    The weights at the times of all steps are computed once per training pass, and only once in
+    evaluation.
     """
 
-    features: Tensor  # L, 1 + 2S
+    features: Tensor  # (L, 1 + 2S)
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
@@ -67,13 +70,14 @@ class TimeDependent(Kept):
 class TimeDependentLinear(TimeDependent):
     """x W(t)^T + b(t), with W(t) = F e(t) + c and b(t) = B e(t).
 
-    In the released initialization, c starts at zero, so the scale of W(t) follows the length of
-    e(t).
+    In the released initialization, c starts at zero, so the scale of W(t) is proportional to the
+    norm of e(t).
 
     Args:
+        in_features, out_features: widths I and O.
         std: standard deviation of an ordinary layer's weight. Without the released initialization,
-            W(t) starts with this deviation at the time when e(t) is longest (F contributes a third
-            of the variance), and with at least 0.8 of it at every other time.
+            W(t) starts with this deviation at the time when the norm of e(t) is largest (F
+            contributes a third of the variance), and with at least 0.8 of it at every other time.
     """
 
     def __init__(self, spec: BlockSpec, in_features: int, out_features: int, std: float):

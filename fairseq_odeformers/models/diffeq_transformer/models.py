@@ -79,11 +79,11 @@ class DiffEqEncoderConfig(TimeConfig):
 
 
 class StepSizes(BaseModel):
-    """Mixin for the models: in ``--layers``, a step counts as a layer."""
+    """Mixin for the models: for equal sizes, a step counts as a layer."""
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
-        """See :meth:`.BaseModel.side_sizes`."""
+        """Extend :meth:`.BaseModel.side_sizes`: the layers become steps."""
         values = super().side_sizes(sizes, options)
         if "layers" in values:
             values["steps"] = values.pop("layers")
@@ -94,8 +94,8 @@ class StepSizes(BaseModel):
         """Return the number of steps, common to both sides, as a dial.
 
         Raises:
-            ValueError: the sides take different numbers of steps; or the weights between the
-                training's times are untrained, since the features turn too fast for its steps.
+            ValueError: the sides take different numbers of steps; or the time features have such
+                high frequencies that the weights between the training's times are untrained.
         """
         trained = {cfg[name] for name in ("encoder_steps", "decoder_steps") if name in cfg}
         steps = cfg.eval_steps or max(trained)
@@ -121,7 +121,7 @@ class DiffEqConfig(TranslationConfig, DiffEqEncoderConfig):
 
 @register_model("diffeq_transformer", dataclass=DiffEqConfig)
 class DiffEqTransformer(StepSizes, TranslationModel):
-    """DiffEqFormer as an encoder-decoder, which the paper does not have."""
+    """DiffEqFormer as an encoder-decoder; it is not in the paper."""
 
     encoder_class = DiffEqEncoder
     decoder_class = DiffEqDecoder
@@ -129,7 +129,7 @@ class DiffEqTransformer(StepSizes, TranslationModel):
 
 @dataclass
 class DiffEqClassifierConfig(SequenceClassifierConfig, DiffEqEncoderConfig):
-    """The defaults have the size of ``transformer_classifier``."""
+    """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
     encoder_embed_dim: int = option(256, "encoder width d")
     encoder_ffn_embed_dim: int = option(1024, "encoder inner width")
@@ -137,14 +137,14 @@ class DiffEqClassifierConfig(SequenceClassifierConfig, DiffEqEncoderConfig):
 
 @register_model("diffeq_transformer_classifier", dataclass=DiffEqClassifierConfig)
 class DiffEqClassifier(StepSizes, SequenceClassifier):
-    """DiffEqFormer's encoder as a classifier, which the paper does not have."""
+    """DiffEqFormer's encoder as a classifier; it is not in the paper."""
 
     encoder_class = DiffEqEncoder
 
 
 @dataclass
 class DiffEqLanguageModelConfig(DecoderOnlyConfig, TimeConfig):
-    """The defaults have the size of fairseq's Transformer LM."""
+    """Options of the language model; the defaults have the size of fairseq's Transformer LM."""
 
     decoder_steps: int = option(6, "number L of steps", at_least=1)
     decoder_learned_pos: bool = option(False, "learn the positional embeddings")
@@ -153,9 +153,9 @@ class DiffEqLanguageModelConfig(DecoderOnlyConfig, TimeConfig):
 
 @register_model("diffeq_transformer_lm", dataclass=DiffEqLanguageModelConfig)
 class DiffEqLanguageModel(StepSizes, DecoderOnlyModel):
-    """Causal language model, the paper's kind of model, for the ``language_modeling`` task.
+    """The causal language model of the paper, for the task ``language_modeling``.
 
-    The presets ``diffeq_transformer_lm_gpt2_...`` consist of the paper's layers.
+    The presets ``diffeq_transformer_lm_gpt2_...`` are the models of the authors' configurations.
     """
 
     decoder_class = DiffEqCausalDecoder

@@ -22,7 +22,7 @@ Field = Callable[[float, Tensor], Tensor]
 def time_features(t: float, frequencies: int) -> Tensor:
     """phi(t) = (t, sin(pi s t), cos(pi s t)) for s = 1, ..., S: (1 + 2S).
 
-    These are this project's frequencies; the highest turns S/2 times from t = 0 to 1.
+    These are this project's frequencies; the highest completes S/2 periods from t = 0 to 1.
     """
     angles = [math.pi * s * t for s in range(1, frequencies + 1)]
     return torch.tensor([t, *map(math.sin, angles), *map(math.cos, angles)])

@@ -10,7 +10,7 @@ INITIALIZATIONS = ("transformer", "released")
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):
-    """The sizes and choices of all steps; fields are named after their options."""
+    """The sizes and choices that all steps share; fields are named after their options."""
 
     embed_dim: int  # C
     ffn_embed_dim: int
@@ -29,13 +29,14 @@ class BlockSpec(Spec):
 
     @property
     def steps_taken(self) -> int:
-        """The number of steps, which may differ from the training's."""
+        """The number of steps; in evaluation, it may differ from the training's."""
         return self.eval_steps or self.steps
 
     @property
     def time_width(self) -> int:
-        """E. Without the option, F and c together are as large as the weights of L layers.
+        """E; without the option, F and c together are as large as the weights of L layers.
 
-        With a single step, they are as large as two layers: without e(t), there would be no biases.
+        With a single step, E is 1, and F and c are as large as the weights of two layers, because
+        there would be no biases without e(t).
         """
         return self.time_embed_dim or max(self.steps - 1, 1)

@@ -1,6 +1,6 @@
-"""fairseq's encoder and decoder with one block, which takes all steps, and a final LayerNorm.
+"""fairseq's encoder and decoder with one block for all steps and a final LayerNorm.
 
-Here, fairseq's ``dropout`` only acts on the embeddings; the block reads ``spec.dropout``.
+Here, fairseq's ``dropout`` only acts on the embeddings; the block uses ``spec.dropout``.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from .spec import BlockSpec
 
 
 def one_block(cfg: Any) -> dict[str, Any]:
-    """Return changes to fairseq's options for a stack with one block as its layer."""
+    """Return the changes to fairseq's options for a stack with one block as its only layer."""
     return {
         "encoder_layers": 1,
         "decoder_layers": 1,

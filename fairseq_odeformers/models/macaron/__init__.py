@@ -2,8 +2,8 @@ r"""Macaron Net: a splitting scheme for an ODE of interacting particles (Lu et a
 
 Attention lets tokens interact (diffusion); an FFN moves each token by itself (convection). A
 Transformer layer takes a step of attention, then a step of the FFN (Lie-Trotter splitting). A
-Macaron layer has half a step of an FFN on either side of the attention (Strang-Marchuk splitting,
-Eqs. 17 to 19). With exact sub-steps its error would be of higher order:
+Macaron layer takes half a step of an FFN before the attention and another half after it
+(Strang-Marchuk splitting, Eqs. 17 to 19). With exact sub-steps, this would be of order 2, not 1:
 
 .. math::
     \tilde x = x + \tfrac12 \mathrm{FFN}_\mathrm{down}(x), \quad
@@ -11,7 +11,7 @@ Eqs. 17 to 19). With exact sub-steps its error would be of higher order:
     x' = \hat x + \tfrac12 \mathrm{FFN}_\mathrm{up}(\hat x)
 
 Read ``naive``, the paper's equations; ``layer``, the same over fairseq's layers; ``stacks``, the
-encoders and the decoder; then ``models``, which registers the translator, language model, BERT and
+encoders and the decoder; then ``models``, the registered translator, language model, BERT and
 classifier.
 """
 

@@ -27,8 +27,8 @@ class MacaronLayer(nn.Module):
         x' = \hat x + \tfrac12 \mathrm{FFN}_\mathrm{up}(\hat x)
 
     The attention and FFN_up are fairseq's, with all their options. The mixin adds FFN_down with the
-    same width and options, and halves both FFNs. Two FFNs with an inner width of 2d have 3d more
-    parameters than one FFN with 4d: a LayerNorm and d biases.
+    same width and options, and halves the output of both FFNs. Two FFNs with an inner width of 2d
+    have 3d more parameters than one FFN with 4d: a LayerNorm and d biases.
 
     The names ``macaron_fc1``, ``macaron_fc2`` and ``macaron_layer_norm`` come from the authors'
     code.
@@ -61,11 +61,11 @@ class MacaronLayer(nn.Module):
     def build_fc2(
         self, input_dim: int, output_dim: int, q_noise: float, qn_block_size: int
     ) -> nn.Linear:
-        """Build the output layer of an FFN; fairseq's layer builds FFN_up with this method."""
+        """Build the output layer of an FFN; fairseq's layer calls this method for FFN_up."""
         return quant_noise(HalfStepLinear(input_dim, output_dim), q_noise, qn_block_size)
 
     def first_half_step(self, x: Tensor) -> Tensor:
-        """x + FFN_down(x) / 2 (Eq. 17), from and to (T, B, C)."""
+        """Return x + FFN_down(x) / 2 (Eq. 17) for x (T, B, C)."""
         residual = x
         if self.normalize_before:
             x = self.macaron_layer_norm(x)
@@ -81,11 +81,11 @@ class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
     """Macaron layer of an encoder."""
 
     def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
-        """FFN_down, then fairseq's layer: attention and FFN_up; from and to (T, B, C)."""
+        """Apply FFN_down, then attention and FFN_up as fairseq's layer does; (T, B, C)."""
         return super().forward(self.first_half_step(x), *args, **kwargs)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Rename the LayerNorms in the authors' checkpoints, as fairseq does for the first two."""
+        """Rename the third LayerNorm in the authors' checkpoints; fairseq renames the first two."""
         super().upgrade_state_dict_named(state_dict, name)
         for parameter in ("weight", "bias"):
             old = f"{name}.layer_norms.2.{parameter}"
@@ -97,5 +97,5 @@ class MacaronDecoderLayer(MacaronLayer, DecoderLayer):
     """Macaron layer of a decoder: FFN, self-attention, encoder-decoder attention, FFN."""
 
     def forward(self, x: Tensor, *args, **kwargs) -> Output:
-        """FFN_down, then fairseq's layer: both attentions and FFN_up; from and to (T, B, C)."""
+        """Apply FFN_down, then both attentions and FFN_up as fairseq's layer does; (T, B, C)."""
         return super().forward(self.first_half_step(x), *args, **kwargs)

@@ -97,7 +97,7 @@ register_preset(
 
 @dataclass
 class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
-    """Options of fairseq's Transformer LM, except two of NormFormer's."""
+    """Options of fairseq's Transformer LM; two of NormFormer's are not supported."""
 
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_dropout: float = option(0.1, "dropout probability after activation in both FFNs")
@@ -109,7 +109,7 @@ class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
 class MacaronTransformerLanguageModel(LanguageModel):
     """Causal language model over Macaron layers, for fairseq's ``language_modeling`` task.
 
-    The paper has no language model. The defaults match the decoder of its base translation model.
+    It is not in the paper. The defaults match the decoder of the paper's base translation model.
     """
 
     decoder_class = MacaronDecoder

@@ -1,4 +1,4 @@
-"""The stacks: fairseq's Transformer encoder and decoder, and its RoBERTa, over Macaron layers."""
+"""fairseq's Transformer encoder and decoder, and its RoBERTa encoder, over Macaron layers."""
 
 from argparse import Namespace
 
@@ -28,7 +28,7 @@ class MacaronDecoder(Decoder):
     def upgrade_state_dict_named(
         self, state_dict: dict[str, Tensor], name: str
     ) -> dict[str, Tensor]:
-        # fairseq assumes no final LayerNorm up to version 2; the authors' decoder has one.
+        # fairseq drops the final LayerNorm of decoders up to version 2; the authors' has one.
         if f"{name}.layer_norm.weight" in state_dict:
             state_dict[f"{name}.version"] = torch.Tensor([3])
         return super().upgrade_state_dict_named(state_dict, name)

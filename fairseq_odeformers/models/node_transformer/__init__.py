@@ -2,11 +2,11 @@ r"""N-ODE Transformer: Baier-Reinio and De Sterck (2020), "N-ODE Transformer: A 
 Variant of the Transformer Using Neural Ordinary Differential Equations"
 (https://arxiv.org/abs/2010.11358).
 
-A block moves its state from X(0) to X(T_F) along
+A block solves for its state from X(0) to X(T_F):
 
 .. math:: X'(t) = \mathrm{FFN}_t(\alpha X(t) + \mathrm{MHSA}_t(X(t))),
 
-where each affine map of the FFN is A x + b + c t, and an adaptive solver takes as many steps as the
+Each affine map of the FFN is A x + b + c t, and an adaptive solver takes as many steps as the
 sequences need. Read ``naive`` first, the paper's equations, and ``spec``, the choices of a block.
 Then read
 

@@ -39,9 +39,8 @@ class Adjoint:
         """Solve the problem.
 
         Raises:
-            RuntimeError: the solver raises this error; the message says if it does so in the
-                backward solve.
-            TypeError: f hides tensors that it depends on.
+            RuntimeError: as in the solver; the message says if the error is in the backward solve.
+            TypeError: f depends on tensors that are hidden in a function.
         """
         solver, x = self.solver, problem.x
         entries = problem.entries.sum().clamp(min=1)
@@ -65,9 +64,9 @@ class Adjoint:
 
 
 class AugmentedField:
-    """X' and the integrand: the slope of the augmented state, as torchdiffeq's vector field.
+    """X' and the integrand as torchdiffeq's vector field of the augmented state.
 
-    torchdiffeq calls the methods ``callback_*`` at each adaptive step.
+    torchdiffeq calls the attributes ``callback_*`` at each adaptive step.
 
     Attributes:
         counts: statistics of a :class:`Solution`.
@@ -96,19 +95,23 @@ class AugmentedField:
 
 
 def limit(solver: Adaptive, problem: Problem) -> Callable:
-    """Make a callback that torchdiffeq calls before each step, and that stops an endless solve."""
+    """Make a callback for torchdiffeq that checks each step and stops an endless solve."""
     steps = count()
 
     def callback(t: Tensor, state: tuple[Tensor, ...], h: Tensor) -> None:
-        taken, running = torch.tensor([next(steps)]), torch.tensor([True])
+        earlier, running = torch.tensor([next(steps)]), torch.tensor([True])
         t, h = t.cpu().view(1), h.cpu().view(1)
-        solver.check_step(problem, t, h, taken, running)
+        solver.check_step(problem, t, h, earlier, running)
 
     return callback
 
 
 def differentiable_tensors(f: VectorField) -> list[Tensor]:
-    """Find the tensors with gradients in *f*, a module or a NamedTuple of tensors and modules."""
+    """Find the tensors with gradients in *f*, a module or a NamedTuple of tensors and modules.
+
+    Raises:
+        TypeError: *f* contains a function, so that its tensors cannot be found.
+    """
     tensors = []
     for leaf in tree_leaves(f):
         if isinstance(leaf, nn.Module):

@@ -26,9 +26,9 @@ from .problem import Time
 
 
 class KeyValueCache:
-    """Keys and values of earlier tokens, for one evaluation of a field after the other.
+    """Keys and values of earlier tokens in each evaluation of a field, in order.
 
-    On a fixed grid, a method evaluates the field at the same times for each new token.
+    On a fixed grid, the field is evaluated at the same times for each new token.
 
     Args:
         saved: tensors (..., B) from earlier decoding steps; this step appends to them.
@@ -71,19 +71,19 @@ class MultiheadAttention(nn.Module):
 
 
 class SelfAttention(MultiheadAttention):
-    """MHSA_t(X)."""
+    """MHSA_t(X): multi-head self-attention at time t."""
 
     def projections(self) -> Iterator[Projections]:
-        """Yield the matrices of the maps; only their biases depend on time."""
+        """Yield the projections, the same at all times: only the biases depend on time."""
         maps = (self.q, self.k, self.v, self.out)
         yield Projections.of(self.num_heads, *(linear.weight for linear in maps))
 
     def bind(
         self, x: Tensor, padding_mask: Tensor | None, causal: bool, cache: KeyValueCache | None
     ) -> "BoundSelfAttention":
-        """For the arguments see :meth:`.TransformerField.bind`."""
+        """Return MHSA_t(X) for one batch; see :meth:`.TransformerField.bind` for arguments."""
         bias = padding_bias(padding_mask, x)
-        if cache is not None:  # the newest token's bias (1, 1, B) becomes all tokens' (T, 1, B)
+        if cache is not None:  # extend the newest token's bias (1, 1, B) to all tokens (T, 1, B)
             newest = x.new_zeros(1, 1, x.size(-1)) if bias is None else bias
             bias = append(cache.saved, "bias", newest, dim=0)
         if causal:
@@ -93,9 +93,11 @@ class SelfAttention(MultiheadAttention):
 
 
 class BoundSelfAttention(NamedTuple):
-    """MHSA_t(X) for one batch.
+    """MHSA_t(X) for one batch, from and to (C, T, B).
 
     Attributes:
+        num_heads: number H of heads, a divisor of C.
+        qkv, out: maps to queries, keys and values, and of the heads' outputs.
         bias: bias of the scores, in the form that :func:`attend` accepts.
         cache: keys and values of earlier tokens, in incremental decoding.
     """
@@ -123,12 +125,12 @@ class BoundSelfAttention(NamedTuple):
 
 
 class SourceAttention(MultiheadAttention):
-    """MHA_t(X, E), where E is the encoder's output."""
+    """MHA_t(X, E): multi-head attention at time t to the encoder's output E."""
 
     def bind(
         self, x: Tensor, source: Tensor, padding_mask: Tensor | None, cache: KeyValueCache | None
     ) -> "BoundSourceAttention":
-        """For the arguments see :meth:`.TransformerField.bind`."""
+        """Return MHA_t(X, E) for one batch; see :meth:`.TransformerField.bind` for arguments."""
         saved = {} if cache is None else cache.saved
         if "source" not in saved:
             saved["source"] = Affine.join(self.k, self.v)(0.0, features_first(source))
@@ -143,9 +145,11 @@ class SourceAttention(MultiheadAttention):
 
 
 class BoundSourceAttention(NamedTuple):
-    """MHA_t(X, E) for one batch; E does not change over time.
+    """MHA_t(X, E) for one batch, from and to (C, T, B); E does not change over time.
 
     Attributes:
+        num_heads: number H of heads, a divisor of C.
+        q, out: maps to queries, and of the heads' outputs.
         kv: keys and values at t = 0 (2C, S, B).
         kv_time: change of keys and values per unit of time (2C, 1), or None.
         bias: bias of the scores, in the form that :func:`attend` accepts.

@@ -1,4 +1,4 @@
-"""Blocks of the N-ODE Transformer. They replace fairseq's Transformer layers."""
+"""Blocks of the N-ODE Transformer, in place of fairseq's Transformer layers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,18 +20,18 @@ from .solver import FixedGrid
 
 
 class NodeBlock(Block):
-    """Encoder block that solves an ODE from X(0) to X(T_F); ``field`` gives X' (paper, section 3).
+    """Encoder block that solves an ODE from X(0) to X(T_F) (paper, section 3).
 
     Args:
-        field: X'. Its ``bind`` takes the arguments of :meth:`.TransformerField.bind` and returns a
-            function of t and X. For the adjoint method, this function must be a module, or a
-            NamedTuple or another pytree of all tensors that X' depends on.
+        field: module of X'. Its ``bind`` has the arguments of :meth:`.TransformerField.bind` and
+            returns X' as a function of t and X. For the adjoint method, this function must be a
+            module, or a NamedTuple or another pytree of all tensors that X' depends on.
         solver: solver of the ODE.
         final_time: T_F.
         arclength_order: K of :func:`arclength`.
 
     Attributes:
-        name: name of the block in messages.
+        name: name of the block in messages, set by the stack.
     """
 
     def __init__(
@@ -51,7 +51,8 @@ class NodeBlock(Block):
     def forward(
         self, x: Tensor, encoder_padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Solution]:
-        """
+        """Solve from X(0) to X(T_F).
+
         Args:
             x: X(0) (T, B, C), 0 where padding is.
             encoder_padding_mask: true where a token is padding (B, T).
@@ -63,9 +64,10 @@ class NodeBlock(Block):
         return tokens_first(solution.state).to(x), solution
 
     def solve(self, x: Tensor, padding_mask: Tensor | None, **batch: Any) -> Solution:
-        """Solve from X(0) = x (C, T, B), in single precision or better.
+        """Solve from X(0) = x (C, T, B), in float32 or better.
 
         Args:
+            padding_mask: true where a token is padding (B, T), or None.
             batch: additional arguments of the field's ``bind``.
         """
         width, length, size = x.shape
@@ -90,7 +92,7 @@ class NodeBlock(Block):
     ) -> Iterator[AttentionMaps]:
         """Yield the maps at t = 0 and at T_F, for the initial and the final state of the block.
 
-        There is a map for every other time as well. The block solves its ODE once more.
+        At every time between, there is another map. The block solves its ODE once more.
         """
         return self._maps(x, self(x, encoder_padding_mask)[0], encoder_padding_mask)
 
@@ -124,8 +126,8 @@ class NodeDecoderBlock(Incremental, NodeBlock):
     """Decoder block, with or without an encoder's output to attend to.
 
     Its solver has a fixed grid, so that the trajectory of a token does not depend on later tokens.
-    Incremental decoding is exact: at each time, a new token attends to the keys and values that
-    earlier tokens had at that time. They are saved for each evaluation of the field.
+    Incremental decoding is exact: at each time, a new token attends to the keys and values of
+    earlier tokens at that time. They are saved for each evaluation of the field.
     """
 
     batch_dim = -1
@@ -141,7 +143,8 @@ class NodeDecoderBlock(Incremental, NodeBlock):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, None, Solution]:
-        """
+        """Solve from X(0) to X(T_F), with the keys and values of earlier tokens and a source.
+
         Args:
             x: X(0) (T, B, C); in incremental decoding, only the newest token (1, B, C).
             encoder_out: the encoder's output (S, B, C); None in a language model.
@@ -175,7 +178,7 @@ class NodeDecoderBlock(Incremental, NodeBlock):
         self_attn_padding_mask: Tensor | None = None,
         **unused: bool,
     ) -> Iterator[AttentionMaps]:
-        """Yield the encoder block's maps for a whole text, and maps of attention to the source."""
+        """Yield the maps at t = 0 and at T_F of self-attention, then of attention to the source."""
         source = encoder_out, encoder_padding_mask
         masks = {
             "self_attn_mask": self_attn_mask,

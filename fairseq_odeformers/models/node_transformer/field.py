@@ -64,8 +64,8 @@ class TransformerField(nn.Module):
     ) -> "BoundField":
         """Return X' for a batch, as a function of t and X.
 
-        Since a solve evaluates X' many times, everything that depends on neither t nor X is
-        computed here once.
+        A solve evaluates X' many times, so everything that depends on neither t nor X is computed
+        here once.
 
         In training, or with fairseq's ``--retain-dropout``, each sub-layer draws one dropout mask
         for the whole solve. With a new mask at each evaluation, X' would not be a function of t and
@@ -105,7 +105,7 @@ class BoundField(NamedTuple):
     Attributes:
         attentions: MHSA and, in a decoder, the attention to the source.
         skip_connection: whether alpha is 1 instead of 0.
-        residual: whether X' includes the attentions themselves.
+        residual: whether X' includes the outputs of the attentions (Eq. 9).
         token_mask: 1 for tokens and 0 for padding (T, B); None without padding.
     """
 
@@ -136,12 +136,12 @@ class BoundField(NamedTuple):
 
 
 class Sublayer(NamedTuple):
-    """Attention or FFN, perhaps with LayerNorm before it and dropout after it.
+    """Attention or FFN, with an optional LayerNorm before it and optional dropout after it.
 
     Attributes:
-        function: the attention or FFN, a function of t and X.
-        norm: weight and bias (C) of the LayerNorm.
-        dropout: dropout mask (C, T, B).
+        function: the attention or FFN, a function of t and X (C, T, B).
+        norm: weight and bias (C) of the LayerNorm, or None.
+        dropout: scaled dropout mask (C, T, B), or None.
     """
 
     function: VectorField
@@ -158,7 +158,7 @@ class Sublayer(NamedTuple):
 
 
 class FeedForward(NamedTuple):
-    """FFN_t(X): two affine maps with ReLU between them."""
+    """FFN_t(X), from and to (C, T, B): two affine maps with ReLU between them."""
 
     fc1: Affine
     fc2: Affine

@@ -1,8 +1,8 @@
 """Affine maps A x + b + c t, LayerNorm and attention for states with features first, (C, T, B).
 
 In this layout, each operation works on a few long rows instead of many short ones. For the small
-models of the paper, this is several times faster. States are in single precision or better, since
-half precision cannot represent the small errors of a solve.
+models of the paper, this is several times faster. States are in float32 or better, since half
+precision cannot represent the small errors of a solve.
 """
 
 from typing import NamedTuple
@@ -16,8 +16,8 @@ from fairseq_odeformers.modules.basics import at_least_float32
 from .problem import Time
 
 # If the keys of one head and sequence have fewer elements than this, attention uses sums of
-# products, because products of many small matrices are slower. Compiled code, which must be valid
-# for any length, always uses products of matrices.
+# products, because products of many small matrices are slower. Compiled code must be valid for all
+# lengths, so it always uses products of matrices.
 FEW_KEY_ELEMENTS = 64
 
 
@@ -32,14 +32,14 @@ def tokens_first(x: Tensor) -> Tensor:
 
 
 def layer_norm(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Normalise the features of each token, with weight and bias (C)."""
+    """Normalise the features of each token in x (C, T, B), with weight and bias (C)."""
     return F.layer_norm(x.movedim(0, -1), weight.shape, weight, bias).movedim(-1, 0)
 
 
 def padding_bias(padding_mask: Tensor | None, x: Tensor) -> Tensor | None:
     """Return a bias (S, 1, B) of the scores that hides padded keys; None without padding.
 
-    The bias is finite, so that the scores of a sequence of padding alone do not become nan.
+    The bias is finite, so that a sequence that consists of padding does not cause NaN.
 
     Args:
         padding_mask: true where a key is padding (B, S).
@@ -57,7 +57,7 @@ def causal_bias(x: Tensor) -> Tensor:
 
 
 def attention_map(q: Tensor, k: Tensor, num_heads: int, bias: Tensor | None) -> Tensor:
-    """Return the weights (B, H, T, S) with which :func:`attend` sums the values."""
+    """Return the attention weights (B, H, T, S); for the arguments, see :func:`attend`."""
     q, k = (x.unflatten(0, (num_heads, -1)).permute(3, 0, 2, 1) for x in (q, k))  # (B, H, T, C/H)
     scores = q @ k.mT * q.size(-1) ** -0.5
     if bias is not None:
@@ -110,8 +110,8 @@ class TimeDependentLinear(nn.Linear):
 class Affine(NamedTuple):
     """A x + b + c t with the parameters of one map, or of several maps of the same states.
 
-    A solve evaluates the maps of its field many times, so it joins them once. Then one product
-    gives queries, keys and values, and half precision is cast to single precision only once.
+    A solve evaluates the maps of its field many times, so they are joined once. One product then
+    computes queries, keys and values, and half precision is cast to float32 only once.
 
     Attributes:
         weight: A (O, I).

@@ -88,7 +88,7 @@ class DecoderSolverConfig(FairseqDataclass):
 
 
 class CheckedOptions(BaseModel):
-    """Mixin for the models: raises an error for options that exclude each other."""
+    """Mixin for the models, with a check for options that exclude each other."""
 
     training_options = ("checkpoint_activations", "adjoint")
 
@@ -121,7 +121,7 @@ class CheckedOptions(BaseModel):
 
 
 class CheckedSolver(CheckedOptions):
-    """Mixin for the models with an encoder: also checks the options of its solver."""
+    """Mixin for the models with an encoder, with a check of its solver's options as well."""
 
     @classmethod
     def conflicts(cls, cfg: NodeEncoderConfig) -> Iterator[str]:
@@ -167,7 +167,7 @@ class NodeTransformer(CheckedSolver, ParityModel):
 
 @dataclass
 class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, TranslationConfig):
-    """Options; by default, sizes, vector field and LayerNorms are like a Transformer's."""
+    """Options of the translator; the defaults resemble a Transformer in sizes and LayerNorms."""
 
     encoder_embed_dim: int = option(512, "encoder width d")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
@@ -191,8 +191,8 @@ class NodeTransformerMT(CheckedSolver, TranslationModel):
     """Encoder-decoder over N-ODE blocks: the encoder is adaptive, the decoder has a fixed grid.
 
     Each sentence has its own adaptive steps (``--adaptivity sequence``), so that its states do not
-    depend on the batch. With common steps, the rest of the batch would change them by some
-    thousandths at a tolerance of 1e-3.
+    depend on the batch. With common steps and a tolerance of 1e-3, the rest of the batch would
+    change them by some thousandths.
     """
 
     encoder_class = NodeTransformerEncoder
@@ -201,7 +201,7 @@ class NodeTransformerMT(CheckedSolver, TranslationModel):
 
 @dataclass
 class NodeTransformerLMConfig(DecoderSolverConfig, DecoderOnlyConfig, FieldConfig):
-    """The defaults match the decoder of ``node_transformer_mt``."""
+    """Options of the language model; the defaults match ``node_transformer_mt``'s decoder."""
 
     decoder_layers: int = option(3, "number of blocks")
     decoder_normalize_before: bool = option(True, NORMALIZE.format("decoder"))

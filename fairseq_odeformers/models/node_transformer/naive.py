@@ -1,4 +1,4 @@
-"""The N-ODE Transformer as its paper writes it, for reading: equations as functions of tensors.
+"""The N-ODE Transformer as its paper writes it, for reading.
 
 This module contains the equations of Baier-Reinio and De Sterck (2020) in the paper's order, for
 states X (..., T, C). As in the paper, there is no LayerNorm and no dropout. Tests compare the
@@ -49,7 +49,7 @@ def attention(
     source: Tensor,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Multi-head attention of X to the tokens of a source; MHSA_t(X) if the source is X itself.
+    """Multi-head attention of X to a source, or MHSA_t(X) if the source is X: (..., T, C).
 
     Args:
         maps: affine maps for queries, keys, values and the output.

@@ -32,7 +32,7 @@ class Problem(NamedTuple):
         entries: number of entries of X that are not padding, for each sequence (B).
         final_time: T_F.
         integrand: function of t, X and X' that is integrated as well.
-        name: name of the problem in messages.
+        name: name of the problem in error messages.
     """
 
     f: VectorField
@@ -51,7 +51,7 @@ class Solution(NamedTuple):
         integral: integral of the integrand from 0 to T_F or t (B); 0 without an integrand.
         statistics: for each sequence (B), the number ``nfe`` of evaluations of f for the state, and
             the numbers of ``accepted`` and ``rejected`` adaptive steps. If the solver may stop
-            after a number of steps, also ``unfinished``, which is 1 if T_F was not reached.
+            after a number of steps, ``unfinished`` is 1 where T_F was not reached, and 0 elsewhere.
     """
 
     state: Tensor
@@ -89,7 +89,7 @@ def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
         lengths: n for each sequence (B).
 
     Returns:
-        A function of t, X and X'.
+        A function of t, X and X' with one value per sequence (B).
     """
 
     def integrand(t: Time, x: Tensor, slope: Tensor) -> Tensor:
@@ -112,5 +112,5 @@ def derivative(f: VectorField, order: int, t: Tensor, x: Tensor, slope: Tensor) 
     def lower(t: Tensor, x: Tensor) -> Tensor:
         return derivative(f, order - 1, t, x, f(t, x))
 
-    with sdpa_kernel(SDPBackend.MATH):  # the only backend with a forward-mode derivative
+    with sdpa_kernel(SDPBackend.MATH):  # no other backend has a forward-mode derivative
         return jvp(lower, (t, x), (torch.ones_like(t), slope))[1]

@@ -1,9 +1,9 @@
-"""Solves X'(t) = f(t, X) for batches of sequences, on a fixed grid or with adaptive steps.
+"""Solvers of X'(t) = f(t, X) for batches of sequences, on a fixed grid or with adaptive steps.
 
 The norm of the error and the choice of steps follow torchdiffeq. The loops are written here because
 sequences need more: errors exclude padding, steps are common to the batch or specific to each
-sequence, and integrals are computed together with the state. The overhead of these loops is also
-only a fraction of torchdiffeq's, which would dominate the time of a small model.
+sequence, and integrals are computed together with the state. These loops also have only a fraction
+of torchdiffeq's overhead; the latter would dominate the time of a small model.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from .step import SMALLEST_FACTOR, Controller, integral_over, take_step
 
 @dataclass(frozen=True)
 class FixedGrid:
-    """Equal steps. Their number does not depend on the data, so that XLA can compile them.
+    """Solver with equal steps; their number does not depend on the data, so XLA can compile them.
 
     Args:
         method: name of a method from ``FIXED_GRID``.
@@ -56,8 +56,8 @@ class FixedGrid:
 class Progress(NamedTuple):
     """The progress of an adaptive solve.
 
-    The variables that control the steps have one value for the batch (1), or one per sequence (B),
-    on the CPU.
+    The variables that control the steps (t, h, steps and accepted) are on the CPU, with one value
+    for the batch (1) or one per sequence (B).
 
     Attributes:
         t, h: time, and size of the next step.
@@ -77,7 +77,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Steps as large as the tolerances allow.
+    """Solver with steps as large as the tolerances allow.
 
     Args:
         method: name of a method from ``ADAPTIVE``.
@@ -138,7 +138,7 @@ class Adaptive:
         return running
 
     def advance(self, problem: Problem, controller: Controller, progress: Progress) -> Progress:
-        """Take up to ``kept_steps`` more steps, until the end."""
+        """Take up to ``kept_steps`` more steps, or fewer if the solve ends."""
         for _ in range(self.kept_steps):
             if not (running := self.running(problem, progress)).any():
                 break
@@ -148,7 +148,7 @@ class Adaptive:
     def step(
         self, problem: Problem, controller: Controller, progress: Progress, running: Tensor
     ) -> Progress:
-        """Take one more step, which may be rejected.
+        """Take one more step; it may be rejected.
 
         Args:
             running: result of :meth:`running`.
@@ -164,7 +164,7 @@ class Adaptive:
         step = take_step(tableau, f, controller.time(t, x), size, x, slope)
         ratio = controller.error_ratio(size, step)
         finite = ratio.isfinite()
-        if not finite.all():  # no gradient may pass through a step that is not finite
+        if not finite.all():  # reject this step at once: no gradient may pass through it
             smaller = torch.where(finite, h, h * SMALLEST_FACTOR)
             return progress._replace(h=smaller, steps=steps + ~finite)
         accept = running & (ratio <= 1)
@@ -214,9 +214,9 @@ class Adaptive:
         """Return the statistics of a :class:`Solution`.
 
         f is evaluated at t = 0, for the size of the first step, and in each step for all stages
-        except the first. The slope of the first stage is the last stage of the previous step. If
-        the method has no such stage, the slope takes one evaluation after each accepted step,
-        except the step that reaches the end.
+        except the first. The slope of the first stage is the last slope of the previous step if the
+        method reuses it. Otherwise, it takes one evaluation after each accepted step except the
+        last.
         """
         tableau, steps, accepted = ADAPTIVE[self.method], progress.steps, progress.accepted
         unfinished = progress.t < problem.final_time
@@ -231,7 +231,7 @@ class Adaptive:
 
 
 def checkpointed(solve: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a solver, or a part of one, so that the backward pass recomputes its steps."""
+    """Wrap a solver, or a part of it, so that the backward pass recomputes its steps."""
     return partial(checkpoint, solve, use_reentrant=False)
 
 

@@ -1,4 +1,4 @@
-"""The stacks: fairseq's Transformer encoder and decoder over N-ODE blocks."""
+"""fairseq's Transformer encoder and decoder over N-ODE blocks."""
 
 from dataclasses import replace
 from typing import Any
@@ -58,8 +58,8 @@ class NodeTransformerEncoder(Encoder):
 class NodeTransformerDecoder(Decoder):
     """fairseq's Transformer decoder over N-ODE blocks.
 
-    The paper has no decoder, since its adaptive steps would differ from one token to the next.
-    Here, the decoder's solver has a fixed grid.
+    The paper has no decoder, since adaptive steps would differ from one token to the next. Here,
+    the decoder's solver has a fixed grid.
 
     In addition to the output of fairseq's decoder, it returns the dictionaries ``regularizers`` and
     ``statistics`` of encoder and decoder together.

@@ -1,4 +1,4 @@
-"""Takes a step of an explicit Runge-Kutta method, and chooses the next size from its error."""
+"""Steps of explicit Runge-Kutta methods, and the choice of the next size from the error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,10 +36,10 @@ def take_step(tableau: Tableau, f: VectorField, t: Time, h: Time, x: Tensor, slo
 
 
 def error_of(tableau: Tableau, h: Time, step: Step) -> Tensor:
-    """Return the difference of the method's two solutions after a step of size h."""
+    """Return the difference (C, T, B) of the method's two solutions after a step of size h."""
     error = torch.zeros_like(step.end)
     for b, other, slope in zip(tableau.weights, tableau.embedded_weights, step.slopes):
-        error = add_product(error, h * (b - other), slope)  # becomes nan if a slope is infinite
+        error = add_product(error, h * (b - other), slope)  # NaN if a slope is infinite
     return error
 
 
@@ -53,7 +53,7 @@ def integral_over(tableau: Tableau, h: Time, step: Step, integrand: Integrand) -
 
 
 def combine(x: Tensor, h: Time, coefficients: Sequence[float], slopes: list[Tensor]) -> Tensor:
-    """Return x + h (a_1 k_1 + a_2 k_2 + ...) with slopes k."""
+    """Return x + h (a_1 k_1 + a_2 k_2 + ...) with slopes k (C, T, B)."""
     for a, slope in zip(coefficients, slopes):
         if a:
             x = add_product(x, h * a, slope)
@@ -69,7 +69,7 @@ def add_product(x: Tensor, factor: Time, slope: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Controller:
-    """Chooses the sizes of adaptive steps by the rules of torchdiffeq.
+    """The choice of the sizes of adaptive steps, by the rules of torchdiffeq.
 
     Sizes and error ratios are in double precision on the CPU, with one value for the batch (1) or
     one per sequence (B).
@@ -128,5 +128,5 @@ class Controller:
         return (squares.double().to(self.entries.device) / self.entries).sqrt()
 
     def time(self, values: Tensor, x: Tensor) -> Time:
-        """Convert times or sizes to what a field accepts: a float, or a tensor like *x* (B)."""
+        """Convert times or sizes to the form that a field accepts: a float, or a tensor (B)."""
         return values.to(x) if self.per_sequence else values.item()

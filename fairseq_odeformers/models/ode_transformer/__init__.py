@@ -8,13 +8,13 @@ times, with no more parameters:
     y' = y + \sum_{i=1}^{s} b_i F_i, \quad F_i = F\Big(y + \sum_{j<i} a_{ij} F_j\Big)
 
 In a block of order 2, :math:`F_2 = F(y + F_1)` and :math:`y' = y + \tfrac12 (F_1 + F_2)`. Its
-coefficients b may also be learned, or come from a gate that reads :math:`[F_1; F_2]`. The gate
-gives the paper's best model.
+coefficients b may also be learned, or come from a gate that reads :math:`[F_1; F_2]`. The paper's
+best model has the gate.
 
-Read ``naive``, the paper's equations; in ``modules``, ``tableaus``, which lists a and b, and
+Read ``naive``, the paper's equations; in ``modules``, ``tableaus``, the values of a and b, and
 ``coefficients``, the sums of slopes; ``common/runge_kutta``, the slopes of fairseq's layers;
 ``spec``, the choices of a block, and ``layer``, the block; then ``stacks``, the encoder and the
-decoder, and ``models``, which registers the translator, language model and classifier.
+decoder, and ``models``, the registered translator, language model and classifier.
 """
 
 from fairseq_odeformers.registry import Family

@@ -13,7 +13,7 @@ class RungeKuttaBlock(RungeKuttaLayer):
 
     .. math:: y' = y + \sum_i b_i F_i, \quad F_i = F\Big(y + \sum_{j<i} a_{ij} F_j\Big)
 
-    The base class computes the F_i with the tableau's a; the coefficients of the stack are b.
+    The base class computes the F_i with the tableau's a; the stack provides b.
     """
 
     def step(
@@ -22,8 +22,9 @@ class RungeKuttaBlock(RungeKuttaLayer):
         """Map a state y to y' (T, B, C).
 
         Args:
-            evaluate: fairseq's layer, as a function of the number of the evaluation and a state.
-            coefficients: module that sums the slopes.
+            evaluate: fairseq's layer, as a function of the number of the evaluation and of a state.
+            y: state (T, B, C).
+            coefficients: module that sums the slopes with the weights b.
         """
         return y + coefficients(self.slopes(evaluate, y))
 

@@ -48,11 +48,11 @@ class BlockConfig(FieldConfig):
 
 
 class ODEModel(RungeKuttaModel):
-    """Mixin for the models: checks that the options of the method fit together."""
+    """Mixin for the models, with a check that the options of the method fit together."""
 
     @classmethod
     def check_config(cls, cfg):
-        """Also check that the method has the coefficients asked for."""
+        """Check the options, and that a block of this order can have the chosen coefficients."""
         super().check_config(cfg)
         if cfg.rk_coefficients in ("learned", "gated") and cfg.rk_order != 2:
             raise ValueError(

@@ -1,7 +1,8 @@
 """The ODE Transformer as its paper writes it, for reading.
 
 This module contains the equations of Li et al. (2022) as functions of tensors, over the sub-layers
-in ``common.naive``. Tests compare the layers with these functions.
+in ``common.naive``. Tests compare the layers with these functions. A state is one sequence (T, d),
+without padding; each block maps it to a state of the same shape.
 
 A vector field is a function F from states to slopes. In the paper, F is the change that a
 Transformer layer adds to its input; in its released code, F is the output of the layer.

@@ -13,5 +13,5 @@ class BlockSpec(RungeKuttaSpec):
 
     @property
     def coefficients(self) -> str:
-        """The form of the coefficients; the default is the paper's best."""
+        """The form of the coefficients; the default is the best form in the paper."""
         return self.rk_coefficients or ("gated" if self.rk_order == 2 else "fixed")

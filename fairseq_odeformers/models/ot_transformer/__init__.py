@@ -13,8 +13,8 @@ Training minimises the loss of :math:`x_M` plus a transport cost, :math:`\lambda
 ``--arclength-weight`` is :math:`2 \lambda / C` at width C.
 
 Read ``naive``, the paper's equations; ``spec``, the choices of a flow; ``layer``, the layers of f;
-``block``, f and its steps; then ``stacks``, the encoder and the decoder, and ``models``, which
-registers the translator, classifier and language model.
+``block``, f and its steps; then ``stacks``, the encoder and the decoder, and ``models``, the
+registered translator, classifier and language model.
 """
 
 from fairseq_odeformers.registry import Family

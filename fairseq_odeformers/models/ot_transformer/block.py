@@ -27,10 +27,10 @@ class Step(nn.Module):
         self.tableau, self.size = FIXED_GRID[method], 1 / steps
 
     def forward(self, x: Tensor, f: Callable[[int, Tensor], Tensor]) -> Tensor:
-        """From and to (T, B, C).
+        """Map (T, B, C) to (T, B, C).
 
         Args:
-            f: vector field, as a function of the number of the stage, from 0, and a state.
+            f: vector field, a function of the number of the stage, from 0, and of a state.
         """
         slopes = [f(0, x)]
         for stage, row in enumerate(self.tableau.matrix, start=1):
@@ -39,10 +39,11 @@ class Step(nn.Module):
 
 
 class FlowBlock(Block):
-    """The flow of an encoder, x_M from x_0; also the base class for the flow of a decoder.
+    """The flow of an encoder from x_0 to x_M; also the base class of the flow of a decoder.
 
     Args:
         layers: layers of the vector field f.
+        spec: the form of f, and its solver.
     """
 
     def __init__(self, layers: nn.ModuleList, spec: FlowSpec):
@@ -57,54 +58,60 @@ class FlowBlock(Block):
         )
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """x_M (T, B, C) from x_0 (T, B, C); the other arguments are as in fairseq's layer."""
+        """Map x_0 to x_M (T, B, C); the other arguments are as in fairseq's layer."""
         return self.solve(x, lambda layer, _, y: layer(y, *args, **kwargs))
 
     def solve(self, x: Tensor, evaluate: Evaluation) -> Tensor:
-        """x_M (T, B, C).
+        """Map x_0 to x_M (T, B, C).
 
         Args:
-            evaluate: function of a layer, the number of the evaluation of f, from 0, and a state.
+            evaluate: function of a layer, of the number of the evaluation of f, from 0, and of a
+                state, that returns the output of the layer (T, B, C).
         """
         for index, step in enumerate(self.depths):
             x = step(x, partial(self.slope, evaluate, index * self.stages))
         return x
 
     def slope(self, evaluate: Evaluation, first: int, stage: int, x: Tensor) -> Tensor:
-        """f(x) (T, B, C) at a stage of a step; *first* is the number of its first evaluation."""
+        """Return f(x) (T, B, C) at a stage of a step.
+
+        Args:
+            first: number of the first evaluation of the step.
+            stage: number of the stage, from 0.
+        """
         y = x
         for layer in self.layers:
             y = evaluate(layer, first + stage, y)
         return self.field_layer_norm(y - x if self.textbook else y)
 
     def state_modules(self) -> Sequence[nn.Module]:
-        """The modules with the states x_1, ..., x_M (T, B, C) as outputs."""
+        """Return the modules whose outputs are the states x_1, ..., x_M (T, B, C)."""
         return [*self.depths]
 
     def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
-        """The maps of each layer in each evaluation of f; the block takes its steps once more."""
+        """Yield the maps of each layer in each evaluation of f, by taking the steps once more."""
         answers = ask(self.layers, "attention_maps")
         with record_calls(answers) as calls:
             self(*args, **kwargs)
         maps = [m for call in calls for m in answers[call.module](*call.args, **call.kwargs)]
-        for cross in sorted({of_layer.cross for of_layer in maps}):
-            weights = [of_layer.weights for of_layer in maps if of_layer.cross == cross]
+        for cross in sorted({layer_maps.cross for layer_maps in maps}):
+            weights = [layer_maps.weights for layer_maps in maps if layer_maps.cross == cross]
             yield AttentionMaps(torch.cat(weights), cross)
 
     def layer_parts(self, *args: Any, **kwargs: Any) -> Iterator[LayerParts]:
-        """Nothing: a step has several layers, so parts would not match the states."""
+        """Yield nothing: a step has several layers, so their parts would not match the states."""
         return iter(())
 
 
 class FlowDecoderBlock(FlowBlock):
     """The flow of a decoder, with or without an encoder.
 
-    In incremental decoding, a token sees the keys and values that earlier tokens had in the same
-    layer and the same evaluation of f. So the result equals full decoding.
+    In incremental decoding, a token sees the keys and values of earlier tokens in the same layer
+    and the same evaluation of f. The result therefore equals full decoding.
     """
 
     def forward(self, x: Tensor, *args: Any, need_attn: bool = False, **kwargs: Any) -> Output:
-        """As fairseq's layer, from x_0 to x_M (T, B, C).
+        """Map x_0 to x_M (T, B, C), with the arguments and outputs of fairseq's layer.
 
         The attention weights come from the last layer in the last evaluation.
         """
@@ -112,8 +119,8 @@ class FlowDecoderBlock(FlowBlock):
 
         def evaluate(layer: nn.Module, index: int, y: Tensor) -> Tensor:
             nonlocal attention
-            wanted = need_attn and index == last
-            y, attention, _ = layer(y, *args, evaluation=index, need_attn=wanted, **kwargs)
+            need = need_attn and index == last
+            y, attention, _ = layer(y, *args, evaluation=index, need_attn=need, **kwargs)
             return y
 
         return self.solve(x, evaluate), attention, None

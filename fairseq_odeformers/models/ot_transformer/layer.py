@@ -14,7 +14,7 @@ from .spec import FlowSpec
 
 
 class FieldLayer(nn.Module):
-    """Mixin for fairseq's layer: drops the LayerNorms with ``--no-layer-norm``."""
+    """Mixin for fairseq's layer, without its LayerNorms if ``--no-layer-norm`` is set."""
 
     def __init__(self, cfg: TransformerConfig, spec: FlowSpec, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
@@ -30,7 +30,7 @@ class FieldDecoderLayer(FieldLayer, RepeatedDecoderLayer):
     """Layer of a decoder's field, with a key/value cache for each evaluation."""
 
     def forward(self, x: Tensor, *args, evaluation: int, **kwargs) -> Output:
-        """As fairseq's layer, from and to (T, B, C).
+        """Map (T, B, C) to (T, B, C) as fairseq's layer does.
 
         Args:
             evaluation: number of the evaluation in a pass, from 0.

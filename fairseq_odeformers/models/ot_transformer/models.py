@@ -55,7 +55,7 @@ class FlowConfig(FairseqDataclass):
 
 
 class FlowModel(BaseModel):
-    """Mixin for the models: refuses options of a Transformer that a flow does not support."""
+    """Mixin for the models, with the options of a Transformer that a flow does not support."""
 
     unsupported = {
         "no_decoder_final_norm": "--final-norm replaces it; give --final-norm none",
@@ -65,7 +65,7 @@ class FlowModel(BaseModel):
 
     @classmethod
     def depth_dials(cls, cfg) -> Sequence[Dial]:
-        """The number of steps, for both sides."""
+        """Return the number of steps, common to both sides, as a dial."""
         return [Dial({"ode_steps": cfg.ode_steps}, FIXED_GRID[cfg.ode_method].order)]
 
 

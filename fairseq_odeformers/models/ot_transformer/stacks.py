@@ -11,7 +11,7 @@ from .spec import FlowSpec
 
 
 class FlowStack(nn.Module):
-    """Mixin for an encoder or decoder: joins the layers that fairseq has built into one block.
+    """Mixin for an encoder or decoder that joins the layers built by fairseq into one block.
 
     ``--final-norm`` puts the last LayerNorm into the block, into the stack, or nowhere.
     """

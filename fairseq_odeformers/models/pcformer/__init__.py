@@ -1,7 +1,7 @@
 r"""PCformer: Li et al. (2024), "Predictor-Corrector Enhanced Transformers with Exponential Moving
 Average Coefficient Learning" (https://arxiv.org/abs/2411.03042).
 
-A layer predicts by a Runge-Kutta method whose slopes have exponentially falling weights, and
+A layer predicts by a Runge-Kutta method with exponentially falling weights of its slopes, and
 corrects by a multistep method over the history h of the layers:
 
 .. math::
@@ -11,7 +11,7 @@ corrects by a multistep method over the history h of the layers:
 
 Read ``naive``, the paper's equations; ``common/runge_kutta``, the slopes F_j; in ``modules``,
 ``coefficients``, their weights, and ``layer_history``; ``layer``, the predictor and the corrector;
-then ``stacks``, the encoder and the decoders, and ``models``, which registers them.
+then ``stacks``, the encoder and the decoders, and ``models``, the registered models.
 """
 
 from fairseq_odeformers.registry import Family

@@ -1,4 +1,4 @@
-"""Layers that predict and correct: a pass through one evaluates fairseq's layer s + 1 times."""
+"""Layers that predict and correct, with s + 1 evaluations of fairseq's layer per pass."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,13 +25,13 @@ class StageNorms(nn.Module):
     def __init__(self, spec: LayerSpec):
         super().__init__()
         self.early = spec.rk_norm_slopes
-        wanted = [spec.rk_norm] + [spec.rk_norm or self.early] * spec.rk_order
-        norms = [LayerNorm(spec.embed_dim) if each else nn.Identity() for each in wanted]
+        normalised = [spec.rk_norm] + [spec.rk_norm or self.early] * spec.rk_order
+        norms = [LayerNorm(spec.embed_dim) if norm else nn.Identity() for norm in normalised]
         self.residual, self.stages = norms[0], nn.ModuleList(norms[1:])
 
 
 class PredictorCorrectorLayer(RungeKuttaLayer):
-    """Mixin for fairseq's Transformer layer, which becomes F of a predictor and a corrector."""
+    """Mixin that turns fairseq's Transformer layer into F of a predictor and a corrector."""
 
     def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
         super().__init__(cfg, spec, *args, **kwargs)
@@ -49,7 +49,7 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
         """Return F(z) (T, B, C), where z = past + w_kk LN_k(P).
 
         Args:
-            evaluate: fairseq's layer, as a function of the number of the evaluation and a state.
+            evaluate: fairseq's layer, as a function of the number of the evaluation and of a state.
             y: y_k (T, B, C).
             past: sum of w_ki h_i over i < k (T, B, C).
             weight: w_kk (1).
@@ -70,7 +70,7 @@ class PredictorCorrectorEncoderLayer(PredictorCorrectorLayer, EncoderLayer):
     """Layer of an encoder."""
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None, **shared: Any) -> Tensor:
-        """See :meth:`correct`."""
+        """Map y_k (T, B, C) to F(z) (T, B, C); for the other arguments, see :meth:`correct`."""
         layer = super().forward
         return self.correct(lambda _, y: layer(y, encoder_padding_mask), x, **shared)
 
@@ -88,7 +88,7 @@ class PredictorCorrectorDecoderLayer(PredictorCorrectorLayer, RepeatedDecoderLay
         coefficients: nn.Module,
         **kwargs: Any,
     ) -> Output:
-        """See :meth:`correct`; no attention weights are returned."""
+        """Map y_k to F(z) (T, B, C), without attention weights; see :meth:`correct`."""
 
         def evaluate(index: int, y: Tensor) -> Tensor:
             return self.evaluate(index, y, *args, **kwargs)[0]
@@ -106,6 +106,6 @@ class PredictorCorrectorHistory(LayerHistory):
         )  # pyright: ignore[reportAttributeAccessIssue]
 
     def inputs(self, index: int, states: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Return the corrector's sum over the history, and the weight of the prediction."""
+        """Return the corrector's sum over the history (T, B, C) and the prediction's weight (1)."""
         weight = self.correctors[index].weight
         return {"past": weighted_sum(weight[:-1].unbind(), states), "weight": weight[-1:]}

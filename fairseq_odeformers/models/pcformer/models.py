@@ -44,11 +44,11 @@ class PredictorConfig(FieldConfig):
 
 
 class PredictorModel(RungeKuttaModel):
-    """Mixin for the models: checks the options of the predictor."""
+    """Mixin for the models, with a check of the predictor's options."""
 
     @classmethod
     def check_config(cls, cfg):
-        """Also check that only one form of the LayerNorms is chosen."""
+        """Check the options, and that only one form of the predictor's LayerNorms is chosen."""
         super().check_config(cfg)
         if cfg.rk_norm and cfg.rk_norm_slopes:
             raise ValueError("--rk-norm-slopes is another form of --rk-norm; leave one of them out")

@@ -67,7 +67,7 @@ def layer(
     """y_(k+1), and the history with h_k.
 
     Args:
-        history: h_0, ..., h_(k-1); h_0 is the embedding, which is also y_1.
+        history: h_0, ..., h_(k-1); h_0 is the embedding and equals y_1.
         stages: :func:`rk2_stages` or :func:`rk4_stages`.
         weights: rows k of w and w', each of k + 1 numbers.
         norms: LN_k of the prediction, and LN'_k of the correction.

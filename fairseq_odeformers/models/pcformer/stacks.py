@@ -15,7 +15,7 @@ from .spec import LayerSpec
 
 
 class PredictorCorrectorStack(RungeKuttaStack):
-    """Mixin for an encoder or decoder whose layers share LayerNorms of stages, and maybe alpha."""
+    """Mixin for an encoder or decoder of layers that share LayerNorms and, by default, alpha."""
 
     spec_class = LayerSpec
     spec: LayerSpec

@@ -14,8 +14,8 @@ from .factored import FactoredAttention, mean_and_deviation
 from .spec import MASKED_BIAS, BlockSpec
 
 # The backend "auto" chooses the direct form up to this number of queries or keys, and the factored
-# form up to this number of bytes of its matrix: eight heads of eight sequences of 4,096 tokens, or
-# of two sequences of 8,192.
+# form up to this number of bytes of its matrix: with eight heads, eight sequences of 4,096 tokens
+# or two sequences of 8,192.
 DIRECT_TOKENS, FACTORED_BYTES = 32, 2**32
 
 
@@ -40,8 +40,8 @@ class TimeEvolvingAttention(nn.Module):
     they nor their projection :math:`\tilde W_k` are built. A_0 has the scale of the released code;
     the paper divides by the root of d or d' over the number of heads.
 
-    A block calls :meth:`project`, or :meth:`queries` and :meth:`keys` separately if it caches keys,
-    and passes the results to :meth:`evolve`, which returns the attention at all depths.
+    A block calls :meth:`project`, or :meth:`queries` and :meth:`keys` separately if it caches keys.
+    It passes the results to :meth:`evolve` and gets the attention at all depths.
 
     ``attention_dropout`` acts on Q and K, as in the released code; ``attention_weights_dropout``
     acts on A^l.
@@ -129,7 +129,7 @@ class TimeEvolvingAttention(nn.Module):
         passes each depth to ``scaled_dot_product_attention`` and keeps no such tensor. ``auto``
         chooses ``direct`` for short sequences and in generation, otherwise ``factored`` up to 4 GiB
         and ``fused`` above. ``fused`` also replaces ``factored`` if :func:`.mean_and_deviation`
-        returns None, and if attention weights are dropped, which ``factored`` never computes.
+        returns None, or if attention weights are to be dropped, since ``factored`` computes none.
         """
         dropout_p = self.weights_dropout_module.active_p
         backend = self.fastest_backend(q, k) if self.backend == "auto" else self.backend
@@ -166,7 +166,7 @@ class Evolved(Protocol):
 
 
 class DirectAttention:
-    """softmax(A0 + b^l) V as the equation says, with one softmax for all depths.
+    """softmax(A0 + b^l) V as in the equation, with one softmax for all depths.
 
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
@@ -178,7 +178,7 @@ class DirectAttention:
     def __init__(self, q: Tensor, k: Tensor, bias: Tensor, causal: bool, dropout_p: float = 0.0):
         scores = masked_scores(q, k, causal).unsqueeze(2) + bias.transpose(-2, -1).unsqueeze(3)
         self.weights = dropout(scores.softmax(-1), dropout_p)  # (B, H, L, T, S)
-        # Indexing each depth would fill a tensor with zeros for each in the backward pass.
+        # Indexing would fill one tensor with zeros per depth in the backward pass.
         self.weights_by_depth = self.weights.unbind(2)
 
     def __call__(self, index: int, value: Tensor) -> Tensor:
@@ -219,7 +219,7 @@ class FusedAttention:
 
 
 def fourier_basis(depth: int, time_dim: int) -> Tensor:
-    """[sin(j l / P) | cos(j l / P)] for l = 1..L and j = 1..d'/2, P = d' L / 2 pi: (L, d')."""
+    """Return [sin(j l / P) | cos(j l / P)] (Eq. 7), j = 1..d'/2, P = d' L / 2 pi: (L, d')."""
     phase = torch.outer(torch.arange(1.0, depth + 1), torch.arange(1.0, time_dim // 2 + 1))
     phase = phase * (2 * math.pi / (time_dim * depth))
     return torch.cat([phase.sin(), phase.cos()], dim=1)

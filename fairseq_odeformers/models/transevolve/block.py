@@ -55,7 +55,7 @@ class TransEvolveLayer(nn.Module):
         return split_heads(self.self_attn_value_proj(self.self_attn_layer_norm(x)), self.num_heads)
 
     def layer_parts(self, x: Tensor, attended: Tensor, *unused: Tensor) -> Iterator[LayerParts]:
-        """Yield the outputs of the heads; the arguments are those of :meth:`forward`."""
+        """Yield the outputs of the heads; for the arguments, see :meth:`forward`."""
         yield LayerParts(attended[0])
 
     def forward(self, x: Tensor, attended: Tensor, attended_source: Tensor | None = None) -> Tensor:
@@ -81,8 +81,8 @@ class TransEvolveEncoderBlock(Block):
     """Encoder block of depth L; it replaces a layer in fairseq's Transformer encoder.
 
     The released code normalises the output of a block, unlike the paper's equations. This LayerNorm
-    interrupts the residual stream once per block. With ``normalize_before``, it is applied before
-    the queries and keys instead, and the stream passes through all blocks.
+    interrupts the residual stream once per block. With ``normalize_before``, it is applied to the
+    input of the queries and keys instead, and the stream passes through all blocks.
 
     The class is also the base of the decoder blocks.
     """
@@ -125,7 +125,7 @@ class TransEvolveEncoderBlock(Block):
     def attention_maps(
         self, x: Tensor, encoder_padding_mask: Tensor | None = None
     ) -> Iterator[AttentionMaps]:
-        """Yield A^l at all depths, computed in the direct form whichever form the block uses."""
+        """Yield A^l at all depths, always computed in the direct form."""
         yield self._maps(x, encoder_padding_mask)
 
     def _maps(self, x: Tensor, padding_mask: Tensor | None, causal: bool = False) -> AttentionMaps:
@@ -225,7 +225,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
             yield AttentionMaps(weights, cross=True, bias=bias)
 
     def for_export(self) -> "TransEvolveCausalBlock":
-        """Return the block in its direct form, which suits generation with its single query."""
+        """Return the block in its direct form, the fastest for the single query of generation."""
         for attention in filter(None, (self.self_attn, self.encoder_attn)):
             attention.backend = "direct"
         return self
@@ -237,7 +237,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         padding_mask: Tensor | None,
         saved: Saved,
     ) -> Sequence[Tensor | None]:
-        """Return the terms that the L layers add from an encoder, which are None here."""
+        """Return the terms of the L layers that depend on an encoder: None here."""
         return [None] * len(self.depths)
 
 
@@ -245,8 +245,8 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
     """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
 
     In the encoder-decoder attention, queries come from the block's input, keys from the encoder
-    output, and the values are the encoder output in every layer. So one product computes the
-    attention in all layers, unless options map the values in each layer.
+    output, and the values are the encoder output in every layer. One product therefore computes the
+    attention in all layers, unless options add maps of the values in each layer.
 
     Its ``forward`` takes the encoder output (S, B, C) and a mask (B, S), true where a source token
     is padding. In beam search, both contain one row per sentence, B / beams in all (see
@@ -275,7 +275,7 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
             key, bias = self.encoder_attn.keys(source, padding_mask)
             saved["source_key"], saved["source_bias"] = key.contiguous(), bias
             saved["source_value"] = self._source_values(source).contiguous()
-        # The beams of a sentence are more queries to its encoder output: (B, H, beams * T, D).
+        # The beams of a sentence become queries to the same encoder output: (B, H, beams * T, D).
         query = self.encoder_attn.queries(x).unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
         attend = self.encoder_attn.evolve(query, saved["source_key"], saved["source_bias"])
         value = saved["source_value"]
@@ -288,7 +288,7 @@ class TransEvolveDecoderBlock(TransEvolveCausalBlock):
         return out.unflatten(3, (beams, -1)).transpose(2, 3).flatten(1, 2).unbind(0)
 
     def for_export(self) -> "TransEvolveDecoderBlock":
-        """Return the block with a row of the source per beam, so that no size is a product."""
+        """Return the block with one row of the source per beam, so that no size is a product."""
         super().for_export()
         self.shares_source = False
         return self

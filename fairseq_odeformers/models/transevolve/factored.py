@@ -11,14 +11,14 @@ tiles:
 
     dE = N^1 W^1^T + ... + N^L W^L^T = [N^1 ... N^L] [W^1 ... W^L]^T
 
-Autograd itself collects N^l and W^l. E returns two slots: tensors of zeros that nothing reads.
+Autograd collects N^l and W^l: with E, two slots are returned, tensors of zeros that nothing reads.
 
     forward     E, left_slot, right_slot = Matrix(q, k)
                 out_l = Attend(E, V, left_slot[l], right_slot[l])       for each depth l
     backward    Attend returns N^l and W^l as the gradients of left_slot[l] and right_slot[l]
                 Matrix receives N and W of all depths, and computes dE
 
-A list that depths append to would be simpler, but a backward pass that stops early would leave
+A list to which the depths append would be simpler, but a backward pass that stops early would leave
 entries in it for the next backward pass.
 """
 
@@ -36,10 +36,10 @@ from .workspace import Workspace
 # holds the products that matter as long as c^l spans no more than this over the keys.
 LOG_MAXIMUM, LARGEST_SPAN = 20, 80
 
-# The number of elements of E that are computed at a time.
+# The number of elements of a tile of E.
 TILE_ELEMENTS = 2**20
 
-# On a CPU, products with fewer columns than this take several times as long.
+# On a CPU, matrix products with fewer columns than this take several times as long.
 COLUMNS = 16
 
 MATRICES = Workspace()

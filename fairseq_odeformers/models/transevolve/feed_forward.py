@@ -47,8 +47,8 @@ class RandomRotationFeedForward(nn.Module):
         y = \mathrm{relu}(x U_1 S_1 V_1 + B_1) U_2 S_2 V_2 + B_2
 
     Only the diagonals S and the biases B are learned. S has k = min(d, d_ff) entries, so only the
-    first k columns of each U and the first k rows of each V are needed and made. They are buffers,
-    drawn at construction and saved with the model.
+    first k columns of each U and the first k rows of each V are made. They are buffers, drawn at
+    construction and saved with the model.
 
     Args:
         spec: sizes d and d_ff, depth L of the block, and activation.

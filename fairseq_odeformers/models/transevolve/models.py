@@ -44,7 +44,7 @@ def time_dim_option(side: str) -> Any:
 
 @dataclass
 class TransEvolveBlockConfig(FairseqDataclass):
-    """Options of the blocks on both sides; layers get those in :class:`.BlockSpec`."""
+    """Options of the blocks on both sides; :class:`.BlockSpec` passes them to the layers."""
 
     ffn_type: str = option(
         "full",
@@ -114,19 +114,19 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
 
 
 class BlockSizes(BaseModel):
-    """Mixin for the models: in ``--layers``, a block of depth L counts as L layers."""
+    """Mixin for the models: for equal sizes, a block of depth L counts as L layers."""
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
-        """See :meth:`.BaseModel.side_sizes`.
+        """Extend :meth:`.BaseModel.side_sizes`: the layers become the depth of the blocks.
 
         Raises:
             ValueError: the number of layers is not a multiple of the number of blocks.
         """
         values = super().side_sizes(sizes, options)
         blocks = str(options.get("blocks"))
-        blocks = int(blocks) if blocks.isdigit() else 0  # the decoder may follow the encoder
-        if "layers" in sizes and blocks:  # building the model checks other values
+        blocks = int(blocks) if blocks.isdigit() else 0  # the decoder's may be an interpolation
+        if "layers" in sizes and blocks:
             if sizes["layers"] % blocks:
                 raise ValueError(
                     f"--layers {sizes['layers']}: the architecture has {blocks} blocks; give a "
@@ -141,9 +141,9 @@ class TransEvolveModel(BlockSizes, TranslationModel):
     """Encoder-decoder TransEvolve: fairseq's Transformer with blocks in place of layers.
 
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
-    of training and generation) is fairseq's. ``--arch transevolve`` is the base model with free
-    choices. The four ``transevolve_*`` architectures are the paper's variants, with all embeddings
-    tied; with ``_prenorm``, LayerNorm comes before the blocks instead of after them.
+    of training and generation) is fairseq's. ``--arch transevolve`` is the base model, with free
+    choice of its options. The four ``transevolve_*`` architectures are the paper's variants, with
+    all embeddings shared; with ``_prenorm``, LayerNorm comes before the blocks, not after them.
     """
 
     encoder_class = TransEvolveEncoder
@@ -152,7 +152,7 @@ class TransEvolveModel(BlockSizes, TranslationModel):
 
 @dataclass
 class TransEvolveClassifierConfig(SequenceClassifierConfig, TransEvolveEncoderConfig):
-    """The defaults are the paper's small model, fullFF-2 (section 7.1)."""
+    """Options of the classifier; the defaults are the paper's small model, fullFF-2 (sec. 7.1)."""
 
     encoder_embed_dim: int = option(256, "encoder width d")
     encoder_ffn_embed_dim: int = option(1024, "encoder inner width")
@@ -167,7 +167,7 @@ class TransEvolveClassifier(BlockSizes, SequenceClassifier):
 
 @dataclass
 class TransEvolveLanguageModelConfig(DecoderOnlyConfig, TransEvolveBlockConfig):
-    """The defaults have the sizes of the paper's base model, fullFF-2."""
+    """Options of the language model; the defaults have the sizes of the base model, fullFF-2."""
 
     decoder_blocks: int = option(2, "decoder blocks; each computes its attention once")
     decoder_depth: int = option(3, "depth of a decoder block")

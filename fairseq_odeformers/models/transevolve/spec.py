@@ -15,7 +15,7 @@ MASKED_BIAS = -1e6
 
 @dataclass(frozen=True)
 class BlockSpec(Spec):
-    """Sizes and choices of a block; :meth:`.Spec.from_options` fills fields from options by name.
+    """The sizes and choices of a block; fields are named after their options.
 
     For the encoder, ``depth`` is the option ``encoder_depth``.
     """

@@ -1,4 +1,4 @@
-"""The stacks: fairseq's Transformer encoder and decoder over blocks of TransEvolve.
+"""fairseq's Transformer encoder and decoder over blocks of TransEvolve.
 
 Here, fairseq's ``dropout`` only acts on the embeddings; the blocks use ``spec.dropout``.
 """

@@ -13,12 +13,12 @@ LARGE_BYTES = 2**25
 
 
 class Workspace:
-    """Buffers for large tensors on a CPU; each serves one tensor after the other.
+    """Buffers for large tensors on a CPU, each reused by one tensor after the other.
 
     When a large tensor is freed, the C library returns its memory to the kernel. The kernel then
-    clears the memory of the next tensor page by page, which takes as long as reading it several
-    times. Here, the buffer of a freed tensor waits for the next tensor that fits into it. A tensor
-    that fits into no waiting buffer gets a new one, and all waiting buffers are freed.
+    clears the memory of the next tensor page by page. This takes as long as reading the tensor
+    several times. Here, the buffer of a freed tensor waits for the next tensor that fits into it.
+    A tensor that fits into no waiting buffer gets a new one, and all waiting buffers are freed.
 
     Attributes:
         waiting: buffers that no tensor uses.

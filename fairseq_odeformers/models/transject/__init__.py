@@ -2,14 +2,14 @@ r"""TransJect: Sengupta et al. (2023), "Manifold-Preserving Transformers are Eff
 Short-Long Range Encoding" (https://arxiv.org/abs/2310.14206).
 
 Attention becomes :math:`X U \Sigma V` with orthogonal U and V, and with the approximate eigenvalues
-:math:`\Sigma` of :math:`X_0^T X_0`, which all layers share. With a small step, the residual
+:math:`\Sigma` of :math:`X_0^T X_0`, shared by all layers. With a small step, the residual
 :math:`X + (\alpha / L)\, \mathrm{ELU}(X U \Sigma V)` is injective, and the change of distances
-between tokens is bounded. The time that it takes is linear in the number of tokens.
+between tokens is bounded. A layer takes time linear in the number of tokens.
 
 Read ``naive.py`` first, the paper's equations. The other modules compute them for batches:
-``embedding.py`` X_0, ``eigenvalues.py`` Sigma, and ``layer.py`` a layer, which is built from the
-options in ``spec.py`` and uses ``token_statistics.py`` in the causal form. ``encoder.py`` and
-``decoder.py`` stack the layers, and ``models.py`` registers the models.
+``embedding.py`` X_0, ``eigenvalues.py`` Sigma, and ``layer.py`` a layer, built from the options in
+``spec.py``, with ``token_statistics.py`` for sums and maxima. ``encoder.py`` and ``decoder.py``
+stack the layers, and ``models.py`` registers the models.
 ``criterions/regularizers.py`` adds the reconstruction error of the eigenvalues to the loss.
 """
 

@@ -21,8 +21,8 @@ from .spec import LayerSpec
 class TransJectDecoder(FairseqIncrementalDecoder):
     """A causal decoder: each token sees sums and maxima over the tokens up to itself.
 
-    So the cache for generation has a constant size: it contains one sum, and one maximum per layer
-    and expert, each of width d.
+    The cache for generation therefore has a constant size: it contains one sum, and one maximum per
+    layer and expert, each of width d.
     """
 
     spec_class = LayerSpec
@@ -54,7 +54,8 @@ class TransJectDecoder(FairseqIncrementalDecoder):
         return_all_hiddens: bool = False,
         **unused: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """
+        """Map tokens (B, T) to scores (B, T, V).
+
         Args:
             prev_output_tokens: tokens (B, T); with an incremental state, only the last is read.
             features_only: whether to return the states (B, T, C) of the last layer, not scores.

@@ -1,4 +1,4 @@
-"""Sigma, the eigenvalues that all layers of TransJect share (paper, section 3.2)."""
+"""Sigma, the eigenvalues shared by all layers of TransJect (paper, section 3.2)."""
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,8 @@ class Eigenvalues(nn.Module):
     def forward(
         self, x: Tensor, incremental_state: IncrementalState = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """
+        """Compute sigma from X_0.
+
         Args:
             x: X_0 (B, T, C), zero where padding is.
             incremental_state: state of earlier tokens, in generation.
@@ -72,8 +73,8 @@ class RandomEigenvalues(nn.Module):
 def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
     """Return the reconstruction error (B) of X_0^T X_0, from X_0 (B, T, C) and g (B, C).
 
-    U_0 preserves the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0. So the squared norm of the
-    difference is the difference of the squared norms.
+    U_0 preserves the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0. The squared norm of the
+    difference is therefore the difference of the squared norms.
     """
     # First divide X_0 by sqrt(max g), because its fourth power may overflow or underflow.
     largest = positive(eigenvalues.amax(1, keepdim=True))
@@ -89,5 +90,5 @@ def standardize(x: Tensor) -> Tensor:
 
 
 def positive(x: Tensor) -> Tensor:
-    """Clamp x to normal numbers, so that sequences of padding alone are not divided by 0."""
+    """Clamp x to positive normal numbers, so that a sequence of padding is not divided by 0."""
     return x.clamp(min=torch.finfo(x.dtype).tiny)

@@ -17,8 +17,8 @@ class ConcatenatedPositions(nn.Module):
     """X_0 = Concat(Emb(x), PE); each half has the width C / 2.
 
     The embedding is scaled so that the entries of a random orthonormal matrix have variance 1. The
-    paper does not scale it. But with 30,000 symbols, the entries would be about 0.006 in Emb and
-    about 0.7 in PE, and a classifier would learn many times more slowly.
+    paper does not scale it. With 30,000 symbols, however, the entries would be about 0.006 in Emb
+    and about 0.7 in PE, and a classifier would learn many times more slowly.
 
     Args:
         embed_tokens: embedding of width C / 2.

@@ -1,4 +1,4 @@
-"""TransJect's encoder: computes X_0, its eigenvalues once, then the layers."""
+"""TransJect's encoder: X_0 and its eigenvalues, computed once, then the layers."""
 
 from typing import Any
 
@@ -38,7 +38,8 @@ class TransJectEncoder(FairseqEncoder):
         src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
     ) -> dict[str, Any]:
-        """
+        """Map tokens (B, T) to states (T, B, C) in fairseq's form.
+
         Args:
             src_tokens: tokens (B, T).
             return_all_hiddens: whether to return X_0 and the output of each layer as well.

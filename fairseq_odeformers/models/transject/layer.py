@@ -48,7 +48,8 @@ class MixtureOfExperts(nn.Module):
         padding_mask: Tensor | None = None,
         incremental_state: IncrementalState = None,
     ) -> Tensor:
-        """
+        """Map X to X' (Eqs. 2 and 3).
+
         Args:
             x: X (B, T, C).
             sigma: eigenvalues (B or 1, T or 1, C).
@@ -78,7 +79,7 @@ class MixtureOfExperts(nn.Module):
     def layer_parts(
         self, x: Tensor, sigma: Tensor, step: Tensor, *unused: Any
     ) -> Iterator[LayerParts]:
-        """Yield X_e and lambda for one text; the arguments are those of :meth:`forward`."""
+        """Yield X_e (E, T, C) and lambda (E) for one text; see :meth:`forward` for arguments."""
         changes = self.changes(x, sigma)
         states = torch.stack([x + step * change for change in changes])[:, 0]
         if self.gate is None:
@@ -108,7 +109,7 @@ class MixtureOfExperts(nn.Module):
             x = x.masked_fill(padding_mask.unsqueeze(-1), -math.inf)
         states = (torch.addcmul(x, change, step) for change in changes)  # X_e
         maxima = self.statistics.max(states, incremental_state)
-        if padding_mask is not None:  # a sequence may consist of padding alone
+        if padding_mask is not None:  # a sequence that consists of padding has no maximum
             maxima = maxima.masked_fill(maxima.isneginf(), 0.0)
         return self.gate(maxima).softmax(1)
 
@@ -149,7 +150,7 @@ class TransJectLayer(nn.Module):
         self.ffn = OrthogonalFFN(spec)
 
     def alpha(self) -> Tensor:
-        """Return the weight alpha (1) of the residual connections, which is less than 1."""
+        """Return the weight alpha (1) of the residual connections; it is less than 1."""
         return RESIDUAL_GATES[self.spec.residual_gate](self.residual_weight)
 
     def residual_weights(self) -> dict[str, Tensor]:

@@ -32,7 +32,7 @@ REGULARIZER_WEIGHTS = {"reconstruction": 1e-4}
 
 @dataclass
 class TransJectConfig(SequenceClassifierConfig):
-    """The defaults are the paper's model for IMDb and AG News (appendix B.1)."""
+    """Options of the classifier; the defaults are the paper's for IMDb and AG News (app. B.1)."""
 
     encoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
     encoder_layers: int = option(6, "number L of layers; Lemma 1 proves injectivity for 3 or more")
@@ -45,7 +45,7 @@ class TransJectConfig(SequenceClassifierConfig):
 
 @dataclass
 class TransJectLanguageModelConfig(AdaptiveSoftmaxConfig):
-    """The defaults are the paper's model for the Penn Treebank (appendix B.1)."""
+    """Options of the language model; the defaults are the paper's for the Penn Treebank (B.1)."""
 
     decoder_embed_dim: int = option(512, "width d, an even number", at_least=8, multiple_of=2)
     decoder_layers: int = option(6, "number L of layers")

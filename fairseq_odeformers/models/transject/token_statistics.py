@@ -1,8 +1,8 @@
 """Sums and maxima over the tokens of a sequence: over all tokens, or up to each token.
 
 The paper's eigenvalues are a sum over all tokens, and the weights of its experts depend on a
-maximum over all tokens. In a causal model, both would leak future tokens, so they only run up to
-the token itself.
+maximum over all tokens. Both would leak future tokens in a causal model, so they only include the
+tokens up to each token there.
 """
 
 from collections.abc import Callable, Iterable
@@ -53,7 +53,7 @@ class TokenStatistics(Incremental, nn.Module):
         combine: Callable[[Tensor, Tensor], Tensor],
         incremental_state: IncrementalState,
     ) -> Tensor:
-        """Combine the statistics of this call's prefixes with the saved one of earlier tokens."""
+        """Combine the statistics of prefixes in this call with that saved for earlier tokens."""
         if incremental_state is None:
             return prefixes
         if saved := self.saved(incremental_state):
@@ -68,7 +68,7 @@ def cummax(x: Tensor) -> Tensor:
 
 
 def doubled_maxima(x: Tensor, longest: int = 2**16) -> Tensor:
-    """Compute :func:`cummax` for up to *longest* tokens: over the last 2, then 4, 8, and so on."""
+    """Compute :func:`cummax` for up to *longest* tokens by maxima over 2, 4, 8, ... tokens."""
     length, shift = x.size(1), 1
     while length != 1 and shift < longest:
         earlier = F.pad(x, (0, 0, shift, 0), value=-torch.inf)[:, :length]

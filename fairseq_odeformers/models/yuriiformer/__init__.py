@@ -16,12 +16,12 @@ Each step of each layer learns its own scalars: mu and beta in (0, 1), gamma > 0
 nu = 1, like Nesterov's method with the negative gradient of an energy as O. TMMFormer learns
 nu > 0.
 
-This implementation follows the second paper's code, which has both models; the first paper's code
-was not found.
+This implementation follows the second paper's code for both models; the first paper's code was not
+found.
 
 Read ``naive``, the equations; ``layer``, the step, the layers, and the block that passes the
 velocity from layer to layer; ``stacks``, the encoder, the decoder, and the embedding from which the
-velocity may start; then ``models``, which registers them.
+velocity may start; then ``models``, the registered models.
 """
 
 from fairseq_odeformers.registry import Family

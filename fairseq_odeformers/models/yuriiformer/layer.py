@@ -1,4 +1,4 @@
-"""The step of an accelerated method, layers that consist of such steps, and a block of layers."""
+"""The step of an accelerated method, layers of such steps, and a block of layers."""
 
 import math
 from collections.abc import Sequence
@@ -66,34 +66,34 @@ class Step(nn.Module):
             self.raw_nu = nn.Parameter(torch.full((1,), math.log(math.e - 1)))
 
     def mu(self) -> Tensor:
-        """The factor of the velocity in the point at which O looks (1), between 0 and 1."""
+        """Return mu (1), the factor of the velocity in the input of O, between 0 and 1."""
         return self.raw_mu.sigmoid()
 
     def beta(self) -> Tensor:
-        """The factor of the velocity in the new velocity (1), between 0 and 1."""
+        """Return beta (1), the factor of the velocity in the new velocity, between 0 and 1."""
         return self.raw_beta.sigmoid()
 
     def gamma(self) -> Tensor:
-        """The factor of O (1), positive. Because of LN_v, only beta / gamma counts."""
+        """Return gamma (1), the positive factor of O; only beta / gamma matters because of LN_v."""
         return F.softplus(self.raw_gamma)
 
     def nu(self) -> Tensor:
-        """The size of the step (1), positive; only in TMMFormer."""
+        """Return nu (1), the positive size of a step, learned only in TMMFormer."""
         return F.softplus(self.raw_nu)
 
     def look(self, x: Tensor, v: Tensor | None) -> Tensor:
-        """The input LN(x + mu v) of O, from and to (T, B, C). A state at rest has v None."""
+        """Return the input LN(x + mu v) of O (T, B, C); *v* is None at rest."""
         return self.layer_norm(x if v is None else torch.addcmul(x, v, self.mu()))
 
     def move(self, x: Tensor, v: Tensor | None, g: Tensor) -> Moved:
-        """x' and v' (T, B, C), from the result g of O. A state at rest has v None."""
+        """Return x' and v' (T, B, C) for the result g (T, B, C) of O; *v* is None at rest."""
         if v is not None:
             g = torch.addcmul(self.gamma() * g, v, self.beta())
         moved: Tensor = self.velocity_layer_norm(g)
         return torch.addcmul(x, moved, self.nu()) if self.learns_nu else x + moved, moved
 
     def scalars(self) -> dict[str, Tensor]:
-        """The learned scalars that have an effect, each (1): mu, beta / gamma and nu."""
+        """Return the learned scalars that have an effect, each (1): mu, beta / gamma and nu."""
         scalars: dict[str, Tensor] = {}
         if not self.from_rest:
             scalars = {"mu": self.mu(), "beta_over_gamma": self.beta() / self.gamma()}
@@ -125,12 +125,12 @@ class MomentumLayer(nn.Module):
         self.ffn_step = Step(width, learns_nu=learns_nu)
 
     def ffn(self, x: Tensor) -> Tensor:
-        """fairseq's FFN, from and to (T, B, C)."""
+        """Apply fairseq's FFN, from and to (T, B, C)."""
         x = self.activation_dropout_module(self.activation_fn(self.fc1(x)))
         return self.dropout_module(self.fc2(x))
 
     def residual_weights(self) -> dict[str, Tensor]:
-        """The scalars of the steps, for analysis and the log."""
+        """Return the scalars of the steps, each (1), by name, for analysis and the log."""
         return {
             f"{name.removesuffix('_step')}_{scalar}": value
             for name, step in self.named_children()
@@ -145,7 +145,7 @@ class MomentumEncoderLayer(MomentumLayer, EncoderLayer):
     def forward(
         self, x: Tensor, velocity: Tensor | None, encoder_padding_mask: Tensor | None
     ) -> Moved:
-        """x' and v' (T, B, C); a velocity of None means zero."""
+        """Map x and v (T, B, C) to x' and v' (T, B, C); a velocity of None is zero."""
         query = self.self_attn_step.look(x, velocity)
         g, _ = self.self_attn(
             query=query,
@@ -162,7 +162,7 @@ class MomentumDecoderLayer(MomentumLayer, DecoderLayer):
     """Layer of a decoder: self-attention, attention to the source if there is one, then FFN.
 
     In incremental decoding, keys and values are kept as in a Transformer. The velocity of a token
-    starts and ends in one pass, so it is not kept.
+    starts and ends within one pass, so it is not kept.
     """
 
     def forward(
@@ -177,9 +177,9 @@ class MomentumDecoderLayer(MomentumLayer, DecoderLayer):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """x' and v' (T, B, C), and the weights of the attention to the source if they are needed.
+        """Return x' and v' (T, B, C), and the weights of the attention to the source if needed.
 
-        The arguments are as in fairseq's layer, plus the velocity; None means zero.
+        The other arguments are as in fairseq's layer; a velocity of None is zero.
         """
         need_attn = need_attn or need_head_weights or (not self.training and self.need_attn)
         attn, query = None, self.self_attn_step.look(x, velocity)
@@ -212,7 +212,8 @@ class MomentumBlock(Block):
     """The layers of an encoder or decoder as one block, with a velocity that passes through them.
 
     Args:
-        layers: layers of an encoder or decoder; each returns x', v' and perhaps attention weights.
+        layers: layers of an encoder or decoder; each returns x', v' and, in a decoder, attention
+            weights.
     """
 
     def __init__(self, layers: nn.ModuleList):
@@ -223,21 +224,21 @@ class MomentumBlock(Block):
     def forward(
         self, x: Tensor, *args: Any, velocity: Tensor | None = None, **kwargs: Any
     ) -> Tensor | Output:
-        """As fairseq's layers, from and to (T, B, C); attention weights come from the last layer.
+        """Map (T, B, C) to (T, B, C), with the attention weights of a decoder's last layer.
 
         Args:
-            velocity: initial velocity; None means zero.
+            velocity: initial velocity (T, B, C); None is zero.
         """
-        wanted = {name: value for name, value in kwargs.items() if name.startswith("need_")}
-        kwargs = {**kwargs, **dict.fromkeys(wanted, False)}
+        needs = {name: value for name, value in kwargs.items() if name.startswith("need_")}
+        kwargs = {**kwargs, **dict.fromkeys(needs, False)}
         out: Sequence[Tensor | None] = ()
         for index, (layer, state) in enumerate(zip(self.depths, self.states)):
             if index == len(self.depths) - 1:
-                kwargs |= wanted
+                kwargs |= needs
             x, velocity, *out = layer(x, velocity, *args, **kwargs)
             x = state(x)
         return (x, out[0], None) if out else x
 
     def state_modules(self) -> nn.ModuleList:
-        """The modules with the states (T, B, C) after each layer as outputs."""
+        """Return the modules whose outputs are the states (T, B, C) after each layer."""
         return self.states

@@ -26,7 +26,7 @@ ONE_STEP = "a step has one LayerNorm before and one after its sub-layer, and no 
 
 
 def nu_option(default: str):
-    """The option ``--nu``."""
+    """Declare the option ``--nu``."""
     return option(
         default,
         "factor of the velocity in a step: fixed at 1 (YuriiFormer) or learned (TMMFormer)",
@@ -36,7 +36,7 @@ def nu_option(default: str):
 
 @dataclass
 class MomentumConfig(FairseqDataclass):
-    """Options of all models."""
+    """Options of all YuriiFormer models."""
 
     velocity: str = option(
         "zero",
@@ -54,11 +54,11 @@ class LearnedConfig(MomentumConfig):
 
 
 class MomentumModel(BaseModel):
-    """Mixin for the models: checks for options that a velocity through the layers rules out."""
+    """Mixin for the models, with checks for a velocity that passes through the layers."""
 
     @classmethod
     def check_config(cls, cfg):
-        """Also refuse options that layers with a velocity do not support."""
+        """Check the options, also for ones that layers with a velocity do not support."""
         super().check_config(cfg)
         check_joined(
             cfg,

@@ -1,8 +1,8 @@
 """YuriiFormer and TMMFormer as equations, for reading.
 
-The step of Zimin et al. (2026) and Gai et al. (2026) as a function of tensors, over the sub-layers
-in ``common.naive``, following the second paper's code. Tests compare the layers with it. A state is
-one sequence (T, d), without padding.
+This module contains the step of Zimin et al. (2026) and Gai et al. (2026) as a function of tensors,
+over the sub-layers in ``common.naive``, following the second paper's code. Tests compare the layers
+with it. A state is one sequence (T, d), without padding.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 def take(step: Step, x: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """x' and v' (T, d)."""
+    """x' = x + nu v' and v' = LN_v(beta v + gamma O(LN(x + mu v))): (T, d)."""
     g = step.oracle(step.norm(x + step.mu * v))
     v = step.velocity_norm(step.beta * v + step.gamma * g)
     return x + step.nu * v, v
@@ -48,7 +48,7 @@ def stack(steps: Sequence[Step], x: Tensor, v: Tensor, norm: Function) -> Tensor
     FFN. The velocity passes through all steps and ends with the stack.
 
     Args:
-        v: initial velocity: zero, or an embedding of tokens and positions of its own.
+        v: initial velocity: zero, or a separate embedding of tokens and positions.
     """
     for step in steps:
         x, v = take(step, x, v)

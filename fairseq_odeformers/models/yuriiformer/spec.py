@@ -7,7 +7,7 @@ from fairseq_odeformers.models.common.transformer import Spec
 
 @dataclass(frozen=True)
 class LayerSpec(Spec):
-    """The steps of a layer; fields are named after their options, but ``first`` is the stack's."""
+    """The steps of a layer; fields are named after their options, and stacks set ``first``."""
 
     velocity: str = "zero"
     nu: str = "fixed"

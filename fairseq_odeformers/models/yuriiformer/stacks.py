@@ -1,4 +1,4 @@
-"""fairseq's encoder and decoder over a block of layers, and the start of the velocity."""
+"""fairseq's encoder and decoder over a block of layers, and the initial velocity."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ class VelocityEmbedding(nn.Module):
     It has no dropout and no LayerNorm.
 
     Args:
-        stack: encoder or decoder of fairseq.
+        stack: fairseq's encoder or decoder.
         cfg: fairseq's config.
         side: ``encoder`` or ``decoder``.
     """
@@ -43,7 +43,10 @@ class VelocityEmbedding(nn.Module):
             )
 
     def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
-        """The velocity (T, B, C) for tokens (B, T); with an incremental state, for the last one."""
+        """Return the velocity (T, B, C) for tokens (B, T).
+
+        With an incremental state, return only the velocity (1, B, C) for the last token.
+        """
         positions = None
         if self.embed_positions is not None:
             positions = self.embed_positions(tokens, incremental_state=incremental_state)
@@ -57,7 +60,7 @@ class VelocityEmbedding(nn.Module):
 
 
 class MomentumStack(nn.Module):
-    """Mixin for an encoder or decoder: one block of all layers, and LayerNorms without bias."""
+    """Mixin for an encoder or decoder with one block of all layers and LayerNorms without bias."""
 
     spec_class = LayerSpec
     side: str
@@ -76,7 +79,7 @@ class MomentumStack(nn.Module):
             self.layer_norm = LayerNormWithoutBias(width)
 
     def built(self, layer: nn.Module) -> nn.Module:
-        """The layer itself; those that are built after it are not the first."""
+        """Return a layer unchanged, and mark the layers built after it as not the first."""
         self.spec = replace(self.spec, first=False)
         return layer
 
@@ -86,24 +89,24 @@ class MomentumStack(nn.Module):
     ) -> Iterator[None]:
         """Pass the velocity for tokens (B, T) to the block in calls from this thread.
 
-        fairseq's loop over the layers only passes them states and masks.
+        fairseq's loop over the layers could only pass states and masks.
         """
         if self.velocity is None:
             yield
             return
         velocity, thread = self.velocity(tokens, incremental_state), get_ident()
 
-        def give(block: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+        def pass_velocity(block: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
             return (args, {**kwargs, "velocity": velocity}) if get_ident() == thread else None
 
-        hook = self.layers[0].register_forward_pre_hook(give, with_kwargs=True)
+        hook = self.layers[0].register_forward_pre_hook(pass_velocity, with_kwargs=True)
         try:
             yield
         finally:
             hook.remove()
 
     def statistics(self, sequences: int) -> dict[str, Tensor]:
-        """The scalars of each layer as values (B) for the log."""
+        """Return the scalars of each layer for the log, as values (B), one per sequence."""
         return {
             f"{self.side}_{name}_{number}": weight.expand(sequences)
             for number, layer in enumerate(self.layers[0].depths, start=1)
@@ -124,13 +127,13 @@ class MomentumEncoder(MomentumStack, EncoderOfDepths, Encoder):
         return self.built(super().build_encoder_layer(cfg))
 
     def forward(self, src_tokens: Tensor, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """As fairseq's encoder, for tokens (B, T)."""
+        """Encode tokens (B, T) as fairseq's encoder does."""
         with self.starting(src_tokens):
             out = super().forward(src_tokens, *args, **kwargs)
         return {**out, "statistics": self.statistics(len(src_tokens))}
 
     def for_export(self) -> PaddedEncoder:
-        """The encoder in a form that always gets a padding mask."""
+        """Return the encoder in a form that always gets a padding mask."""
         return PaddedMomentumEncoder(self)
 
 
@@ -167,7 +170,7 @@ class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
         *args: Any,
         **kwargs: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """As fairseq's decoder, for tokens (B, T)."""
+        """Map tokens (B, T) to states (B, T, C) and extra outputs, as fairseq's decoder does."""
         inputs = prev_output_tokens, encoder_out, incremental_state
         with self.starting(prev_output_tokens, incremental_state):
             x, extra = super().extract_features(*inputs, *args, **kwargs)
@@ -175,7 +178,7 @@ class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
         return x, {**extra, "statistics": {**encoder, **self.statistics(len(x))}}
 
     def for_export(self) -> PaddedDecoder:
-        """The decoder in a form that does not depend on whether there is padding."""
+        """Return the decoder in a form that takes the same path with and without padding."""
         return PaddedMomentumDecoder(self)
 
 
