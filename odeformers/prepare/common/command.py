@@ -63,7 +63,7 @@ def make_parser(
     """
     out = out or f"data/{name}"
     parser = Parser(prog=f"odeformers prepare {name}", description=description, allow_abbrev=False)
-    parser.set_defaults(default_out=out, source=None)
+    parser.set_defaults(default_out=out, source=None, corpus=name)
     if tasks:
         what = f"{', '.join(tasks)} (default: all)"
         choices = [*tasks, "all"]
@@ -217,6 +217,7 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
     if path.exists():
         with reading(path, f"is damaged; remove {args.out}"):
             earlier = dict(json.loads(path.read_bytes()))
+        earlier.setdefault("--corpus", settings.get("--corpus"))  # folders of 0.1 lack it
         values = {name: (earlier.get(name), value) for name, value in settings.items()}
         if changes := name_differences(values):
             raise ValueError(
