@@ -4,11 +4,13 @@ import csv
 import io
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
 from published import write_archive, write_folder
-from script_helpers import contents, labelled_texts
+from script_helpers import ROOT, contents, labelled_texts
 
 from fairseq_odeformers.text.word_pieces import SPECIAL
 
@@ -244,3 +246,24 @@ def test_all_tables_have_pairs_or_none(prepare, tmp_path, vocab):
     for number, (train, test) in enumerate([(pairs, single), (single, pairs)]):
         folder = write_folder(tmp_path / str(number), {"train.csv": train, "test.csv": test})
         prepare.refuses("test.csv, line 1: ", LINE, folder, "--vocab", vocab)
+
+
+@pytest.mark.slow
+def test_prepared_pairs_are_compared_and_predicted(prepare, tmp_path, vocab):
+    """The table that was prepared is also one to predict, with the same --columns."""
+    source = tmp_path / "own.csv"
+    source.write_bytes(table((3, 1, 2, 0), ("Nr", "Satz A", "Satz B", "Urteil")))
+    prepare(LINE, source, "--vocab", vocab, "--columns", "Urteil,Satz A,Satz B")
+    small = "--archs transformer_classifier --width 8 --heads 2 --layers 1 --epochs 1 --cpu".split()
+    data, runs, out = prepare.out / "data-bin", tmp_path / "runs", tmp_path / "out.tsv"
+    run_odeformers("compare", data, *small, "--out", runs)
+    path = runs / "transformer_classifier-seed1" / "checkpoint_best.pt"
+    run_odeformers("predict", data, "--path", path, "--cpu", "--text", source, "--output", out)
+    header, *rows = [line.split("\t") for line in out.read_text("utf-8").splitlines()]
+    assert header == ["id", "text1", "text2", "prediction", *(f"p({c})" for c in sorted(CLASSES))]
+    assert [row[1:3] for row in rows] == [texts for _, *texts in EXAMPLES]
+    assert all(row[3] in CLASSES for row in rows)
+
+
+def run_odeformers(*words):
+    subprocess.run([sys.executable, "-m", "odeformers", *map(str, words)], check=True, cwd=ROOT)
