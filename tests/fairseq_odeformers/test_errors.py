@@ -31,7 +31,7 @@ class Another(SequenceClassifier):
         (TWICE, r"line 6: ValueError: @register_model\('transject'\): .*choose another"),
     ],
 )
-def test_a_plugin_that_cannot_be_imported(tmp_path, text, message):
+def test_a_plugin_that_cannot_be_imported_is_named(tmp_path, text, message):
     folder = tmp_path / f"{tmp_path.name}_plugin"
     folder.mkdir()
     (folder / "__init__.py").write_text(text)
@@ -40,7 +40,7 @@ def test_a_plugin_that_cannot_be_imported(tmp_path, text, message):
         import_plugins([str(folder)])
 
 
-def test_a_folder_without_a_module(tmp_path):
+def test_a_plugin_folder_without_a_module_is_refused(tmp_path):
     absent = tmp_path / "absent"
     with pytest.raises(ValueError, match=f"--user-dir {absent}: no such folder; give one with an"):
         import_plugins(str(absent))
@@ -48,7 +48,7 @@ def test_a_folder_without_a_module(tmp_path):
         import_plugins(tmp_path)
 
 
-def test_want_of_memory_is_told_in_words():
+def test_lack_of_memory_is_explained():
     error = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
     assert explain(error) == "out of memory; give smaller sizes or batches"
     assert place_of(error) is None
@@ -63,7 +63,7 @@ def test_want_of_memory_is_told_in_words():
         (torch, "sofmax", "softmax"),
     ],
 )
-def test_a_misspelt_attribute_is_asked_for(owner, name, meant):
+def test_a_misspelt_attribute_gets_a_suggestion(owner, name, meant):
     with pytest.raises(AttributeError, match=name) as raised:
         getattr(owner, name)
     assert f"; did you mean {meant}" in explain(raised.value)
@@ -81,13 +81,13 @@ def test_a_misspelt_attribute_is_asked_for(owner, name, meant):
         (SyntaxError("x y", ("a", 1, 1, "")), "a, line 1: SyntaxError: x y"),
     ],
 )
-def test_whatever_a_library_raises_is_a_line_that_names_the_input(error, reason):
+def test_an_error_of_a_library_becomes_a_line_with_the_input(error, reason):
     with pytest.raises(InputError) as found, naming_faults("file", "is damaged"):
         raise error
     assert str(found.value) == f"file is damaged ({reason})"
 
 
-def test_a_full_disk_behind_the_error_of_a_library_is_told():
+def test_a_full_disk_that_causes_an_error_of_a_library_is_named():
     with pytest.raises(InputError, match="^file cannot be read .*28.* no space"):
         with naming_faults("file"):
             try:
@@ -107,7 +107,7 @@ def test_a_full_disk_behind_the_error_of_a_library_is_told():
         KeyboardInterrupt(),
     ],
 )
-def test_an_error_that_says_enough_passes(error):
+def test_a_complete_error_is_not_wrapped(error):
     with pytest.raises(type(error)) as found, naming_faults("file"):
         raise error
     assert found.value is error
@@ -122,5 +122,5 @@ def test_an_error_that_says_enough_passes(error):
         ("-l", ["--lr", "--layers"], "look"),
     ],
 )
-def test_a_name_that_is_nearly_the_same_is_asked_for_before_longer_ones(name, names, remedy):
+def test_suggestions_prefer_similar_names_to_longer_ones(name, names, remedy):
     assert did_you_mean(name, names, "look") == remedy

@@ -1,4 +1,4 @@
-"""Steps are made once for each recipe, and completely or not at all."""
+"""Steps are computed once per recipe, and their results are complete or absent."""
 
 import bz2
 import gzip
@@ -37,7 +37,7 @@ def never(folder):
 
 
 def test_a_finished_step_is_not_repeated(tmp_path):
-    """Another recipe replaces the result."""
+    """A step is skipped if its recipe is unchanged; a result of another recipe is replaced."""
     build(tmp_path / "step", {"langs": ("de", "en")}, write_value)
     build(tmp_path / "step", {"langs": ("de", "en")}, never)
     assert (tmp_path / "step" / "value").read_text() == "1"
@@ -46,8 +46,8 @@ def test_a_finished_step_is_not_repeated(tmp_path):
 
 
 @pytest.mark.parametrize("recipe", [None, b"\xff"])
-def test_a_folder_that_no_step_has_made_is_left_alone(recipe, tmp_path):
-    """So is one whose recipe is damaged."""
+def test_a_folder_of_the_user_is_not_replaced(recipe, tmp_path):
+    """A folder without a recipe, or with a damaged one, is left unchanged."""
     write_folder(tmp_path, {"step/mine": b""} | ({"step/recipe.json": recipe} if recipe else {}))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ValueError, match="step"):
@@ -56,7 +56,7 @@ def test_a_folder_that_no_step_has_made_is_left_alone(recipe, tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_failed_step_leaves_what_was_there(tmp_path, error):
+def test_a_failed_step_keeps_the_earlier_result(tmp_path, error):
     def fail(folder):
         write_value(folder)
         raise error
@@ -73,7 +73,7 @@ def test_a_failed_step_leaves_what_was_there(tmp_path, error):
 LEFT = "0123abcd.odeformers-tmp"
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path):
+def test_files_of_killed_processes_are_removed(tmp_path):
     """The temporary folders of other results stay."""
     write_folder(tmp_path, {f"step.{LEFT}/half": b"", f"table.{LEFT}": b"", f"step.v2.{LEFT}": b""})
     build(tmp_path / "step", {}, write_value)
@@ -94,7 +94,7 @@ def build_one(path, text="1"):
 @pytest.mark.parametrize("make, value", [(build_one, "value"), (write_one, "")])
 @pytest.mark.parametrize("there", [False, True])
 def test_a_link_stays_and_its_target_is_written(make, value, there, tmp_path):
-    """Also where the target is not there yet."""
+    """A result is written to the target of a link, which may not exist yet."""
     link, target = tmp_path / "link", tmp_path / "disk" / "target"
     target.parent.mkdir()
     link.symlink_to(target)
@@ -105,8 +105,8 @@ def test_a_link_stays_and_its_target_is_written(make, value, there, tmp_path):
     assert [*target.parent.iterdir()] == [target]
 
 
-def test_files_of_the_user_s_own_stay(tmp_path):
-    """Whatever their names, they are neither removed nor, as links, written through."""
+def test_files_of_the_user_are_kept(tmp_path):
+    """Files with names like temporary ones are neither removed nor, if links, written through."""
     (tmp_path / "other").write_text("mine")
     for name in ("o.tmp", "step.tmp", "step.1.tmp", "step.old"):
         (tmp_path / name).symlink_to("other")
@@ -117,7 +117,7 @@ def test_files_of_the_user_s_own_stay(tmp_path):
     assert len(links) == 4 and {path.read_text() for path in links} == {"mine"}
 
 
-def test_no_name_that_is_taken_is_written(tmp_path, monkeypatch):
+def test_an_existing_temporary_file_is_not_overwritten(tmp_path, monkeypatch):
     monkeypatch.setattr(secrets, "token_hex", lambda _: "not hex")
     (tmp_path / "other").write_text("mine")
     (tmp_path / "o.not hex.odeformers-tmp").symlink_to("other")
@@ -126,7 +126,7 @@ def test_no_name_that_is_taken_is_written(tmp_path, monkeypatch):
     assert (tmp_path / "other").read_text() == "mine"
 
 
-def test_what_is_no_regular_file_is_written_directly(tmp_path):
+def test_devices_and_pipes_are_written_directly(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
     (tmp_path / "link").symlink_to("fifo")
@@ -138,8 +138,8 @@ def test_what_is_no_regular_file_is_written_directly(tmp_path):
     assert Path("/dev/null").is_char_device() and (tmp_path / "fifo").is_fifo()
 
 
-def test_a_name_with_a_colon_is_found_among_joined_paths(tmp_path, monkeypatch):
-    """As a file, or as a folder on the way to one; paths that a colon joins are none."""
+def test_a_path_with_a_colon_is_refused(tmp_path, monkeypatch):
+    """An existing file or folder with a colon in its name is refused where a colon joins paths."""
     monkeypatch.chdir(tmp_path)
     Path("a:b").mkdir()
     for name in ("a", "b", "c", "c:d:e"):
@@ -170,8 +170,8 @@ def test_fingerprints_depend_on_names_and_contents(tmp_path):
     assert digests[0] == digests[1] and len(set(digests)) == 4
 
 
-def test_a_folder_is_read_again_once_a_file_has_changed(tmp_path):
-    """By its size, or the time of its last change; here another file has both."""
+def test_a_folder_is_hashed_again_after_a_change(tmp_path):
+    """A change is detected by a file's size and modification time."""
     file = tmp_path / "file"
     file.write_bytes(b"1")
     digest, before = sha256_once(tmp_path), file.stat()
@@ -204,15 +204,15 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
         (b"a\rb", "lines end with carriage returns"),
     ],
 )
-def test_another_encoding_is_named(content, named, tmp_path):
+def test_another_encoding_is_detected_and_named(content, named, tmp_path):
     (tmp_path / "text").write_bytes(content)
     with pytest.raises(ValueError, match=named):
         list(read_lines(tmp_path / "text"))
 
 
 @pytest.mark.parametrize("text", ["déjà\n", "5 €\n", "déjà\n“5 €” – it’s…\n"])
-def test_the_encoding_that_is_named_keeps_a_text_of_windows(text, tmp_path):
-    """Also if its euro signs and curly quotes come later than the line that is named."""
+def test_the_suggested_iconv_command_restores_windows_text(text, tmp_path):
+    """The command is right even if euro signs and curly quotes occur after the reported line."""
     (tmp_path / "text").write_bytes(text.encode("cp1252"))
     with pytest.raises(ValueError, match="not UTF-8") as refused:
         list(read_lines(tmp_path / "text"))
@@ -221,8 +221,8 @@ def test_the_encoding_that_is_named_keeps_a_text_of_windows(text, tmp_path):
     assert converted.stdout.decode() == text
 
 
-def test_tables_are_whole_or_not_there(tmp_path):
-    """With the keys of the first row as header; a row of other keys is an error."""
+def test_a_table_is_written_completely_or_not_at_all(tmp_path):
+    """The header has the keys of the first row, and a row with other keys is an error."""
     path = tmp_path / "table.csv"
     write_csv(path, [{"a": 1, "b": "x, y"}, {"a": 2, "b": ""}])
     before = path.read_text()
@@ -233,7 +233,7 @@ def test_tables_are_whole_or_not_there(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pipe", "null", "dangling"])
-def test_what_is_no_file_is_not_read(name, tmp_path):
+def test_pipes_devices_and_broken_links_are_refused(name, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "null").symlink_to("/dev/null")
     (tmp_path / "dangling").symlink_to("nowhere")
@@ -267,14 +267,14 @@ def test_compressed_lines_are_read(name, pack, tmp_path):
     ],
     ids=["gzip", "xz", "bzip2", "latin1"],
 )
-def test_bytes_that_are_no_text_are_named(content, told, tmp_path):
+def test_bytes_that_are_not_text_are_refused(content, told, tmp_path):
     path = tmp_path / "t.txt"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"^{path}.* {told}"):
         deque(read_lines(path))
 
 
-def test_a_compressed_file_that_is_cut_off_is_named(tmp_path):
+def test_a_truncated_compressed_file_is_named(tmp_path):
     (tmp_path / "t.gz").write_bytes(gzip.compress(b"text")[:-9])
     with pytest.raises(ValueError, match=f"^{tmp_path}/t.gz is damaged, cut off"):
         deque(read_lines(tmp_path / "t.gz"))

@@ -23,7 +23,7 @@ class Config(FairseqDataclass):
 
 
 def composed(**changes):
-    """The config as part of a larger one, as Hydra composes it."""
+    """The config within a larger one that Hydra composes."""
     config = OmegaConf.create({"model": OmegaConf.structured(Config())})
     return OmegaConf.merge(config, {"model": changes}).model
 
@@ -44,7 +44,7 @@ def test_fairseq_and_hydra_read_default_help_alias_and_choices():
 
 def test_a_derived_model_needs_a_dataclass():
     class Registered(BaseModel):
-        """As fairseq's register_model(NAME) leaves it."""
+        """A model class as fairseq's register_model(NAME) leaves it."""
 
     setattr(Registered, "__dataclass", None)
     with pytest.raises(ValueError, match="Registered is registered .*dataclass=CONFIG"):
@@ -80,8 +80,8 @@ class Bounded(Config):
         ("factor", float("inf"), "give a finite number"),
     ],
 )
-def test_a_value_outside_of_its_bounds_is_named(name, value, remedy):
-    """Bounds that a field declares, and those of fairseq's own names."""
+def test_a_value_out_of_bounds_is_named(name, value, remedy):
+    """Bounds are declared by a field, or known for fairseq's own option names."""
     values = {**vars(Bounded()), "decoder_embed_dim": 8}
     validate(Namespace(**values), Bounded)
     with pytest.raises(ValueError) as refused:

@@ -16,8 +16,11 @@ OTHER = "delays_var wps code_size lossless macro frob".split()
 
 
 @pytest.mark.parametrize("names, known", [(RISING, True), (FALLING, False), (OTHER, None)])
-def test_a_metric_rises_or_falls_or_does_not_tell(names, known):
-    """Of the last, fairseq's option decides; it may not contradict the others."""
+def test_direction_of_a_metric_follows_from_its_name(names, known):
+    """Known names have a direction.
+
+    For others fairseq's option decides, which may contradict no known name.
+    """
     for name in names:
         assert rises(name) is known, name
         assert check_direction(name, None) is bool(known)

@@ -78,7 +78,7 @@ USES = {
         *(("_name", use) for use in ("weights", "program")),  # read as by the first
     ],
 )
-def test_no_other_model_or_task_of_fairseq_is_built(disguise, use, change, tmp_path):
+def test_other_models_and_tasks_of_fairseq_are_not_built(disguise, use, change, tmp_path):
     if OLD and disguise == "task":
         pytest.skip("the task has no such option there, so that it is left out")
     path = change("macaron_transformer", DISGUISES[disguise])
@@ -98,8 +98,8 @@ READERS = {
 }
 
 
-def test_other_classes_are_all_that_is_said(change, caplog):
-    """Not that the head of the checkpoint does not fit the model."""
+def test_different_classes_are_the_only_error(change, caplog):
+    """The error about other classes comes without the warning that the head does not fit."""
     path = change("transject", lambda state: None)
     shutil.copytree("words", "two")
     make_dictionary(2).save("two/label/dict.txt")
@@ -109,22 +109,22 @@ def test_other_classes_are_all_that_is_said(change, caplog):
 
 
 @pytest.mark.parametrize("task_state", [3, [1], {"classes": 3}, {"classes": [1]}])
-def test_a_task_state_of_no_sense_is_named(task_state, change):
+def test_an_invalid_task_state_is_an_error(task_state, change):
     path = change("transject", lambda state: state.update(task_state=task_state))
     with pytest.raises(ValueError, match="^checkpoint.pt does not fit its model or words"):
         Checkpoint.read(path).build("words")
 
 
 @pytest.mark.parametrize("use", ["load_translator", "from_pretrained", "program"])
-def test_no_larger_model_is_built_than_the_weights_are_of(use, change):
+def test_options_of_a_larger_model_than_the_weights_are_refused(use, change):
     path = change("macaron_transformer", lambda s: s["cfg"]["model"].update(encoder_layers=999))
     with pytest.raises(ValueError, match="checkpoint.pt: its options describe a larger model"):
         USES[use](path)
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_file_is_read_once(reader, change, monkeypatch):
-    """Its sums are compared once, too; in an ensemble, those of each file."""
+def test_a_checkpoint_is_read_once(reader, change, monkeypatch):
+    """Each file of an ensemble is read once, and its checksums are compared once."""
     name, use = READERS[reader]
     path, calls = change(name, lambda state: None), []
     load, compare = torch.load, zipfile.ZipFile.testzip
@@ -148,8 +148,8 @@ def test_a_file_is_read_once(reader, change, monkeypatch):
         ),
     ],
 )
-def test_an_export_is_read_as_carefully(part, options, refusal, change, tmp_path):
-    """Even with check sums that fit."""
+def test_an_export_gets_the_checks_of_a_checkpoint(part, options, refusal, change, tmp_path):
+    """Unsafe options of an export are refused even if its checksums fit."""
     pytest.importorskip("safetensors")
     found = Checkpoint.read(change("macaron_transformer", lambda state: None))
     found.export(tmp_path / "out")
@@ -191,8 +191,8 @@ def server():
         lambda files: Namespace(_name="characters", bpe="gpt2", **files),
     ],
 )
-def test_nothing_is_fetched_that_a_checkpoint_names(section, use, change, server):
-    """Even if the caller gives other subwords."""
+def test_urls_in_a_checkpoint_are_not_fetched(section, use, change, server):
+    """A checkpoint's URLs are never requested, even if the caller sets other subwords."""
     url = f"http://127.0.0.1:{server.server_port}"
     bpe = section({"gpt2_encoder_json": f"{url}/a", "gpt2_vocab_bpe": f"{url}/b"})
     path = change("macaron_transformer", lambda state: state["cfg"].update(bpe=bpe))
@@ -205,7 +205,7 @@ def test_nothing_is_fetched_that_a_checkpoint_names(section, use, change, server
     assert server.asked == []
 
 
-def test_subwords_and_tokenizers_that_read_no_files_are_those_of_the_checkpoint(change):
+def test_a_checkpoint_sets_subwords_and_tokenizer_if_they_read_no_files(change):
     parts = {"bpe": {"_name": "characters"}, "tokenizer": {"_name": "space"}}
     path = change("macaron_transformer", lambda state: state["cfg"].update(parts))
     translator = load_translator(path, "words")
@@ -223,7 +223,7 @@ def test_subwords_and_tokenizers_that_read_no_files_are_those_of_the_checkpoint(
     ],
 )
 def test_a_configuration_calls_no_functions(edit, change):
-    """Interpolations of other options are resolved."""
+    """A resolver such as ``oc.env`` is refused; interpolations of other options are resolved."""
     path = change("macaron_transformer", edit)
     for read in (Checkpoint.read, checkpoint_utils.load_checkpoint_to_cpu):
         with pytest.raises(
@@ -244,8 +244,8 @@ def test_a_configuration_calls_no_functions(edit, change):
         ("transformer_lm_orthogonal", {"adaptive_input": True, "adaptive_input_cutoff": CODE}),
     ],
 )
-def test_options_of_known_models_are_not_evaluated(name, options, change, tmp_path):
-    """By the loaders, and by fairseq's own commands."""
+def test_options_of_models_are_not_evaluated(name, options, change, tmp_path):
+    """Neither the loaders nor fairseq's own commands evaluate the text of an option."""
     path = change(name, lambda state: state["cfg"]["model"].update(options))
     with pytest.raises(ValueError, match="checkpoint.pt does not fit its model"):
         Checkpoint.read(path).build("words")
@@ -254,8 +254,8 @@ def test_options_of_known_models_are_not_evaluated(name, options, change, tmp_pa
     assert not (tmp_path / "trace").exists()
 
 
-def test_a_translator_is_not_loaded_on_data_without_pairs(change, tmp_path):
-    """Its training found the languages by the files of the data."""
+def test_a_translator_without_languages_needs_data_of_pairs(change, tmp_path):
+    """A checkpoint whose training inferred the languages needs data with sentence pairs to load."""
     no_languages = {"source_lang": None, "target_lang": None}
     path = change("macaron_transformer", lambda state: state["cfg"]["task"].update(no_languages))
     (tmp_path / "texts").mkdir()
@@ -287,8 +287,8 @@ def plugin_architecture():
     ARCH_MODEL_INV_REGISTRY[model].remove(name)
 
 
-def test_an_architecture_of_a_plugin_gets_newer_options(change, plugin_architecture):
-    """Of its model, which has another name; fairseq adds them only to models of the same name."""
+def test_a_preset_of_a_plugin_gets_newer_options(change, plugin_architecture):
+    """fairseq adds newer options only to the preset named as its model, this package to all."""
 
     def make_old(state):
         state["cfg"]["model"] |= {"_name": plugin_architecture, "arch": plugin_architecture}

@@ -25,7 +25,7 @@ def old_torch(tmp_path, monkeypatch):
 
 
 def test_a_file_of_another_origin_is_refused(old_torch, tmp_path, monkeypatch):
-    """Before it is unpickled; even if it lies beside the user's own."""
+    """A file that this user's fairseq did not write is refused before it is unpickled."""
     path = tmp_path / "checkpoint_last.pt"
     checkpoint_utils.torch_persistent_save(STATE, str(tmp_path / "own.pt"))
     torch.save(checkpoint_of({"weight": torch.rand(20)}), path)
@@ -40,7 +40,10 @@ def test_a_file_of_another_origin_is_refused(old_torch, tmp_path, monkeypatch):
 
 
 def test_a_file_that_was_saved_here_is_read(old_torch, tmp_path, caplog):
-    """Also under another name and elsewhere; and what is averaged of it. A changed one is not."""
+    """A saved file is read wherever it is copied, and so is an average of it.
+
+    A changed file is not.
+    """
     path, copied = tmp_path / "checkpoint_1_1.pt", tmp_path / "elsewhere" / "best.pt"
     copied.parent.mkdir()
     checkpoint_utils.torch_persistent_save(STATE, str(path))
@@ -56,7 +59,7 @@ def test_a_file_that_was_saved_here_is_read(old_torch, tmp_path, caplog):
         read_state(str(path))
 
 
-def test_the_loader_is_warned_of_once(old_torch, tmp_path, caplog):
+def test_the_warning_about_torchs_loader_is_logged_once(old_torch, tmp_path, caplog):
     path = str(tmp_path / "own.pt")
     checkpoint_utils.torch_persistent_save(STATE, path)
     for _ in range(2):
@@ -64,7 +67,7 @@ def test_the_loader_is_warned_of_once(old_torch, tmp_path, caplog):
     assert caplog.text.count("may run code in a crafted checkpoint (CVE-2026-24747)") == 1
 
 
-def test_a_hardened_torch_keeps_no_record(old_torch, tmp_path, monkeypatch):
+def test_no_record_is_kept_with_a_hardened_torch(old_torch, tmp_path, monkeypatch):
     monkeypatch.setattr(origin, "HARDENED", True)
     path = str(tmp_path / "own.pt")
     checkpoint_utils.torch_persistent_save(STATE, path)

@@ -52,7 +52,7 @@ def saved(state, **options):
         lambda content: saved({**STATE, "cfg": {"model": {}}}),
     ],
 )
-def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):
+def test_a_damaged_checkpoint_is_named_in_the_error(path, damage):
     path.write_bytes(damage(path.read_bytes()))
     remedy = "give a whole checkpoint of fairseq-train"
     raw = r".*(Error|Errno|indices|no \d|fairseq)"
@@ -60,16 +60,16 @@ def test_a_damaged_checkpoint_or_another_file_is_named(path, damage):
         read_state(str(path))
 
 
-def test_a_plugin_may_wrap_fairseqs_function(path, monkeypatch):
-    """Also without :func:`functools.wraps`: reading does not call it again."""
+def test_a_plugin_may_wrap_the_loading_function(path, monkeypatch):
+    """Reading does not recurse, even if the wrapper lacks :func:`functools.wraps`."""
     patched = checkpoint_utils.load_checkpoint_to_cpu
     monkeypatch.setattr(checkpoint_utils, "load_checkpoint_to_cpu", lambda *args: patched(*args))
     state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
     assert state["model"]["weight"].equal(STATE["model"]["weight"])
 
 
-def test_the_sum_of_each_part_is_compared(path):
-    """Also beside an empty part, whose sum is 0 as if there were none."""
+def test_the_checksum_of_each_part_is_compared(path):
+    """A flipped bit is found in every part of the file, even beside a part whose checksum is 0."""
     whole = saved({**STATE, "model": {**STATE["model"], "empty": torch.zeros(0)}})
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         parts = [part for part in archive.infolist() if part.file_size]
@@ -84,7 +84,7 @@ def test_the_sum_of_each_part_is_compared(path):
 
 @pytest.mark.parametrize("zipped, sums", [(True, True), (False, True), (True, False)])
 def test_whole_checkpoints_load(zipped, sums, path):
-    """Also those of torch < 1.6, and those without check sums, where torch may leave them out."""
+    """Checkpoints of torch < 1.6 load, and so do checkpoints without checksums."""
     switch = getattr(torch.serialization, "set_crc32_options", lambda compute: None)
     switch(sums)
     path.write_bytes(saved(STATE, _use_new_zipfile_serialization=zipped))
@@ -93,21 +93,21 @@ def test_whole_checkpoints_load(zipped, sums, path):
     assert torch.equal(loaded["model"]["weight"], STATE["model"]["weight"])
 
 
-def test_reading_does_not_call_itself(path):
-    """Even if the module is imported after the patch, by which fairseq's function calls it."""
+def test_reading_does_not_recurse(path):
+    """The module can be imported again after the patch, by which fairseq's function calls it."""
     importlib.reload(state_module)
     assert torch.equal(read_state(str(path))["model"]["weight"], STATE["model"]["weight"])
 
 
-def test_a_missing_file_is_an_error_of_the_system(tmp_path):
+def test_a_missing_file_raises_file_not_found(tmp_path):
     with pytest.raises(
         FileNotFoundError, match="absent.pt: there is no such .* such as checkpoint_best.pt"
     ):
         read_state(str(tmp_path / "absent.pt"))
 
 
-def test_the_checkpoints_beside_a_missing_one_are_named(tmp_path):
-    """And those in a folder that is no export."""
+def test_the_error_for_a_missing_checkpoint_names_its_neighbours(tmp_path):
+    """The error names the checkpoints beside a missing file, and in a folder that is no export."""
     torch.save(STATE, tmp_path / "there.pt")
     for path in (tmp_path / "absent.pt", tmp_path):
         with pytest.raises(FileNotFoundError, match=f"^{path}: .*; give {tmp_path}/there.pt"):

@@ -36,8 +36,8 @@ def test_tied_embeddings_are_written_once_and_stay_tied(data, exported):
     assert model.decoder.embed_tokens.weight is model.encoder.embed_tokens.weight
 
 
-def test_classes_are_kept(exported, tmp_path):
-    """By which the loaders refuse a data set of others."""
+def test_an_export_keeps_the_classes(exported, tmp_path):
+    """An export has the classes by which the loaders refuse a data set with other classes."""
     path, _ = exported("transject")
     named = dataclasses.replace(Checkpoint.read(str(path)), task_state={"classes": ["b", "a"]})
     named.export(tmp_path / "named")
@@ -45,7 +45,7 @@ def test_classes_are_kept(exported, tmp_path):
 
 
 def test_options_of_an_export_can_be_changed(data, exported):
-    """As those of a checkpoint, and by fairseq's own function, which takes the folder, too."""
+    """Options are overridden as in a checkpoint, also by fairseq's own loading function."""
     for path in map(str, exported("transject")):
         assert read_state(path, {"data": "other"})["cfg"].task.data == "other"
         overrides = {"data": str(data / "words")}
@@ -53,7 +53,7 @@ def test_options_of_an_export_can_be_changed(data, exported):
         assert task.cfg.data == overrides["data"]
 
 
-def test_damaged_files_are_named(exported):
+def test_a_damaged_file_of_an_export_is_named(exported):
     _, folder = exported("transject")
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")

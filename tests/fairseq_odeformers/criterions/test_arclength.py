@@ -77,8 +77,8 @@ def hidden_states(model, source, target):
 
 
 @pytest.mark.parametrize("arch", LAYERED)
-def test_formula(arch):
-    """Of all hidden states, one for each layer or depth; padding counts for nothing."""
+def test_arclength_equals_the_formula(arch):
+    """The arclength sums over all hidden states, one per layer or depth, and ignores padding."""
     model, (source, target) = make(arch), make_sentences()
     value = arclength(model, source, target)
     assert (value > 0).all() and value.requires_grad
@@ -97,8 +97,8 @@ def test_formula(arch):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_summed_in_single(dtype):
-    """Squares exceed the largest number of float16, and a sum the digits of bfloat16."""
+def test_half_precision_states_are_summed_in_single(dtype):
+    """Squares would overflow float16, and bfloat16 has too few digits for the sum."""
     states = [torch.full((3, 2, 6), value, dtype=dtype) for value in (0, 301, 0)]
     found = discrete_arclength(states, torch.ones(2, 3).bool())
     assert found.dtype == torch.float32
@@ -106,8 +106,8 @@ def test_half_precision_is_summed_in_single(dtype):
 
 
 @pytest.mark.parametrize("arch", ["transformer_lm", "transevolve_fullff_2"])
-def test_it_is_computed_if_it_has_a_weight(arch):
-    """An option's, or the model's own, in training; nothing stays in the model."""
+def test_arclength_is_computed_in_training_with_a_weight(arch):
+    """The weight is the option's or the model's own, and the model keeps no states afterwards."""
     model, (source, target) = make(arch), make_sentences()
     inputs = call(model, source, target)
     sample = {"net_input": inputs, "ntokens": 11, "target": target}
@@ -129,8 +129,8 @@ def test_it_is_computed_if_it_has_a_weight(arch):
 
 
 @pytest.mark.parametrize("arch", ["transformer_classifier", "node_transformer"])
-def test_pairs_add_up(arch):
-    """Also of a model that computes its own."""
+def test_arclength_of_a_pair_is_the_sum_over_its_texts(arch):
+    """The arclengths of a pair's two texts are added, also in a model that computes its own."""
 
     class Pairs(Task):
         towers = 2
@@ -148,14 +148,14 @@ def test_pairs_add_up(arch):
     assert torch.allclose(value, arclength(alone, first, None) + arclength(alone, second, None))
 
 
-def test_a_model_keeps_its_own():
+def test_a_models_own_arclength_is_used():
     model, (source, _) = make_classifier("node_transformer", "--dropout", "0"), make_sentences()
     own = model(**call(model, source, None))[1]["regularizers"]["arclength"]
     assert torch.equal(arclength(model, source, None), own)
 
 
-def test_euler_steps_of_an_ode(float64):
-    """An N-ODE block on a grid of L Euler steps has the arclength of the chain of its steps."""
+def test_arclength_of_euler_steps_of_an_ode(float64):
+    """An N-ODE block with L Euler steps has the arclength of the chain of its steps."""
     torch.manual_seed(0)
     steps, field = 5, TransformerField(BlockSpec(8, 4, 8, time_dependent_attention=True))
     x = torch.randn(6, 3, 8)
@@ -171,6 +171,6 @@ def test_euler_steps_of_an_ode(float64):
     assert torch.allclose(discrete_arclength(states, ~padding).double(), solution.integral.double())
 
 
-def test_no_layers():
-    """As LayerDrop may leave none: the state does not change, and trajectories have no length."""
+def test_arclength_without_layers_is_zero():
+    """A single state, as LayerDrop may leave, is a trajectory of length zero."""
     assert discrete_arclength([torch.ones(3, 2, 4)], torch.ones(2, 3).bool()).tolist() == [0, 0]

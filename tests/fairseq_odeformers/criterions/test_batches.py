@@ -34,7 +34,7 @@ CASES = [
 LENGTHS = [12, 11, 3, 2]  # of four texts
 
 
-def test_every_criterion_is_here():
+def test_every_criterion_has_a_case():
     assert {criterion for criterion, _, _ in CASES} == {*OURS}
 
 
@@ -75,7 +75,7 @@ def make_sample(name, arch, texts):
 
 
 def make_trained(name, arch):
-    """A model that a criterion trains, without dropout."""
+    """A model for a criterion's training, without dropout."""
     if name == "sequence_classification":
         model = make_classifier(arch, classes=2)
     else:
@@ -90,7 +90,7 @@ def make_trained(name, arch):
 
 
 def gradient(criterion, model, samples):
-    """The gradient of an update, as fairseq's trainer makes it of its batches."""
+    """The gradient of an update over batches, as fairseq's trainer computes it."""
     model.zero_grad()
     outputs = [criterion(model, sample)[:2] for sample in samples]
     (sum(loss for loss, _ in outputs) / sum(size for _, size in outputs)).backward()
@@ -113,7 +113,7 @@ def test_an_update_does_not_depend_on_its_batches(name, arch, options):
 
 @pytest.mark.parametrize("name, arch, options", CASES)
 def test_validation_measures_the_loss_of_training(name, arch, options):
-    """With label smoothing, but without regularisers, which are computed in training alone."""
+    """Validation applies label smoothing as training does, but no regularisers."""
     model, sample = make_trained(name, arch), make_sample(name, arch, [0, 1, 2, 3])
     smoothing = {} if name == "bert_pretraining" else {"label_smoothing": 0.3}
     weights = {option: 0.0 for option in options if option.endswith("weight")}

@@ -48,8 +48,8 @@ def scores_of(model, sample):
     return model(**sample["net_input"], classification_head_name="next_sentence")[0]
 
 
-def reduced(logging_outputs):
-    """What is displayed of logging outputs."""
+def reduce(logging_outputs):
+    """The values that are displayed for logging outputs."""
     with metrics.aggregate(new_root=True) as values:
         BertPretrainingCriterion.reduce_metrics(logging_outputs)
     return values.get_smoothed_values()
@@ -57,9 +57,9 @@ def reduced(logging_outputs):
 
 @pytest.mark.parametrize("tpu", [False, True])
 def test_the_loss_is_the_sum_of_two_means(model, tpu):
-    """The second counts a pair as often as it has masked tokens.
+    """A pair weighs as much in the second mean as it has masked tokens.
 
-    A TPU computes the same of all tokens, whose shapes do not depend on the masks.
+    On a TPU, where shapes must not depend on the masks, the loss is the same.
     """
     sample = make_sample(6)
     loss, size, _ = make_criterion(tpu)(model, sample)
@@ -71,11 +71,11 @@ def test_the_loss_is_the_sum_of_two_means(model, tpu):
     torch.testing.assert_close(loss / size, masked_lm / masked + expected)
 
 
-def test_logged_values(model):
-    """Bits, and a percentage of all pairs, over batches and devices summed in any way."""
+def test_logged_values_do_not_depend_on_the_batches(model):
+    """Bits and the accuracy are means over all pairs, however batches and devices are summed."""
     criterion, samples = make_criterion(), [make_sample(size, size) for size in (3, 8)]
     outputs = [criterion(model, sample)[2] for sample in samples]
-    values = reduced(outputs)
+    values = reduce(outputs)
     scores = torch.cat([scores_of(model, sample) for sample in samples])
     follows = torch.cat([sample["next_sentence"] for sample in samples])
     accuracy = (scores.argmax(1) == follows).float().mean().item()
@@ -87,10 +87,10 @@ def test_logged_values(model):
     assert values["mlm_loss"] == pytest.approx(total / count / math.log(2), abs=1e-3)
     assert values["ppl"] == pytest.approx(2 ** values["mlm_loss"], rel=1e-2)
     assert criterion.logging_outputs_can_be_summed()
-    assert reduced([{name: a + outputs[1][name] for name, a in outputs[0].items()}]) == values
+    assert reduce([{name: a + outputs[1][name] for name, a in outputs[0].items()}]) == values
 
 
-def test_a_batch_without_masks_trains_nothing_and_stays_finite(model):
+def test_a_batch_without_masks_has_zero_loss_and_finite_gradients(model):
     loss, size, _ = make_criterion()(model, make_sample(2, masked=0))
     model.zero_grad()
     loss.backward()

@@ -38,7 +38,7 @@ def sample():
     return {"net_input": {"src_tokens": tokens}, "target": target, "ntokens": 24}
 
 
-def test_with_weights_of_zero_it_is_fairseq_s(model, sample):
+def test_the_loss_with_zero_weights_is_fairseqs(model, sample):
     theirs = LabelSmoothedCrossEntropyCriterion(TASK, False, 0.1, report_accuracy=True)
     expected, size, expected_log = theirs(model, sample)
     loss, sample_size, log = make_criterion(report_accuracy=True, reconstruction_weight=0.0)(
@@ -51,10 +51,11 @@ def test_with_weights_of_zero_it_is_fairseq_s(model, sample):
 
 
 @pytest.mark.parametrize("sentence_avg", [False, True])
-def test_weight(model, sample, sentence_avg):
-    """After division by the sample size: the tokens' loss, and 0.3 times the mean over texts.
+def test_regularizer_is_weighted_per_text(model, sample, sentence_avg):
+    """The loss gets 0.3 times the mean of the regulariser over the texts.
 
-    A text counts as often as it has tokens, or once; what is logged counts it once.
+    Each text weighs as much as its tokens, or 1 by ``--sentence-avg``; the logged mean weighs all
+    texts equally.
     """
     _, extra = model(**sample["net_input"])
     values = extra["regularizers"]["reconstruction"]
@@ -76,8 +77,8 @@ def test_weight(model, sample, sentence_avg):
     assert RegularizedCrossEntropyCriterion.logging_outputs_can_be_summed()
 
 
-def test_models_of_fairseq_without_an_extra_output(sample):
-    """fairseq's LSTM has no layers whose states are all returned, and so no arclength."""
+def test_arclength_needs_a_model_that_returns_its_states(sample):
+    """fairseq's LSTM does not return the states of all layers, and so has no arclength."""
     model = make_model("lstm_lm", sizes=[])
     assert make_criterion()(model, sample)[0] > 0
     with pytest.raises(ValueError, match="--arclength-weight 0.5: LSTM"):

@@ -26,7 +26,7 @@ TASK = SimpleNamespace(label_dictionary=make_dictionary(CLASSES), cfg=None)
 
 
 class Model(nn.Module):
-    """Gives the scores that it is handed as input, and regularisers."""
+    """A model that returns its input as scores, and fixed regularisers."""
 
     def __init__(self, **regularizers):
         super().__init__()
@@ -51,14 +51,14 @@ def make_sample(size, classes=3, seed=0):
     return {"net_input": {"scores": scores}, "target": target, "ntokens": 7 * size}
 
 
-def reduced(logging_outputs):
-    """What is displayed of logging outputs."""
+def reduce(logging_outputs):
+    """The values that are displayed for logging outputs."""
     with metrics.aggregate(new_root=True) as values:
         SequenceClassificationCriterion.reduce_metrics(logging_outputs)
     return values.get_smoothed_values()
 
 
-def test_loss_is_that_of_sentence_prediction():
+def test_loss_equals_sentence_prediction():
     sample = make_sample(20)
     theirs = SentencePredictionCriterion(SentencePredictionConfig(), TASK)
     loss, sample_size, _ = make_criterion()(Model(), sample)
@@ -67,8 +67,8 @@ def test_loss_is_that_of_sentence_prediction():
     assert sample_size == expected_size == 20
 
 
-def test_label_smoothing():
-    """(1 - e) times the target's loss, and e times the mean over the classes."""
+def test_label_smoothing_equals_the_formula():
+    """The loss is (1 - e) times the target's loss plus e times the mean over the classes."""
     sample = make_sample(20)
     losses = -sample["net_input"]["scores"].log_softmax(1)
     target = losses.gather(1, sample["target"]).sum()
@@ -76,8 +76,8 @@ def test_label_smoothing():
     assert torch.allclose(loss, 0.8 * target + 0.2 * losses.mean(1).sum())
 
 
-def test_the_likelihood_that_is_logged_has_no_smoothing_and_no_regularizer():
-    """In training and validation; so it means the same for all values of these options."""
+def test_nll_loss_has_no_smoothing_and_no_regularizer():
+    """The likelihood excludes both in training and validation, and so compares between options."""
     sample = make_sample(20)
     expected = -sample["net_input"]["scores"].log_softmax(1).gather(1, sample["target"]).sum()
     for training in (True, False):
@@ -89,8 +89,8 @@ def test_the_likelihood_that_is_logged_has_no_smoothing_and_no_regularizer():
         assert not torch.allclose(logged["loss"], logged["cross_entropy"])
 
 
-def test_logged_values():
-    """Bits, and percentages equal to scikit-learn's, over batches and devices summed in any way."""
+def test_logged_values_equal_scikit_learns():
+    """Bits and percentages are computed over all texts, however batches and devices are summed."""
     model, criterion = Model().eval(), make_criterion()
     samples = [make_sample(size, 3, seed=size) for size in (30, 7)]
     outputs = [criterion(model, sample)[2] for sample in samples]
@@ -98,7 +98,7 @@ def test_logged_values():
     target = torch.cat([sample["target"].view(-1) for sample in samples])
     predicted = scores.argmax(1)
     each = f1_score(target, predicted, average=None)
-    values = reduced(outputs)
+    values = reduce(outputs)
     bits = nn.functional.cross_entropy(scores, target).item() / math.log(2)
     assert values["loss"] == values["cross_entropy"] == values["nll_loss"]
     assert values["loss"] == pytest.approx(bits, abs=1e-3)
@@ -108,17 +108,17 @@ def test_logged_values():
         assert values[f"f1_{name}"] == pytest.approx(100 * expected, abs=0.01)
     assert values["macro_f1"] == pytest.approx(100 * each.mean(), abs=0.01)
     assert criterion.logging_outputs_can_be_summed()
-    assert reduced([{name: a + outputs[1][name] for name, a in outputs[0].items()}]) == values
+    assert reduce([{name: a + outputs[1][name] for name, a in outputs[0].items()}]) == values
     with metrics.aggregate(new_root=True) as meters:  # batch by batch, as in a validation
         for output in outputs:
             SequenceClassificationCriterion.reduce_metrics([output])
     assert meters.get_smoothed_values() == pytest.approx(values, abs=1e-3)
     _, _, output = criterion(Model().train(), samples[0])
     names = {"loss", "cross_entropy", "nll_loss", "accuracy"}  # no F1 in training
-    assert set(reduced([output])) == names
+    assert set(reduce([output])) == names
 
 
-def test_classes_of_a_task_that_has_no_names_are_numbers():
+def test_classes_without_names_are_numbered():
     criterion = SequenceClassificationCriterion(
         SequenceClassificationConfig(), SimpleNamespace(cfg=None)
     )
@@ -127,7 +127,7 @@ def test_classes_of_a_task_that_has_no_names_are_numbers():
 
 
 def test_statistics_are_logged():
-    """Their means over the sequences of one update or several; they add nothing to the loss."""
+    """Means over the sequences of all updates are logged. They do not change the loss."""
     outputs = []
     for values in (torch.arange(5.0), torch.ones(3)):
         model = Model()
@@ -135,7 +135,7 @@ def test_statistics_are_logged():
         loss, _, output = make_criterion()(model, make_sample(len(values)))
         assert loss == make_criterion()(Model(), make_sample(len(values)))[0]
         outputs.append(output)
-    assert reduced(outputs)["nfe"] == 13 / 8
+    assert reduce(outputs)["nfe"] == 13 / 8
     with metrics.aggregate(new_root=True) as values:
         for output in outputs:
             SequenceClassificationCriterion.reduce_metrics([output])
@@ -152,16 +152,16 @@ def test_statistics_are_logged():
     ],
 )
 def test_regularizers_are_weighted_and_logged(options, added):
-    """Each adds its weight times its sum over sequences; the mean is logged, weighted or not.
+    """Each adds its weight times its sum over the sequences, and its unweighted mean is logged.
 
-    The weights are those of the model's paper unless an option says otherwise; 0 turns one off.
+    The model's weights are the default; an option replaces them, and 0 turns a regulariser off.
     """
     model = Model(arclength=torch.arange(5.0), reconstruction=torch.ones(5))
     plain, _, _ = make_criterion()(model, make_sample(5))
     model.regularizer_weights = {"reconstruction": 0.2}
     loss, _, output = make_criterion(**options)(model, make_sample(5))
     assert torch.allclose(loss, plain + added)
-    values = reduced([output])
+    values = reduce([output])
     assert (values["arclength"], values["reconstruction"]) == (2.0, 1.0)
     bits = values["loss"] - values["cross_entropy"]
     assert bits == pytest.approx(added / 5 / math.log(2), abs=2e-3)
@@ -180,10 +180,10 @@ def test_regularizers_are_weighted_and_logged(options, added):
         ),
     ],
 )
-def test_refused_options(options, message):
-    """The last one is a regulariser that the model lacks; in evaluation it need not have it.
+def test_refused_options_and_missing_labels(options, message):
+    """A regulariser that the model lacks is refused in training but not in evaluation.
 
-    Nor is there a loss without labels.
+    A batch without labels has no loss.
     """
     model, sample = Model(arclength=torch.ones(5)), make_sample(5)
     with pytest.raises(ValueError, match=message):
@@ -202,11 +202,11 @@ def test_refused_options(options, message):
         ([0, 1, 2, 2], [2, 2, 2, 2]),  # one class for all
     ],
 )
-def test_f1_is_a_mean_over_the_classes_of_the_training(targets, predictions):
-    """scikit-learn's, in the log of a training and for predictions of the same texts."""
+def test_macro_f1_equals_scikit_learns_over_all_classes(targets, predictions):
+    """F1 equals scikit-learn's in the log of a training and for predictions of the same texts."""
     scores = nn.functional.one_hot(torch.tensor(predictions), 3).float()
     sample = {"net_input": {"scores": scores}, "target": torch.tensor(targets), "ntokens": 4}
-    logged = reduced([make_criterion()(Model().eval(), sample)[2]])
+    logged = reduce([make_criterion()(Model().eval(), sample)[2]])
     settings = {"labels": range(3), "average": "macro", "zero_division": 0}
     expected = 100 * f1_score(targets, predictions, **settings)
     assert macro_f1(targets, predictions, range(3)) == pytest.approx(expected)
@@ -220,8 +220,8 @@ class Our(BaseModel, Model):
 @pytest.mark.skipif(OLD, reason="fairseq 0.12.2 reports no correlations")
 @pytest.mark.parametrize("kind, expected", [(Our, 0), (Model, math.nan)])
 @pytest.mark.filterwarnings("ignore:An input array is constant")
-def test_the_correlation_of_equal_predictions_is_zero_for_models_of_this_package(kind, expected):
-    """For others it is NaN, as without this package; other correlations are scipy's for all."""
+def test_correlation_of_equal_predictions_is_zero_for_own_models(kind, expected):
+    """For fairseq's models it is NaN. Other correlations equal scipy's for all models."""
     options = {"regression_target": True, "report_pearson_and_spearman": True}
     criterion = SentencePredictionCriterion(SentencePredictionConfig(**options), TASK)
 

@@ -15,27 +15,27 @@ def write(folder, source, target, *others):
 
 @pytest.mark.parametrize("source", ["de", "pt-br", "zh.hans", "a"])
 @pytest.mark.parametrize("target", ["en", "en-us", "x-y-z"])
-def test_a_pair_is_found_by_its_files(source, target, tmp_path):
-    """By fairseq as well, which takes parts of these names for languages without the patch."""
+def test_the_languages_are_inferred_from_the_files(source, target, tmp_path):
+    """This package and fairseq infer pairs of languages with hyphens or dots in their names."""
     others = "dict.nl.txt", "notes.2026-01.txt", f"test.2017-06.{source}-{target}.{source}.idx"
     write(tmp_path, source, target, *others)
     assert language_pair(tmp_path) == (source, target)
     assert tuple(data_utils.infer_language_pair(str(tmp_path))) == (source, target)
 
 
-def test_one_dictionary_is_no_pair(tmp_path):
-    """Of "pt" and "br", which fairseq takes from dict.pt-br.txt, one has a dictionary."""
+def test_a_language_with_a_hyphen_is_no_pair(tmp_path):
+    """dict.pt-br.txt does not stand for "pt" and "br", of which only one has a dictionary."""
     write(tmp_path, "pt", "pt-br")
     assert tuple(data_utils.infer_language_pair(str(tmp_path))) == ("pt", "pt-br")
 
 
-def test_without_dictionaries_fairseq_is_asked(tmp_path):
+def test_without_dictionaries_fairseq_infers_the_languages(tmp_path):
     (tmp_path / "train.de-en.de.idx").touch()
     assert language_pair(tmp_path) is None
     assert tuple(data_utils.infer_language_pair(str(tmp_path))) == ("de", "en")
 
 
-def test_data_of_another_kind_are_refused(tmp_path):
+def test_data_without_pairs_are_refused(tmp_path):
     (tmp_path / "dict.txt").touch()
     with pytest.raises(FileNotFoundError, match=f"^{tmp_path} has no sentence pairs, .*; give"):
         data_utils.infer_language_pair(str(tmp_path))

@@ -25,7 +25,7 @@ def make_pairs(documents=DOCUMENTS, break_mode="eos", longest=40, seed=1):
 
 
 def split(tokens):
-    """The two texts of a pair, whose form is checked."""
+    """The two texts of a pair, after a check of its form."""
     tokens = tokens.tolist()
     first = tokens.index(EOS)
     assert tokens[0] == BOS and tokens[-1] == EOS and tokens.count(EOS) == 2
@@ -39,7 +39,7 @@ def document_of(text):
 
 
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_half_of_the_second_texts_follow_and_half_are_of_another_document(epoch):
+def test_half_of_the_second_texts_follow_the_first(epoch):
     pairs = make_pairs()
     pairs.set_epoch(epoch)
     assert len(pairs) == COUNT * 6 and pairs.follows.sum() == len(pairs) // 2
@@ -53,8 +53,8 @@ def test_half_of_the_second_texts_follow_and_half_are_of_another_document(epoch)
             assert b in DOCUMENTS[document_of(b)][1:] and document_of(b) != number
 
 
-def test_any_other_document_may_give_the_second_text():
-    """And each as often, whatever its place."""
+def test_every_other_document_is_equally_likely():
+    """Each other document gives the second text equally often, whatever its place."""
     pairs, drawn = make_pairs(DOCUMENTS[:3]), np.zeros((3, 3))
     for epoch in range(1, 401):
         pairs.set_epoch(epoch)
@@ -64,7 +64,7 @@ def test_any_other_document_may_give_the_second_text():
     assert np.abs(shares - (1 - np.eye(3)) / 2).max() < 0.05
 
 
-def test_pairs_depend_on_the_seed_and_the_epoch_only():
+def test_pairs_depend_only_on_seed_and_epoch():
     def drawn(seed, *epochs):
         pairs = make_pairs(seed=seed)
         for epoch in epochs:
@@ -78,7 +78,7 @@ def test_pairs_depend_on_the_seed_and_the_epoch_only():
 
 
 def test_lines_are_joined_up_to_half_of_a_pair():
-    """Whole lines of one document, in their order."""
+    """Each text consists of whole consecutive lines of one document."""
     longest = 30
     pairs = make_pairs(break_mode="complete_doc", longest=longest)
     for index in np.flatnonzero(pairs.follows):
@@ -92,8 +92,8 @@ def test_lines_are_joined_up_to_half_of_a_pair():
 
 
 @pytest.mark.parametrize("lengths", [(5, 5), (3, 20), (20, 3), (20, 20), (8, 9)])
-def test_the_longer_text_is_cut(lengths):
-    """To the longest pair, and no further; sizes are those of the pairs."""
+def test_the_longer_text_is_truncated(lengths):
+    """Pairs are truncated to exactly the longest length, and their sizes are the truncated ones."""
     documents = [[[4 + n] * lengths[0], [4 + n] * lengths[1]] for n in (0, WORDS)]
     pairs = make_pairs(documents, longest=20)
     for epoch in (1, 2):
@@ -108,13 +108,13 @@ def test_the_longer_text_is_cut(lengths):
 
 
 @pytest.mark.parametrize("documents", [DOCUMENTS[:1], [text[:1] for text in DOCUMENTS]])
-def test_fewer_than_two_documents_with_two_texts(documents):
+def test_fewer_than_two_documents_with_two_texts_are_refused(documents):
     with pytest.raises(ValueError, match="fewer than two documents have two texts"):
         make_pairs(documents)
 
 
 def test_words_are_masked_and_separators_are_not():
-    """As often as fairseq's data set masks; what is to be predicted is the word at its place."""
+    """Words are masked as often as in fairseq's data set. The targets are the original words."""
     pairs = make_pairs()
     dataset, masked = MaskedPairs(pairs, DICTIONARY, **MASKING), 0
     for epoch in (1, 2):

@@ -99,7 +99,7 @@ def export(prepared, exported, tmp_path_factory, monkeypatch):
 
 
 def run_outside(out, *words, text="", refused=False):
-    """The lines that ``run.py`` prints in a process without what its folder does not need.
+    """The lines that ``run.py`` prints in a process without fairseq and this package.
 
     Its warnings go to this process's standard error.
 
@@ -152,7 +152,7 @@ def assert_same_hypotheses(model, product, options):
 
 
 @pytest.mark.parametrize("name, form", EXPORTS)
-def test_does_what_the_loader_does(name, form, export):
+def test_an_export_computes_what_the_loader_computes(name, form, export):
     path, out = export(name, form)
     product = run.load(out)
     kind, options = product.about["kind"], MODELS[name][1]
@@ -195,8 +195,8 @@ def end_of(model, text):
     return float(lm.get_normalized_probs(lm(tokens), log_probs=True)[0, -1, model.tgt_dict.eos()])
 
 
-def test_a_text_or_a_list_of_texts(export):
-    """The loaders' methods of the same names take both, too."""
+def test_methods_take_a_text_or_a_list_of_texts(export):
+    """Every method of an exported model takes both, as the loaders' methods do."""
     translator, lm, classifier = (run.load(export(*each)[1]) for each in QUICK[:3])
     short = {"max_len_b": 6}
     for method, options in (
@@ -229,21 +229,21 @@ def test_a_text_or_a_list_of_texts(export):
         (0, "", b"1\n\xf6 2\n", r"standard input, line 2: not UTF-8 .*; convert it to UTF-8"),
     ],
 )
-def test_refusals_of_a_folder(model, words, text, message, export):
-    """In one line, before anything is printed."""
+def test_bad_input_of_an_export_is_refused(model, words, text, message, export):
+    """``run.py`` ends with an error of one line before it prints anything."""
     _, out = export(*QUICK[model])
     (line,) = run_outside(out, *words.split(), text=text, refused=True)
     assert re.match(f"run.py: {message}", line)
 
 
 @pytest.mark.parametrize("model", [0, 1, 2])
-def test_a_long_line_is_truncated_if_asked(model, export):
+def test_a_long_line_is_truncated_on_request(model, export):
     _, out = export(*QUICK[model])
     few = ["--max-len-b", 6] * (model == 0)
     assert len(run_outside(out, "--truncate", *few, text="1\n" + "1 " * 2000)) == 2
 
 
-def test_a_classifier_whose_training_truncated_warns_once(export, tmp_path, capsys):
+def test_a_truncating_classifier_warns_once(export, tmp_path, capsys):
     _, out = export("macaron_classifier", "torch")
     out = shutil.copytree(out, tmp_path / "out")
     about = json.loads((out / "model.json").read_text())
@@ -261,7 +261,7 @@ def test_no_text_has_no_perplexity(export):
     assert run_outside(export(*QUICK[1])[1], "--score") == []
 
 
-def test_each_option_of_a_folder_has_a_text(export):
+def test_each_option_of_an_export_has_a_help(export):
     shown = "\n".join(run_outside(export(*QUICK[0])[1], "--help"))
     options = re.findall(r"^  (--[\w-]+)(?: N)?(.*(?:\n {8,}.*)?)", shown, re.M)
     assert {"--beam", "--seed", "--truncate", "--threads"} <= {name for name, _ in options}
@@ -269,7 +269,7 @@ def test_each_option_of_a_folder_has_a_text(export):
 
 
 def test_the_readme_names_a_paper(tmp_path, monkeypatch):
-    """None for baselines and for models of plugins."""
+    """The README of an export names the model's paper, and none for baselines and plugins."""
     monkeypatch.setattr(description, "README", "{parameters}{source}.")
     about = {"kind": "classification", "parameters": 5, "text": {}, "symbols": []}
     (tmp_path / "classify.onnx").touch()
@@ -279,8 +279,8 @@ def test_the_readme_names_a_paper(tmp_path, monkeypatch):
         assert (tmp_path / "README.md").read_text() == said
 
 
-def test_raw_text_to_raw_text(export, prepared):
-    """Tokenised as the data were, in lower case, and detokenised."""
+def test_an_export_translates_raw_text(export, prepared):
+    """Raw text is tokenised and lowercased as the data were, and the output is detokenised."""
     path, out = export("macaron_transformer", "torch")
     texts = ["3, 1!", "", "7 2 5 Dr.", "\u200b", "12-3 'x'"]
     expected = load_translator(path, prepared / "words").translate(texts, beam=3, max_len_b=6)
@@ -293,7 +293,7 @@ def test_raw_text_to_raw_text(export, prepared):
 
 
 @pytest.mark.parametrize("kept", [{"topk": 3}, {"topp": 0.5}, {}])
-def test_samples_repeat_by_their_seed(kept, export):
+def test_samples_are_reproducible_by_seed(kept, export):
     _, out = export("macaron_transformer_lm", "onnx")
     (found,) = run.load(out).generate(["1 2"], sampling=True, seed=1, nbest=3, **kept)
     words = [word for name, value in kept.items() for word in (f"--{name}", value)]
@@ -317,7 +317,7 @@ def test_samples_are_drawn_from_the_most_probable_symbols(topk, topp, allowed):
 
 
 @pytest.mark.parametrize("form", ["torch", pytest.param("onnx", marks=pytest.mark.slow)])
-def test_the_same_files_each_time(form, export, exported):
+def test_two_exports_have_identical_files(form, export, exported):
     name = "macaron_classifier"
     _, first = export(name, form)
     del exported[name, form]
@@ -335,7 +335,9 @@ def test_the_same_files_each_time(form, export, exported):
         ("macaron_transformer", "--to weights --data words", "leave --data and"),
     ],
 )
-def test_refusals_leave_nothing(name, words, message, checkpoint, data, tmp_path, monkeypatch):
+def test_a_refused_export_writes_nothing(
+    name, words, message, checkpoint, data, tmp_path, monkeypatch
+):
     monkeypatch.chdir(data)
     path = checkpoint(name)
     before = sorted(tmp_path.iterdir())
@@ -344,8 +346,8 @@ def test_refusals_leave_nothing(name, words, message, checkpoint, data, tmp_path
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_folder_that_computes_something_else_is_not_left(checkpoint, data, tmp_path, monkeypatch):
-    """Here the model has changed since its program was made."""
+def test_an_export_with_other_outputs_is_not_written(checkpoint, data, tmp_path, monkeypatch):
+    """If the program's outputs differ from the model's, the export fails and leaves no folder."""
     monkeypatch.chdir(data)
     path, write = checkpoint("macaron_classifier"), deploy.write_function
 
@@ -361,8 +363,8 @@ def test_a_folder_that_computes_something_else_is_not_left(checkpoint, data, tmp
         main([str(path), str(tmp_path), "--to", "torch"])
 
 
-def test_perplexity_is_fairseqs(export):
-    """The text is cut in blocks as fairseq-eval-lm cuts it."""
+def test_perplexity_equals_fairseqs(export):
+    """The text is divided into blocks as fairseq-eval-lm divides it."""
     path, out = export("macaron_transformer_lm", "onnx")
     model, task, _ = Checkpoint.read(str(path)).build()
     task.load_dataset("valid")

@@ -33,7 +33,7 @@ def set_of(name):
 
 
 class Frame:
-    """A table as that of pandas: iteration yields the names of its columns."""
+    """A table like pandas': iteration yields the names of its columns."""
 
     def __init__(self, **columns):
         self.columns, self.values = [*columns], columns
@@ -46,7 +46,7 @@ class Frame:
 
 
 class Missing:
-    """A missing value as that of pandas: comparisons are neither true nor false."""
+    """A missing value like pandas': comparisons are neither true nor false."""
 
     def __repr__(self):
         return "<NA>"
@@ -60,7 +60,7 @@ class Missing:
 
 @pytest.fixture(scope="module")
 def loaded(data, tmp_path_factory):
-    """Returns what a loader makes of a checkpoint; it is loaded once."""
+    """Returns a function that loads a checkpoint once with a given loader."""
 
     @cache
     def find(load, name):
@@ -72,8 +72,8 @@ def loaded(data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", trained_on("translation"))
-def test_translates(name, checkpoint, data):
-    """A batch as its sentences one by one, with symbols of the dictionary; in bfloat16, too."""
+def test_a_batch_is_translated_as_its_sentences(name, checkpoint, data):
+    """A batch has the translations of its single sentences, and translation in bfloat16 works."""
     translator = load_translator(checkpoint(name), data / "words")
     together = translator.translate(TEXTS, beam=2, max_len_b=5)
     assert together == [translator.translate(text, beam=2, max_len_b=5) for text in TEXTS]
@@ -83,8 +83,8 @@ def test_translates(name, checkpoint, data):
 
 
 @pytest.mark.parametrize("name", [*trained_on("sentence_prediction"), "macaron_bert.classifier"])
-def test_classifies(name, checkpoint, data):
-    """As the model does with the tokens of each text alone; nearly so in bfloat16."""
+def test_a_batch_is_classified_as_its_texts(name, checkpoint, data):
+    """Each text has the model's probabilities for its tokens alone, in bfloat16 approximately."""
     classifier = load_classifier(checkpoint(name), data / set_of(name))
     texts = [(text, text[::-1]) for text in TEXTS] if set_of(name) == "pairs" else TEXTS
     found = classifier.classify(texts, batch_size=2)
@@ -100,10 +100,10 @@ def test_classifies(name, checkpoint, data):
 
 
 @pytest.mark.parametrize("name", trained_on("language_modeling"))
-def test_scores(name, checkpoint, data):
-    """The mean log-probability of the tokens and the end; a text of its own goes on.
+def test_score_is_the_mean_log_probability(name, checkpoint, data):
+    """The mean is over the tokens and the end of sentence.
 
-    In bfloat16 the scores are finite.
+    Sampling returns one text per prompt, and scores in bfloat16 are finite.
     """
     model = load_language_model(checkpoint(name), data / "words")
     for text, found in zip(TEXTS, model.score(TEXTS)):
@@ -128,8 +128,8 @@ USES = {
 
 
 @pytest.mark.parametrize("name", USES)
-def test_one_rule_for_empty_unknown_and_long_texts(name, checkpoint, data, caplog):
-    """An empty text has an empty result, and the others those that they have without it."""
+def test_empty_unknown_and_long_texts_are_handled_alike(name, checkpoint, data, caplog):
+    """An empty text has an empty result and does not change the results of the other texts."""
     load, method, options, cuts, value, empty = USES[name]
     path = checkpoint(name)
     use = partial(getattr(load(path, data / "words"), method), **options)
@@ -154,7 +154,7 @@ def test_one_rule_for_empty_unknown_and_long_texts(name, checkpoint, data, caplo
     assert getattr(load(path, data / "words", **{cuts: value}), method)("1 " * 2000, **options)
 
 
-def test_a_task_that_truncates_may_be_asked_to(checkpoint, data):
+def test_shorten_method_changes_nothing_in_a_truncating_task(checkpoint, data):
     path = checkpoint("transject.pixels")
     plain = load_classifier(path, data / "pixels")
     asked = load_classifier(path, data / "pixels", shorten_method="truncate")
@@ -162,8 +162,8 @@ def test_a_task_that_truncates_may_be_asked_to(checkpoint, data):
 
 
 @pytest.mark.parametrize("codes, named", [("e n 3", "e n 3"), ("a\nb", "line 1 .*: a")])
-def test_codes_of_another_program_are_named(codes, named, checkpoint, data, tmp_path):
-    """fastBPE counts its pairs in a third column."""
+def test_codes_of_another_bpe_program_are_refused(codes, named, checkpoint, data, tmp_path):
+    """The error names the program, such as fastBPE, which counts its pairs in a third column."""
     words = shutil.copytree(data / "words", tmp_path / "words")
     (words / "code").write_text(f"{codes}\n")
     with pytest.raises(ValueError, match=f"{words}/code has no BPE codes .*{named}"):
@@ -185,15 +185,15 @@ def shorter(checkpoint):
 
 
 def assert_takes_five_words(use):
-    """And the end of the sentence."""
+    """Assert that a function takes five words and the end of sentence, and no more."""
     assert use("1 2 3 4 5")
     with pytest.raises(TooLong, match="has 7 tokens, more than 6"):
         use("1 2 3 4 5 6")
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_an_ensemble_takes_the_texts_that_all_of_its_models_take(order, shorter, data):
-    """Whichever model has fewer positions."""
+def test_an_ensemble_has_the_smallest_limit_of_its_models(order, shorter, data):
+    """The model with the fewest positions limits the texts, wherever it is in the list."""
     paths = shorter("macaron_transformer", max_source_positions=6)[::order]
     translator = load_translator(":".join(paths), data / "words")
     assert_takes_five_words(partial(translator.translate, max_len_b=5))
@@ -210,8 +210,8 @@ def test_an_ensemble_takes_the_texts_that_all_of_its_models_take(order, shorter,
         ("macaron_transformer_lm", {"max_target_positions": 6}, {"shorten_method": "truncate"}),
     ],
 )
-def test_a_truncated_sentence_keeps_its_end(name, positions, options, shorter, data):
-    """So that it is the sentence of its first words."""
+def test_a_truncated_sentence_keeps_its_end_token(name, positions, options, shorter, data):
+    """A truncated sentence gives the result of its first words."""
     _, path = shorter(name, **positions)
     if "_lm" in name:
         model = load_language_model(path, data / "words", **options)
@@ -240,7 +240,7 @@ def test_a_truncated_sentence_keeps_its_end(name, positions, options, shorter, d
 def test_a_typed_text_has_the_tokens_of_the_data_set(
     task_name, options, words, init_token, data, tmp_path
 ):
-    """At the limits of --max-positions, too: what the task loads of the same text."""
+    """A typed text has the tokens that the task loads for it, also at limits of --max-positions."""
     shutil.copytree(data / "words", tmp_path / "words")
     tokens = [*range(5, 5 + words), EOS]
     write_rows(tmp_path / "words/input0/test", [tokens])
@@ -262,7 +262,7 @@ def test_a_typed_text_has_the_tokens_of_the_data_set(
 
 @pytest.mark.parametrize("init_token", [None, 0])
 def test_a_typed_pair_has_the_tokens_of_the_data_set(init_token, data, tmp_path):
-    """Where the task joins its two texts, by a separator."""
+    """A typed pair is joined by the task's separator as in the data set."""
     shutil.copytree(data / "pairs", tmp_path / "pairs")
     pair = ([5, 6, EOS], [7, 8, 9, EOS])
     for number, tokens in enumerate(pair):
@@ -280,7 +280,7 @@ def test_a_typed_pair_has_the_tokens_of_the_data_set(init_token, data, tmp_path)
     assert found.tolist() == expected == [*start, *pair[0], 3, *pair[1]]
 
 
-def test_a_text_begins_and_ends_as_those_of_the_data(checkpoint, data, tmp_path):
+def test_a_text_begins_and_ends_as_in_the_data(checkpoint, data, tmp_path):
     classifier = load_classifier(checkpoint("transject"), data / "words")
     task, models = classifier.task, classifier.models
     assert classifier.encode("1 2")[0].tolist() == [5, 6, EOS]
@@ -292,7 +292,7 @@ def test_a_text_begins_and_ends_as_those_of_the_data(checkpoint, data, tmp_path)
     assert Classifier(models, task).encode("12")[0].tolist() == [0, 5, 6]
 
 
-def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
+def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
     translator = load_translator(checkpoint("transevolve"), data / "words", tokenizer="moses")
     assert translator.cfg.tokenizer.source_lang == translator.task.cfg.source_lang == "de"
     assert translator.tokenizer.tok.lang == "de"
@@ -438,19 +438,19 @@ def test_tokenizers_are_of_the_languages_of_the_training(checkpoint, data):
         ),
     ],
 )
-def test_refusals(load, name, use, message, loaded):
+def test_bad_input_of_the_loaders_is_refused(load, name, use, message, loaded):
     with pytest.raises((ValueError, TypeError), match=message):
         use(loaded(load, name))
 
 
 @pytest.mark.parametrize("path", [None, 5, ["checkpoint.pt"]])
-def test_a_path_is_one_text(path, data):
+def test_a_path_that_is_no_string_is_refused(path, data):
     with pytest.raises(TypeError, match="^checkpoint .*: give a path, or several joined by colons"):
         load_translator(path, data / "words")
 
 
 @pytest.mark.parametrize("option, value", [("beam", 5), ("device", "cpu"), ("tokenized", "no")])
-def test_what_a_loader_would_ignore_is_refused(option, value, checkpoint, data):
+def test_options_without_effect_on_a_loader_are_refused(option, value, checkpoint, data):
     with pytest.raises(ValueError, match=f"^{option} {value!r}: give "):
         load_translator(checkpoint("transevolve"), data / "words", **{option: value})
 
@@ -476,13 +476,13 @@ def test_an_unknown_option_is_named(load, name, option, remedy, checkpoint, data
         (load_language_model, "transject_lm", "shorten_method", None),
     ],
 )
-def test_a_wrong_value_is_named_with_its_option(load, name, option, value, checkpoint, data):
+def test_a_wrong_value_is_reported_with_its_option(load, name, option, value, checkpoint, data):
     with pytest.raises(ValueError, match=f"^{option} {value!r}: [^\n]* '{value}'[^\n]*$"):
         load(checkpoint(name), data / "words", **{option: value})
 
 
-def test_a_truncated_text_is_told_once(checkpoint, data, caplog):
-    """But not where the loader is asked to truncate."""
+def test_truncation_is_reported_once(checkpoint, data, caplog):
+    """A task that truncates by default warns once. It does not warn if the caller asked for it."""
     long = "1 2 " * 2000
     for options, times in (({"shorten_method": "truncate"}, 0), ({}, 1)):
         WARNED.clear()
@@ -497,7 +497,7 @@ def test_a_truncated_text_is_told_once(checkpoint, data, caplog):
 
 
 def test_an_empty_path_is_refused(checkpoint, data):
-    """Else it would be the current folder, which may have an export in it."""
+    """An empty path would mean the current folder, which may contain an export."""
     for path in ("", f"{checkpoint('transject')}:"):
         with pytest.raises(ValueError, match="^'' is not a checkpoint; give a file"):
             load_classifier(path, data / "words")
@@ -517,8 +517,8 @@ def test_models_without_a_data_set_are_refused(load, checkpoint):
 
 
 @pytest.mark.parametrize("codes", ["words/code", "words/bpecodes", "code"])
-def test_byte_pairs_beside_the_data_are_applied_and_joined(codes, checkpoint, data):
-    """Or in the folder above, where the preparation of parallel text leaves them."""
+def test_bpe_codes_beside_the_data_are_applied(codes, checkpoint, data):
+    """The codes are in the data's folder or the one above, where the preparation writes them."""
     (data / codes).write_text("#version: 0.2\n1 2</w>\n")
     try:
         translator = load_translator(checkpoint("transevolve"), data / "words")
@@ -530,7 +530,7 @@ def test_byte_pairs_beside_the_data_are_applied_and_joined(codes, checkpoint, da
         (data / codes).unlink()
 
 
-def test_options_that_are_given_come_before_those_of_the_data(checkpoint, data):
+def test_explicit_languages_replace_inferred_ones(checkpoint, data):
     options = {"source_lang": "en", "target_lang": "de"}
     translator = load_translator(checkpoint("transevolve"), data / "words", **options)
     assert (translator.task.cfg.source_lang, translator.task.cfg.target_lang) == ("en", "de")
@@ -541,7 +541,7 @@ def from_pretrained(path, data):
 
 
 def from_a_model_beside_its_data(path, data):
-    """fairseq looks for the data in the folder of the model unless told otherwise."""
+    """Load from a model's folder, where fairseq looks for the data by default."""
     assert path.parent == data
     return MacaronTransformerModel.from_pretrained(str(path.parent), path.name)
 
@@ -553,7 +553,7 @@ def from_a_model_beside_its_data(path, data):
         *(from_pretrained, from_a_model_beside_its_data),
     ],
 )
-def test_the_folder_around_the_data_is_told_from_them(load, checkpoint, data, tmp_path):
+def test_the_parent_folder_of_the_data_is_refused(load, checkpoint, data, tmp_path):
     names = {load_language_model: "transject_lm", load_classifier: "transject"}
     shutil.copytree(data / "words", tmp_path / "data-bin")
     with pytest.raises(ValueError, match=f"{tmp_path}: give the binarised data in it, .*data-bin"):
@@ -568,6 +568,6 @@ def test_the_folder_around_the_data_is_told_from_them(load, checkpoint, data, tm
     ],
 )
 @pytest.mark.parametrize("model", [MacaronTransformerModel, MacaronBertModel])
-def test_a_folder_that_is_not_there_is_named(model, folders, named):
+def test_a_missing_folder_is_named(model, folders, named):
     with pytest.raises(FileNotFoundError, match=f"^{named}$"):
         model.from_pretrained(*folders)

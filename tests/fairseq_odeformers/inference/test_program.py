@@ -54,7 +54,7 @@ def texts(batch, length):
 
 
 def expected(model, *tokens):
-    """What fairseq makes of them."""
+    """The output of fairseq's model for these texts."""
     lengths = [text.ne(PAD).sum(1) for text in tokens]
     if isinstance(model, FairseqEncoderDecoderModel):
         return model.encoder(tokens[0], lengths[0])["encoder_out"][0].transpose(0, 1)
@@ -67,10 +67,10 @@ def expected(model, *tokens):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_computes_what_the_model_does(name, load, tmp_path):
-    """In operations that torch has, so that nothing else need be installed.
+def test_a_program_computes_what_its_model_computes(name, load, tmp_path):
+    """The program consists of torch's operations and takes texts of any number and length.
 
-    For texts of any number and length that the model takes; longer ones are refused.
+    Texts longer than the model's limit are refused.
     """
     model, task = load(name, **OVERRIDES.get(name.partition("_")[0], {}))
     stack = getattr(model.encoder, "sentence_encoder", model.encoder)
@@ -97,7 +97,7 @@ PACKAGES = ("fairseq", "fairseq_cli", "fairseq_odeformers", "odeformers", "omega
 
 
 def classify(path, texts, sender):
-    """What torch makes of a program and of texts where nothing of fairseq can be imported."""
+    """Classify texts by a program where fairseq cannot be imported, and send the output."""
     for name in [*sys.modules, *PACKAGES]:
         if name.partition(".")[0] in PACKAGES:
             sys.modules[name] = None
@@ -117,11 +117,8 @@ def classify(path, texts, sender):
         sender.send(dict(zip(found["classes"], exported(tokens)[0].tolist())))
 
 
-def test_a_process_without_fairseq_classifies(data, checkpoint, tmp_path, monkeypatch):
-    """By what the command has written: the program, and what a text becomes for it.
-
-    In word pieces; with an unknown one; of two texts in one, between special tokens.
-    """
+def test_a_program_classifies_without_fairseq(data, checkpoint, tmp_path, monkeypatch):
+    """The file suffices for word pieces, unknown pieces and pairs joined by special tokens."""
     monkeypatch.chdir(shutil.copytree(data, tmp_path / "data"))
     pieces = [*SPECIAL, "!", *map(str, range(20)), *(f"##{digit}" for digit in range(10))]
     Path("words", "vocab.txt").write_text("\n".join(pieces) + "\n")
@@ -147,7 +144,7 @@ def test_a_process_without_fairseq_classifies(data, checkpoint, tmp_path, monkey
         ("transject_lm", "model.pt2: a language model has no encoder .* --to onnx"),
     ],
 )
-def test_refusals(name, message, load, tmp_path):
+def test_models_that_cannot_be_exported_are_refused(name, message, load, tmp_path):
     model, task = load(name)
     with pytest.raises(ValueError, match=message):
         program.write_program(model, task, tmp_path / "model.pt2")

@@ -1,4 +1,4 @@
-"""The functions that are exported compute, token by token, what a model does of whole texts.
+"""The functions that are exported compute, token by token, the model's output for whole texts.
 
 They run here as they are; ``test_deploy.py`` exports some of them.
 """
@@ -37,7 +37,7 @@ class Functions(Model):
 
 @pytest.mark.parametrize("line", every_form())
 @torch.no_grad()
-def test_steps_are_full_decoding(line):
+def test_incremental_steps_equal_full_decoding(line):
     arch, *words = line.split()
     words += GRID if arch in ADAPTIVE else []
     kind, *_ = (kind for kind in kinds_of(ARCH_MODEL_REGISTRY[arch]) if kind in NAMES)

@@ -18,7 +18,7 @@ def test_zeroes_with_probability_p_and_keeps_the_mean(p):
 
 
 def test_elements_are_independent():
-    """Neither neighbours (the four that share a draw) nor rows correlate."""
+    """Neither neighbouring elements, four of which share a draw, nor rows correlate."""
     torch.manual_seed(0)
     y = (dropout(torch.ones(4000, 64), 0.5) > 0).float()
     correlation = torch.corrcoef(y.T).fill_diagonal_(0).abs().max()
@@ -26,7 +26,7 @@ def test_elements_are_independent():
 
 
 def test_gradient_is_the_mask_of_the_forward_pass():
-    """The mask follows the seed."""
+    """The forward and the backward pass use the same mask, which follows the seed."""
     x, found = torch.rand(7, 3, requires_grad=True), []
     for _ in range(2):
         torch.manual_seed(3)
@@ -36,7 +36,7 @@ def test_gradient_is_the_mask_of_the_forward_pass():
     assert torch.allclose(x.grad * x.detach(), found[0].detach())
 
 
-def test_module_acts_in_training_only():
+def test_dropout_acts_only_in_training():
     module, x = Dropout(0.5), torch.ones(100)
     assert (module(x) == 0).any()
     assert torch.equal(module.eval()(x), x)

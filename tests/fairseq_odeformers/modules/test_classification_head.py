@@ -7,7 +7,7 @@ from fairseq_odeformers.modules.classification_head import POOLING, Classificati
 
 
 @pytest.mark.parametrize("first", [0, 2])  # padding on the right, or on both sides
-def test_pooling_sees_real_tokens_only(first):
+def test_pooling_ignores_padding(first):
     real = torch.randn(4, 5)
     x, padding = torch.full((2, 7, 5), 100.0), torch.ones(2, 7, dtype=torch.bool)
     x[1, first : first + 4], padding[1, first : first + 4], padding[0] = real, False, False
@@ -22,7 +22,7 @@ def test_a_text_of_padding_alone_has_finite_scores(name):
 
 
 def test_both_texts_of_a_pair_are_normalised():
-    """So neither scale nor shift of a pooled text changes the scores; their order does."""
+    """Scaling or shifting a pooled text does not change the scores. Swapping the texts does."""
     head = ClassificationHead(8, num_classes=3, towers=2)
     x, y = torch.randn(2, 4, 8)
     scores = head(x, y)
@@ -34,7 +34,7 @@ def test_both_texts_of_a_pair_are_normalised():
 
 
 def test_mean_of_a_long_text_in_half_precision():
-    """Its sum is beyond the largest number of float16."""
+    """The mean is exact although the sum exceeds the largest number of float16."""
     x = torch.full((1, 4000, 2), 20.0, dtype=torch.float16)
     pooled = POOLING["mean"](x, torch.zeros(1, 4000, dtype=torch.bool))
     assert pooled.dtype == torch.float16

@@ -8,7 +8,7 @@ from torch import nn
 from fairseq_odeformers.modules.layer_history import LayerHistory
 
 
-def test_each_layer_reads_a_combination_of_all_before():
+def test_each_layer_reads_a_combination_of_all_earlier_ones():
     torch.manual_seed(0)
     history = LayerHistory(nn.ModuleList(nn.Linear(4, 4) for _ in range(3)), 4)
     for parameter in history.parameters():
@@ -23,8 +23,8 @@ def test_each_layer_reads_a_combination_of_all_before():
 
 
 @pytest.mark.parametrize("arch", ["ode_transformer", "ode_transformer_lm"])
-def test_a_history_of_the_last_layer_alone_is_no_history(arch):
-    """Where each row takes the newest state, and it is not normalised."""
+def test_a_history_of_only_the_last_layer_changes_nothing(arch):
+    """If each row of weights selects the newest state, the model equals one without a history."""
     model, tokens = make_any(arch, "--dense-history").eval(), source_batch()[0]
     plain = make_any(arch).eval()
     state = {}

@@ -44,13 +44,13 @@ def case(request):
 
 
 def gram_error(weight):
-    """Of the columns, or the rows if there are fewer of them."""
+    """The deviation from orthonormal columns, or orthonormal rows of a wide matrix."""
     gram = weight.mT @ weight if weight.size(-2) >= weight.size(-1) else weight @ weight.mT
     return (gram - torch.eye(gram.size(-1))).abs().max()
 
 
-def test_on_the_manifold_after_200_updates(case):
-    """By our measure and the module's, which is not blind: a shifted matrix is off."""
+def test_matrices_stay_on_the_manifold_for_200_updates(case):
+    """The test's and the module's measures agree, and the latter detects a shifted matrix."""
     module, look_up = case
     before = look_up(module).detach()
     optimizer = torch.optim.Adam(module.parameters(), lr=5e-3)
@@ -80,8 +80,8 @@ class Counter(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def test_made_once_in_evaluation_and_always_in_training(case):
-    """Whether the passes without gradients are of ``no_grad`` or of ``inference_mode``."""
+def test_matrices_are_computed_once_in_evaluation(case):
+    """In evaluation only the first pass computes them, in ``no_grad`` and in ``inference_mode``."""
     module, look_up = case
 
     def count(mode):
@@ -101,14 +101,14 @@ def test_made_once_in_evaluation_and_always_in_training(case):
 
 
 def overwrite(module, weights):
-    """As fairseq's optimizers do, which write to ``.data``."""
+    """Overwrite weights through ``.data`` as fairseq's optimizers do."""
     for name, value in weights.items():
         module.state_dict()[name].copy_(value)
     return module
 
 
 def optimize(module, weights):
-    """As an optimizer does in evaluation mode, after a pass that records gradients."""
+    """Update weights as an optimizer does after a pass with gradients in evaluation mode."""
     with torch.enable_grad():
         module(torch.arange(5)) if isinstance(module, OrthonormalEmbedding) else module()
     return overwrite(module, weights)
@@ -135,7 +135,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_evaluation_follows_the_weights(case, change):
-    """It computes what a new module with the weights does."""
+    """After its weights change, a module in evaluation equals a new module with these weights."""
     module, look_up = case
     torch.manual_seed(1)
     weights = {name: value + torch.randn_like(value) for name, value in module.state_dict().items()}
@@ -148,8 +148,8 @@ def test_evaluation_follows_the_weights(case, change):
         assert torch.allclose(look_up(changed), expected, atol=1e-5)
 
 
-def test_weights_of_inference_mode():
-    """As of a model that is built, loaded or converted in it."""
+def test_weights_made_in_inference_mode_work_outside_of_it():
+    """A model that is built in inference mode can be evaluated and trained outside of it."""
     with torch.inference_mode():
         module = make_matrices().eval()
         expected = module()
@@ -167,8 +167,8 @@ def test_autocast_does_not_round_the_matrix():
     assert gram_error(embedding.weight @ root) < 1e-5
 
 
-def test_half_precision(case):
-    """Made in single precision, then rounded; gradients arrive."""
+def test_half_precision_matrices_are_computed_in_single(case):
+    """A matrix is computed in single precision and then rounded, and its gradients are finite."""
     module, look_up = case
     exact = look_up(module).detach()
     rounded = look_up(module.bfloat16())
@@ -178,8 +178,8 @@ def test_half_precision(case):
     assert module.weight.grad.isfinite().all()
 
 
-def test_matrices_are_those_of_torch_s_parametrisation(float64):
-    """Same map, same entries of the weight, same gradients."""
+def test_matrices_equal_torchs_parametrisation(float64):
+    """The map, the entries of the weight that matter and the gradients equal torch's."""
     ours = make_matrices()
     theirs = torch.nn.Module()
     theirs.weight = torch.nn.Parameter(ours().detach())
@@ -196,8 +196,8 @@ def test_matrices_are_those_of_torch_s_parametrisation(float64):
 
 
 @pytest.mark.parametrize("rows, columns", [(7, 3), (5, 5), (140, 130)])
-def test_rotate_columns(float64, rows, columns):
-    """Those that a whole Cayley transform turns, and its gradients."""
+def test_rotate_columns_equals_a_full_cayley_transform(float64, rows, columns):
+    """The rotated columns and their gradients equal those of the whole Cayley transform."""
     torch.manual_seed(0)
     base = torch.nn.init.orthogonal_(torch.empty(rows, columns)).unsqueeze(0)
     weight = torch.randn(1, rows, columns, requires_grad=True)
@@ -207,8 +207,8 @@ def test_rotate_columns(float64, rows, columns):
 
 
 @pytest.mark.parametrize("size", [1, 7, 16])
-def test_block_inverse(size):
-    """Down to single numbers, of odd sizes, far from the identity."""
+def test_block_inverse_equals_torchs_inverse(size):
+    """The recursion is exact down to single numbers, for odd sizes and far from the identity."""
     torch.manual_seed(0)
     x = torch.randn(3, size, size, dtype=torch.float64)
     matrices = 5 * (x - x.mT)
@@ -216,16 +216,16 @@ def test_block_inverse(size):
     assert (block_inverse(matrices, shift=1.0, smallest=1) - expected).abs().max() < 1e-12
 
 
-def test_polar_factor():
-    """W (W^T W)^-1/2 is U V^T of the singular value decomposition, in float64."""
+def test_orthonormal_embedding_is_the_polar_factor():
+    """W (W^T W)^-1/2 equals U V^T of the singular value decomposition in float64."""
     module = make_embedding().double()
     torch.nn.init.normal_(module.weight)
     u, _, vh = torch.linalg.svd(module.weight.detach(), full_matrices=False)
     assert (module(torch.arange(40)) - u @ vh).abs().max() < 1e-12
 
 
-def test_gradient_of_the_inverse_root():
-    """Also at equal eigenvalues, where that of the decomposition does not exist."""
+def test_gradient_of_the_inverse_root_is_exact():
+    """The gradient exists also at equal eigenvalues, where the eigendecomposition has none."""
     x = torch.randn(5, 5, dtype=torch.float64)
     for matrix in (torch.eye(5, dtype=torch.float64), x @ x.T + 0.1 * torch.eye(5).double()):
         matrix.requires_grad_()

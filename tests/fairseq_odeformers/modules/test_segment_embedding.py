@@ -8,7 +8,7 @@ BOS, PAD, EOS = 0, 1, 2
 
 
 def test_the_first_separator_ends_the_first_segment():
-    """A text alone has one segment; after a pair's, further separators change nothing."""
+    """A single text has one segment, and later separators of a pair do not change the segments."""
     embedding = SegmentEmbedding(9, 4, PAD, EOS)
     tokens = torch.tensor(
         [

@@ -27,7 +27,7 @@ def path(tmp_path):
     return tmp_path / "checkpoint_last.pt"
 
 
-def test_a_full_disk_leaves_earlier_files_and_no_part_of_another(path):
+def test_a_full_disk_leaves_only_complete_checkpoints(path):
     before = contents(path.parent)
     other = path.with_name("checkpoint_1_20.pt")
     message = f"^{other} cannot be saved; earlier checkpoints are whole.*File too large"
@@ -39,10 +39,10 @@ def test_a_full_disk_leaves_earlier_files_and_no_part_of_another(path):
     assert contents(path.parent) == before
 
 
-def test_a_training_resumed_with_another_model_ends_with_what_differs(tmp_path):
-    """The options, or else the last line of the error; what is there stays.
+def test_resuming_with_another_model_names_the_differences(tmp_path):
+    """The error names the options that differ, or torch's last line, and changes no file.
 
-    So does a checkpoint beside a missing file of --restore-file, where fairseq would begin anew.
+    A missing --restore-file beside a checkpoint is an error, too, where fairseq would start anew.
     """
     folder = tmp_path / "run"
     training = [
@@ -82,8 +82,8 @@ def test_a_training_resumed_with_another_model_ends_with_what_differs(tmp_path):
         ("False", False),
     ],
 )
-def test_options_that_fairseq_evaluates_are_literals(text, value):
-    """As the architectures of fairseq have them."""
+def test_options_that_fairseq_evaluates_must_be_literals(text, value):
+    """Literals as in fairseq's own architectures are read, and other expressions are refused."""
     assert fconv.eval(text) == utils.eval(text) == value
     for other in (f"print({text})", "[].append", "(1).real", "2 ** 9", "x"):
         with pytest.raises(ValueError, match="malformed node"):
@@ -131,8 +131,7 @@ def foreign(tmp_path_factory):
         f"fairseq_cli.validate {MODEL} --task translation --batch-size 1",
     ],
 )
-def test_commands_run_no_code_of_a_checkpoint(line, foreign):
-    """The project's own commands have tests of their own."""
+def test_fairseqs_commands_run_no_code_of_a_checkpoint(line, foreign):
     with pytest.raises(subprocess.CalledProcessError) as error:
         module(*line.split(), cwd=foreign)
     assert REFUSED in error.value.stdout.splitlines()[-1]
@@ -141,7 +140,7 @@ def test_commands_run_no_code_of_a_checkpoint(line, foreign):
 
 
 @pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
-def test_the_environment_does_not_switch_the_safe_loader_off(foreign, monkeypatch, capsys):
+def test_the_environment_does_not_disable_the_safe_loader(foreign, monkeypatch, capsys):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     monkeypatch.chdir(foreign)
     with pytest.raises(InputError, match=REFUSED):

@@ -82,7 +82,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("line, parser, message", REFUSED)
-def test_what_cannot_train_is_refused(line, parser, message, capsys):
+def test_a_training_that_cannot_work_is_refused(line, parser, message, capsys):
     with pytest.raises((ValueError, SystemExit)) as refused:
         options.parse_args_and_arch(parser(), line.split())
     (said,) = capsys.readouterr().err.splitlines()[-1:] or [str(refused.value)]
@@ -90,9 +90,9 @@ def test_what_cannot_train_is_refused(line, parser, message, capsys):
 
 
 @pytest.mark.parametrize("line", ACCEPTED)
-def test_what_can_train_is_not(line):
+def test_a_training_that_can_work_is_accepted(line):
     options.parse_args_and_arch(TRAINING(), line.split())
 
 
-def test_checkpoints_that_a_colon_joins_are_several():
+def test_a_colon_joins_checkpoints():
     assert parsed(["words", "--path", "a.pt:b.pt"], GENERATION).common_eval.path == "a.pt:b.pt"

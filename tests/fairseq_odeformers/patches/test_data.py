@@ -69,7 +69,7 @@ def test_labels_of_one_word_are_read(folder, name):
 
 
 @pytest.mark.parametrize("number", [2, 4])
-def test_more_or_fewer_classes_than_there_are_are_refused(folder, number, caplog):
+def test_a_wrong_number_of_classes_is_refused(folder, number, caplog):
     config, task, _ = TASKS["sentence_prediction"]
     message = f"--num-classes {number}: {folder} has 3: bad, good, very"
     task = set_up(config, task, folder, num_classes=number)

@@ -41,9 +41,9 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """What the commands log and print, without and with the plugin, and the weights they save.
+    """The output and saved weights of fairseq's commands without and with the plugin.
 
-    In processes of their own.
+    The commands run in their own processes.
     """
     folder = tmp_path_factory.mktemp("guest")
     write_data(folder)
@@ -67,19 +67,19 @@ def results(tmp_path_factory):
 
 
 def weights(folder):
-    """Of both models."""
+    """The weights of both models."""
     paths = (folder / model / "checkpoint_last.pt" for model in ("translator", "classifier"))
     return [torch.load(path, weights_only=False)["model"] for path in paths]
 
 
 def losses(log):
-    """All numbers of a training but those of its speed."""
+    """All numbers in the log of a training except those of its speed."""
     rows = [json.loads(row) for row in re.findall(r"\{\"epoch\".*\}", log)]
     speed = re.compile("wall|ups|wpb|wps|gb_free")
     return [{k: v for k, v in row.items() if not speed.search(k)} for row in rows]
 
 
-def test_losses_and_weights_are_the_same(results):
+def test_losses_and_weights_do_not_change(results):
     (log, weights), (other_log, other_weights) = results
     assert losses(log) == losses(other_log) and len(losses(log)) >= 2
     for model, other in zip(weights, other_weights):
@@ -87,13 +87,13 @@ def test_losses_and_weights_are_the_same(results):
         assert all(torch.equal(model[name], other[name]) for name in model)
 
 
-def test_translations_are_the_same(results):
-    """With the scores of their tokens."""
+def test_translations_do_not_change(results):
+    """The plugin changes neither the translations nor the scores of their tokens."""
     translations = [re.findall(r"^[SHDP]-.*", out, re.M) for out, _ in results]
     assert translations[0] == translations[1] and len(translations[0]) >= 16
 
 
-def test_what_is_refused_of_own_models_is_warned_of(results):
+def test_fairseqs_models_get_warnings_instead_of_errors(results):
     (alone, _), (guest, _) = results
     for warning in ("--restore-file absent.pt: no such file", "--num-classes 4: words has 3"):
         assert warning in guest and warning not in alone
@@ -102,8 +102,8 @@ def test_what_is_refused_of_own_models_is_warned_of(results):
 @pytest.mark.parametrize(
     "pairs", ["de-en", "en-de", "de-en en-de", "fr-en de-fr en-fr", "a-b pt-br"]
 )
-def test_languages_that_fairseq_finds_stay(pairs, tmp_path):
-    """If their dictionaries are there; also where other pairs are."""
+def test_languages_that_fairseq_infers_do_not_change(pairs, tmp_path):
+    """Where languages have dictionaries, the patch returns those that fairseq infers."""
     for pair in pairs.split():
         (tmp_path / f"train.{pair}.{pair.split('-')[0]}.idx").touch()
         for lang in pair.split("-"):
@@ -120,7 +120,7 @@ def test_languages_that_fairseq_finds_stay(pairs, tmp_path):
         "words --arch roberta --task sentence_prediction --criterion cross_entropy --num-classes 3",
     ],
 )
-def test_command_lines_of_fairseq_s_models_are_only_warned_of(line, tmp_path, monkeypatch, caplog):
+def test_command_lines_of_fairseqs_models_get_only_warnings(line, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     for name in ("a:b", "a", "b"):
         (tmp_path / name).mkdir()

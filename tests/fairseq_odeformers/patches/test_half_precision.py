@@ -50,7 +50,7 @@ def folders(training_data):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("arch", ARCHS)
-def test_an_interrupted_training_is_the_same(arch, precision, folders):
+def test_an_interrupted_training_is_bit_identical(arch, precision, folders):
     straight, resumed = map(last, folders[precision, arch])
     assert straight["optimizer_history"][-1]["num_updates"] == END
     scales = [saved["last_optimizer_state"].get("loss_scale") for saved in (straight, resumed)]
@@ -60,8 +60,8 @@ def test_an_interrupted_training_is_the_same(arch, precision, folders):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_weights_that_were_changed_are_the_start(precision, folders, training_data):
-    """As after an average: a training resumes from the model's weights, whatever else is saved."""
+def test_a_resumed_training_starts_from_changed_weights(precision, folders, training_data):
+    """A training resumes from the model's weights, which averaging may have changed."""
     folder = folders[precision, ARCHS[0]][0]
     saved = last(folder)
     for name, weight in saved["model"].items():
@@ -75,7 +75,7 @@ def test_weights_that_were_changed_are_the_start(precision, folders, training_da
     assert all(torch.equal(resumed["model"][name], w) for name, w in saved["model"].items())
 
 
-def test_checkpoints_of_fairseq_s_models_stay(training_data):
+def test_checkpoints_of_fairseqs_models_keep_their_format(training_data):
     config = half_precision("transformer_lm", "bf16", training_data / "guest", 1)
     trainings([config], training_data)
     assert last(training_data / "guest")["last_optimizer_state"].keys() == {"state", "param_groups"}

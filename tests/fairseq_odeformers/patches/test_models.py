@@ -32,8 +32,8 @@ PARTS = {
         ("decorator class package", "plug"),
     ],
 )
-def test_a_plugin_has_no_name_of_a_model_of_this_package(order, owner, tmp_path):
-    """Whichever it imports or registers first."""
+def test_a_plugin_cannot_reuse_the_name_of_a_model(order, owner, tmp_path):
+    """A second registration of the name is an error in whichever order they are imported."""
     (tmp_path / "plug").mkdir()
     code = "".join(f"{PARTS[part]}\n" for part in order.split())
     (tmp_path / "plug/__init__.py").write_text(code)
@@ -47,8 +47,8 @@ both = pytest.mark.parametrize("arch", ["macaron_bert", "roberta_prenorm"])
 
 
 @both
-def test_segments_are_an_embedding_that_is_added(arch):
-    """A model without the option has none, and computes what the one with zeros computes."""
+def test_segment_embeddings_are_added(arch):
+    """A model without the option has no such embedding, and equals a model in which it is zero."""
     plain, segments = make(arch, PLAIN), make(arch, SEGMENTS)
     assert {*segments.state_dict()} - {*plain.state_dict()} == {WEIGHT}
     segments.load_state_dict({**plain.state_dict(), WEIGHT: torch.zeros(2, 16)})
@@ -58,7 +58,7 @@ def test_segments_are_an_embedding_that_is_added(arch):
 
 
 @both
-def test_a_checkpoint_without_segments_starts_a_model_with_them(arch, caplog):
+def test_a_checkpoint_without_segments_leaves_initial_ones(arch, caplog):
     plain, segments = make(arch, PLAIN), make(arch, SEGMENTS)
     initial = segments.state_dict()[WEIGHT].clone()
     segments.load_state_dict(plain.state_dict())
@@ -67,6 +67,6 @@ def test_a_checkpoint_without_segments_starts_a_model_with_them(arch, caplog):
 
 
 @both
-def test_a_checkpoint_with_segments_asks_for_them(arch):
+def test_a_checkpoint_with_segments_needs_the_option(arch):
     with pytest.raises(ValueError, match="give --segment-embeddings"):
         make(arch, PLAIN).load_state_dict(make(arch, SEGMENTS).state_dict())

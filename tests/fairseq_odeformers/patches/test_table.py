@@ -18,7 +18,7 @@ REPLACEMENTS = [patch for patch in PATCHES if isinstance(patch, Replacement)]
 
 
 def state():
-    """What the patches change."""
+    """All objects that the patches may change."""
     return {
         **{patch.name: pkgutil.resolve_name(patch.name) for patch in REPLACEMENTS},
         "eval": vars(importlib.import_module("fairseq.utils"))["eval"],
@@ -30,22 +30,22 @@ def state():
 
 
 @pytest.mark.parametrize("patch", REPLACEMENTS, ids=lambda patch: patch.name)
-def test_each_is_in_force_once(patch):
-    """Its name leads to a wrapper of :mod:`patch`, and that to a function that is none."""
+def test_each_patch_is_applied_once(patch):
+    """The patched name is a wrapper of :mod:`patch` around a function that is not one."""
     patched = pkgutil.resolve_name(patch.name)
     assert patched.__code__.co_filename == source.__file__
     original = getattr(patched.__wrapped__, "__code__", None)
     assert getattr(original, "co_filename", "") != source.__file__
 
 
-def test_each_has_a_reason_and_an_end():
+def test_each_patch_has_a_reason_and_an_expiry():
     assert all(patch.reason and patch.until for patch in PATCHES)
     assert len({patch.name for patch in PATCHES}) == len(PATCHES)
 
 
 @pytest.mark.skipif(not hasattr(torch.serialization, "get_safe_globals"), reason="torch < 2.6")
 @pytest.mark.parametrize("name", [info.name for info in pkgutil.iter_modules(patches.__path__)])
-def test_an_import_changes_nothing(name):
+def test_importing_a_patch_module_changes_nothing(name):
     before = state()
     spec = importlib.util.find_spec(f"fairseq_odeformers.patches.{name}")
     spec.loader.exec_module(importlib.util.module_from_spec(spec))

@@ -32,8 +32,8 @@ def epochs(log):
     return [json.loads(line)["epoch"] for line in re.findall(r"\| valid \| (\{.*\})", log)]
 
 
-def test_patience_goes_on_after_an_interruption(data, tmp_path):
-    """The second epoch is the best; two more without an improvement end the training."""
+def test_patience_continues_after_an_interruption(data, tmp_path):
+    """The second epoch is the best, and two more epochs without an improvement end the training."""
     whole = train(data, tmp_path / "whole", "--patience", 2, "--max-epoch", 9)
     assert epochs(whole) == [1, 2, 3, 4]
     train(data, tmp_path / "halves", "--patience", 2, "--max-epoch", 3)
@@ -59,7 +59,7 @@ hydra: {{run: {{dir: .}}}}
 
 
 def test_the_best_checkpoint_has_the_highest_accuracy(data, tmp_path):
-    """Of the second epoch, after 40 updates, by each of fairseq's commands that train."""
+    """Both of fairseq's training commands select the second epoch, after 40 updates."""
     (tmp_path / "peak.yaml").write_text(HYDRA.format(plugin=PLUGIN, data=data))
     place = ["--config-dir", tmp_path, "--config-name", "peak"]
     program = Path(sys.executable).with_name("fairseq-hydra-train")
@@ -71,7 +71,7 @@ def test_the_best_checkpoint_has_the_highest_accuracy(data, tmp_path):
         assert re.findall(r"Best checkpoint @ (\d+) updates", log)[-1] == "40"
 
 
-def test_the_state_of_another_schedule_is_named(data, tmp_path):
+def test_resuming_with_another_schedule_names_both(data, tmp_path):
     train(data, tmp_path, "--max-epoch", 1, "--lr-scheduler", "fixed")
     place = ["--user-dir", PLUGIN, "--save-dir", tmp_path, "--arch", "scripted_peak"]
     more = ["--max-epoch", 2, "--lr-scheduler", "reduce_lr_on_plateau"]

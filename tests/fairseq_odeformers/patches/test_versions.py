@@ -31,10 +31,10 @@ SAFE_BY_DEFAULT = tuple(int(v) for v in torch.__version__.split(".")[:2]) >= (2,
 
 
 def test_checkpoints_of_other_versions_load(tmp_path, monkeypatch):
-    """With a namespace, numbers of numpy, and the meters of fairseq 0.6.
+    """A checkpoint may contain a namespace, numpy's numbers and the meters of fairseq 0.6.
 
-    The numbers are as the metrics of --eval-bleu (arrays) and a regression (scalars) leave them;
-    the meters are pickled as members of fairseq.meters, now fairseq.logging.meters.
+    The metrics of --eval-bleu are arrays and those of a regression scalars; the meters are pickled
+    as members of fairseq.meters, now fairseq.logging.meters.
     """
     old_meters = [meters.AverageMeter(), meters.TimeMeter(), meters.StopwatchMeter()]
     extra = {"best": np.float64(0.5), "counts": np.array([3, 4]), "train_meters": old_meters}
@@ -54,7 +54,7 @@ def test_checkpoints_of_other_versions_load(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
 @pytest.mark.parametrize("package", ["core", "_core"])
-def test_numbers_of_either_numpy_load(tmp_path, package):
+def test_numbers_of_numpy_1_and_2_load(tmp_path, package):
     """numpy 1 pickles its functions as members of numpy.core, numpy 2 of numpy._core."""
     saved = checkpoint_of(WEIGHT, best=np.float64(0.5), counts=np.array([3, 4]))
     path, file = tmp_path / "checkpoint.pt", io.BytesIO()
@@ -71,15 +71,18 @@ def test_numbers_of_either_numpy_load(tmp_path, package):
 
 @pytest.mark.parametrize("buckets", [1, 3, 8])
 def test_lengths_are_divided_into_buckets(buckets):
-    """Without the argument that numpy no longer has; a bucket's length is that of an example."""
+    """Buckets end at lengths of examples.
+
+    The function works without an argument that numpy dropped.
+    """
     sizes = np.random.RandomState(1).randint(1, 100, 50)
     found = bucket_pad_length_dataset.get_buckets(sizes, buckets)
     assert found[-1] == sizes.max() and len(found) == buckets
     assert set(found) <= set(sizes)
 
 
-def test_data_sets_of_text_without_numpy_s_compat(monkeypatch):
-    """As on numpy 2."""
+def test_data_sets_work_without_numpys_compat(monkeypatch):
+    """fairseq's data sets of text work on numpy 2, which lacks ``numpy.compat``."""
     monkeypatch.setattr(np, "compat", None, raising=False)  # back to what it was, afterwards
     monkeypatch.delattr(np, "compat")
     versions.add_numpy_compat()
@@ -92,8 +95,8 @@ def test_data_sets_of_text_without_numpy_s_compat(monkeypatch):
 
 
 @pytest.mark.parametrize("gpus, device", [(0, 0), (2, 1), (8, 3)])
-def test_processes_of_torchrun_have_a_device(gpus, device, monkeypatch):
-    """The fourth of four, on machines of so many GPUs each, or of none."""
+def test_processes_of_torchrun_select_their_gpu(gpus, device, monkeypatch):
+    """The fourth of four processes selects the right GPU of its machine, or none without GPUs."""
     launched = {"MASTER_ADDR": "a", "MASTER_PORT": "1", "WORLD_SIZE": "4", "RANK": "3"}
     for name, value in launched.items():
         monkeypatch.setenv(name, value)
@@ -108,7 +111,7 @@ def test_processes_of_torchrun_have_a_device(gpus, device, monkeypatch):
     assert chosen == [device] * (device > 0)
 
 
-def test_unknown_words_are_replaced_by_those_that_they_are_aligned_with():
+def test_unknown_words_are_replaced_by_aligned_words():
     alignment = [(1, 0), (0, 1), (2, 2)]
     found = utils.replace_unk("a <unk> <unk>", "x y z", alignment, {"z": "c"}, "<unk>")
     assert found == "a x c"
@@ -116,7 +119,7 @@ def test_unknown_words_are_replaced_by_those_that_they_are_aligned_with():
 
 @pytest.fixture
 def fake_xm(monkeypatch):
-    """The names of torch_xla 2.9 that matter here, as the third of eight TPUs sees them."""
+    """A module with torch_xla 2.9's functions, as the third of eight TPUs sees them."""
     xla, core, xm, runtime = (
         types.ModuleType(name)
         for name in ("torch_xla", "torch_xla.core", "torch_xla.core.xla_model", "torch_xla.runtime")
@@ -133,7 +136,7 @@ def fake_xm(monkeypatch):
     return xm
 
 
-def test_xla_names(fake_xm):
+def test_names_that_torch_xla_dropped_are_restored(fake_xm):
     versions.add_xla_names()
     assert distributed_utils.get_global_world_size() == 8
     assert distributed_utils.get_global_rank() == 2
@@ -141,14 +144,14 @@ def test_xla_names(fake_xm):
     assert (memory["kb_free"], memory["kb_total"]) == (2 << 10, 5 << 10)
 
 
-def test_xla_memory_is_that_of_the_host_on_cpu(fake_xm):
+def test_xla_reports_the_hosts_memory_on_a_cpu(fake_xm):
     sys.modules["torch_xla.runtime"].device_type = lambda: "CPU"
     memory = versions.get_memory_info(fake_xm.get_memory_info, "xla:0")
     assert 0 < memory["kb_free"] < memory["kb_total"]
 
 
-def test_xla_loses_no_batch_that_is_read_ahead():
-    """fairseq starts torch_xla's loader, which reads on, before it asks for the count."""
+def test_xla_loses_no_prefetched_batch():
+    """fairseq starts torch_xla's loader, which prefetches, before it asks for the count."""
 
     def load(itr):
         list(itr)
@@ -171,6 +174,6 @@ assert 0 < memory["kb_free"] < memory["kb_total"]
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torch_xla"), reason="needs torch_xla")
-def test_xla_names_of_installed_torch_xla():
+def test_restored_names_work_with_the_installed_torch_xla():
     env = {**os.environ, "PJRT_DEVICE": "CPU"}
     subprocess.run([sys.executable, "-c", USE_XLA], env=env, check=True)

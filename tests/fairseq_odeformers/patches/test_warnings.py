@@ -13,14 +13,14 @@ from fairseq_odeformers.patches import warnings as patch
 
 @pytest.fixture
 def shown():
-    """The warnings that are shown; as they are before pytest collects them."""
+    """The warnings that are shown, by the filters from before pytest collects them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         patch.filter_warnings()
         yield caught
 
 
-def test_configuration_of_a_training(shown):
+def test_configuring_a_training_shows_no_warning(shown):
     line = ["unused", "--arch", "transevolve"]
     args = options.parse_args_and_arch(options.get_training_parser(), line)
     convert_namespace_to_omegaconf(args)
@@ -32,7 +32,7 @@ class Optimizer:
         pass
 
 
-def test_step_of_a_training(shown):
+def test_a_training_step_shows_no_warning(shown):
     def model():
         pass
 
@@ -41,14 +41,14 @@ def test_step_of_a_training(shown):
     assert not shown
 
 
-def test_padding_in_a_decoder_of_fairseq(shown):
+def test_padding_in_fairseqs_decoder_shows_no_warning(shown):
     model, (source, _) = make_model("transformer"), source_batch()
     target = source.flip(1)  # with its padding at the end
     model(**call(model, source, target))
     assert not shown
 
 
-def test_others_are_shown(shown):
+def test_other_warnings_are_shown(shown):
     for category in (UserWarning, FutureWarning):
         warnings.warn("of a user's code", category, stacklevel=1)
     assert len(shown) == 2

@@ -38,14 +38,14 @@ def set_up(data, *extra, line=LINES, arch="macaron_bert"):
 
 
 def iterate(task, split, epoch):
-    """The batches of an epoch, as fairseq's trainer asks for them."""
+    """The batches of an epoch, in the way that fairseq's trainer requests them."""
     return task.get_batch_iterator(
         task.dataset(split), max_tokens=500, max_positions=task.max_positions(), epoch=epoch
     ).next_epoch_itr(shuffle=split == "train")
 
 
 def evaluate(task, model, criterion):
-    """What is logged of the validation set."""
+    """The values that are logged for the validation set."""
     model.eval()
     with torch.no_grad():
         outputs = [criterion(model, batch)[2] for batch in iterate(task, "valid", 1)]
@@ -54,8 +54,8 @@ def evaluate(task, model, criterion):
     return values.get_smoothed_values()
 
 
-def test_documents_with_words_of_their_own_are_told_apart(data):
-    """Above nine of ten pairs of texts that were not seen in training."""
+def test_a_model_learns_to_predict_the_next_text(data):
+    """A trained model classifies more than nine of ten unseen pairs of texts correctly."""
     cfg, task = set_up(data)
     torch.manual_seed(1)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
@@ -77,7 +77,7 @@ def test_documents_with_words_of_their_own_are_told_apart(data):
 
 @pytest.mark.parametrize("arch", ["macaron_bert", "roberta_prenorm"])
 def test_models_get_segments_and_a_head(arch, data):
-    """With them alone a model differs from the one of masked_lm; all of it is trained."""
+    """Segments and a head are all that a model has beyond masked_lm, and all of it is trained."""
     cfg, task = set_up(data, arch=arch)
     model = task.build_model(cfg.model)
     plain = make_model(arch, "--encoder-layers", "2")
@@ -92,8 +92,11 @@ def test_models_get_segments_and_a_head(arch, data):
     assert all(parameter.grad.any() for parameter in model.parameters())
 
 
-def test_batches_are_those_of_the_seed_and_epoch(data):
-    """Whether or not earlier epochs have been seen; those of validation are always the same."""
+def test_batches_depend_on_seed_and_epoch(data):
+    """Earlier epochs do not change the batches of an epoch.
+
+    Validation batches are always the same.
+    """
 
     def drawn(task, split, epoch):
         return [
@@ -109,7 +112,7 @@ def test_batches_are_those_of_the_seed_and_epoch(data):
     assert max(len(row) for tokens, _ in epochs[0] for row in tokens) <= 24
 
 
-def test_folders_are_read_in_turn_from_the_first(tmp_path):
+def test_folders_are_read_in_turn(tmp_path):
     """Epoch 1 reads the first folder."""
     sizes = {"one": (2, 4), "two": (3, 9), "three": (4, 20)}
     for name, size in sizes.items():
@@ -124,7 +127,7 @@ def test_folders_are_read_in_turn_from_the_first(tmp_path):
     assert len({*expected}) == 3 and found == [*expected, expected[0]]
 
 
-def test_a_corpus_without_blank_lines(tmp_path):
+def test_a_corpus_without_blank_lines_is_refused(tmp_path):
     folder = write_documents(tmp_path, blank=False, train=draw(4, 4), valid=draw(4, 4))
     message = f"^{folder}/train.bin has no blank lines .* put one between the documents"
     with pytest.raises(ValueError, match=message):
@@ -132,15 +135,15 @@ def test_a_corpus_without_blank_lines(tmp_path):
 
 
 @pytest.mark.parametrize("line, documents", [(BERT, draw(8, 2)), (LINES, draw(1, 8))])
-def test_a_corpus_without_pairs(line, documents, tmp_path):
-    """Its documents are a single text each, or it is a single document."""
+def test_a_corpus_without_pairs_is_refused(line, documents, tmp_path):
+    """A corpus has no pairs if each document is a single text or if there is a single document."""
     folder = write_documents(tmp_path, train=documents, valid=documents)
     message = rf"^{folder}/train.bin has no pairs of texts; give smaller --tokens-per-sample"
     with pytest.raises(ValueError, match=message):
         set_up(folder, "--tokens-per-sample", "64", line=line)
 
 
-def test_a_missing_split(data):
+def test_a_missing_split_is_named(data):
     _, task = set_up(data)
     with pytest.raises(FileNotFoundError, match=f"{data}/test.idx"):
         task.load_dataset("test")
@@ -154,7 +157,7 @@ def test_a_missing_split(data):
         ("--tokens-per-sample 7", "--tokens-per-sample 7: give at least 8"),
     ],
 )
-def test_options_that_do_not_apply(options, message, data):
+def test_options_that_do_not_apply_are_refused(options, message, data):
     with pytest.raises(ValueError, match=message):
         set_up(data, *options.split())
 
@@ -167,7 +170,7 @@ def test_texts_over_several_documents_are_refused(data, capsys):
 
 
 def test_a_model_without_segments_is_refused(data):
-    """Hydra makes no command line, which would be refused before."""
+    """The task itself refuses the model, since Hydra has no command line that is checked before."""
     _, task = set_up(data)
     with pytest.raises(ValueError, match="--arch transformer: .*; use macaron_bert_base"):
         task.build_model(Namespace(arch="transformer"))

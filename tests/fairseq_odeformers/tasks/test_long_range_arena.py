@@ -40,7 +40,7 @@ def data(tmp_path):
 
 
 def make_task(data, *args, name="long_range_arena", split="train"):
-    """The task, set up as fairseq-train does, with a split loaded; and the model's config."""
+    """A task, set up as by fairseq-train with one split loaded, and the model's config."""
     line = [str(data), "--task", name, "--arch", ARCH, *small(ARCH), *args]
     line += ["--criterion", "sentence_prediction"]
     cfg = configs(line)
@@ -61,8 +61,8 @@ def batches(task, split="train", **limits):
 
 
 @pytest.mark.parametrize("extra", [[], ["--init-token", "0"], ["--max-positions", "20"]])
-def test_same_loss_as_sentence_prediction(data, extra):
-    """On the first batch, with the same model; what is too long is cut in both."""
+def test_loss_equals_sentence_prediction(data, extra):
+    """Both tasks give one model the same loss on the first batch, also where they truncate."""
     theirs = ["--num-classes", "3", "--shorten-method", "truncate"]
     losses = []
     for name, options in (("long_range_arena", []), ("sentence_prediction", theirs)):
@@ -73,8 +73,8 @@ def test_same_loss_as_sentence_prediction(data, extra):
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
-def test_inputs_are_cut(data):
-    """By default where the benchmark cuts them."""
+def test_inputs_are_truncated(data):
+    """Inputs are truncated to the benchmark's lengths by default, or to --max-positions."""
     longest = {"listops": 2000, "text": 4000, "pathfinder": 1024, "pathx": 16384, "image": 1024}
     for name, length in longest.items():
         assert make_task(data, "--lra-task", name).max_positions() == length
@@ -83,8 +83,8 @@ def test_inputs_are_cut(data):
     assert make_task_model(task).max_positions() == 10
 
 
-def test_truncation_that_is_asked_for_changes_nothing(data):
-    """All inputs are truncated."""
+def test_shorten_method_changes_nothing(data):
+    """All inputs are truncated without the option, too."""
     plain, asked = (
         make_task(data, "--max-positions", "3", *more).dataset("train")
         for more in ([], ["--shorten-method", "truncate"])
@@ -94,8 +94,8 @@ def test_truncation_that_is_asked_for_changes_nothing(data):
 
 
 @pytest.mark.parametrize("longest", [1, 2, 29, 33])
-def test_the_init_token_is_one_of_the_positions(data, longest):
-    """It comes first, then the text's first tokens: the longest input has so many tokens in all."""
+def test_the_init_token_counts_as_a_position(data, longest):
+    """The init token comes first, and the longest input with it has as many tokens as positions."""
     texts = data_utils.load_indexed_dataset(str(data / "input0/train"), None)
     options = ["--init-token", "0", "--no-shuffle", "--max-positions", str(longest)]
     dataset = make_task(data, *options).dataset("train")
@@ -110,11 +110,11 @@ def test_the_init_token_is_one_of_the_positions(data, longest):
 
 
 def test_a_checkpoint_keeps_the_names_of_the_classes(data):
-    """In their order, by which predictions and other data are held against it."""
+    """Names are saved in order, so that predictions and other data can be compared with them."""
     assert make_task(data).state_dict() == {"classes": ["no", "maybe", "yes"]}
 
 
-def test_retrieval_keeps_the_documents_apart(tmp_path):
+def test_retrieval_keeps_the_documents_separate(tmp_path):
     task = make_task(write_texts(tmp_path, inputs=2), "--lra-task", "retrieval")
     batch = batches(task)[0]
     model = make_task_model(task)
@@ -128,8 +128,8 @@ def test_retrieval_keeps_the_documents_apart(tmp_path):
 
 
 @pytest.mark.parametrize("inputs", [1, 2])
-def test_buckets_fix_the_shapes(tmp_path, inputs):
-    """Batches have one of three lengths; they hold every example once, and the same scores."""
+def test_buckets_limit_the_shapes_of_batches(tmp_path, inputs):
+    """Batches have one of three lengths and contain every example once, with unchanged scores."""
     data = write_texts(tmp_path, inputs=inputs)
     options = ["--lra-task", "retrieval" if inputs == 2 else "text"]
     free = make_task(data, *options)
@@ -155,7 +155,7 @@ def test_buckets_fix_the_shapes(tmp_path, inputs):
 # --- the layout that was published with Mega -------------------------------
 
 
-def test_layout_of_mega(tmp_path):
+def test_megas_layout_of_texts_is_read(tmp_path):
     native = write_texts(tmp_path / "native", inputs=2)
     mega = tmp_path / "mega"
     for ours, theirs in [("input0", "src-bin"), ("input1", "src1-bin"), ("label", "label-bin")]:
@@ -168,7 +168,7 @@ def test_layout_of_mega(tmp_path):
 
 
 def write_mega_images(folder, images, labels):
-    """Lines of intensities, and of classes."""
+    """Write images and classes in Mega's layout, one per line."""
     for name, end, lines in (("input", "src", images), ("label", "label", labels)):
         (folder / name).mkdir(parents=True)
         for split in SPLITS:
@@ -177,8 +177,8 @@ def write_mega_images(folder, images, labels):
 
 
 @pytest.mark.parametrize("pixel_input", ["token", "value"])
-def test_images_of_mega(tmp_path, pixel_input):
-    """A line of intensities an image, and a line with its class."""
+def test_megas_images_are_read(tmp_path, pixel_input):
+    """Each image is a line of intensities, and its class is a line of another file."""
     images = [
         " ".join(map(str, image)) for image in np.random.default_rng(0).integers(0, 256, (8, 16))
     ]
@@ -208,7 +208,7 @@ def test_images_of_mega(tmp_path, pixel_input):
         (["1 2 3"], [], "label has no lines"),
     ],
 )
-def test_bad_images_of_mega(tmp_path, images, labels, message):
+def test_bad_images_in_megas_layout_are_named(tmp_path, images, labels, message):
     data = write_mega_images(tmp_path, images, labels)
     with pytest.raises(ValueError, match=message):
         make_task(data, "--lra-task", "image")
@@ -217,8 +217,8 @@ def test_bad_images_of_mega(tmp_path, images, labels, message):
 # --- batches ---------------------------------------------------------------
 
 
-def test_seed(data):
-    """The order of the examples depends on --seed alone, and --no-shuffle keeps the data's."""
+def test_the_seed_determines_the_order(data):
+    """The order of the examples depends only on --seed, and --no-shuffle keeps the data's order."""
     orders = [
         torch.cat([batch["id"] for batch in batches(make_task(data, *options))]).tolist()
         for options in (["--seed", "1"], ["--seed", "1"], ["--seed", "2"], ["--no-shuffle"])
@@ -229,7 +229,7 @@ def test_seed(data):
 
 @pytest.mark.parametrize("buckets", ["0", "2"])
 def test_every_example_is_in_a_batch(data, buckets):
-    """Also those that remain beside batches of a multiple of eight examples."""
+    """Batches also contain the remainder beside batches of a multiple of eight examples."""
     task = make_task(data, "--num-batch-buckets", buckets)
     found = batches(task, max_sentences=8, required_batch_size_multiple=8)
     assert sorted(torch.cat([batch["id"] for batch in found]).tolist()) == list(range(12))
@@ -238,8 +238,8 @@ def test_every_example_is_in_a_batch(data, buckets):
 # --- bad data and options --------------------------------------------------
 
 
-def test_number_of_classes(data):
-    """fairseq-preprocess fills the dictionary up to a multiple of 8 symbols."""
+def test_the_number_of_classes_ignores_fill_symbols(data):
+    """fairseq-preprocess pads the dictionary of the classes to a multiple of 8 symbols."""
     path = str(data / "label" / "dict.txt")
     dictionary = Dictionary.load(path)
     dictionary.finalize(padding_factor=8)
@@ -249,7 +249,7 @@ def test_number_of_classes(data):
         make_task(data, "--num-classes", "2")
 
 
-def test_sentence_pairs_are_told(tmp_path):
+def test_data_of_sentence_pairs_are_refused(tmp_path):
     for name in ("dict.de.txt", "dict.en.txt", "test.de-en.de.idx"):
         (tmp_path / name).touch()
     with pytest.raises(FileNotFoundError, match="for sentence pairs, use odeformers"):
@@ -266,8 +266,8 @@ def test_sentence_pairs_are_told(tmp_path):
         ("train", "input0", "has none of the input folders input0, .*; give data with labelled"),
     ],
 )
-def test_missing_files(data, split, removed, message):
-    """A test set may be without labels, but not with a part of their files."""
+def test_missing_files_are_named(data, split, removed, message):
+    """A test set may lack all files of labels, but not only some of them."""
     for path in data.glob(removed):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     with pytest.raises(FileNotFoundError, match=message):
@@ -290,8 +290,11 @@ def test_missing_files(data, split, removed, message):
         ("pixels", "--pixel-input value --arch macaron_bert_base"),
     ],
 )
-def test_refused_options(tmp_path, inputs, options):
-    """The message begins with the option; RoBERTa and its like read one text of symbols."""
+def test_bad_options_are_named(tmp_path, inputs, options):
+    """The message begins with the option.
+
+    RoBERTa and similar models read a single text of symbols.
+    """
     pixels = inputs == "pixels"
     symbols = list(map(str, range(256))) if pixels else "abcdefgh"
     data, options = write_texts(tmp_path, 1 if pixels else inputs, symbols), options.split()

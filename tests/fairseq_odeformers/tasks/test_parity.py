@@ -26,7 +26,7 @@ def batches(task, split="train", **limits):
 
 
 def strings(batch):
-    """The strings of a batch with their classes, read from its tokens."""
+    """The strings of a batch and their classes, read from its tokens."""
     symbols = {0: "<s>", 1: "<pad>", 4: "0", 5: "1"}
     found = {}
     for tokens, length, target in zip(
@@ -40,8 +40,8 @@ def strings(batch):
 
 
 @pytest.mark.parametrize("longest", [1, 2, 6])
-def test_all_strings_and_their_parities(longest):
-    """In one batch of either split, with fairseq's default of multiples of eight."""
+def test_a_batch_has_all_strings_and_parities(longest):
+    """Each split is one batch, even with fairseq's default of batches in multiples of eight."""
     task = make_task("--parity-max-length", longest)
     limits = dict(max_sentences=126, required_batch_size_multiple=8)
     (batch,), (valid,) = (batches(task, split, **limits) for split in ("train", "valid"))
@@ -57,8 +57,8 @@ def test_all_strings_and_their_parities(longest):
     assert task.max_positions() == 1 + longest
 
 
-def test_visible_padding():
-    """Instead of padding there is the end-of-sequence token, and no string is shorter."""
+def test_visible_padding_is_the_end_of_sequence():
+    """Padding is replaced by the end-of-sequence token, so that all strings have one length."""
     hidden, visible = (
         batches(make_task("--parity-max-length", 3, *option), max_sentences=14)[0]
         for option in ([], ["--parity-visible-padding"])
@@ -71,7 +71,7 @@ def test_visible_padding():
 
 
 @pytest.mark.parametrize("limits", [{"max_sentences": 20}, {"max_tokens": 100}])
-def test_every_string_is_in_a_batch_of_one_width(limits):
+def test_batches_have_one_width_and_every_string(limits):
     task = make_task()
     found = batches(task, required_batch_size_multiple=8, **limits)
     assert sorted(torch.cat([batch["id"] for batch in found]).tolist()) == list(range(126))
@@ -80,8 +80,8 @@ def test_every_string_is_in_a_batch_of_one_width(limits):
     assert shapes.pop().numel() <= limits.get("max_tokens", 20 * 7)
 
 
-def test_training_and_prediction_without_data(tmp_path):
-    """Strings of up to two bits are learned; the predictions name the classes."""
+def test_a_model_trains_and_predicts_without_data(tmp_path):
+    """Strings of up to two bits are learned, and the predictions name the classes."""
     small = ["--user-dir", USER_DIR, "--parity-max-length", 2, "--cpu", "--save-dir", tmp_path]
     once = ["--max-update", 100, "--validate-interval", 100, "--save-interval", 100]
     log = command("train", *TRAINING, *small, *once)
@@ -98,6 +98,6 @@ def test_training_and_prediction_without_data(tmp_path):
 
 
 @pytest.mark.parametrize("longest", [0, -3, 21])
-def test_lengths_that_are_refused(longest):
+def test_bad_lengths_are_refused(longest):
     with pytest.raises(ValueError, match=f"--parity-max-length {longest}: give at least 1 and at "):
         make_task("--parity-max-length", longest)

@@ -38,22 +38,22 @@ UNCLEAR = {
 
 
 @pytest.mark.parametrize("lang", CLEAR)
-def test_text_comes_back(lang):
+def test_detokenization_inverts_tokenization(lang):
     tokenize, detokenize = make_moses_tokenizer(lang), make_detokenizer(lang)
     for text in CLEAR[lang]:
         assert detokenize(tokenize(text)) == text
 
 
-def test_marks_without_end_take_little_time():
-    """Quotes that nothing closes, and some that close all of them."""
+def test_unclosed_quotes_take_linear_time():
+    """Detokenising many unclosed quotes, and quotes that close all of them, is fast."""
     tokens = " ".join(["«", "„"] * 20_000 + ["”"] * 10)
     assert make_detokenizer("de")(tokens).count("„") == 20_000
 
 
 @pytest.mark.parametrize("lang", sorted({*CLEAR, *UNCLEAR}))
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_perfect_tokens_are_the_reference(lang, lowercase):
-    """References that come back stay as published; others are what comes back."""
+def test_references_can_be_reached_by_detokenization(lang, lowercase):
+    """A reference that cannot be restored is replaced by the detokenised tokens."""
     published = [*CLEAR.get(lang, []), *UNCLEAR.get(lang, [])]
     tokenize, detokenize = make_moses_tokenizer(lang), make_detokenizer(lang)
     tokens = [tokenize(text).lower() if lowercase else tokenize(text) for text in published]
@@ -66,7 +66,7 @@ def test_perfect_tokens_are_the_reference(lang, lowercase):
 
 
 def test_a_reference_with_other_words_stays_as_published():
-    """Unknown words, or another text, are no matter of spaces."""
+    """Only spaces of a reference are changed, not unknown words or another text."""
     tokens = ["the <<unk>> ’ s bone", "a dog", "( a )"]
     published = ["The dog ’s bone", "A cat", "(A)"]
     found = choose_references(tokens, published, make_detokenizer("en"))

@@ -18,7 +18,7 @@ def make_task(folder, symbols):
 
 
 @pytest.mark.parametrize("text", ["", "It is bad.", "naïve – 好", "a\u3000b\xa0c"])
-def test_bytes(tmp_path, text):
+def test_bytes_of_a_text_are_its_symbols(tmp_path, text):
     task = make_task(tmp_path, BYTES)
     symbols, sources = tokenize(task, text)
     dictionary = task.source_dictionary
@@ -31,8 +31,8 @@ def test_word_pieces_need_their_vocabulary(tmp_path):
         tokenize(make_task(tmp_path, ["film", "##s"]), "films")
 
 
-def test_byte_pairs(tmp_path):
-    """By the codes in the folder, as the preparation of GLUE applies them."""
+def test_bpe_codes_in_the_folder_are_applied(tmp_path):
+    """The codes are applied as the preparation of GLUE applies them."""
     codes = tmp_path / "code"
     learn_codes(Counter("the film the films".split()), 4, codes)
     long = "x" * 300  # which is cut
@@ -42,13 +42,13 @@ def test_byte_pairs(tmp_path):
     assert "".join(sources) == f"thefilmicthem{long}"
 
 
-def test_at_spaces(tmp_path):
+def test_text_without_subwords_is_split_at_spaces(tmp_path):
     assert tokenize(make_task(tmp_path, ["a"]), " b  a ") == (["b", "a"], ["b", "a"])
 
 
 @pytest.mark.parametrize("task_name", ["listops", "text"])
-def test_trees_as_published_have_the_symbols_of_the_preparation(tmp_path, task_name):
-    """Whose parentheses are dropped for ListOps alone, and only if the data set has none."""
+def test_published_trees_lose_their_parentheses(tmp_path, task_name):
+    """Parentheses are dropped only for ListOps, and only if the data set has none."""
     published = "( ( ( [SM 1 ) 3 ) ] )"
     for symbols in ([*"13", "[SM", "]"], [*"13()", "[SM", "]"]):
         task = make_task(tmp_path, symbols)

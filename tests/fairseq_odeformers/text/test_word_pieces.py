@@ -17,7 +17,7 @@ ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 VOCAB = ["[unused0]", *SPECIAL, *ALPHABET, *(f"##{c}" for c in ALPHABET), *".,![]", "text"]
 
 
-def test_pieces_are_those_of_an_uncased_bert():
+def test_pieces_equal_an_uncased_berts():
     vocab = {piece: number for number, piece in enumerate(VOCAB)}
     bert = BertWordPieceTokenizer(vocab, lowercase=True)
     tokenizer = make_tokenizer(VOCAB)
@@ -25,8 +25,11 @@ def test_pieces_are_those_of_an_uncased_bert():
         assert tokenizer.encode(text).ids == bert.encode(text, add_special_tokens=False).ids
 
 
-def test_learnt_pieces_are_frequent_ones(tmp_path):
-    """Words that recur are pieces; characters all are, within words only those found there."""
+def test_learnt_pieces_are_frequent(tmp_path):
+    """Recurring words become pieces.
+
+    All characters are pieces, within words if they occur there.
+    """
     learn_pieces(["Walking, walking", "the talking", "wait?"], 1000, tmp_path / "vocab.txt")
     pieces = read_pieces(tmp_path / "vocab.txt")
     assert pieces[: len(SPECIAL)] == list(SPECIAL)
@@ -34,7 +37,7 @@ def test_learnt_pieces_are_frequent_ones(tmp_path):
     assert not {"##w", "##?", "talking", "wait", "Walking"} & {*pieces}
 
 
-def test_learnt_pieces_have_the_size_asked_for(tmp_path):
+def test_learnt_pieces_have_the_requested_size(tmp_path):
     texts = [f"{a}{b} {a}{b}" for a in "abcd" for b in "xyz"]
     learn_pieces(texts, 20, tmp_path / "vocab.txt")
     assert len(read_pieces(tmp_path / "vocab.txt")) == 20
@@ -43,8 +46,8 @@ def test_learnt_pieces_have_the_size_asked_for(tmp_path):
         learn_pieces(texts, 14, tmp_path / "vocab.txt")
 
 
-def test_learnt_pieces_are_always_the_same(tmp_path):
-    """However many are equally frequent."""
+def test_learning_pieces_is_deterministic(tmp_path):
+    """Ties between equally frequent pieces are resolved in one way."""
     texts = [f"{a}{b}{c} {a}{b}{c}" for a in ALPHABET for b in "uvw" for c in "xyz"]
     for name in "abcd":
         learn_pieces(texts, 200, tmp_path / name)
@@ -56,8 +59,8 @@ TWINS = [("कुल", "कल"), ("ぎ", "き"), ("müsste", "musste")]
 
 @pytest.mark.parametrize("pair", TWINS)
 @pytest.mark.parametrize("strip", [True, False])
-def test_marks_stay_unless_they_are_stripped(tmp_path, pair, strip):
-    """And a folder without the file beside its vocabulary goes on as before."""
+def test_accents_are_kept_unless_stripped(tmp_path, pair, strip):
+    """A folder without ``word_pieces.json`` is read as by earlier versions."""
     path = tmp_path / "vocab.txt"
     learn_pieces([" ".join(pair)] * 20, 200, path, strip_accents=strip)
     if not strip:
@@ -67,7 +70,7 @@ def test_marks_stay_unless_they_are_stripped(tmp_path, pair, strip):
     assert "[UNK]" not in first + second
 
 
-def test_a_damaged_normalisation_is_named(tmp_path):
+def test_a_damaged_normalisation_file_is_named(tmp_path):
     path = tmp_path / "vocab.txt"
     learn_pieces(["a b a b"], 20, path)
     (tmp_path / "word_pieces.json").write_text("{}")
