@@ -67,7 +67,7 @@ def batch():
 
 
 def outputs(model, source, target):
-    """Of each text what the model returns: a row of scores, or one for each token."""
+    """The model's outputs for each text: a row of scores, or one per token."""
     out = model(**call(model, source, target))[0]
     if out.dim() == 2:
         return list(out)
@@ -76,7 +76,7 @@ def outputs(model, source, target):
 
 
 def loss(out, extra):
-    """With the regularisers, of the models that have them."""
+    """The loss, with the regularisers of models that have them."""
     regularizers = extra.get("regularizers", {}).values()
     return out.float().square().mean() + sum(value.sum() for value in regularizers)
 
@@ -85,8 +85,8 @@ def loss(out, extra):
 
 
 @pytest.mark.parametrize("line", [*CLASSIFYING, "macaron_bert", *TRANSLATING])
-def test_padding_on_either_side_and_beyond_the_longest_text(line):
-    """It changes nothing."""
+def test_padding_changes_nothing(line):
+    """Padding on either side and beyond the longest text leaves the outputs unchanged."""
     model = build(line, *["--pooling", "mean"] * (line in CLASSIFIERS)).eval()
     left, target = batch()
     right = torch.stack([torch.cat([row[row != PAD], row[row == PAD]]) for row in left])
@@ -99,7 +99,7 @@ def test_padding_on_either_side_and_beyond_the_longest_text(line):
 
 @classifying
 def test_a_joined_pair_is_read_as_one_text(line):
-    """No padding stays between the two texts."""
+    """A joined pair gives the scores of one text, without padding between its parts."""
     task = Task()
     task.towers = 2
     model = build(line, "--pair-encoding", "joined", task=task).eval()
@@ -112,8 +112,8 @@ def test_a_joined_pair_is_read_as_one_text(line):
 
 
 @classifying
-def test_every_token_counts(line):
-    """A change of any token changes the scores; a classifier with positions sees their order."""
+def test_every_token_affects_the_scores(line):
+    """Any changed token changes the scores, and so does the order if there are positions."""
     model, tokens = build(line).eval(), torch.randint(4, 50, (1, 8))
     before = scores(model, tokens)
     for index in range(8):
@@ -126,7 +126,7 @@ def test_every_token_counts(line):
 
 @pytest.mark.parametrize("line", EVERY)
 def test_hidden_states_are_the_inputs_of_layers(line):
-    """Of every layer or depth; the last state is the output, before any final LayerNorm."""
+    """Every layer or depth has a state; the last is the output before a final LayerNorm."""
     model, inputs = build(line).eval(), []
     stack = getattr(model, "encoder", None) or model.decoder
     stack = getattr(stack, "sentence_encoder", stack)
@@ -158,8 +158,8 @@ def test_every_parameter_gets_a_gradient_in_mixed_precision(line):
 
 
 @pytest.mark.parametrize("line", [*CLASSIFYING, "macaron_bert", *TRANSLATING, *MASKING])
-def test_a_text_of_padding_alone(line):
-    """Beside others; outputs and gradients are numbers, in training and in evaluation."""
+def test_a_text_of_padding_alone_stays_finite(line):
+    """Beside other texts it gives finite outputs and gradients, in training and in evaluation."""
     model, (source, target) = build(line), batch()
     source[1] = PAD
     target = source if line in MASKING else target
@@ -173,7 +173,7 @@ def test_a_text_of_padding_alone(line):
 
 @pytest.mark.parametrize("line", [line for line in [*EVERY, *HEADS] if "transject" not in line])
 def test_each_branch_is_dropped_once(line):
-    """Of what --dropout drops nothing is zero before, and each element is zero after it by p."""
+    """Inputs of a dropout have no zeros, and each output is zero with probability p."""
     p, calls = 0.5, []
     model = build(line, "--dropout", str(p)).train()
     for module in model.modules():
@@ -189,8 +189,8 @@ def test_each_branch_is_dropped_once(line):
 
 
 @every
-def test_each_dropout_can_be_selected_to_stay_in_generation(line):
-    """By the class that has it, as ``--retain-dropout-modules`` names it."""
+def test_each_dropout_can_be_retained_in_generation(line):
+    """``--retain-dropout-modules`` selects dropouts by their modules' class."""
     dropouts = [m for m in build(line).modules() if isinstance(m, FairseqDropout)]
     names = {dropout.module_name for dropout in dropouts}
     assert None not in names
@@ -215,7 +215,7 @@ def test_each_dropout_can_be_selected_to_stay_in_generation(line):
     ],
 )
 def test_activation_checkpointing_changes_no_gradient(line, option):
-    """Also not that of a regulariser; less is kept."""
+    """Checkpointing saves fewer tensors, and the gradients, also of a regulariser, are the same."""
     found, kept = [], []
     for extra in ([], [option]):
         model, saved = build(line, *extra, "--dropout", "0.1"), []
@@ -243,10 +243,10 @@ def test_activation_checkpointing_changes_no_gradient(line, option):
         *((line, "sampling") for line in ("transevolve_fullff_2_prenorm", "transject_lm")),
     ],
 )
-def test_generation(line, kind):
-    """By fairseq's generator: texts after each prefix, as likely as full decoding finds them.
+def test_generation_equals_full_decoding(line, kind):
+    """fairseq's generator continues each prefix with the probabilities of full decoding.
 
-    Of two models whose beams change places, and of one.
+    Models are single ones and an ensemble of two, whose beams are reordered.
     """
     models, dictionary = [build(line)], Task().target_dictionary
     if kind == "ensemble":
@@ -280,8 +280,8 @@ def test_generation(line, kind):
 
 
 @classifying
-def test_state_of_another_task_starts_a_new_one(line, caplog):
-    """The encoder is taken over, heads that do not fit are not; a head that fits is."""
+def test_the_encoder_of_another_task_is_loaded(line, caplog):
+    """The encoder and heads that fit are loaded; other heads keep their initial values."""
     old, new, same = (build(line, classes=classes) for classes in (3, 5, 3))
     old.register_classification_head("other", num_classes=2)
     new.load_state_dict(old.state_dict())
@@ -297,8 +297,8 @@ def test_state_of_another_task_starts_a_new_one(line, caplog):
 
 
 @pytest.mark.parametrize("arch", [name for name in PATHS if "." not in name])
-def test_a_training_starts_without_lines_of_our_own(arch, caplog):
-    """Of a bias that is not there the trainer would print a line, as of a shared parameter."""
+def test_building_a_model_logs_only_warnings(arch, caplog):
+    """The trainer would print a line for each missing bias, as for a shared parameter."""
     if "bert" in arch:
         pytest.skip("fairseq's own layers around")
     with caplog.at_level("INFO"):

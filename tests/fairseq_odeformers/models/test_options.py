@@ -119,8 +119,8 @@ REFUSED = {
 @pytest.mark.parametrize(
     "arch, line", [(arch, line) for arch, lines in REFUSED.items() for line in lines]
 )
-def test_bad_options(arch, line, capsys):
-    """By the parser or as the model is built."""
+def test_bad_options_are_refused(arch, line, capsys):
+    """The parser or the model refuses the option and names it with its value."""
     with pytest.raises((ValueError, SystemExit)) as refused:
         make_any(arch, *line.split(), sizes=small(arch))
     (message,) = capsys.readouterr().err.splitlines()[-1:] or [str(refused.value)]
@@ -129,7 +129,7 @@ def test_bad_options(arch, line, capsys):
 
 @pytest.mark.parametrize("option, value", [("print_alignment", "hard"), ("replace_unk", "")])
 @pytest.mark.parametrize("arch", ["transevolve", "node_transformer_mt"])
-def test_alignments_that_a_model_has_not_are_refused(arch, option, value):
+def test_alignments_that_a_model_lacks_are_refused(arch, option, value):
     config = OmegaConf.create({"generation": {option: value}})
     with pytest.raises(ValueError, match=f"--{option.replace('_', '-')} {value}: this model has"):
         make_model(arch).prepare_for_inference_(config)
@@ -143,7 +143,7 @@ def test_tied_embeddings_need_one_dictionary(arch):
 
 @pytest.mark.parametrize("arch", ["macaron_transformer", "macaron_transformer_wmt_en_de_big"])
 def test_switches_keep_their_meaning(arch):
-    """Options of fairseq's Transformer that are on by default here can be given, or turned off."""
+    """Options of fairseq's Transformer that are on by default here can be given or turned off."""
     for form, value in (("", True), ("no-", False)):
         sides = ("encoder", "decoder")
         config = model_config(arch, *(f"--{form}{side}-normalize-before" for side in sides))
@@ -176,17 +176,17 @@ def test_dropout_of_embeddings_has_its_own_option(arch, default):
             assert embedded.eq(0).float().mean().item() == pytest.approx(p, abs=0.03)
 
 
-def test_layers_to_keep():
+def test_layers_to_keep_are_the_only_layers():
     model = make_classifier("transformer_classifier", "--encoder-layers-to-keep", "0,2")
     assert len(model.encoder.layers) == 2
 
 
-def test_longest_input_is_the_task_s():
+def test_the_task_sets_the_longest_input():
     assert make_classifier("macaron_classifier").max_positions() == 64
     assert make_classifier("macaron_classifier", "--max-positions", "9").max_positions() == 9
 
 
-def test_vanilla_transformer_has_positions_if_asked():
+def test_vanilla_transformer_has_positions_on_request():
     option = "--token-positional-embeddings"
     assert make_classifier("vanilla_transformer").encoder.embed_positions is None
     assert make_classifier("vanilla_transformer", option).encoder.embed_positions is not None
@@ -202,7 +202,7 @@ def test_options_reach_the_solver():
     assert block.solver == replace(solver, stops=True)
 
 
-def test_decoder_follows_the_encoder_unless_told_otherwise():
+def test_the_decoder_inherits_the_encoders_options():
     model = make_model("transevolve_fullff_2", "--encoder-depth", "2", "--decoder-blocks", "1")
     assert [len(block.depths) for block in model.encoder.layers] == [2, 2]
     assert [len(block.depths) for block in model.decoder.layers] == [2]
@@ -211,7 +211,7 @@ def test_decoder_follows_the_encoder_unless_told_otherwise():
     assert model.encoder.layer_norm is not None and model.decoder.layer_norm is None
 
 
-def test_states_that_no_gradient_reaches_are_refused():
+def test_states_without_gradients_are_refused():
     model = make_model("transevolve", "--checkpoint-activations")
     tokens, lengths = source_batch()
     for stack, inputs in (model.encoder, (tokens, lengths)), (model.decoder, (tokens,)):
@@ -228,8 +228,8 @@ def test_quant_noise_reaches_both_ffns():
             assert (linear.weight == 0).sum() > (before == 0).sum()
 
 
-def test_the_transformer_lm_with_pre_norm_is_fairseq_s():
-    """The same parameters compute the same."""
+def test_the_prenorm_language_model_equals_fairseqs():
+    """A model of equal parameters gives the same output."""
     ours = make_model("transformer_lm_prenorm").eval()
     widths = "--decoder-input-dim 16 --decoder-output-dim 16".split()
     theirs = make_model("transformer_lm", "--decoder-normalize-before", *widths).eval()
@@ -240,15 +240,15 @@ def test_the_transformer_lm_with_pre_norm_is_fairseq_s():
 
 
 @pytest.mark.parametrize("arch", ["transevolve_lm", "node_transformer_lm", "transject_lm"])
-def test_positions_of_a_language_model(arch):
-    """As many as the task's samples have tokens, unless --max-target-positions is given."""
+def test_a_language_model_has_a_position_per_token_of_a_sample(arch):
+    """There are --tokens-per-sample positions, unless --max-target-positions is given."""
     assert make_model(arch).max_positions() == 1024
     task = ("--tokens-per-sample", "20")
     assert make_model(arch, *task).max_positions() == 20
     assert make_model(arch, *task, "--max-target-positions", "30").max_positions() == 30
 
 
-def test_embeddings_of_a_language_model_are_shared_if_asked():
+def test_embeddings_of_a_language_model_are_shared_on_request():
     model = make_model("transevolve_lm", "--share-decoder-input-output-embed")
     assert model.decoder.output_projection.weight is model.decoder.embed_tokens.weight
 
@@ -258,8 +258,8 @@ def test_options_reach_the_solver_of_a_language_model():
     assert {block.solver for block in model.decoder.layers} == {FixedGrid("euler", 1)}
 
 
-def test_language_models_keep_fairseq_s_embeddings():
-    """Adaptive input and softmax, with tied weights."""
+def test_language_models_keep_fairseqs_embeddings():
+    """fairseq's adaptive input and adaptive softmax work with tied weights."""
     adaptive = "--adaptive-input --adaptive-input-cutoff 20,30 --adaptive-softmax-cutoff 20,30"
     adaptive += " --tie-adaptive-weights --criterion adaptive_loss --ddp-backend legacy_ddp"
     model = make_model("macaron_transformer_lm", *adaptive.split())

@@ -1,4 +1,4 @@
-"""The numbers of parameters are the papers'."""
+"""Models have the papers' numbers of parameters."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ TIED, PRE_NORM = "--share-all-embeddings", "--encoder-normalize-before --decoder
 
 
 def count(line, symbols):
-    """Those of a model of default size, but for the heads of a classifier."""
+    """The parameters of a model of default size, without the heads of a classifier."""
     arch, *options = line.split()
     with torch.device("meta"):
         model = make_any(arch, *options, task=Task(symbols), sizes=[])
@@ -25,8 +25,11 @@ def count(line, symbols):
         ("transformer_wmt_en_de_big", 32_000, 1024, 209_166_336),
     ],
 )
-def test_as_large_as_the_transformer(twin, symbols, width, parameters):
-    """Two FFNs for one of twice the inner width: 3 d more a layer, a LayerNorm and d biases."""
+def test_a_macaron_is_as_large_as_the_transformer(twin, symbols, width, parameters):
+    """Two FFNs replace one of twice the inner width:
+
+    3 d more per layer, a LayerNorm and d biases.
+    """
     transformer = count(f"{twin} {TIED} {PRE_NORM}", symbols)
     assert count(f"macaron_{twin} {TIED}", symbols) == transformer + 12 * 3 * width == parameters
 
@@ -41,8 +44,8 @@ def test_as_large_as_the_transformer(twin, symbols, width, parameters):
         ("image", 10, 1024, 256, 158_602),
     ],
 )
-def test_parameters_of_skyformer_s_transformer(task, classes, positions, symbols, parameters):
-    """Of its code, whose embeddings have no rows for other symbols and the position of padding."""
+def test_parameters_equal_skyformers_transformer(task, classes, positions, symbols, parameters):
+    """Skyformer's embeddings lack the rows of other symbols and of the position of padding."""
     model = make_model("transformer_classifier_lra", sizes=[], task=Task(symbols))
     model.towers = 2 if task == "retrieval" else 1
     model.register_classification_head("head", num_classes=classes)
@@ -58,15 +61,15 @@ def test_parameters_of_skyformer_s_transformer(task, classes, positions, symbols
         ("transformer_wmt_en_de_big_t2t", 176_361_472),
     ],
 )
-def test_twins_of_the_macaron_net(twin, parameters):
-    """Without the embeddings, which are tied."""
+def test_twins_of_the_macaron_net_have_their_published_size(twin, parameters):
+    """Sizes exclude the tied embeddings."""
     width = 1024 if "big" in twin else 512
     assert count(f"{twin} {TIED}", 32_000) - 32_000 * width == parameters
 
 
 @pytest.mark.parametrize("width, inner", [(512, 1368), (256, 688)])
-def test_a_modern_layer_is_as_large_as_a_transformer_s(width, inner):
-    """Three matrices in place of two of 4 d, no biases (9 d a layer), and d for each LayerNorm."""
+def test_a_modern_layer_is_as_large_as_a_transformers(width, inner):
+    """Three matrices replace two of width 4 d; 9 d per layer for biases go, as d per LayerNorm."""
     sizes = f"--decoder-embed-dim {width} --decoder-ffn-embed-dim"
     transformer = count(f"transformer_lm_prenorm {sizes} {4 * width}", 32_000)
     rounding = 6 * (3 * inner - 8 * width) * width
@@ -81,8 +84,8 @@ def test_parameters_of_the_modern_transformer():
 
 @pytest.mark.parametrize("size, width", [("", 512), ("_big", 1024)])
 @pytest.mark.parametrize("method, gate", [("", 2), ("_rk4", 0)])
-def test_evaluating_a_layer_again_costs_no_parameters(size, width, method, gate):
-    """Those of the Transformer, and of one gate with a weight for each of 2 d slopes and a bias."""
+def test_reevaluating_a_layer_adds_no_parameters(size, width, method, gate):
+    """Sizes equal the Transformer's plus a gate of 2 d weights, one per slope entry, and a bias."""
     transformer = count(f"transformer_wmt_en_de{size} {TIED} {PRE_NORM}", 32_000)
     ours = count(f"ode_transformer_wmt_en_de{size}{method} {TIED}", 32_000)
     assert ours == transformer + gate * width + bool(gate)
@@ -98,7 +101,7 @@ def test_evaluating_a_layer_again_costs_no_parameters(size, width, method, gate)
     ],
 )
 def test_parameters_of_the_base_models(arch, parameters, attentions, paper):
-    """The paper's count = ours + d'(d + d') for the W~k of each attention (Table 2, millions)."""
+    """The paper's count (Table 2, millions) has d'(d + d') more for the W~k of each attention."""
     assert count(arch, 32_000) == parameters
     assert abs((parameters + attentions * 512 * 1024) / 1e6 - paper) < 1
 
@@ -116,5 +119,5 @@ def test_parameters_of_the_base_models(arch, parameters, attentions, paper):
     ],
 )
 def test_parameters_of_the_character_encoder(line, parameters, paper):
-    """Sengupta et al. 2023, Table 5 (divided by ten): six layers, d = 512, 187 symbols."""
+    """The count is a tenth of Sengupta et al. 2023, Table 5: six layers, d = 512, 187 symbols."""
     assert count(line, 187) == parameters == pytest.approx(paper, rel=0.01)

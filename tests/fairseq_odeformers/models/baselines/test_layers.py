@@ -29,8 +29,8 @@ def sublayers(layer, x):
     return attention, lambda x: layer.fc2(torch.relu(layer.fc1(x)))
 
 
-def test_plain_layer():
-    """x + Attention(x), then x + FFN(x)."""
+def test_plain_layer_equals_the_formula():
+    """A layer computes x + Attention(x), then x + FFN(x), and has no LayerNorm."""
     layer = make_layer(PlainEncoderLayer)
     x = torch.randn(5, 2, 8)
     attention, ffn = sublayers(layer, x)
@@ -39,8 +39,8 @@ def test_plain_layer():
     assert not [name for name, _ in layer.named_parameters() if "norm" in name]
 
 
-def test_rezero_layer():
-    """x + a Attention(x), then x + a FFN(x), with one number a, which starts at 0."""
+def test_rezero_layer_equals_the_formula():
+    """A layer computes x + a Attention(x), then x + a FFN(x), where a number a starts at 0."""
     layer = make_layer(ReZeroEncoderLayer)
     x = torch.randn(5, 2, 8)
     assert torch.equal(layer(x, None), x)
@@ -57,8 +57,11 @@ def gram_error(weight):
 
 
 @pytest.mark.parametrize("layer", [OrthogonalEncoderLayer, OrthogonalDecoderLayer])
-def test_all_matrices_of_an_orthogonal_layer(layer):
-    """After 100 updates of Adam that turn them far, under autocast too; of as many parameters."""
+def test_all_matrices_of_a_layer_stay_orthogonal(layer):
+    """Matrices stay orthogonal through 100 updates that turn them far, also under autocast.
+
+    The number of parameters is that of a layer with free matrices.
+    """
     layer, free = make_layer(layer), make_layer(layer.__mro__[2])
     counts = [sum(p.numel() for p in module.parameters()) for module in (layer, free)]
     assert counts[0] == counts[1]
@@ -79,8 +82,8 @@ def test_all_matrices_of_an_orthogonal_layer(layer):
             assert weight.dtype == torch.float32 and gram_error(weight) < 1e-5
 
 
-def test_prenorm_is_the_transformer_of_fairseq():
-    """The same options give the same parameters, and those the same output."""
+def test_prenorm_equals_fairseqs_transformer():
+    """The same options give the same parameters, and equal parameters the same output."""
     switches = ["--encoder-normalize-before", "--decoder-normalize-before"]
     theirs = make_model("transformer", *switches).eval()
     ours = make_model("transformer_prenorm").eval()

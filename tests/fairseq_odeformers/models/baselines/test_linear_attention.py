@@ -35,7 +35,7 @@ def batch():
     return torch.randn(T, B, C), torch.arange(T) >= torch.tensor([[T], [4], [1]])
 
 
-def test_formula(float64):
+def test_attention_equals_the_formula(float64):
     attention, (x, padding) = make_attention(), batch()
     out, weights = attention(x, x, x, padding, need_head_weights=True)
     assert (out - naive(attention, x, padding)).abs().max() < 1e-12
@@ -57,8 +57,8 @@ def test_cost_is_linear_in_the_length():
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_features_that_are_rounded_to_zero_give_numbers(sign):
-    """Of queries and keys alike, and of one sign or the other."""
+def test_features_that_underflow_give_finite_outputs(sign):
+    """Outputs and gradients are finite if features of all queries or keys round to zero."""
     attention, (x, padding) = make_attention(), batch()
     for project in (attention.q_proj, attention.k_proj):
         torch.nn.init.constant_(project.bias, -50 * sign)
@@ -70,7 +70,7 @@ def test_features_that_are_rounded_to_zero_give_numbers(sign):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_sums_in_single(dtype):
-    """A sum of 4,096 features exceeds the largest number of float16, and the digits of bfloat16."""
+    """A sum of 4,096 features exceeds float16's largest number and the digits of bfloat16."""
     attention = make_attention().to(dtype)
     torch.nn.init.constant_(attention.k_proj.bias, 40)
     x = torch.randn(4096, 1, C).to(dtype)

@@ -35,9 +35,10 @@ def llama():
 
 @pytest.fixture
 def model(llama, float64):
-    """Ours with the weights of theirs; both turn the features i and i + h/2 of a head.
+    """Our model with Llama's weights.
 
-    fairseq multiplies embeddings by the root of their width, so ours are divided by it.
+    Both rotate the features i and i + h/2 of a head. fairseq multiplies embeddings by the root of
+    their width, so ours are divided by it.
     """
     weights = {"decoder.version": torch.tensor([3])}  # without it, fairseq drops the last norm
     for name, weight in llama.items():
@@ -52,14 +53,14 @@ def model(llama, float64):
 
 
 @torch.no_grad()
-def test_layer(llama, model):
+def test_layer_equals_llamas(llama, model):
     x = llama["inputs"].transpose(0, 1)
     out, *_ = model.decoder.layers[0](x, self_attn_mask=torch.empty(0))
     assert (out.transpose(0, 1) - llama["outputs"]).abs().max() < TOLERANCE
 
 
 @torch.no_grad()
-def test_language_model(llama, model):
-    """With embeddings, the last norm and the output projection."""
+def test_language_model_equals_llama(llama, model):
+    """The whole model, with embeddings, last norm and output projection, gives Llama's logits."""
     logits, _ = model(llama["tokens"])
     assert (logits - llama["logits"]).abs().max() < TOLERANCE

@@ -21,7 +21,7 @@ ARCHS = ["transformer_modern", "transformer_classifier_modern", "transformer_lm_
 
 
 def make_layer(cls=ModernEncoderLayer, **options):
-    """With norms whose weights are not all ones."""
+    """A layer with norms whose weights are not all ones."""
     torch.manual_seed(0)
     layer = cls(ModernSpec(embed_dim=C, attention_heads=H, **options))
     for parameter in layer.parameters():
@@ -65,7 +65,7 @@ def formula(layer, x, causal=False, source=None):
 
 
 def test_encoder_layer_equals_the_formula(float64):
-    """Output, and gradients of the input and of all parameters."""
+    """The output and the gradients of the input and all parameters equal the formula's."""
     layer, x = make_layer(), torch.randn(T, C, requires_grad=True)
     ours = layer(x.unsqueeze(1))[:, 0]
     assert_same_gradients(ours, formula(layer, x), [x, *layer.parameters()])
@@ -82,8 +82,8 @@ def test_decoder_layer_equals_the_formula(float64, causal):
 
 
 @pytest.mark.parametrize("padded", [False, True])
-def test_attention_maps_are_those_of_the_output(float64, padded):
-    """The answer's weights of the values, projected, are what the attention returns."""
+def test_attention_maps_produce_the_output(float64, padded):
+    """The answered weights, applied to the values and projected, give the attention's output."""
     layer = make_layer(ModernDecoderLayer)
     x, source, padding = torch.randn(T, B, C), torch.randn(S, B, C), None
     source_padding = torch.zeros(B, S).bool()
@@ -112,8 +112,8 @@ def scores(q, k, first):
     return q @ k.T
 
 
-def test_scores_depend_on_differences_of_positions_only(float64):
-    """A text has the same scores wherever it begins; one repeated token has bands of them."""
+def test_scores_depend_only_on_position_differences(float64):
+    """A text has the same scores wherever it begins, and one repeated token has bands of them."""
     q, k = torch.randn(2, T, 8)
     torch.testing.assert_close(scores(q, k, 0), scores(q, k, 1000))
     q, k = torch.randn(2, 1, 8).expand(2, T, 8)
@@ -122,8 +122,8 @@ def test_scores_depend_on_differences_of_positions_only(float64):
     assert (same[0, 1:] - same[0, :-1]).abs().min() > 1e-3  # and they do depend on them
 
 
-def test_half_precision_counts_tokens_exactly():
-    """float16 has no 4,097, and bfloat16 no 257."""
+def test_positions_are_exact_in_half_precision():
+    """Positions such as 4,097 are exact, although float16 lacks 4,097 and bfloat16 257."""
     x = torch.randn(1, 1, 3, 8, dtype=torch.float64)
     for dtype in (torch.float16, torch.bfloat16):
         rounded = x.to(dtype)
@@ -138,8 +138,8 @@ def test_attention_to_the_source_has_no_positions(float64):
 
 
 @torch.no_grad()
-def test_decoding_in_pieces_is_decoding_at_once(float64):
-    """Pieces of several tokens, after padding and with a source, have the positions of the text."""
+def test_decoding_in_pieces_equals_decoding_at_once(float64):
+    """Pieces of several tokens, after padding and with a source, keep their positions."""
     layer = make_layer(ModernDecoderLayer)
     x, source = torch.randn(T, B, C), torch.randn(S, B, C)
     padding = torch.zeros(B, T).bool()
@@ -159,7 +159,7 @@ def test_decoding_in_pieces_is_decoding_at_once(float64):
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_no_parameter_is_a_bias(arch):
-    """Each is a matrix, or the weight of a norm; so a layer takes zeros to zeros."""
+    """Each parameter is a matrix or the weight of a norm, so that a layer maps zeros to zeros."""
     model = make_any(arch).eval()
     stacks = [stack for stack in map(model._modules.get, ("encoder", "decoder")) if stack]
     for stack in stacks:
@@ -180,8 +180,8 @@ def test_no_parameter_is_a_bias(arch):
         ("--decoder-embed-dim 512 --decoder-ffn-embed-dim 100", 100),
     ],
 )
-def test_inner_width(line, width):
-    """8/3 of the width, up to a multiple of 8, unless an option sets it."""
+def test_inner_width_is_8_3_of_the_width(line, width):
+    """The inner width is rounded up to a multiple of 8, and an option replaces it."""
     with torch.device("meta"):
         model = make_any("transformer_lm_modern", *line.split(), sizes=[])
     maps = model.decoder.layers[0].feed_forward
@@ -189,7 +189,7 @@ def test_inner_width(line, width):
     assert maps.down_proj.in_features == width
 
 
-def test_a_decoder_has_the_encoder_s_inner_width_unless_told_otherwise():
+def test_the_decoder_inherits_the_encoders_inner_width():
     for options, width in ([], 40), (["--decoder-ffn-embed-dim", "24"], 24):
         sizes = ["--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "40"]
         model = make_any("transformer_modern", *sizes, *options, sizes=[], task=Task())

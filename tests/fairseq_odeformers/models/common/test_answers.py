@@ -19,15 +19,15 @@ class Answering(nn.Sequential):
         yield "mine"
 
 
-def test_a_module_that_answers_speaks_for_its_parts():
+def test_parts_of_an_answering_module_are_not_asked():
     inner, outer = Answering(nn.Linear(2, 2)), Answering(Answering())
     assert [*ask(nn.Sequential(nn.ReLU(), inner, outer), "projections")] == [inner, outer]
     assert not ask(inner, "attention_maps")
 
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
-def test_a_layer_or_block_of_each_family_is_asked(arch):
-    """In the order of the layers; TransJect has no attention maps, but it has experts."""
+def test_a_layer_or_block_of_each_family_answers(arch):
+    """Answers come in the order of the layers. TransJect has experts instead of attention maps."""
     model = make_classifier(arch)
     layers = [*model.encoder.layers]
     question = "layer_parts" if arch.startswith("transject") else "attention_maps"
@@ -37,7 +37,7 @@ def test_a_layer_or_block_of_each_family_is_asked(arch):
     assert len(answering) >= len(layers)
 
 
-def test_a_plugin_declares_its_family_as_a_folder_of_ours_does(monkeypatch):
+def test_a_plugin_declares_its_family_in_its_package(monkeypatch):
     package = ModuleType("plugin_of_a_test")
     package.FAMILY = Family("Damped Transformer", "Own et al.", 2026, color="teal")
     monkeypatch.setitem(sys.modules, package.__name__, package)
@@ -46,13 +46,13 @@ def test_a_plugin_declares_its_family_as_a_folder_of_ours_does(monkeypatch):
     assert paper_of("damped_transformer") == "Damped Transformer (Own et al. 2026)"
 
 
-def test_each_paper_has_a_colour_of_its_own():
+def test_each_paper_has_its_own_colour():
     families = {declared_family(model) for model in ARCH_MODEL_REGISTRY.values()} - {None}
     papers = {family.paper: family.color for family in families if family.year}
     assert len({*papers.values()}) == len(papers) >= 7
 
 
 def test_every_architecture_of_this_package_has_a_family():
-    """Without one it would be listed among a user's own, in no colour."""
+    """A model without a family would be listed among the user's own, and have no colour."""
     ours = {n: m for n, m in ARCH_MODEL_REGISTRY.items() if m.__module__.startswith(PACKAGE)}
     assert len(ours) > 50 and not [name for name, m in ours.items() if not declared_family(m)]

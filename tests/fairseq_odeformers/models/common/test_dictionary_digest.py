@@ -1,4 +1,4 @@
-"""A checkpoint loads with the dictionaries that it was trained with, or with none known."""
+"""A checkpoint loads with the dictionaries that it was trained with, or if it records none."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ END = "_dictionary_version"
 
 
 class Turned(LanguageModelling):
-    """As many symbols in another order."""
+    """A task whose dictionary has the same symbols in another order."""
 
     @staticmethod
     def make_dictionary(words):
@@ -22,7 +22,10 @@ class Turned(LanguageModelling):
 
 @pytest.mark.parametrize("arch", MODELS)
 def test_another_dictionary_of_the_same_size_is_refused(arch):
-    """In any precision; a checkpoint that knows none loads, and the model keeps its own."""
+    """The dictionary is compared in any precision.
+
+    A checkpoint that records none loads, and the model keeps its own.
+    """
     model, other = (make_any(arch, task=task()) for task in (LanguageModelling, Turned))
     state = model.half().state_dict()
     digests = {name: value for name, value in state.items() if name.endswith(END)}

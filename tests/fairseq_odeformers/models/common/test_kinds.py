@@ -33,17 +33,17 @@ KINDS = {
 
 
 @pytest.mark.parametrize("arch", KINDS)
-def test_kinds(arch):
+def test_kinds_of_an_architecture_follow_from_its_tasks(arch):
     assert list(kinds_of(ARCH_MODEL_REGISTRY[arch])) == KINDS[arch]
 
 
-def test_kinds_of_fairseq_s_other_models():
-    """BART translates and classifies; of a model of speech nothing is known."""
+def test_kinds_of_fairseqs_other_models():
+    """BART translates and classifies, and a speech model has no kind."""
     assert kinds_of(BARTModel) == [Kind.TRANSLATION, Kind.CLASSIFICATION]
     assert not kinds_of(Wav2Vec2Model) and kind_of(Wav2Vec2Model) is None
 
 
-def test_every_architecture_here_has_a_kind():
+def test_every_architecture_has_a_kind():
     assert all(kind_of(ARCH_MODEL_REGISTRY[arch]) for arch in architectures())
 
 
@@ -60,11 +60,11 @@ def test_every_architecture_here_has_a_kind():
         ("no_such_task", None),
     ],
 )
-def test_kind_of_a_task(task, kind):
+def test_each_task_has_a_kind(task, kind):
     assert Kind.of_task(task) is kind
 
 
-def test_the_task_picks_one_of_several_kinds():
+def test_the_task_selects_one_of_several_kinds():
     model = ARCH_MODEL_REGISTRY["macaron_bert"]
     assert kind_of(model) is Kind.MASKED_LM
     assert kind_of(model, "sentence_prediction") is Kind.CLASSIFICATION
@@ -97,15 +97,15 @@ def test_a_preset_of_a_plugin_has_the_kind_of_its_model():
         ("node_transformer_mt", "sentence_prediction"),
     ],
 )
-def test_a_model_checks_its_task_itself(arch, name):
-    """Hydra makes no command line, and fairseq-generate takes a checkpoint for a translator's."""
+def test_a_model_checks_its_task(arch, name):
+    """Hydra has no command line, and fairseq-generate takes any checkpoint for a translator."""
     task = Task()
     task.cfg = Namespace(_name=name, tokens_per_sample=64)
     with pytest.raises(ValueError, match=f"--task {name}: .* --arch {arch}, .*for "):
         make_model(arch, task=task)
 
 
-def test_a_task_checks_fairseq_s_models():
+def test_a_task_checks_fairseqs_models():
     task = ParityTask(Namespace(parity_max_length=3))
     with pytest.raises(ValueError, match="--task parity: .* --arch transformer, .*translation"):
         task.build_model(Namespace(_name="transformer"))

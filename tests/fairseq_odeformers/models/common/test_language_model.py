@@ -21,13 +21,13 @@ ADAPTIVE = [*ARCHS, "macaron_transformer_lm"]
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_it_has_every_property(arch):
+def test_adaptive_softmax_has_every_property_of_check(arch):
     assert [str(verdict) for verdict in check(arch, *CUTOFFS, *LOSS) if verdict.fault] == []
 
 
 @pytest.mark.parametrize("arch", ADAPTIVE)
 def test_probabilities_sum_to_one(arch):
-    """Over all symbols; the head has one score per symbol below the first cutoff and per tail."""
+    """The head has one score per symbol below the first cutoff and per tail."""
     model = make_model(arch, *CUTOFFS, *LOSS).eval()
     tokens = torch.randint(4, 50, (2, 7))
     probabilities = model.get_normalized_probs(model(tokens), log_probs=False)
@@ -58,8 +58,8 @@ def trained(training_data):
 
 
 @pytest.mark.parametrize("arch", ADAPTIVE)
-def test_eval_lm_and_generation(arch, trained, training_data):
-    """The perplexity and the greedy continuation are those of the probabilities of all symbols."""
+def test_eval_lm_and_generation_use_all_probabilities(arch, trained, training_data):
+    """The perplexity and the greedy continuation follow from the probabilities of all symbols."""
     folder, perplexity = trained[arch]
     hub = load_language_model(folder / "checkpoint_last.pt", training_data / "words")
     model = hub.models[0]
@@ -87,8 +87,8 @@ def test_eval_lm_and_generation(arch, trained, training_data):
 
 @pytest.mark.parametrize("cutoffs", ["20,10", "0,10", "10,60", "ten"])
 @pytest.mark.parametrize("arch", ["transject_lm", "macaron_transformer_lm"])
-def test_cutoffs_that_do_not_divide_the_dictionary(arch, cutoffs):
-    """The message names them and the size of the dictionary."""
+def test_cutoffs_beyond_the_dictionary_are_refused(arch, cutoffs):
+    """The message names the cutoffs and the size of the dictionary."""
     with pytest.raises(ValueError, match=f"^--adaptive-softmax-cutoff {cutoffs}: .* to 50, "):
         make_model(arch, "--adaptive-softmax-cutoff", cutoffs, *LOSS)
 
@@ -104,6 +104,6 @@ def test_cutoffs_that_do_not_divide_the_dictionary(arch, cutoffs):
         ),
     ],
 )
-def test_what_belongs_together(words, message):
+def test_adaptive_options_that_need_each_other_are_checked(words, message):
     with pytest.raises(ValueError, match=message):
         make_model("transevolve_lm", *words)

@@ -18,8 +18,8 @@ class Sizes(Spec):
     heads: int = 3
 
 
-def test_a_side_has_its_options_without_their_beginning():
-    """An option of the side comes before one of both; a field without an option has its default."""
+def test_a_spec_reads_the_options_of_its_side():
+    """An option of the side replaces the common one; a field without an option has its default."""
     sizes = {"encoder_width": 8, "decoder_width": 12, "dropout": 0.1, "decoder_dropout": 0.2}
     cfg = OmegaConf.create({**sizes, "width": 1, "depth": "${dropout}"})
     assert Sizes.from_options(cfg, "encoder") == Sizes(8, dropout=0.1)
@@ -27,7 +27,7 @@ def test_a_side_has_its_options_without_their_beginning():
 
 
 def with_warmth(stack):
-    """A stack of a plugin's, whose layers have one more option, and the class of these layers."""
+    """A stack of a plugin, whose layers have another option, and the class of these layers."""
     part = next(
         name for name in ("block_class", "field_class", "layer_class") if hasattr(stack, name)
     )
@@ -70,8 +70,7 @@ def test_the_option_of_a_plugin_reaches_its_layers(arch):
 
 
 @pytest.mark.parametrize("switch", [[], ["--no-decoder-normalize-before"]])
-def test_a_switch_of_the_decoder_follows_the_encoder(switch):
-    """Unless it is given."""
+def test_a_switch_of_the_decoder_defaults_to_the_encoders(switch):
     model = make_model("node_transformer_mt", *switch)
     norms = [len(stack.layers[0].field.layer_norms) for stack in (model.encoder, model.decoder)]
     assert norms == [2, 0 if switch else 3]

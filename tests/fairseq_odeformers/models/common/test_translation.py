@@ -17,8 +17,8 @@ EMBEDDING = 50 * 16  # parameters
 
 
 @pytest.mark.parametrize("arch", TRANSLATORS)
-def test_embeddings_are_tied_as_asked(arch):
-    """Those of encoder, decoder and output, or the last two, or none."""
+def test_embeddings_are_tied_by_options(arch):
+    """Options tie the embeddings of encoder, decoder and output, or the last two, or none."""
     counts = []
     for option, tied in (
         (["--share-all-embeddings"], 3),
@@ -35,7 +35,7 @@ def test_embeddings_are_tied_as_asked(arch):
 
 
 @pytest.mark.parametrize("arch", [arch for arch in LANGUAGE_MODELS if arch not in TRANSLATORS])
-def test_embeddings_of_a_language_model_are_tied_as_asked(arch):
+def test_embeddings_of_a_language_model_are_tied_by_options(arch):
     tied, plain = (
         make_model(arch, *option) for option in (["--share-decoder-input-output-embed"], [])
     )

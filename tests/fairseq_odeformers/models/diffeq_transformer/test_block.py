@@ -28,7 +28,7 @@ BLOCKS = [DiffEqEncoderBlock, DiffEqCausalBlock]
 
 
 def make_block(cls=DiffEqEncoderBlock, **options):
-    """With parameters that are all other than at the start."""
+    """A block whose parameters all differ from their initial values."""
     torch.manual_seed(0)
     sizes = dict(embed_dim=C, ffn_embed_dim=INNER, attention_heads=H, steps=L)
     block = cls(BlockSpec(**sizes, **options))
@@ -38,7 +38,7 @@ def make_block(cls=DiffEqEncoderBlock, **options):
 
 
 def run(block, x):
-    """The block (T, C) of a text (T, C) that it sees alone."""
+    """The output (T, C) of the block for a single text (T, C)."""
     if isinstance(block, DiffEqCausalBlock):
         mask = torch.full((len(x), len(x)), -math.inf).triu(1)
         return block(x.unsqueeze(1), self_attn_mask=mask)[0][:, 0]
@@ -80,7 +80,7 @@ FEATURES = {"harmonic": naive.time_features, "released": naive.released_time_fea
 @pytest.mark.parametrize("form", FEATURES)
 @pytest.mark.parametrize("cls", BLOCKS)
 def test_block_equals_the_formula(float64, cls, form):
-    """Output, and gradients of the input and of all parameters."""
+    """The output and the gradients of the input and all parameters equal the formula's."""
     block = make_block(cls, time_features=form)
     x = torch.randn(5, C, requires_grad=True)
     theirs = naive.solve(x, L, *formulas(block, features=FEATURES[form]), final_norm=lambda x: x)
@@ -88,8 +88,8 @@ def test_block_equals_the_formula(float64, cls, form):
 
 
 @pytest.mark.parametrize("cls", [*BLOCKS, DiffEqDecoderBlock])
-def test_gradients_are_those_of_float64(cls):
-    """In single precision, with a source, and texts of which one is padded."""
+def test_single_precision_gradients_equal_float64s(cls):
+    """Single-precision gradients equal float64's, also with a source and padding."""
     found = []
     for dtype in (torch.float32, torch.float64):
         block = make_block(cls).to(dtype)
@@ -151,8 +151,8 @@ def norms(block, layer):
 
 
 @torch.no_grad()
-def test_without_time_it_is_a_transformer_that_shares_its_weights(float64):
-    """F, B, u and v of zero: the layer of the constants c, its branches divided by L."""
+def test_a_block_without_time_is_a_transformer_with_shared_weights(float64):
+    """With zero F, B, u and v a step is a layer of the constants c, its branches divided by L."""
     block, (layer,) = make_block(), fairseq_layers(1)
     for module, weight, bias in linear_maps(block, layer):
         module.weight.zero_(), module.bias.zero_(), bias.zero_()
@@ -170,8 +170,8 @@ def test_without_time_it_is_a_transformer_that_shares_its_weights(float64):
 
 @torch.no_grad()
 @pytest.mark.parametrize("width", [L, 2 * L])
-def test_with_unit_vectors_it_is_any_parallel_transformer(float64, width):
-    """A2 is solved for: e(t_k) is the k-th unit vector, so that F has a layer for each step."""
+def test_a_block_with_unit_vectors_is_any_parallel_transformer(float64, width):
+    """A2 is solved for so that e(t_k) is the k-th unit vector and F has a layer for each step."""
     block, layers = make_block(time_embed_dim=width), fairseq_layers(L)
     for module in block.modules():
         if hasattr(module, "embedding"):
@@ -199,7 +199,7 @@ def test_with_unit_vectors_it_is_any_parallel_transformer(float64, width):
 
 @torch.no_grad()
 def test_twice_the_steps_halve_the_error(float64):
-    """Against torchdiffeq's solution of the same field, whose weights change slowly with t."""
+    """The reference is torchdiffeq's solution of a field whose weights change slowly with t."""
     attention, ffn = formulas(make_block(time_frequencies=0), frequencies=0)
     x, errors = torch.randn(5, C), []
     field = lambda t, x: attention(t.item(), x) + ffn(t.item(), x)  # noqa: E731
@@ -215,8 +215,8 @@ def test_twice_the_steps_halve_the_error(float64):
 
 
 @pytest.mark.parametrize("steps, frequencies", [(1, 1), (12, 4), (36, 128), (24, 512)])
-def test_released_features_are_the_code_s(steps, frequencies):
-    """In single precision, though angles of up to 1,000 have errors of 3e-5 there."""
+def test_released_features_equal_the_codes(steps, frequencies):
+    """Features are exact in single precision, where angles of up to 1,000 have errors of 3e-5."""
     features = time_features(steps, frequencies, "released")
     assert features.dtype == torch.float32
     for k, row in enumerate(features):
@@ -229,7 +229,7 @@ def test_released_features_are_the_code_s(steps, frequencies):
 
 
 def test_released_features_have_known_values():
-    """Of t = 1/12 and four frequencies, as qkvflow/nn/time_embed.py computes them."""
+    """Features of t = 1/12 with four frequencies are those of qkvflow/nn/time_embed.py."""
     known = [0.08333333, 0.99671093, 0.88729411, 0.74017685, 0.08323692]
     known += [-0.08103905, -0.46120404, 0.67241224, 0.99652979]
     found = time_features(12, 4, "released")[0]
@@ -237,7 +237,7 @@ def test_released_features_have_known_values():
 
 
 def test_released_weights_start_as_in_the_code():
-    """F, A1 and A2 have a standard deviation of 0.02, B of 1e-4; all constants are zero."""
+    """F, A1 and A2 have a standard deviation of 0.02, B has 1e-4, and all constants are zero."""
     torch.manual_seed(0)
     sizes = dict(embed_dim=64, ffn_embed_dim=128, attention_heads=4, steps=6, time_embed_dim=20)
     options = dict(time_features="released", time_frequencies=32, initialization="released")
@@ -252,8 +252,8 @@ def test_released_weights_start_as_in_the_code():
                 assert not layer.bias.any()
 
 
-def test_weights_start_with_the_scale_of_fairseq_s():
-    """At every time, of a short and of a long embedding."""
+def test_weights_start_with_fairseqs_scale():
+    """Weights have fairseq's scale at every time, for a short and a long embedding."""
     torch.manual_seed(0)
     sizes = dict(embed_dim=64, ffn_embed_dim=128, attention_heads=4)
     config = TransformerConfig(encoder=EncDecBaseConfig(**sizes))
@@ -266,8 +266,8 @@ def test_weights_start_with_the_scale_of_fairseq_s():
 
 
 @pytest.mark.parametrize("cls", BLOCKS)
-def test_weights_are_made_once(cls):
-    """Per pass, for all steps; in evaluation in the first pass alone, until they may change."""
+def test_weights_are_computed_once_per_pass(cls):
+    """Evaluation computes them only in its first pass, until they may change."""
     block, made = make_block(cls), []
     maps = [m for m in block.modules() if hasattr(m, "embedding")]
     for module in maps:

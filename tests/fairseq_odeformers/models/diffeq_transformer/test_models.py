@@ -16,8 +16,8 @@ TWINS = {
 
 
 @pytest.mark.parametrize("arch", TWINS)
-def test_as_large_as_the_transformer(arch):
-    """At the default E, to a part in a thousand; a step counts as a layer."""
+def test_models_are_as_large_as_the_transformer(arch):
+    """At the default E the sizes agree to a part in a thousand, where a step counts as a layer."""
     ours, theirs = (count(name) for name in (arch, TWINS[arch]))
     assert ours == pytest.approx(theirs, rel=1e-3)
 
@@ -32,7 +32,7 @@ def test_as_large_as_the_transformer(arch):
     ],
 )
 def test_parameters_of_the_published_configurations(size, options, width, parameters):
-    """The authors' modules, counted by hand; fairseq has two more rows of learned positions."""
+    """Counts are those of the authors' modules; fairseq has two more rows of learned positions."""
     arch = f"diffeq_transformer_lm_gpt2_{size}"
     ours = count(arch, "--tokens-per-sample", "1024", *options, symbols=50_257)
     assert ours - 2 * width == parameters
@@ -45,7 +45,7 @@ def count(arch, *options, symbols=1000):
 
 
 @pytest.mark.parametrize("arch", TWINS)
-def test_each_dropout_is_of_its_option(arch):
+def test_each_dropout_has_its_own_option(arch):
     options = {"dropout": 0.1, "attention-dropout": 0.2, "activation-dropout": 0.3}
     model = make_any(arch, *(f"--{name}={p}" for name, p in options.items()))
     names = {name: m.p for name, m in model.named_modules() if isinstance(m, FairseqDropout)}
@@ -56,8 +56,8 @@ def test_each_dropout_is_of_its_option(arch):
 
 
 @pytest.mark.parametrize("arch", TWINS)
-def test_steps_after_training(arch):
-    """Parameters do not depend on them; as many as before compute the same."""
+def test_evaluation_steps_change_no_parameters(arch):
+    """Parameters load with any number of steps, and with the training's the output is the same."""
     model, tokens = make_any(arch).eval(), source_batch()[0]
     out = model(**call(model, tokens, tokens))[0]
     for steps, same in (("2", True), ("4", False)):

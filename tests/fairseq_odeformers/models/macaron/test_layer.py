@@ -29,7 +29,7 @@ def make_layer(cls, normalize_before, **options):
 
 
 def formula(layer, x, source=None):
-    """The layer by the paper's equations, from and to (T, C); a decoder's if it has a source."""
+    """The layer by the paper's equations, from and to (T, C); with a source, a decoder layer."""
     ffn, attention = sub_layers(H)
     down = ffn(layer.macaron_fc1, layer.macaron_fc2, layer.macaron_layer_norm)
     up = ffn(layer.fc1, layer.fc2, layer.final_layer_norm)
@@ -44,9 +44,9 @@ def formula(layer, x, source=None):
 @pytest.mark.parametrize("normalize_before", [True, False])
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_layer_equals_the_formula(float64, kind, normalize_before):
-    """Output, and gradients of input and parameters.
+    """The output and the gradients of the input and the parameters equal the formula's.
 
-    fairseq's encoder-decoder attention takes its softmax in float32, whatever the input.
+    fairseq's encoder-decoder attention computes its softmax in float32, whatever the input.
     """
     x = torch.randn(5, 1, C, requires_grad=True)
     source = torch.randn(4, 1, C, requires_grad=True)
@@ -65,7 +65,7 @@ def test_layer_equals_the_formula(float64, kind, normalize_before):
 
 
 def test_both_ffns_drop_activations():
-    """With all activations dropped, what is left of the FFNs is half of their output biases."""
+    """With all activations dropped, the FFNs return half of their output biases."""
     layer = make_layer(MacaronEncoderLayer, True, activation_dropout=1.0)
     layer.self_attn.out_proj.weight.data.zero_()
     layer.self_attn.out_proj.bias.data.zero_()

@@ -14,7 +14,7 @@ SIZES = {"embed_dim": 16, "ffn_embed_dim": 16, "layers": 2, "attention_heads": 4
 
 
 def released(state):
-    """The same parameters under the names, and in the tensors, that the authors' code saves."""
+    """The same parameters in the tensors and under the names that the authors' code saves."""
     found = {}
     for name, tensor in state.items():
         if match := re.match(r"(.*)\.([qkv])_proj\.(\w+)", name):
@@ -72,7 +72,7 @@ def saved(state, arch, data, normalize_before):
 
 
 def make(arch, *options):
-    """A model whose parameters are all other than at the start."""
+    """A model whose parameters all differ from their initial values."""
     for side in ("encoder", "decoder"):
         for name, size in SIZES.items():
             options += (f"--{side}-{name.replace('_', '-')}", str(size))
@@ -90,7 +90,7 @@ def make(arch, *options):
     ],
 )
 def test_checkpoints_with_the_released_names_load(tmp_path, arch, normalize_before):
-    """As fairseq-generate loads them; each tensor comes where it is in a model of that output."""
+    """fairseq's loader puts each tensor where a model of equal output has it."""
     for language in ("de", "en"):
         Task().dictionary.save(str(tmp_path / f"dict.{language}.txt"))
     form = "" if normalize_before else "no-"
@@ -105,8 +105,8 @@ def test_checkpoints_with_the_released_names_load(tmp_path, arch, normalize_befo
     assert torch.equal(found, expected)
 
 
-def test_every_parameter_of_a_published_layer_is_asked_for():
-    """No checkpoint loads without any of its tensors, or with half of one."""
+def test_every_tensor_of_a_published_layer_is_needed():
+    """A checkpoint without one of its tensors, or with half of one, does not load."""
     model = make("transformer_iwslt_de_en_macaron_v2")
     state = released(model.state_dict())
     model.load_state_dict(dict(state))

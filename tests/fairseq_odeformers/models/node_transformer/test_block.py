@@ -35,10 +35,11 @@ def batch(lengths=(T, 4, 1)):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_arclength(float64, monkeypatch, order):
-    """1/2n of the integral of |d^K X/dt^K|^2, by differences of a dense solution.
+def test_arclength_equals_the_integral(float64, monkeypatch, order):
+    """The arclength is 1/2n of the integral of |d^K X/dt^K|^2, by differences of a dense solution.
 
-    By the steps of the batch, and by those of each sequence; by both ways to compute attention.
+    It holds for the steps of the batch and of each sequence, and for both ways to compute
+    attention.
     """
     x, padding = batch()
     found = []
@@ -65,11 +66,11 @@ def test_arclength(float64, monkeypatch, order):
 )
 @pytest.mark.parametrize("lengths", [(T, T, T), (T, 4, 1)])
 @pytest.mark.parametrize("frozen", [False, True])
-def test_padding_takes_no_part_in_the_error(float64, frozen, lengths, solver):
-    """With more padding a batch takes the same steps, in both directions.
+def test_padding_does_not_change_the_steps(float64, frozen, lengths, solver):
+    """With more padding a batch takes the same steps in both directions.
 
-    Its gradients then are the same; other steps would change them by some 1e-6. The errors of the
-    parameters' gradients, larger than those of the states, may alone choose the steps backwards.
+    So it has the same gradients; other steps would change these by some 1e-6. The errors of the
+    parameters' gradients, larger than the states', may alone determine the steps backwards.
     """
     x, padding = batch(lengths)
     longer = F.pad(x, (0, 0, 0, 0, 0, 9)), F.pad(padding, (0, 9), value=True)
@@ -90,7 +91,7 @@ def test_padding_takes_no_part_in_the_error(float64, frozen, lengths, solver):
 
 
 def test_adjoint_method_needs_the_tensors_of_a_field():
-    """A closure would lose the gradients of what is inside of it."""
+    """A closure would lose the gradients of the tensors inside of it."""
 
     class Closure(torch.nn.Linear):
         def bind(self, x, padding_mask):
@@ -107,8 +108,8 @@ def test_adjoint_method_needs_the_tensors_of_a_field():
     [(Adaptive(), 1), (FixedGrid("rk4", steps=3), 3), (Adjoint(FixedGrid("rk4", steps=8)), 2)],
     ids=repr,
 )
-def test_arclength_has_gradients(float64, solver, order):
-    """Of every parameter, by finite differences along a random direction."""
+def test_gradients_of_the_arclength_are_exact(float64, solver, order):
+    """The gradients of all parameters agree with finite differences along a random direction."""
     x, padding = batch()
     block = make_block(solver, order, vector_field="residual")
     parameters = list(block.parameters())
@@ -124,8 +125,8 @@ def test_arclength_has_gradients(float64, solver, order):
 
 
 @pytest.mark.parametrize("per_sequence, order", [(False, 2), (True, 1)])
-def test_steps_computed_again_have_the_same_gradients(float64, per_sequence, order):
-    """To the last bit, with arclength and dropout."""
+def test_recomputed_steps_have_the_same_gradients(float64, per_sequence, order):
+    """Recomputed steps give bit-identical gradients, with arclength and dropout."""
     x, padding = batch()
     results = []
     for kept_steps in (1, 10**6):
@@ -147,8 +148,8 @@ def test_steps_computed_again_have_the_same_gradients(float64, per_sequence, ord
         dict(skip_connection=True),
     ],
 )
-def test_gradients_by_the_adjoint_method(float64, options):
-    """As through the steps: of state and arclength, for the start and every parameter."""
+def test_the_adjoint_method_has_the_gradients_of_the_steps(float64, options):
+    """The gradients of state and arclength agree for the start and every parameter."""
     x, padding = batch()
     gradients, through_steps = [], Adaptive(rtol=1e-8, atol=1e-8)
     for solver in (through_steps, Adjoint(through_steps)):
@@ -163,7 +164,7 @@ def test_gradients_by_the_adjoint_method(float64, options):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_solved_in_single(dtype):
+def test_half_precision_states_are_solved_in_single(dtype):
     x, padding = batch()
     block = make_block().to(dtype)
     out, solution = block(x.to(dtype), padding)
@@ -172,7 +173,7 @@ def test_half_precision_is_solved_in_single(dtype):
     assert torch.equal(out, single.to(dtype))
 
 
-def test_autocast_is_kept_out():
+def test_autocast_does_not_change_a_solve():
     x, padding = batch()
     source, source_padding = batch((5, T, 2))
     encoder, decoder = make_block(), make_decoder_block()
@@ -199,7 +200,7 @@ def make_decoder_block(method="rk4", **options):
 )
 @pytest.mark.parametrize("method", ["euler", "rk4"])
 def test_incremental_decoding_is_exact(float64, method, options):
-    """Token by token, with padding on the left, and reordered half-way."""
+    """Decoding equals full decoding with padding on the left and hypotheses reordered half-way."""
     x, padding = batch()
     x, padding = x.flip(0), padding.flip(1)
     source, source_padding = batch((5, T, 2))

@@ -14,7 +14,7 @@ def make_field(decoder=False, **options):
 
 
 def dropped(f):
-    """Where the sub-layers have dropped what they return, whatever t and X are (3, C, T, B)."""
+    """Where the sub-layers drop their outputs, whatever t and X are (3, C, T, B)."""
     found = []
     for t in (0.3, 0.7):
         x = torch.rand(C, 40, 30)
@@ -27,8 +27,8 @@ def sublayers(f):
     return [*f.attentions, f.feed_forward]
 
 
-def test_dropout_masks_are_independent_and_constant_during_a_solve():
-    """Each sub-layer has its own, and each solve: half of what one drops another drops, too."""
+def test_dropout_masks_are_constant_during_a_solve():
+    """Each sub-layer and each solve has its own mask; two masks share half of their zeros."""
     field = make_field(dropout=0.5, decoder=True)
     x, source = torch.randn(C, 40, 30), torch.randn(5, 30, C)
     masks = torch.cat([dropped(field.bind(x, source=source)) for _ in range(2)]).flatten(1)

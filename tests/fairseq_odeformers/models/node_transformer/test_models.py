@@ -15,8 +15,8 @@ def count(model):
 
 
 @pytest.mark.parametrize("dim, layers", [(4, 1), (8, 2), (10, 4)])
-def test_parameters_are_those_of_the_vanilla_transformer(dim, layers):
-    """Of sizes in Table 1: there are also c of both maps of each FFN, or of all six maps."""
+def test_parameters_equal_the_vanilla_transformers(dim, layers):
+    """At the sizes of Table 1 a block also has c for both maps of the FFN, or for all six maps."""
     size = ["--encoder-embed-dim", str(dim), "--encoder-layers", str(layers)]
     vanilla = make_classifier("vanilla_transformer", sizes=size)
     node = make_classifier(NODE, sizes=size)
@@ -28,7 +28,7 @@ def test_parameters_are_those_of_the_vanilla_transformer(dim, layers):
 
 
 def test_one_euler_step_of_the_residual_field_is_a_vanilla_layer():
-    """From t = 0, where c has no effect (section 7, Eqs. 1 and 9)."""
+    """From t = 0, where c has no effect, the step is a layer (section 7, Eqs. 1 and 9)."""
     vanilla = make_classifier("vanilla_transformer", sizes=[]).eval()
     euler = "--vector-field residual --ode-method euler --ode-steps 1".split()
     node = make_classifier(NODE, *euler, sizes=[]).eval()
@@ -60,8 +60,8 @@ def test_both_sides_of_a_translation_are_regularized():
 
 
 @pytest.mark.parametrize("retained", [False, True])
-def test_dropout_is_retained_in_generation_if_asked_for(retained):
-    """In encoder and decoder, whose embeddings are without dropout here."""
+def test_dropout_is_retained_in_generation_on_request(retained):
+    """The field's dropout is retained in encoder and decoder; their embeddings have none here."""
     model = make_model(MT, "--dropout", "0.5").eval()
     for side in (model.encoder, model.decoder):
         side.dropout_module.p = 0

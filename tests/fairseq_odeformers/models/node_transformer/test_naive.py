@@ -73,7 +73,7 @@ def formula(field, mask=None, source=None, source_mask=None):
 
 
 def padded(*lengths):
-    """States (B, T, C), and where they are padding (B, T)."""
+    """States (B, T, C) and the mask of their padding (B, T)."""
     padding = torch.arange(max(lengths)) >= torch.tensor(lengths).unsqueeze(1)
     return torch.randn(*padding.shape, C).requires_grad_(), padding
 
@@ -81,8 +81,8 @@ def padded(*lengths):
 @pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("options", VARIANTS + NORMALIZED)
 @pytest.mark.parametrize("decoder", [False, True])
-def test_field_equals_the_literal_formula(float64, monkeypatch, decoder, options, few):
-    """Both ways to compute attention; output and gradients, without what padding has."""
+def test_field_equals_the_formula(float64, monkeypatch, decoder, options, few):
+    """Outputs and gradients agree at all tokens but padding, by both ways to compute attention."""
     monkeypatch.setattr(layout, "FEW_KEY_ELEMENTS", few)
     field = make_field(decoder=decoder, **options)
     x, padding = padded(4, 3, 1)
@@ -103,9 +103,9 @@ def test_field_equals_the_literal_formula(float64, monkeypatch, decoder, options
 
 @pytest.mark.parametrize("options", VARIANTS[1::2])
 def test_block_solves_the_formula(float64, options):
-    """The state of each sequence of a batch at T_F, and the arclength on the way to it.
+    """Each sequence of a batch has the formula's state at T_F and arclength until then.
 
-    By the steps of the batch, and by those of each sequence.
+    It holds for the steps of the batch and of each sequence.
     """
     field = make_field(**options)
     torch.nn.init.constant_(field.fc1.bias, 9)  # ReLUs change no sign, so that X' is smooth
@@ -128,8 +128,8 @@ def test_block_solves_the_formula(float64, options):
 
 
 @pytest.mark.parametrize("time_dependent", [False, True])
-def test_affine_maps(float64, time_dependent):
-    """One, and several maps of the same states at once, with a time for each sequence."""
+def test_joined_affine_maps_equal_single_ones(float64, time_dependent):
+    """One map or several are applied to the same states at once, with a time for each sequence."""
     maps = [TimeDependentLinear(C, INNER, time_dependent) for _ in range(2)]
     x, t = torch.randn(4, 3, C), torch.tensor([0.0, 0.4, 1.0])
     expected = torch.cat([linear(t.unsqueeze(1), x) for linear in affine(*maps)], -1)

@@ -17,7 +17,7 @@ C, T, B = 4, 5, 3
 
 
 class Nonlinear(nn.Module):
-    """A smooth field with an effect of time, which sequences follow at speeds of their own."""
+    """A smooth time-dependent field, along which sequences move at different speeds."""
 
     def __init__(self, speed=None):
         super().__init__()
@@ -51,8 +51,8 @@ def reference(f, x, final=1.0, **options):
 
 
 @pytest.mark.parametrize("method", ADAPTIVE)
-def test_adaptive_errors_are_those_of_torchdiffeq(float64, method):
-    """By the steps of the batch, and by those of each sequence."""
+def test_adaptive_errors_equal_torchdiffeqs(float64, method):
+    """Errors agree for the steps of the batch and of each sequence."""
     f, x = Nonlinear(), start()
     exact = reference(f, x)
     for tolerance in (1e-3, 1e-5):
@@ -67,7 +67,7 @@ def test_adaptive_errors_are_those_of_torchdiffeq(float64, method):
 
 
 @pytest.mark.parametrize("method", FIXED_GRID)
-def test_fixed_grid_is_that_of_torchdiffeq(float64, method):
+def test_fixed_grid_equals_torchdiffeqs(float64, method):
     f, x = Nonlinear(), start()
     solution = FixedGrid(method, steps=4)(problem(f, x, final_time=2.0))
     expected = reference(f, x, 2.0, method=method, options={"step_size": 0.5})
@@ -78,7 +78,7 @@ def test_fixed_grid_is_that_of_torchdiffeq(float64, method):
 
 
 class WithCallbacks(Nonlinear):
-    """Remembers when it is evaluated, and counts torchdiffeq's steps."""
+    """A field that records its evaluation times and counts torchdiffeq's steps."""
 
     def __init__(self):
         super().__init__()
@@ -97,8 +97,8 @@ class WithCallbacks(Nonlinear):
 
 @pytest.mark.parametrize("method", [name for name, m in ADAPTIVE.items() if m.first_same_as_last])
 @pytest.mark.parametrize("scale", [1, 1e-9])
-def test_steps_are_those_of_torchdiffeq(float64, method, scale):
-    """But for the last, which ends with the solve; torchdiffeq's goes on, and it interpolates."""
+def test_steps_equal_torchdiffeqs(float64, method, scale):
+    """Only the last step differs: torchdiffeq's exceeds the end of the solve, and interpolates."""
     f, theirs, x = WithCallbacks(), WithCallbacks(), start() * scale
     statistics = Adaptive(method)(problem(f, x)).statistics
     reference(theirs, x, rtol=1e-5, atol=1e-5, method=method)
@@ -110,8 +110,8 @@ def test_steps_are_those_of_torchdiffeq(float64, method, scale):
 
 
 @pytest.mark.parametrize("method", [n for n, m in ADAPTIVE.items() if not m.first_same_as_last])
-def test_each_accepted_state_has_its_own_slope(float64, method):
-    """That is one evaluation more than torchdiffeq's, which takes the last stage's, per step."""
+def test_each_accepted_state_gets_its_own_slope(float64, method):
+    """A step costs one evaluation more than torchdiffeq's, which reuses the last stage's slope."""
     f, theirs, x = WithCallbacks(), WithCallbacks(), start()
     statistics = Adaptive(method)(problem(f, x)).statistics
     reference(theirs, x, rtol=1e-5, atol=1e-5, method=method)
@@ -121,7 +121,7 @@ def test_each_accepted_state_has_its_own_slope(float64, method):
 
 
 @pytest.mark.parametrize("method", ADAPTIVE)
-def test_each_sequence_as_if_it_were_alone(float64, method):
+def test_each_sequence_is_solved_as_if_alone(float64, method):
     f, x = Nonlinear(), start()
     solver = Adaptive(method, 1e-4, 1e-4, per_sequence=True)
     together = solver(problem(f, x, integrand=squared))
@@ -135,8 +135,8 @@ def test_each_sequence_as_if_it_were_alone(float64, method):
         assert counts[:, index].tolist() == [n.item() for n in alone.statistics.values()]
 
 
-def test_gradients_by_the_adjoint_method_on_a_fixed_grid(float64):
-    """As through the steps, whose results it has: of state and integral, for start and field."""
+def test_the_adjoint_method_on_a_fixed_grid_equals_the_steps(float64):
+    """State and integral are the same, and so are their gradients for the start and the field."""
     found, grid = [], FixedGrid("rk4", steps=100)
     for solve in (grid, Adjoint(grid)):
         f, x = Nonlinear(), start().requires_grad_()
@@ -149,8 +149,8 @@ def test_gradients_by_the_adjoint_method_on_a_fixed_grid(float64):
         assert (a - b).abs().max() < 1e-6
 
 
-def test_gradients_against_finite_differences(float64):
-    """Steps of each sequence; they are constants to the gradient."""
+def test_gradients_equal_finite_differences(float64):
+    """The steps of each sequence are constants to the gradient."""
     f = Nonlinear()
     solver = Adaptive(rtol=1e-9, atol=1e-9, per_sequence=True)
 
@@ -164,7 +164,7 @@ def test_gradients_against_finite_differences(float64):
 
 
 @pytest.mark.parametrize("per_sequence", [False, True])
-def test_nothing_moves(float64, per_sequence):
+def test_a_constant_solution_is_solved(float64, per_sequence):
     still = lambda t, x: torch.zeros_like(x)  # noqa: E731
     solution = Adaptive(per_sequence=per_sequence)(problem(still, torch.zeros(C, T, B), tokens=0))
     assert not solution.state.any()
@@ -194,8 +194,8 @@ TOO_MANY = r"step 21 at t = 0\.\d+ of 1: .* --ode-max-steps"
     ],
     ids=repr,
 )
-def test_what_cannot_be_solved(solver, speed, message):
-    """The message names the problem, where it ends, and the sequence if it has its own steps."""
+def test_a_failed_solve_is_located(solver, speed, message):
+    """The message names the problem, the time, and the sequence if it has its own steps."""
     f = Nonlinear(speed=torch.tensor([1.0, speed, 1.0]))
     with pytest.raises(RuntimeError, match=f"^block 2, {message}"):
         solver(problem(f, start(), name="block 2"))
@@ -203,7 +203,7 @@ def test_what_cannot_be_solved(solver, speed, message):
 
 @pytest.mark.parametrize("per_sequence", [False, True])
 def test_steps_that_overflow_are_repeated(per_sequence):
-    """With smaller ones, in which the others of the batch have no part; gradients stay finite."""
+    """Only the sequence that overflows gets smaller steps, and gradients stay finite."""
     weight = torch.tensor([0.0, 1.0, 0.1], requires_grad=True)
     overflows = []
 
@@ -225,8 +225,8 @@ def test_steps_that_overflow_are_repeated(per_sequence):
 
 @pytest.mark.parametrize("method", ["dopri5", "fehlberg2"])  # with the first stage the last, or not
 @pytest.mark.parametrize("per_sequence", [False, True])
-def test_a_solve_may_stop_at_the_state_it_reached(float64, per_sequence, method):
-    """All sequences, or the one that needs more steps; the others solve as if they were alone."""
+def test_an_unfinished_solve_may_stop_at_its_last_state(float64, per_sequence, method):
+    """The whole batch stops, or one sequence, while the others are solved as if alone."""
     limit = dict(rtol=1e-6, atol=1e-6, per_sequence=per_sequence)
     f, x = Nonlinear(speed=torch.tensor([0.01, 500, 0.02])), start().requires_grad_()
     time = lambda t, x, slope: torch.ones(B)  # noqa: E731
@@ -254,8 +254,8 @@ def test_a_solve_may_stop_at_the_state_it_reached(float64, per_sequence, method)
     assert gradient.isfinite().all()
 
 
-def test_a_sequence_that_stopped_holds_up_no_other(float64):
-    """Not even one whose further steps would overflow, for which the others would wait."""
+def test_a_stopped_sequence_does_not_delay_the_others(float64):
+    """The others do not wait even if the stopped sequence's further steps would overflow."""
     wave = lambda t, x: torch.cos(20 * t) * x  # noqa: E731
     wall = torch.tensor([9, 0.5, 9])
 
@@ -271,8 +271,8 @@ def test_a_sequence_that_stopped_holds_up_no_other(float64):
     assert torch.equal(solution.state[..., ::2], alone.state[..., ::2])
 
 
-def test_what_is_kept_for_backward_does_not_grow_with_the_steps(float64):
-    """Nor do the gradients change, not in their last bit."""
+def test_memory_for_backward_does_not_grow_with_the_steps(float64):
+    """The steps that backward recomputes leave the gradients bit-identical."""
 
     def solve(tolerance, kept_steps):
         f, x, sizes = Nonlinear(), start().requires_grad_(), []
@@ -290,8 +290,8 @@ def test_what_is_kept_for_backward_does_not_grow_with_the_steps(float64):
     assert all(torch.equal(a, b) for a, b in zip(results, expected))
 
 
-def test_too_many_steps_backwards():
-    """Of a field that is constant, with a gradient that is not."""
+def test_too_many_backward_steps_are_an_error():
+    """A constant field may have a gradient that needs too many steps."""
 
     class Constant(nn.Linear):
         def forward(self, t, x):

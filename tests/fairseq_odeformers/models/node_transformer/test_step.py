@@ -1,4 +1,4 @@
-"""The numbers of every tableau, and its order."""
+"""The numbers of every tableau, and the order of its method."""
 
 import pytest
 import torch
@@ -9,8 +9,11 @@ from fairseq_odeformers.modules.tableaus import ADAPTIVE, FIXED_GRID
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)
-def test_numbers_are_those_of_torchdiffeq(name):
-    """To the last bit. An error may have the other sign: it is only compared with a tolerance."""
+def test_numbers_equal_torchdiffeqs(name):
+    """The numbers are bit-identical to torchdiffeq's.
+
+    An error may have the other sign, as it is only compared with a tolerance.
+    """
     ours, theirs = ADAPTIVE[name], SOLVERS[name].tableau
     assert ours.order == SOLVERS[name].order
     assert list(ours.nodes) == theirs.alpha.tolist()
@@ -21,8 +24,8 @@ def test_numbers_are_those_of_torchdiffeq(name):
 
 
 @pytest.mark.parametrize("name", [*ADAPTIVE, *FIXED_GRID])
-def test_orders(float64, name):
-    """With half the step, its error is smaller by two to the power of the order plus one."""
+def test_errors_fall_with_the_order(float64, name):
+    """Half the step divides the error by two to the power of the order plus one."""
     tableau = {**ADAPTIVE, **FIXED_GRID}[name]
     f = lambda t, x: -x * torch.cos(t)  # noqa: E731
     t, x = torch.linspace(0, 6, 50), torch.ones(50)

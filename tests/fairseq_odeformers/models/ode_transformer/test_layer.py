@@ -59,9 +59,9 @@ def formula(layer, x, form, causal):
 @pytest.mark.parametrize("order, form", FORMS)
 @pytest.mark.parametrize("cls", [RungeKuttaEncoderLayer, RungeKuttaDecoderLayer])
 def test_block_equals_the_formula(float64, cls, order, form, field):
-    """Output, and gradients of input and parameters, those of the coefficients included.
+    """The output and the gradients of the input, parameters and coefficients equal the formula's.
 
-    fairseq's causal attention takes its softmax in float32, whatever the input.
+    fairseq's causal attention computes its softmax in float32, whatever the input.
     """
     layer = make_layer(cls, order, form, field)
     x = torch.randn(5, 1, C, requires_grad=True)
@@ -76,7 +76,7 @@ def test_block_equals_the_formula(float64, cls, order, form, field):
 
 
 class KnownFlow(EncoderLayer):
-    """In the place of the layer, an Euler step of this size of a field."""
+    """An Euler step of a known field, in the place of the layer."""
 
     def forward(self, y, *args):
         return y + self.size * (1 + y**2).sqrt() * (y.arcsinh() @ self.flow)
@@ -88,9 +88,9 @@ class KnownBlock(RungeKuttaEncoderLayer, KnownFlow):
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_error_falls_with_the_order(float64, order):
-    """For a smooth field whose flow is known: the error over a unit of time is that of h^order.
+    """The error over a unit of time is of size h^order for a smooth field whose flow is known.
 
-    Of z' = A z, y = sinh z has the field sqrt(1 + y^2) A arcsinh(y), which is not linear.
+    If z' = A z, then y = sinh z has the field sqrt(1 + y^2) A arcsinh(y), which is not linear.
     """
     layer, flow = make_layer(KnownBlock, order), torch.randn(C, C) / C
     layer.flow, start = flow, torch.randn(3, 1, C)
@@ -106,7 +106,7 @@ def test_error_falls_with_the_order(float64, order):
 
 @pytest.mark.parametrize("order, form", FORMS)
 def test_released_slopes_multiply_the_state(float64, order, form):
-    """A layer that adds nothing: a block grows by the Taylor polynomial of e, but for gamma."""
+    """If the layers add nothing, a block multiplies by e's Taylor polynomial, except for gamma."""
     layer = make_layer(RungeKuttaEncoderLayer, order, form, field="released")
     for parameter in layer.parameters():
         parameter.data.zero_()

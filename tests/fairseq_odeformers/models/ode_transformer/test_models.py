@@ -15,8 +15,8 @@ every = pytest.mark.parametrize("arch, side", ARCHS.items())
 
 
 @every
-def test_one_gate_serves_all_blocks(arch, side):
-    """It has one name, and 2 d weights with a bias; a copy of the model has a gate of its own."""
+def test_all_blocks_share_one_gate(arch, side):
+    """The gate has one name, 2 d weights and a bias, and a copy of the model has its own gate."""
     model = make_any(arch)
     names = [name for name, _ in model.named_parameters() if "coefficients" in name]
     assert names == [f"{side}.coefficients.gate.{kind}" for kind in ("weight", "bias")]
@@ -41,13 +41,13 @@ def test_learned_coefficients_start_at_one(arch, side):
 @pytest.mark.parametrize("order", [1, 3, 4])
 @every
 def test_other_orders_have_fixed_coefficients(arch, side, order):
-    """And as many parameters as the Transformer."""
+    """Models of other orders have as many parameters as the Transformer."""
     model = make_any(arch, "--rk-order", str(order))
     assert not list(getattr(model, side).coefficients.parameters())
 
 
 def test_order_one_is_the_transformer():
-    """The same parameters give the same output."""
+    """A model of equal parameters gives the same output."""
     ours, theirs = make_any("ode_transformer", "--rk-order", "1"), make_any("transformer_prenorm")
     theirs.load_state_dict(ours.state_dict())
     tokens, lengths = source_batch()
@@ -55,8 +55,8 @@ def test_order_one_is_the_transformer():
     assert torch.allclose(out, expected, atol=1e-5)
 
 
-def test_blocks_are_dropped_in_training_alone():
-    """By --encoder-layerdrop, whole; those that are dropped share the coefficients, too."""
+def test_blocks_are_dropped_only_in_training():
+    """``--encoder-layerdrop`` drops whole blocks, including those that share the coefficients."""
     model = make_any("ode_transformer", "--encoder-layerdrop", "1")
     for training, blocks in ((True, 0), (False, 2)):
         out = model.train(training).encoder(*source_batch(), return_all_hiddens=True)

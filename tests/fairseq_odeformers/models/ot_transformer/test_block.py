@@ -70,9 +70,9 @@ def formula(block, field):
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("cls", [FlowBlock, FlowDecoderBlock])
 def test_block_equals_the_formula(float64, cls, field, final_norm, layer_norm):
-    """Output, and gradients of the input and of all parameters.
+    """The output and the gradients of the input and all parameters equal the formula's.
 
-    fairseq's causal attention takes its softmax in float32, whatever the input.
+    fairseq's causal attention computes its softmax in float32, whatever the input.
     """
     block = make_block(cls, ode_field=field, final_norm=final_norm, layer_norm=layer_norm)
     assert any(isinstance(m, nn.LayerNorm) for m in block.layers.modules()) == layer_norm
@@ -84,8 +84,8 @@ def test_block_equals_the_formula(float64, cls, field, final_norm, layer_norm):
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("steps", [1, 4])
-def test_arclength_is_the_paper_s_regulariser_times_half_the_width(float64, field, steps):
-    """Theirs is a mean over the entries, ours half the sum over features, per token."""
+def test_arclength_is_the_papers_regulariser_times_half_the_width(float64, field, steps):
+    """Per token, the paper takes a mean over the features and this package half the sum."""
     block = make_block(ode_field=field, ode_steps=steps, final_norm="none")
     x = torch.randn(T, 1, C)
     with record_calls(block.state_modules()) as calls:
@@ -97,8 +97,8 @@ def test_arclength_is_the_paper_s_regulariser_times_half_the_width(float64, fiel
     assert torch.allclose(ours, C / 2 * theirs, rtol=1e-9)
 
 
-def test_a_norm_of_the_field_leaves_the_regulariser_nothing_but_its_gain(float64):
-    """Before its gain has learned, a step costs C/2 whatever the layers compute."""
+def test_a_norm_of_the_field_makes_the_regulariser_constant(float64):
+    """Until its gain has learned, a step costs C/2 whatever the layers compute."""
     for scale in (0.1, 1, 10):
         block = make_block()
         nn.init.ones_(block.field_layer_norm.weight)
@@ -114,7 +114,7 @@ def test_a_norm_of_the_field_leaves_the_regulariser_nothing_but_its_gain(float64
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("method", FIXED_GRID)
 def test_steps_converge_with_the_order_of_their_method(float64, method, field):
-    """Half of the size divides the error by 2 to the power of the order."""
+    """Half the step size divides the error by 2 to the power of the order."""
     order, x = FIXED_GRID[method].order, 3 * torch.randn(T, 1, C)
 
     def end(steps, method=method):
@@ -130,8 +130,8 @@ def test_steps_converge_with_the_order_of_their_method(float64, method, field):
         assert math.log2(coarse / fine) == pytest.approx(order, abs=0.3)
 
 
-def test_a_stack_that_adds_nothing_grows_by_the_released_code_and_stays_by_the_equations():
-    """x_M = (1 + 1/M)^M x_0, or x_0."""
+def test_a_stack_that_adds_nothing_grows_only_in_the_released_form():
+    """The released code gives x_M = (1 + 1/M)^M x_0, and the paper's equations give x_M = x_0."""
     x = torch.randn(T, 1, C)
     for field, factor in (("released", (1 + 1 / M) ** M), ("textbook", 1)):
         block = make_block(ode_field=field, final_norm="none")

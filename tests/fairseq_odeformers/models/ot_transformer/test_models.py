@@ -25,10 +25,10 @@ def batch():
 
 
 @every
-def test_one_step_with_the_residual_outside_of_f_is_the_transformer(arch):
-    """That is, with Euler's method, ``--ode-field textbook`` and the last LayerNorm on the state.
+def test_one_textbook_euler_step_is_the_transformer(arch):
+    """With ``--ode-field textbook`` and the last LayerNorm on the state, a step is the Transformer.
 
-    x + (stack(x) - x) rounds; the names of the layers have the block before them.
+    Outputs agree up to the rounding of x + (stack(x) - x); only names of parameters differ.
     """
     line = "--ode-steps 1 --ode-field textbook --final-norm state".split()
     ours, theirs = make_any(arch, *line).eval(), make_any(TWINS[arch]).eval()
@@ -43,16 +43,16 @@ def test_one_step_with_the_residual_outside_of_f_is_the_transformer(arch):
 
 
 @every
-def test_parameters_are_a_transformer_s_whatever_the_steps(arch):
+def test_parameters_equal_a_transformers_for_any_steps(arch):
     ours = (make_any(arch, "--ode-steps", steps) for steps in ("1", "7"))
     expected = count_parameters(make_any(TWINS[arch]))
     assert [count_parameters(model) for model in ours] == [expected] * 2
 
 
 def test_the_published_small_model_has_6_164_800_parameters():
-    """Of 65 characters, without positions, and without the biases that the authors leave out.
+    """The count is for 65 characters, without positions and the biases that the authors omit.
 
-    Of a layer these are 4 C in the attention and 5 C in the FFN.
+    A layer has 4 C of these in its attention and 5 C in its FFN.
     """
     with torch.device("meta"):
         model = make_any("ot_transformer_lm_shakespeare", task=Task(65), sizes=[])
@@ -62,8 +62,8 @@ def test_the_published_small_model_has_6_164_800_parameters():
 
 @pytest.mark.parametrize("steps", [2, 3])
 @every
-def test_arclength_is_of_the_steps_states(arch, steps):
-    """x_0, ..., x_M, not the layers'; also where activations are computed again."""
+def test_arclength_follows_the_states_between_steps(arch, steps):
+    """The states are x_0, ..., x_M and not the layers', also where activations are recomputed."""
     found = []
     for extra in ([], ["--checkpoint-activations"]):
         model = make_any(arch, "--ode-steps", str(steps), *extra).eval()
@@ -93,7 +93,7 @@ def hidden_states(model, source, target):
 @pytest.mark.parametrize("method", ["euler", "midpoint", "rk4"])
 @pytest.mark.parametrize("arch", ["ot_transformer", "ot_transformer_lm"])
 def test_incremental_decoding_is_exact(arch, method):
-    """A token sees what the tokens before it were in the same layer and evaluation."""
+    """A token attends to earlier tokens' states in the same layer and the same evaluation."""
     model = make_any(arch, "--ode-method", method, "--ode-steps", "2").eval()
     source, target = batch()
     inputs = {}
@@ -106,7 +106,7 @@ def test_incremental_decoding_is_exact(arch, method):
         assert torch.allclose(newest[:, 0], full[:, length - 1], atol=1e-5)
 
 
-def test_a_translator_aligns_by_its_last_layer_in_its_last_step():
+def test_a_translator_aligns_by_the_last_layer_of_the_last_step():
     model = make_any("ot_transformer", "--ode-steps", "2").eval()
     source, target = batch()
     _, extra = model(source, source.ne(PAD).sum(1), target)
@@ -115,8 +115,8 @@ def test_a_translator_aligns_by_its_last_layer_in_its_last_step():
     assert torch.allclose(attention.sum(-1), torch.ones(3, 7))
 
 
-def test_a_trained_model_takes_another_number_of_steps(tmp_path):
-    """By fairseq's overrides, which its commands take as ``--model-overrides``."""
+def test_a_trained_model_accepts_another_number_of_steps(tmp_path):
+    """fairseq's overrides, the commands' ``--model-overrides``, set the number."""
     write_data(tmp_path)
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(gzip.decompress(PATHS["ot_transformer_lm"].read_bytes()))
@@ -130,7 +130,7 @@ def test_a_trained_model_takes_another_number_of_steps(tmp_path):
     assert 0 < 4 * fine < (found[2] - found[0]).norm()
 
 
-def test_attention_is_of_every_layer_in_every_step():
+def test_attention_maps_cover_every_layer_in_every_step():
     model, (source, _) = make_any("ot_transformer_classifier", "--ode-steps", "3").eval(), batch()
     (block,) = model.encoder.layers
     x = torch.randn(9, 3, 16)

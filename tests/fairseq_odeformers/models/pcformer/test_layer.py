@@ -76,9 +76,9 @@ def formula(history, x, order, field, causal):
 @pytest.mark.parametrize("order", [2, 4])
 @pytest.mark.parametrize("cls", [PredictorCorrectorEncoderLayer, PredictorCorrectorDecoderLayer])
 def test_layers_equal_the_formula(float64, cls, order, field, norms):
-    """Output, and gradients of the input and of all parameters, alpha and both w included.
+    """The output and the gradients of the input, parameters, alpha and both w equal the formula's.
 
-    fairseq's causal attention takes its softmax in float32, whatever the input.
+    fairseq's causal attention computes its softmax in float32, whatever the input.
     """
     history = make_history(cls, order, field, norms)
     x = torch.randn(5, 1, C, requires_grad=True)
@@ -93,8 +93,8 @@ def test_layers_equal_the_formula(float64, cls, order, field, norms):
 
 
 @pytest.mark.parametrize("order", [2, 4])
-def test_weights_of_a_prediction_fall_and_do_not_sum_to_one(order):
-    """At the start, alpha = 1/2: 1/2, 1/4, ... from the last slope, 1 - 2^-s together."""
+def test_initial_weights_of_a_prediction_are_powers_of_a_half(order):
+    """From the last slope they are 1/2, 1/4, ... for the initial alpha, and sum to 1 - 2^-s."""
     slopes = torch.eye(order)
     weights = ExponentialCoefficients()(slopes)
     assert weights.tolist() == [2.0 ** (n - order) for n in range(order)]

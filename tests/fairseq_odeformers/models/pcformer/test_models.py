@@ -15,8 +15,8 @@ every = pytest.mark.parametrize("arch, side", SIDES.items())
     "line, alphas",
     [("", 1), ("--alpha-per-layer", 2), ("--rk-norm", 1), ("--rk-norm-slopes", 1)],
 )
-def test_alpha_is_one_for_all_layers_or_one_per_layer(arch, side, line, alphas):
-    """It starts at 1/2, and has one name; LayerNorms of stages are shared."""
+def test_alpha_is_shared_or_one_per_layer(arch, side, line, alphas):
+    """Alpha starts at 1/2 and has one name, and the LayerNorms of stages are shared."""
     model = make_any(arch, *line.split())
     found = [p for name, p in model.named_parameters() if name.endswith("coefficients.alpha")]
     assert [alpha.item() for alpha in found] == [0.5] * alphas
@@ -37,7 +37,7 @@ def test_a_layer_is_evaluated_once_more_than_the_order(arch, side, order):
 
 
 def test_rows_start_at_the_mean():
-    """Of the embedding and of all layers so far, in the encoder twice."""
+    """A row, of which encoders have two, starts as the mean of embedding and earlier layers."""
     model = make_any("pcformer")
     (encoder,), (decoder,) = model.encoder.layers, model.decoder.layers
     for rows in (encoder.correctors, encoder.combinations, decoder.combinations):
@@ -45,8 +45,8 @@ def test_rows_start_at_the_mean():
             assert torch.equal(row.weight, torch.full((count,), 1 / count))
 
 
-def test_parameters_beside_the_transformer_s():
-    """Encoder: two LayerNorms and two rows per layer, one alpha; decoder: one of each."""
+def test_extra_parameters_beside_the_transformer():
+    """Encoder: one alpha, and two LayerNorms and two rows per layer. Decoder: one of each."""
     width, layers = 1024, 6
     tied = "--share-all-embeddings"
     norms = "--encoder-normalize-before --decoder-normalize-before"
@@ -81,6 +81,6 @@ def count(line):
         ("pcformer_lm_released", "--rk-norm", "--rk-norm-slopes is another form of --rk-norm"),
     ],
 )
-def test_options_that_a_history_rules_out(arch, option, message):
+def test_options_that_exclude_a_history_are_refused(arch, option, message):
     with pytest.raises(ValueError, match=message):
         make_any(*arch.split(), *option.split())

@@ -32,12 +32,12 @@ def make_attention(backend="auto", dropout=0.0):
 
 
 def form(backend):
-    """From q, k, bias and causal to the attention of all depths, of values of width 4."""
+    """A function from q, k, bias and causal to attention at all depths, for values of width 4."""
     return make_attention(backend).evolve
 
 
 @pytest.mark.parametrize("backend", FORMS)
-def test_all_depths_are_the_single_depths(float64, backend):
+def test_all_depths_equal_single_depths(float64, backend):
     q, k, bias = torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
     values = torch.randn(B, H, S, 4, requires_grad=True)
     attend, again = (form(backend)(q, k, bias) for _ in range(2))
@@ -45,8 +45,8 @@ def test_all_depths_are_the_single_depths(float64, backend):
     assert_same_gradients(again.all_depths(values), one_by_one, [values])
 
 
-def test_a_part_of_the_depths_and_of_the_gradients():
-    """Depths that nothing reads, a gradient that stops at the values, and one asked for twice."""
+def test_unused_depths_and_partial_gradients():
+    """All forms agree if depths are unused, gradients stop at the values, or one is taken twice."""
     inputs = torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
     values = torch.randn(B, H, S, 4)
     found = []
@@ -64,8 +64,8 @@ def test_a_part_of_the_depths_and_of_the_gradients():
             assert (ours - theirs).norm() / theirs.norm() < 1e-5
 
 
-def test_what_the_factored_form_does_not_do():
-    """A depth attends once, and a gradient has no gradient."""
+def test_the_factored_form_refuses_second_uses():
+    """A depth attends only once, and gradients have no gradients."""
     q, k, bias = torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
     values = torch.randn(B, H, S, 4, requires_grad=True)
     attend = form("factored")(q, k, bias)
@@ -119,7 +119,7 @@ def hard_case(seed):
 
 @cache
 def solved_case(seed):
-    """A hard case, and what a plain softmax makes of it in single and in double precision."""
+    """A hard case with a plain softmax's results in single and in double precision."""
     *inputs, weight, causal = hard_case(seed)
     solutions = (solve(DirectAttention, inputs, weight, causal, dtype) for dtype in PRECISIONS)
     return inputs, weight, causal, *solutions
@@ -135,11 +135,11 @@ def solve(attend, inputs, weight, causal, dtype):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_no_scores_and_no_biases_are_too_large(backend):
-    """Values and gradients are finite, and within 1e-4 of float64 where a plain softmax is.
+def test_large_scores_and_biases_stay_exact(backend):
+    """Values and gradients are finite, and as close to float64 as 1e-4 where a plain softmax is.
 
-    That is of their size, and of the weights' gradient times keys or queries for those of queries
-    or keys. Rounding moves scores of 1,000 by 1e-4 in a plain softmax, too.
+    The error is relative to their size, and for queries and keys to the weights' gradient times
+    keys or queries. Rounding moves scores of 1,000 by 1e-4 in a plain softmax, too.
     """
     evolve = form(backend)
     for seed in range(CASES):
@@ -157,8 +157,8 @@ def test_no_scores_and_no_biases_are_too_large(backend):
 
 @pytest.mark.parametrize("backend", FORMS)
 @pytest.mark.parametrize("scale", [1, 1e-4, 1e-7])
-def test_gradients_stay_exact_however_small(backend, scale):
-    """With attention that is nearly uniform over many keys, and a loss of any magnitude."""
+def test_small_gradients_stay_exact(backend, scale):
+    """Attention is nearly uniform over many keys, and the loss has any magnitude."""
     inputs = [torch.randn(1, 1, 512, n) for n in (8, 8, L, 4)]
     weight = scale * torch.randn(1, 1, 512, 4)
     results = []
@@ -170,8 +170,8 @@ def test_gradients_stay_exact_however_small(backend, scale):
         assert (ours - exact).norm() / exact.norm() < 1e-4
 
 
-def test_factored_form_holds_long_sums():
-    """8,192 keys of equal weight and values of 10."""
+def test_the_factored_form_sums_many_keys():
+    """Values of 10 over 8,192 keys of equal weight average to 10."""
     q, k, bias = torch.zeros(1, 1, 1, 8), torch.zeros(1, 1, 8192, 8), torch.zeros(1, 1, 8192, L)
     attend = form("factored")(q, k, bias)
     assert type(attend) is FactoredAttention
@@ -182,7 +182,7 @@ def test_factored_form_holds_long_sums():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("backend", FORMS)
 def test_fully_masked_rows_stay_finite(backend, dtype):
-    """Left padding under a causal mask: the first rows see padding alone, in value and gradient."""
+    """The first rows see only padding, and their values and gradients are finite."""
     attn = make_attention(backend).to(dtype)
     x = torch.randn(B, T, C, dtype=dtype, requires_grad=True)
     padding = torch.zeros(B, T, dtype=torch.bool)
@@ -200,8 +200,8 @@ def test_fully_masked_rows_stay_finite(backend, dtype):
     + [(backend, torch.bfloat16, 1e20) for backend in ("direct", "fused")],
 )
 @pytest.mark.parametrize("causal", [False, True])
-def test_padding_has_no_weight_however_low_the_biases_are(backend, dtype, size, causal):
-    """The biases of all keys are about -size, at every depth; padded values have no part."""
+def test_padding_has_no_weight_beside_low_biases(backend, dtype, size, causal):
+    """All keys have biases of about -size at every depth, and padded values do not contribute."""
     attn = make_attention(backend)
     x = torch.randn(C) + torch.randn(B, T, C) / 100
     padding = torch.zeros(B, T, dtype=torch.bool)
@@ -218,7 +218,7 @@ def test_padding_has_no_weight_however_low_the_biases_are(backend, dtype, size, 
     assert torch.allclose(out, torch.ones_like(out), rtol=1e-2)
 
 
-def test_dropout_acts_on_queries_and_keys_in_training_only():
+def test_dropout_of_queries_and_keys_acts_only_in_training():
     attn = make_attention(dropout=0.5)
     x = torch.randn(B, T, C)
     assert (attn.queries(x) == 0).any() and (attn.keys(x)[0] == 0).any()
@@ -228,10 +228,10 @@ def test_dropout_acts_on_queries_and_keys_in_training_only():
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_dropout_of_attention_weights(backend, causal):
-    """Each weight is zero or 1 / (1 - p) times itself; it is itself on average, and in evaluation.
+def test_dropout_scales_and_zeroes_attention_weights(backend, causal):
+    """Each weight is zero or 1 / (1 - p) times itself, and unchanged on average and in evaluation.
 
-    Values that are an identity matrix bring the weights out. The depths drop independently.
+    Values that form an identity matrix return the weights, and the depths drop independently.
     """
     n, p = 40, 0.25
     choices = dict(attention_weights_dropout=p, attention_backend=backend)
@@ -272,7 +272,7 @@ def test_dropout_of_attention_weights(backend, causal):
         (33, 33, torch.bfloat16, FusedAttention),
     ],
 )
-def test_auto_chooses_by_size_and_precision(queries, keys, dtype, form, monkeypatch):
+def test_auto_selects_by_size_and_precision(queries, keys, dtype, form, monkeypatch):
     monkeypatch.setattr(attention, "FACTORED_BYTES", 4 * H * 33 * 4096)
     attn = make_attention().to(dtype)
     x, y = torch.randn(1, queries, C, dtype=dtype), torch.randn(1, keys, C, dtype=dtype)

@@ -20,7 +20,7 @@ from fairseq_odeformers.models.transevolve.spec import BACKENDS, BlockSpec
 
 @pytest.mark.parametrize("branch", ["self_attn", "encoder_attn", "feed_forward"])
 def test_a_branch_is_dropped_once(branch):
-    """Of what it adds to the state, an element is zero with the probability of dropout."""
+    """Each element that a branch adds to the state is zero with the probability of dropout."""
     torch.manual_seed(0)
     spec = BlockSpec(
         embed_dim=64, ffn_embed_dim=64, attention_heads=2, depth=1, dropout=0.3, time_dim=16
@@ -81,7 +81,7 @@ def block_formula(block, x, padding, source=None, source_padding=None):
 
 
 def source_values(layer, source):
-    """The encoder output as it stands (Eq. 13), or what options make of it in each layer."""
+    """The encoder output as it is (Eq. 13), or as options transform it in each layer."""
     parts = dict(layer.encoder_attn_value.named_children())
     if "layer_norm" in parts:
         source = layer_norm(parts["layer_norm"], source)
@@ -120,10 +120,10 @@ def whole(part):
 @pytest.mark.parametrize(
     "cls", [TransEvolveEncoderBlock, TransEvolveCausalBlock, TransEvolveDecoderBlock]
 )
-def test_equals_the_formula(float64, cls, backend, choices):
-    """Output, and gradients of inputs and parameters; a text of each batch is padded.
+def test_blocks_equal_the_formula(float64, cls, backend, choices):
+    """Outputs and gradients of inputs and parameters equal the formula's, also with padding.
 
-    The terms of A1, A3 and W~k, left out, have no effect.
+    The omitted terms of A1, A3 and W~k have no effect.
     """
     torch.manual_seed(0)
     block = cls(BlockSpec(8, 12, 2, depth=3, time_dim=4, attention_backend=backend, **choices))
@@ -144,10 +144,10 @@ def test_equals_the_formula(float64, cls, backend, choices):
     assert_same_gradients(out, block_formula(block, *batch).transpose(0, 1), inputs)
 
 
-def test_each_depth_has_a_rotation_of_its_own():
-    """Phases at depth l are normal, of standard deviation 2 pi j l / L in column j (Eq. 10).
+def test_each_depth_has_its_own_rotation():
+    """Phases at depth l are normal, of standard deviation 2 pi j l / L in column j (Eq.
 
-    The mean square of their sines tells l; and no two matrices of a block are correlated.
+    10). The mean square of their sines determines l, and no two matrices of a block are correlated.
     """
     torch.manual_seed(0)
     size, L = 8192, 12
@@ -174,7 +174,7 @@ def test_each_depth_has_a_rotation_of_its_own():
         ([5, 0], 3, 1),
     ],
 )
-def test_shared_rows_serve_every_hypothesis_what_it_had(new_order, beams, expected_beams):
+def test_shared_rows_keep_the_content_of_every_hypothesis(new_order, beams, expected_beams):
     new_order = torch.tensor(new_order)
     rows, new_beams = shared_rows(new_order, beams)
     assert new_beams == expected_beams

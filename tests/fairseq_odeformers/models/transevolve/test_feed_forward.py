@@ -15,8 +15,8 @@ from fairseq_odeformers.models.transevolve.spec import BlockSpec
 
 @pytest.mark.parametrize("size", [16, 15])
 @pytest.mark.parametrize(("rows", "columns"), [(15, 3), (15, 8), (15, 12), (15, 15), (5, 15)])
-def test_equals_the_formula(float64, size, rows, columns):
-    """Eq. 10, for column numbers within the sines and beyond them; of an odd size, cut off."""
+def test_random_matrices_equal_the_formula(float64, size, rows, columns):
+    """Eq. 10 holds for columns within the sines and beyond them, and odd sizes are truncated."""
     number, depth = 2, 3
     torch.manual_seed(0)
     matrix = random_rotation(size, rows, columns, number, depth)
@@ -29,8 +29,8 @@ def test_equals_the_formula(float64, size, rows, columns):
     assert (matrix - expected).abs().max() < 1e-9
 
 
-def test_approximates_a_rotation():
-    """U U^T is half the identity: exactly on the diagonal, nearly beside it (appendix B)."""
+def test_random_matrices_approximate_rotations():
+    """U U^T is half the identity, exactly on the diagonal and nearly beside it (appendix B)."""
     torch.manual_seed(0)
     u = random_rotation(512, 512, 512, 1, 6)
     product = u @ u.T
@@ -39,7 +39,7 @@ def test_approximates_a_rotation():
 
 
 def test_feed_forward_starts_as_in_the_released_code():
-    """Diagonals uniform in +-sqrt(6/k), biases zero."""
+    """Diagonals are uniform in +-sqrt(6/k), and biases are zero."""
     ffn = RandomRotationFeedForward(BlockSpec(2048, 4096, 1, depth=6, time_dim=2048), number=1)
     for diagonal in (ffn.s1, ffn.s2):
         assert diagonal.abs().max() <= math.sqrt(6 / 2048)

@@ -27,11 +27,11 @@ def test_base_architecture_takes_two_dictionaries():
         (["--initialization", "transformer"], 1 / 2, 1 / 3, True),
     ],
 )
-def test_start_of_the_weights(extra, out_proj, feed_forward, bias):
-    """Variances are those of the released code, or of a Transformer of fairseq's.
+def test_initial_weights_have_the_codes_variances(extra, out_proj, feed_forward, bias):
+    """Variances are those of the released code, or of fairseq's Transformer.
 
-    Times the width d: Glorot's is 2 / (rows + columns), with d_ff = 3 d here, and torch's own for
-    a linear layer 1 / (3 inputs). Queries and keys have 1 / (d + d') either way.
+    Multiplied by the width d, Glorot's is 2 / (rows + columns), with d_ff = 3 d here, and torch's
+    for a linear layer 1 / (3 inputs). Queries and keys have 1 / (d + d') either way.
     """
     sizes = "--encoder-embed-dim 128 --encoder-ffn-embed-dim 384 --encoder-attention-heads 2"
     model = make_model("transevolve_fullff_2", *extra, sizes=sizes.split())
@@ -49,8 +49,8 @@ def test_start_of_the_weights(extra, out_proj, feed_forward, bias):
 
 @pytest.mark.parametrize("ffn_type", ["full", "random"])
 @pytest.mark.parametrize("make", [make_model, make_classifier])
-def test_activation_function_and_its_dropout(make, ffn_type):
-    """The inner state of each feed-forward layer, in the place of ReLU, in training and without."""
+def test_activation_options_reach_every_ffn(make, ffn_type):
+    """The activation function replaces ReLU in each FFN, and dropout follows it in training."""
     arch = "transevolve_classifier" if make is make_classifier else "transevolve"
     extra = "--activation-fn gelu --activation-dropout 0.25 --ffn-type"
     model, x = make(arch, *extra.split(), ffn_type), torch.randn(400, 16)

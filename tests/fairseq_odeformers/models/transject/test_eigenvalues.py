@@ -12,8 +12,8 @@ pytestmark = pytest.mark.usefixtures("float64")
 
 
 @pytest.mark.parametrize("length", [5, 40])
-def test_eigenvalues(length):
-    """sigma and the reconstruction, of sequences shorter and longer than the width."""
+def test_eigenvalues_equal_the_formula(length):
+    """sigma and the reconstruction agree for sequences shorter and longer than the width."""
     torch.manual_seed(0)
     full, causal = Eigenvalues(DIM), Eigenvalues(DIM, causal=True)
     causal.load_state_dict(full.state_dict())
@@ -32,8 +32,8 @@ def test_eigenvalues(length):
 
 
 @pytest.mark.parametrize("length", [5, 30])
-def test_large_and_small_inputs_have_the_same_reconstruction(length):
-    """It is a ratio; in float32, in which the fourth power of such inputs overflows."""
+def test_reconstruction_does_not_depend_on_the_scale(length):
+    """The reconstruction is a ratio, exact in float32 where the inputs' fourth power overflows."""
     torch.manual_seed(0)
     module = Eigenvalues(DIM).float()
     x = torch.randn(2, length, DIM, dtype=torch.float32)
@@ -48,8 +48,8 @@ def test_large_and_small_inputs_have_the_same_reconstruction(length):
         assert torch.allclose(value, values[0], rtol=1e-4)
 
 
-def test_random_eigenvalues():
-    """Learnt, the largest is 1 or has turned to -1, and the same for all sequences."""
+def test_random_eigenvalues_are_learned_and_shared():
+    """The largest eigenvalue is 1 in absolute value, and sequences do not differ in theirs."""
     module = RandomEigenvalues(DIM)
     module.weight.data[2] = -3
     sigma, regularizers = module(torch.randn(3, 4, DIM))

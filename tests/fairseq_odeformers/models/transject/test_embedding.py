@@ -1,4 +1,4 @@
-"""X_0 against the formula, and the size of its halves."""
+"""X_0 against the formula, and the scale of its halves."""
 
 import pytest
 import torch
@@ -13,8 +13,11 @@ def make_embedding(symbols):
     return ConcatenatedPositions(OrthonormalEmbedding(symbols, 8, padding_idx=1), symbols, 32)
 
 
-def test_formula():
-    """Scaled embedding, then sines and cosines; zero where padding is; no two tokens are equal."""
+def test_embedding_equals_the_formula():
+    """X_0 is a scaled embedding, then sines and cosines.
+
+    Padding is zero, and no two tokens are equal.
+    """
     module = make_embedding(16)
     tokens = torch.tensor([[4, 5, 4, 1]])
     position = torch.tensor([2.0, 3.0, 4.0]).unsqueeze(1)  # fairseq counts from padding_idx + 1
@@ -29,8 +32,8 @@ def test_formula():
 
 
 @pytest.mark.parametrize("symbols", [5, 20, 1000])  # fewer than the width, and more
-def test_tokens_count_as_much_as_positions(symbols):
-    """However many symbols there are, the mean square of an entry is 1; of a sinusoid it is 1/2."""
+def test_tokens_and_positions_have_similar_scales(symbols):
+    """The mean square of an entry is 1 for any number of symbols, and that of a sinusoid 1/2."""
     x = make_embedding(symbols)(torch.arange(4, symbols).unsqueeze(0)).detach()
     assert 0.7 < x[..., :8].square().mean() < 1.4
     assert x[..., 8:].square().mean().item() == pytest.approx(0.5, abs=1e-4)

@@ -50,8 +50,11 @@ def causal_layer_output(layer, x, sigma):
 @pytest.mark.parametrize("experts", [1, 3])
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("lengths", [[5, 9, 1], [30, 150]])
-def test_formula(gate, experts, recorded, lengths):
-    """Shorter and longer than the width, with padding; the input is left as it was."""
+def test_layer_equals_the_formula(gate, experts, recorded, lengths):
+    """Sequences are shorter and longer than the width, with padding.
+
+    The input is left unchanged.
+    """
     layer = make_layer(experts, gate)
     x, sigma, padding_mask = make_input(lengths)
     before = x.clone()
@@ -66,8 +69,11 @@ def test_formula(gate, experts, recorded, lengths):
 @pytest.mark.parametrize("experts", [1, 3])
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("shared", [True, False])
-def test_causal_formula(experts, recorded, shared):
-    """Padding before a sequence is not seen; sigma is one for all, as if random, or a token's."""
+def test_causal_layer_equals_the_formula(experts, recorded, shared):
+    """Padding before a sequence has no effect.
+
+    sigma is shared, as if random, or differs by token.
+    """
     layer = make_layer(experts, causal=True)
     x = torch.randn(2, 19, DIM)
     sigma = torch.rand(1, 1, DIM) if shared else torch.rand(2, 19, DIM)
@@ -81,8 +87,8 @@ def test_causal_formula(experts, recorded, shared):
         assert (out[row, start:] - expected).abs().max() < 1e-12
 
 
-def test_causal_layer_continues():
-    """In generation; the first call has padding alone, and leaves no state."""
+def test_causal_layer_decodes_incrementally():
+    """Incremental calls equal the formula; a first call with only padding leaves no state."""
     layer = make_layer(causal=True)
     x, sigma, state = torch.randn(1, 7, DIM), torch.rand(1, 7, DIM), {}
     padding_mask = torch.arange(7).unsqueeze(0) < 3
@@ -92,8 +98,8 @@ def test_causal_layer_continues():
     assert (torch.cat(out, 1)[0, 3:] - expected).abs().max() < 1e-12
 
 
-def test_step():
-    """alpha / L: zero at the start, where a layer is the identity, and never above 1 / L."""
+def test_step_size_is_bounded():
+    """The size alpha / L is zero at the start, where a layer is the identity, and at most 1 / L."""
     layer = TransJectLayer(LayerSpec(DIM, DEPTH, EXPERTS))
     x, sigma, _ = make_input([6])
     assert torch.equal(layer(x, sigma), x)

@@ -9,7 +9,7 @@ CLASSIFIERS = ["transject", "transject_random"]
 
 
 def wake(model):
-    """Residual weights as they may become in training, and gates that tell experts apart."""
+    """Set residual weights and gates to values that they may have after training."""
     torch.manual_seed(2)
     for name, parameter in model.named_parameters():
         if name.endswith(("residual_weight", "gate.weight")):
@@ -20,10 +20,10 @@ def wake(model):
 @pytest.mark.parametrize("arch", CLASSIFIERS)
 @pytest.mark.parametrize("lr", [0.0, 3e-2])
 def test_distances_stay_within_the_bound(arch, lr):
-    """Of any two tokens, before and after updates: between (1 - 1/L)^2L and (1 + 1/L)^2L times.
+    """The factor of two tokens' distance is between (1 - 1/L)^2L and (1 + 1/L)^2L.
 
-    The slope of ELU is at most 1, U and V keep distances, sigma is at most 1, and so is alpha: an
-    expert adds at most 1/L of a distance. The paper's bound has 3/L.
+    The slope of ELU is at most 1, U and V keep distances, and sigma and alpha are at most 1, so
+    that an expert adds at most 1/L of a distance. The paper's bound has 3/L.
     """
     model = wake(make_classifier(arch, "--encoder-layers", "4"))
     tokens = torch.randint(4, 50, (8, 12))
@@ -43,18 +43,18 @@ def test_distances_stay_within_the_bound(arch, lr):
 
 
 @pytest.mark.parametrize("arch", ["transject", "transject_lra", "transject_lm"])
-def test_the_paper_s_loss_has_the_reconstruction(arch):
-    """Of weight 1e-4; Random-TransJect has no eigenvalues to reconstruct."""
+def test_the_reconstruction_has_the_papers_weight(arch):
+    """TransJect's reconstruction has weight 1e-4; Random-TransJect has no reconstruction."""
     models = (ARCH_MODEL_REGISTRY[name] for name in (arch, f"{arch}_random"))
     weights = [model.regularizer_weights for model in models]
     assert weights == [{"reconstruction": 1e-4}, {}]
 
 
 @pytest.mark.parametrize("arch", ["transject_lm", "transject_lm_random"])
-def test_state_of_transject_has_one_size(arch):
-    """A sum, and a maximum a layer and expert, each of the width 16, whatever the length.
+def test_decoding_state_has_constant_size(arch):
+    """The state is a sum, and a maximum per layer and expert, each of the width 16 for any length.
 
-    Fewer symbols may come out than go in, as with fairseq's --output-dictionary-size.
+    There may be fewer output than input symbols, as with fairseq's --output-dictionary-size.
     """
     model, sizes = make_model(arch, task=LanguageModelling(words=50, target_words=20)).eval(), set()
     tokens, state = torch.randint(4, 50, (3, 12)), {}
@@ -67,8 +67,8 @@ def test_state_of_transject_has_one_size(arch):
 
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
-def test_the_log_has_alpha_of_each_layer_and_the_mean_of_sigma(arch):
-    """One value per text; the mean of sigma is 1 only if all eigenvalues are equal."""
+def test_alpha_and_the_mean_of_sigma_are_logged(arch):
+    """There is one value per text, and the mean of sigma is 1 only if all eigenvalues are equal."""
     model = wake(make_classifier(arch, "--encoder-layers", "3"))
     _, extra = model(torch.randint(4, 50, (2, 5)), classification_head_name=HEAD)
     alphas = [

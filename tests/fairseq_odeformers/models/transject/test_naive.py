@@ -6,7 +6,7 @@ from fairseq_odeformers.models.transject import naive
 
 
 def test_linear_attention_is_orthogonal_attention(float64):
-    """Theorem 1: with X^T X = Q diag(sigma) Q^T, U = W_Q W_K^T Q and V = Q^T W_V."""
+    """Theorem 1 holds with X^T X = Q diag(sigma) Q^T, U = W_Q W_K^T Q and V = Q^T W_V."""
     torch.manual_seed(0)
     x = torch.randn(7, 4)
     w_q, w_k, w_v = (torch.nn.init.orthogonal_(torch.empty(4, 4)) for _ in range(3))

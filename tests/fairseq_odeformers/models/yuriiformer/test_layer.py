@@ -36,7 +36,7 @@ def config():
 
 
 def make_block(kind, nu, velocity):
-    """A block whose parameters are all other than at the start."""
+    """A block whose parameters all differ from their initial values."""
     torch.manual_seed(0)
     cls = MomentumEncoderLayer if kind == "encoder" else MomentumDecoderLayer
     without_source = [True] * (kind == "language model")
@@ -56,7 +56,7 @@ def set_scalars(step, mu, beta, gamma, nu=None):
 
 
 def norm(module):
-    """LN by torch; an identity stays one."""
+    """LN by torch, where an identity stays an identity."""
     if isinstance(module, nn.Identity):
         return module
     return lambda x: F.layer_norm(x, (C,), module.weight, None, module.eps)
@@ -86,7 +86,7 @@ def formula(block, x, v, source, causal):
 
 
 def run(block, kind, x, source, **start):
-    """The block on one text (T, 1, C), and on a source."""
+    """The output of the block for one text (T, 1, C) and a source."""
     if kind == "encoder":
         return block(x, encoder_padding_mask=None, **start)
     mask = torch.full((len(x), len(x)), -math.inf).triu(1)
@@ -97,9 +97,9 @@ def run(block, kind, x, source, **start):
 @pytest.mark.parametrize("nu", ["fixed", "learned"])
 @pytest.mark.parametrize("velocity", ["zero", "embedding"])
 def test_layers_equal_the_formula(float64, kind, nu, velocity):
-    """Output, and gradients of the inputs and of all parameters.
+    """The output and the gradients of the inputs and all parameters equal the formula's.
 
-    fairseq's attention to a source takes its softmax in float32, whatever the input.
+    fairseq's encoder-decoder attention computes its softmax in float32, whatever the input.
     """
     block = make_block(kind, nu, velocity)
     x, v, source = (torch.randn(5, 1, C, requires_grad=True) for _ in range(3))
@@ -117,8 +117,8 @@ def test_layers_equal_the_formula(float64, kind, nu, velocity):
 
 @kinds
 @pytest.mark.parametrize("nu", ["fixed", "learned"])
-def test_without_momentum_it_is_the_transformer(kind, nu):
-    """mu = beta = 0, gamma = nu = 1, and LN_v the identity."""
+def test_a_layer_without_momentum_is_a_transformers(kind, nu):
+    """With mu = beta = 0, gamma = nu = 1 and LN_v the identity, a layer is a Transformer's."""
     block, x, source = make_block(kind, nu, "embedding"), *torch.randn(2, 5, 1, C)
     source = source if kind == "translator's decoder" else None
     for step in block.modules():
@@ -141,8 +141,8 @@ def test_without_momentum_it_is_the_transformer(kind, nu):
 
 
 @kinds
-def test_a_step_of_size_one_makes_both_equal(kind):
-    """nu starts at 1."""
+def test_learned_and_fixed_nu_agree_at_one(kind):
+    """The learned nu starts at 1, where both forms compute the same."""
     fixed, learned = (make_block(kind, nu, "zero") for nu in ("fixed", "learned"))
     x, source = torch.randn(2, 5, 1, C)
     state = {name: p for name, p in learned.state_dict().items() if "raw_nu" not in name}
@@ -154,8 +154,8 @@ def test_a_step_of_size_one_makes_both_equal(kind):
     assert (ours - theirs).abs().max() < 1e-6
 
 
-def test_sizes_of_steps_can_be_moved_into_other_scalars(float64):
-    """nu_k g_k, mu_k / nu_(k-1) and beta_k / nu_(k-1) in place of nu_k, mu_k and beta_k.
+def test_nu_can_be_absorbed_by_the_other_scalars(float64):
+    """nu_k g_k, mu_k / nu_(k-1) and beta_k / nu_(k-1) replace nu_k, mu_k and beta_k.
 
     Here g_k are the weights of LN_v. So a learned nu only widens the range of mu and beta.
     """
@@ -172,15 +172,15 @@ def test_sizes_of_steps_can_be_moved_into_other_scalars(float64):
     assert (run(block, "encoder", x, None) - expected).abs().max() < 1e-9
 
 
-def test_scalars_at_the_start():
+def test_scalars_have_their_initial_values():
     step = Step(C, learns_nu=True)
     found = [scalar.item() for scalar in (step.mu(), step.beta(), step.gamma(), step.nu())]
     assert found == pytest.approx([0.5, 0.5, math.log(2), 1])
 
 
 @pytest.mark.parametrize("condition", [4.0, 100.0])
-def test_a_step_on_an_energy_is_nesterov_s(float64, condition):
-    """With both LayerNorms the identity and mu = beta, on a quadratic: each iterate, and its rate.
+def test_a_step_on_an_energy_is_nesterovs(float64, condition):
+    """Without LayerNorms and with mu = beta, iterates and rate on a quadratic are Nesterov's.
 
     The slowest mode has a double root r = 1 - 1 / sqrt(condition), so it falls as k r^k.
     """

@@ -1,4 +1,4 @@
-"""Parameters of the models, where the velocity starts, and what they log."""
+"""Parameters of the models, the initial velocity, and logged values."""
 
 import threading
 
@@ -23,8 +23,8 @@ def count(line, symbols=50):
 
 @every
 @pytest.mark.parametrize("family, scalars", [("yuriiformer", 3), ("tmmformer", 4)])
-def test_scalars_of_each_step_but_the_first(kind, family, scalars):
-    """A layer has two steps, three with a source; from rest only nu has an effect."""
+def test_each_step_has_its_scalars(kind, family, scalars):
+    """A layer has two steps, or three with a source; the first step from rest has only nu."""
     model = make_any(family + kind)
     steps = sum(2 * (3 if kind == "" and side == "decoder" else 2) for side in PLACES[kind])
     raw = [name for name, _ in model.named_parameters() if ".raw_" in name]
@@ -34,11 +34,12 @@ def test_scalars_of_each_step_but_the_first(kind, family, scalars):
     assert len(raw) == steps * scalars
 
 
-def test_parameters_beside_the_transformer_s():
-    """A LayerNorm for each step without its two biases, and scalars: 18,528 beside GPT-2's.
+def test_extra_parameters_beside_the_transformer():
+    """A step has a LayerNorm, without its two biases, and scalars:
 
-    The second paper's count for twelve layers of width 768 without embeddings of the velocity; it
-    has no biases in its Transformer either, and its model from rest has four scalars a step.
+    18,528 more than GPT-2. This is the second paper's count for twelve layers of width 768 without
+    embeddings of the velocity; its Transformer has no biases either, and its model from rest has
+    four scalars per step.
     """
     layers, width = 12, 768
     sizes = f"--decoder-layers {layers} --decoder-embed-dim {width} --decoder-ffn-embed-dim 3072"
@@ -49,8 +50,8 @@ def test_parameters_beside_the_transformer_s():
     assert 2 * layers * (width + 4) == 18_528
 
 
-def test_the_embedding_of_the_velocity_is_a_second_table():
-    """It has 39,419,904 entries in the code; fairseq has two more rows of learned positions."""
+def test_the_velocity_has_its_own_embedding():
+    """It has the code's 39,419,904 entries; fairseq has two more rows of learned positions."""
     line = "yuriiformer_lm_gpt2 --tokens-per-sample 1024"
     symbols = 50_304
     moving = count(f"{line} --velocity embedding", symbols)
@@ -59,8 +60,8 @@ def test_the_embedding_of_the_velocity_is_a_second_table():
 
 
 @every
-def test_a_velocity_from_embeddings_changes_what_is_computed(kind):
-    """Its sign matters."""
+def test_an_embedded_velocity_changes_the_output(kind):
+    """Negating the embedding of the velocity changes the output."""
     model = make_any(f"yuriiformer{kind}", "--velocity", "embedding").eval()
     source, _ = source_batch()
     inputs = call(model, source, source)
@@ -70,8 +71,8 @@ def test_a_velocity_from_embeddings_changes_what_is_computed(kind):
     assert (model(**inputs)[0] - expected).abs().max() > 1e-4
 
 
-def test_a_velocity_belongs_to_its_thread():
-    """Two threads that use one model do not mix theirs."""
+def test_velocities_are_separate_in_threads():
+    """Two threads that use one model do not mix their velocities."""
     model = make_any("yuriiformer_classifier", "--velocity", "embedding").eval()
     texts = torch.randint(4, 50, (2, 1, 9))
     alone = [model(**call(model, text, text))[0] for text in texts]
@@ -96,7 +97,7 @@ def test_a_velocity_belongs_to_its_thread():
 
 @every
 def test_scalars_are_logged_by_layer(kind):
-    """A value for each sequence; of a translator also the encoder's."""
+    """Each sequence has a value, and a translator also logs the encoder's."""
     model, (source, _) = make_any(f"tmmformer{kind}"), source_batch()
     if kind == "_classifier":
         statistics = model.encoder(source)["statistics"]
@@ -113,8 +114,8 @@ def test_scalars_are_logged_by_layer(kind):
 
 @pytest.mark.parametrize("kind", ["", "_lm"])
 @pytest.mark.parametrize("velocity", ["zero", "embedding"])
-def test_caches_are_a_transformer_s(kind, velocity):
-    """Keys and values of each attention and the mask of its keys, and nothing of the velocity."""
+def test_caches_equal_a_transformers(kind, velocity):
+    """A cache has the keys, values and key mask of each attention, and nothing of the velocity."""
     model = make_any(f"yuriiformer{kind}", "--velocity", velocity).eval()
     baseline = make_any("transformer_prenorm" if kind == "" else "transformer_lm_prenorm").eval()
     source, lengths = source_batch()
