@@ -181,7 +181,7 @@ def source_batch():
 
 
 def count_parameters(model):
-    """Without those that match :data:`COPY`."""
+    """The number of parameters, without those that match :data:`COPY`."""
     return sum(p.numel() for name, p in model.named_parameters() if not COPY.search(name))
 
 

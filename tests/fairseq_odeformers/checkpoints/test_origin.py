@@ -17,7 +17,7 @@ STATE = checkpoint_of({"weight": torch.rand(20)})
 
 @pytest.fixture
 def old_torch(tmp_path, monkeypatch):
-    """As with torch 2.9, for a user who trusts no file."""
+    """Set up this process as with torch 2.9, for a user who trusts no file."""
     monkeypatch.setattr(origin, "HARDENED", False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv(origin.TRUST, raising=False)

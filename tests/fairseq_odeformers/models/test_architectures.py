@@ -159,7 +159,7 @@ def test_every_parameter_gets_a_gradient_in_mixed_precision(line):
 
 @pytest.mark.parametrize("line", [*CLASSIFYING, "macaron_bert", *TRANSLATING, *MASKING])
 def test_a_text_of_padding_alone_stays_finite(line):
-    """Beside other texts it gives finite outputs and gradients, in training and in evaluation."""
+    """Beside other texts such a text has finite outputs and gradients, also in evaluation."""
     model, (source, target) = build(line), batch()
     source[1] = PAD
     target = source if line in MASKING else target

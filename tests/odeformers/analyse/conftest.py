@@ -1,4 +1,4 @@
-"""Checkpoints whose insides are measured."""
+"""Trained checkpoints for the tests of ``odeformers analyse``."""
 
 import gzip
 

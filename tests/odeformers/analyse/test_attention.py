@@ -1,4 +1,4 @@
-"""Attention maps over depth, and what is measured of them."""
+"""Attention maps over depth, and their measures."""
 
 import csv
 import math
@@ -48,14 +48,14 @@ def batch():
 
 
 def alone(row):
-    """A pair of the batch without its padding."""
+    """A single pair of the batch without its padding."""
     source, lengths, target = (tensor[row : row + 1] for tensor in batch().values())
     source, target = (tokens[tokens != PAD].unsqueeze(0) for tokens in (source, target))
     return {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": target}
 
 
 @pytest.mark.parametrize("arch", FAMILIES)
-def test_maps_are_distributions_over_what_a_query_may_see(arch):
+def test_maps_are_distributions_over_visible_tokens(arch):
     net_input = batch()
     found = attention_maps(make_model(arch).eval(), net_input)
     assert list(found) == list(KINDS)
@@ -70,8 +70,8 @@ def test_maps_are_distributions_over_what_a_query_may_see(arch):
 
 
 @pytest.mark.parametrize("arch", FAMILIES)
-def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
-    """What a layer, a depth or the field at t = 0 attends to is its values under the map."""
+def test_maps_equal_the_weights_that_the_model_applies(arch, monkeypatch):
+    """The output of a layer, a depth or the field at t = 0 is its values weighted by the map."""
     model, applied = make_model(arch).eval(), []
 
     def attend(q, k, v, num_heads, bias, attend=node_attention.attend):
@@ -110,7 +110,7 @@ def test_maps_are_those_that_the_model_applies(arch, monkeypatch):
     assert (attended - expected).abs().max() < 1e-5
 
 
-def test_without_time_the_maps_of_a_block_are_one():
+def test_maps_of_a_block_without_time_are_equal():
     model = make_model("transevolve_fullff_2", *TWO_BLOCKS).eval()
     for name, parameter in model.named_parameters():
         if name.endswith("time_weight"):
@@ -121,7 +121,7 @@ def test_without_time_the_maps_of_a_block_are_one():
             assert (row["change"] == 0) == (row["block"] == before["block"])
 
 
-def test_measures_of_maps_made_by_hand():
+def test_measures_of_known_maps():
     p, q = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0]]), torch.tensor([[0, 0, 1.0], [0.5, 0, 0.5]])
     assert total_variation(p, q).tolist() == [1, 0.5]
     assert entropy(p).tolist() == pytest.approx([0, math.log(2)])
@@ -129,8 +129,8 @@ def test_measures_of_maps_made_by_hand():
 
 
 @pytest.mark.parametrize("arch", FAMILIES)
-def test_means_are_over_queries_and_padding_is_none(arch):
-    """The last depth is that of the model, also where a block has a map at its start and end."""
+def test_means_ignore_padding(arch):
+    """Means over a batch equal those over its single texts, and the last depth is the model's."""
     model, task = make_model(arch).eval(), Task()
     together, apart = (
         measure(model, task, [{"net_input": pairs} for pairs in batches])["attention"]
@@ -151,8 +151,8 @@ def test_means_are_over_queries_and_padding_is_none(arch):
         assert (last["block"], last["depth"]) == (blocks, blocks * depth)
 
 
-def test_biases_are_of_the_symbols():
-    """Above and below the mean of their sentence; rare symbols and padding are left out."""
+def test_biases_are_averaged_by_symbol():
+    """Biases are relative to the mean of their sentence, without rare symbols and padding."""
     tokens = torch.tensor([[4, 5, 6, 7, PAD]] * 10 + [[4, 5, 6, 7, 8]])
     levels = torch.arange(50.0)[tokens] * (tokens != PAD)
     bias = (levels - 1e4 * (tokens == PAD))[:, None, :, None].expand(-1, 2, -1, 3)
@@ -165,8 +165,8 @@ def test_biases_are_of_the_symbols():
     assert rows[0]["bias"] == pytest.approx((10 * 1.5 + 1) / 11) and rows[0]["count"] == 11
 
 
-def test_an_encoder_alone():
-    """Of two blocks of two depths; depths are counted through the model."""
+def test_depths_of_an_encoder_are_counted_through_its_blocks():
+    """An encoder of two blocks with two depths each has the depths 1 to 4."""
     model = make_classifier("transevolve_classifier", *TWO_BLOCKS).eval()
     rows = measure(model, Task(), [{"net_input": batch()}])["attention"]
     assert [(row["kind"], row["block"]) for row in rows] == [("encoder", n) for n in (1, 1, 2, 2)]
@@ -174,8 +174,8 @@ def test_an_encoder_alone():
     assert [row["fraction"] for row in rows] == [1 / 4, 2 / 4, 3 / 4, 1]
 
 
-def test_one_layer_has_no_change_of_its_maps(trained, tmp_path):
-    """But a span and an entropy; a deeper model beside it has a change, and its figure."""
+def test_a_model_of_one_layer_has_no_change(trained, tmp_path):
+    """It has a span and an entropy; a deeper model beside it also has a change, and its figure."""
     words, checkpoints = trained
     line = "--encoder-layers 1 --decoder-layers 1".split()
     cfg = parsed([str(words), *training_line("macaron_transformer")[1:], *line])
@@ -194,8 +194,8 @@ def test_one_layer_has_no_change_of_its_maps(trained, tmp_path):
     assert (both / "attention.png").exists()
 
 
-def test_single_points_are_seen():
-    """Two models of two layers with nearly the same change: side by side, none at the edge."""
+def test_single_points_do_not_cover_each_other():
+    """Two models with nearly the same change are drawn side by side, away from the edges."""
     place = {"kind": "encoder", "fraction": 1}
     rows = [
         {"model": name, **place, "change": change} for name, change in (("a", 0.3), ("b", 0.31))
@@ -208,7 +208,7 @@ def test_single_points_are_seen():
 
 
 def test_a_model_without_maps_is_skipped(trained, tmp_path, capsys):
-    """With a line that says so; alone it is refused."""
+    """The command skips such a model with a message, and refuses it if it is the only one."""
     data, checkpoints = trained
     fault = f"{checkpoints['transject']}: TransJect has no encoder with attention maps"
     line = ["--data", str(data), "--out", str(tmp_path / "out"), "--cpu", "--text", "1 2"]
@@ -222,7 +222,7 @@ def test_a_model_without_maps_is_skipped(trained, tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_command(trained, tmp_path, capsys):
+def test_the_command_writes_tables_and_figures(trained, tmp_path, capsys):
     data, checkpoints = trained
     paths = [checkpoints["transevolve_fullff_2_prenorm"], checkpoints["transformer_prenorm"]]
     out = tmp_path / "out"

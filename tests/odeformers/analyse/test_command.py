@@ -28,7 +28,7 @@ def run(data, out, *args):
     return tables
 
 
-def test_files(trained, tmp_path):
+def test_the_command_writes_its_files(trained, tmp_path):
     data, checkpoints = trained
     out = tmp_path / "out"
     text = ["--text", "1 2 3 3", "--tokens", "1", "3", "2"]
@@ -58,7 +58,7 @@ def test_files(trained, tmp_path):
 
 
 def test_correlations_over_three_checkpoints(trained, tmp_path, capsys):
-    """With the accuracies that predict prints; without a text, nothing is followed."""
+    """Correlations use the accuracies of ``predict``, and without --text no tokens are followed."""
     data, checkpoints = trained
     transformer, transject = map(checkpoints.get, ARCHS)
     other = transject.with_name("checkpoint_best.pt")
@@ -88,25 +88,25 @@ def test_correlations_over_three_checkpoints(trained, tmp_path, capsys):
         (["runs/a/x/1.pt", "runs/a/x/2.pt", "runs/b/x/1.pt"], ["a/x/1", "a/x/2", "b/x/1"]),
     ],
 )
-def test_names(paths, names):
+def test_names_of_models_are_unique(paths, names):
     assert model_names(paths) == names
     with pytest.raises(ValueError, match=names[0]):
         model_names([*paths, paths[0]])
 
 
-def test_two_models_never_share_a_picture():
+def test_two_models_cannot_share_a_picture():
     with pytest.raises(ValueError, match="two checkpoints have the name"):
         model_names(["runs/a/b/best.pt", "runs/a-b/best.pt"])
 
 
-def test_numbers_of_a_table():
+def test_numbers_of_a_table_are_rounded():
     assert [plain(value) for value in (1.23456789, float("nan"), -float("inf"), 3, "a")] == [
         *(1.23457, None, None, 3, "a")
     ]
 
 
 def test_only_the_same_command_replaces_a_result(trained, tmp_path):
-    """Whatever the analysis; the message has a free folder."""
+    """For all analyses, another command is refused with a message that names a free folder."""
     data, checkpoints = trained
     out, path = tmp_path / "out", str(checkpoints["transformer_prenorm"])
     more = ["--data", str(data), "--out", str(out), "--cpu"]
@@ -126,7 +126,7 @@ def test_only_the_same_command_replaces_a_result(trained, tmp_path):
         main(first)
 
 
-def test_errors_leave_what_was_there(trained, tmp_path):
+def test_errors_leave_existing_files_unchanged(trained, tmp_path):
     data, checkpoints = trained
     out, mine = tmp_path / "out", tmp_path / "mine"
     mine.mkdir()

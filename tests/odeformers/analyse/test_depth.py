@@ -1,4 +1,4 @@
-"""Score and states of trained models at other depths than the training's, by the command."""
+"""Scores and states of trained models at other depths than in training, by the command."""
 
 import csv
 import gzip
@@ -49,8 +49,8 @@ def run(paths, names, out, *options):
         return list(csv.DictReader(file))
 
 
-def test_a_curve_for_each_model_with_the_depth_of_the_training(paths, tmp_path, capsys):
-    """Euler's method is of order 1, whatever the task; of a solver the tolerance is turned."""
+def test_each_model_has_a_curve_with_its_trained_depth(paths, tmp_path, capsys):
+    """Euler's method has order 1 for any task, and for an adaptive solver the tolerance varies."""
     names = ["ot_transformer", "ot_transformer_classifier", "node_transformer_mt", SLOW]
     rows = run(paths, names, tmp_path / "out")
     values = {}
@@ -81,8 +81,8 @@ def test_a_curve_for_each_model_with_the_depth_of_the_training(paths, tmp_path, 
     }
 
 
-def test_scores_are_those_of_the_model_at_that_depth(paths, tmp_path):
-    """The mean over the tokens of a split, the ends of the lines included."""
+def test_scores_equal_the_models_at_that_depth(paths, tmp_path):
+    """A score is the mean over the tokens of a split, including the ends of its lines."""
     rows = run(paths, ["ot_transformer_lm"], tmp_path / "out", "--steps", "3")
     assert [row["value"] for row in rows] == ["3", "5"]
     path = paths["ot_transformer_lm"]
@@ -108,7 +108,7 @@ def test_scores_are_those_of_the_model_at_that_depth(paths, tmp_path):
         ("diffeq_transformer_lm", "--time-frequencies 4: the features turn too fast for the 2 ste"),
     ],
 )
-def test_models_without_a_dial_are_refused_or_left_out(name, said, paths, tmp_path, capsys):
+def test_models_without_a_dial_are_refused_or_skipped(name, said, paths, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run(paths, [name], tmp_path / "refused")
     assert re.search(said, capsys.readouterr().err)
@@ -118,7 +118,7 @@ def test_models_without_a_dial_are_refused_or_left_out(name, said, paths, tmp_pa
 
 
 def test_the_default_models_have_dials():
-    """DiffEqFormer with harmonic features, few of them; not with those of the released code."""
+    """DiffEqFormer has a dial with a few harmonic features, but not with the released code's."""
     for arch, names in (
         ("diffeq_transformer", {"eval_steps": 6}),
         ("diffeq_transformer_classifier", {"eval_steps": 6}),
@@ -152,7 +152,7 @@ def fairseq_model(arch):
     ],
 )
 def test_a_model_follows_an_ode_if_finer_solutions_are_as_good(losses, orders, follows, said):
-    """At most 1% worse, and in the range of the order of the method."""
+    """Scores are at most 1% worse, and their order is near the method's."""
     rows = [
         {"trained": number == 1, "loss": loss, "order": order}
         for number, (loss, order) in enumerate(zip(losses, orders))

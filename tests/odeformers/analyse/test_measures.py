@@ -23,8 +23,8 @@ def pairs(states):
     return [(layer, place, *pair) for layer in range(1, layers) for place, pair in enumerate(every)]
 
 
-def test_activation_factors_are_those_of_the_formula():
-    """A pair of equal embeddings has none."""
+def test_activation_factors_equal_the_formula():
+    """A pair of equal embeddings has no factor."""
     torch.manual_seed(0)
     states = torch.randn(4, 6, 5, dtype=torch.float64)
     states[0, 2] = states[0, 0]
@@ -38,8 +38,8 @@ def test_activation_factors_are_those_of_the_formula():
         assert factors[layer - 1, place] == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
-def test_dot_products_are_those_of_the_formula():
-    """A pair of orthogonal embeddings has none."""
+def test_dot_products_equal_the_formula():
+    """A pair of orthogonal embeddings has no factor."""
     torch.manual_seed(0)
     states = torch.randn(3, 4, 5, dtype=torch.float64)
     states[0, 2] = 0
@@ -63,8 +63,8 @@ def test_entropy_of_known_densities(neurons, tolerance, scale):
     assert uniform.mean().item() == pytest.approx(math.log(scale), abs=tolerance)
 
 
-def test_entropy_of_equal_values():
-    """Minus infinity for a constant vector, and no other vector is changed by it."""
+def test_entropy_of_a_constant_vector_is_minus_infinity():
+    """A constant vector does not change the entropy of the other vectors."""
     torch.manual_seed(0)
     values = torch.randn(3, 64)
     before = differential_entropy(values)
@@ -74,7 +74,7 @@ def test_entropy_of_equal_values():
     assert torch.equal(after[[0, 2]], before[[0, 2]])
 
 
-def test_summary_leaves_out_what_is_not_finite():
+def test_summaries_leave_out_non_finite_values():
     values = torch.tensor([[5.0, -math.inf, 1.0, 2.0, math.nan], [math.nan] * 5])
     found = summarize(values)
     assert found.pop("left_out").tolist() == [2, 5]
@@ -82,8 +82,8 @@ def test_summary_leaves_out_what_is_not_finite():
     assert all(np.isnan(row[1]) for row in found.values())
 
 
-def test_isomap_of_points_in_a_plane():
-    """If all are neighbours, their distances are kept, between layers with one mean, too."""
+def test_isomap_keeps_distances_in_a_plane():
+    """If all points are neighbours, distances are kept, also between layers with the same mean."""
     generator = np.random.default_rng(0)
     plane = np.linalg.qr(generator.normal(size=(9, 2)))[0].T
     points = generator.normal(size=(2, 3, 2))

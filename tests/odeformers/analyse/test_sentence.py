@@ -43,7 +43,7 @@ TOKENS = {
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_rows_are_the_weights_of_the_named_tokens(arch):
+def test_rows_contain_the_weights_of_the_named_tokens(arch):
     model = make_model(arch).eval()
     found = {}
     for head in (None, 1, 2):
@@ -66,7 +66,7 @@ def test_rows_are_the_weights_of_the_named_tokens(arch):
 
 
 def rows_of(model, tokens=TOKENS, arch="arch"):
-    """The rows of a model for the net input, or of another one for tokens of other numbers."""
+    """The rows of a model for the net input, or for other numbers of tokens."""
     sides = {"src_tokens": len(tokens["cross"][1]), "prev_output_tokens": len(tokens["cross"][0])}
     texts = {side: torch.randint(4, 50, (1, number)) for side, number in sides.items()}
     texts["src_lengths"] = torch.tensor([sides["src_tokens"]])
@@ -89,8 +89,8 @@ def drawn(rows, kind, model="arch"):
     return figure, panels, heading
 
 
-def test_a_panel_a_layer_shows_its_weights():
-    """With the tokens at the left and below, and one scale for all models."""
+def test_each_layer_has_a_panel_of_its_weights():
+    """Tokens are at the left and below, and all models share one colour scale."""
     rows = rows_of(make_model("transformer", *SMALL["transformer"]).eval())
     darker = [{**row, "model": "darker", "weight": 2 * row["weight"]} for row in rows]
     figure, panels, heading = drawn([*rows, *darker], "cross")
@@ -104,7 +104,7 @@ def test_a_panel_a_layer_shows_its_weights():
     assert [text.get_text() for text in panels[0].get_yticklabels()] == TOKENS["cross"][0]
 
 
-def test_later_depths_of_a_block_are_differences_from_its_first():
+def test_later_depths_are_shown_as_differences():
     rows = rows_of(make_model("transevolve_fullff_2", *SMALL["transevolve_fullff_2"]).eval())
     _, panels, _ = drawn(rows, "decoder")
     assert [axes.get_title() for axes in panels] == [
@@ -130,8 +130,8 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("line, tokens", SHAPES)
-def test_pictures_are_of_one_size_at_most(line, tokens):
-    """Whatever the model and the text; what is left out is said, and the ends are shown."""
+def test_pictures_have_a_largest_size(line, tokens):
+    """A picture of any model and text stays within it, and says and shows where it omits tokens."""
     model = make_model(*line.split()).eval()
     name = "runs/transevolve_fullff_2_prenorm-dropout-0.3-seed1"
     keys = [*names("s", tokens - 1), "Donaudampfschifffahrtsgesellschaft"]
@@ -149,7 +149,7 @@ def test_pictures_are_of_one_size_at_most(line, tokens):
             assert named in (str(block), str(depth)) or len(panels) < len(maps)
 
 
-def test_tokens_and_names_with_dollar_signs_are_no_formulas():
+def test_dollar_signs_are_not_read_as_formulas():
     rows = rows_of(make_model("transformer", *SMALL["transformer"]).eval(), arch="runs/$a_$b")
     for row in rows:
         row["query_token"] = row["key_token"] = "$$"
@@ -158,7 +158,7 @@ def test_tokens_and_names_with_dollar_signs_are_no_formulas():
 
 
 def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path, monkeypatch):
-    """And the page has the translation as ``odeformers translate`` prints it."""
+    """The page also has the translation that ``odeformers translate`` prints."""
     monkeypatch.setattr(sentence, "MOST_TOKENS", 8)
     path, pages = checkpoint("macaron_transformer"), []
     line = ["analyse", "attention", path, path.with_name("b.pt"), "--data", prepared, "--cpu"]
@@ -180,7 +180,7 @@ def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path, 
         assert f"by b: {translator.translate(text, **limit)}\n" in page
 
 
-def test_a_classifier_has_one_way_to_tokenise(trained):
+def test_tokenized_is_refused_for_a_classifier(trained):
     data, paths = trained
     line = ["attention", str(paths["transject"]), "--text", "1 2", "--tokenized", "--cpu"]
     with pytest.raises(ValueError, match="--tokenized: .* is a classifier, .*; leave it out"):
@@ -189,8 +189,8 @@ def test_a_classifier_has_one_way_to_tokenise(trained):
         )
 
 
-def test_command(trained, tmp_path):
-    """The tokens of a decoder are those that its model translates the text to."""
+def test_the_command_maps_a_translation(trained, tmp_path):
+    """The decoder's tokens are those of the model's translation of the text."""
     data, path = trained[0], trained[1]["transevolve_fullff_2_prenorm"]
     interface = load_translator(path, data)
     text, out = "8 9 6 2", tmp_path / "out"
@@ -223,8 +223,8 @@ def test_command(trained, tmp_path):
         assert found == pytest.approx(maps.weights[:, 0, 1].flatten().tolist(), abs=1e-4)
 
 
-def test_a_text_may_be_in_a_file(tmp_path):
-    """On its only line; what is no file is the text itself."""
+def test_the_text_may_be_in_a_file(tmp_path):
+    """The file has the text on its only line; an argument that is no file is the text itself."""
     path = tmp_path / "text"
     path.write_text("Ein Mann geht .\r\n\n")
     line = ["attention", "a.pt", "--data", "data", "--out", "out", "--text"]
@@ -245,13 +245,13 @@ def test_a_text_may_be_in_a_file(tmp_path):
         (["--text", "a", "--tokens", "a"], "--tokens"),
     ],
 )
-def test_command_lines_that_are_refused(options, named, capsys):
+def test_bad_command_lines_are_refused(options, named, capsys):
     with pytest.raises(SystemExit):
         parse_args(["attention", "a.pt", "--data", "data", "--out", "out", *options])
     assert named in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_text_that_is_too_long_to_be_drawn(trained):
+def test_a_text_too_long_to_draw_is_refused(trained):
     data, paths = trained
     line = [
         "attention",

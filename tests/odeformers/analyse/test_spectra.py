@@ -49,7 +49,7 @@ def tables(data, tmp_path_factory):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_every_head_of_every_depth_has_its_eigenvalues(arch, tables):
+def test_every_head_of_every_depth_has_eigenvalues(arch, tables):
     _, rows = tables
     for stack, with_keys, depths, heads, entries in ARCHS[arch]:
         for product, points in (("QK", with_keys), ("OV", depths)):
@@ -100,8 +100,8 @@ def projections(arch, model, stack):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_they_are_those_of_the_whole_matrix(arch, tables, data, monkeypatch):
-    """Of each head: d x d, of which the other eigenvalues are zero."""
+def test_eigenvalues_equal_the_full_products(arch, tables, data, monkeypatch):
+    """The eigenvalues of a head are those of the full d x d product that are not zero."""
     paths, rows = tables
     monkeypatch.chdir(data)
     model = Checkpoint.read(str(paths[arch])).build()[0]
@@ -123,8 +123,8 @@ def test_they_are_those_of_the_whole_matrix(arch, tables, data, monkeypatch):
     assert not found
 
 
-def test_steps_of_diffeqformer_are_points_of_its_functions(tables):
-    """Its weights differ from step to step."""
+def test_steps_of_diffeqformer_have_different_eigenvalues(tables):
+    """Each step evaluates the functions of the weights at another time."""
     _, rows = tables
     largest = {}
     for row in rows:

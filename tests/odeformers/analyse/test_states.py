@@ -1,4 +1,4 @@
-"""Tables of statistics over texts and models, of texts that are drawn from a data set or typed."""
+"""Tables of statistics over texts and models, for texts that are drawn from a data set or typed."""
 
 import math
 from types import SimpleNamespace
@@ -36,8 +36,8 @@ def make_task(texts=TEXTS):
     )
 
 
-def test_drawn_texts():
-    """Always the same, without padding and without the text of one token."""
+def test_drawn_texts_are_always_the_same():
+    """Drawn texts have no padding, and texts of a single token are left out."""
     texts = draw_texts(make_task(), "test", 3)
     assert len(texts) == 3 and list(texts) == sorted(texts)
     again = draw_texts(make_task(), "test", 3)
@@ -58,13 +58,13 @@ def test_drawn_texts():
         (["word2", "word2"], "--tokens word2: give at least two"),
     ],
 )
-def test_tokens_that_cannot_be_followed(chosen, named):
+def test_tokens_that_cannot_be_followed_are_named(chosen, named):
     model = make_classifier("transformer_classifier").eval()
     with pytest.raises(ValueError, match=named):
         follow(model, torch.tensor([4, 5, 4, 6]), WORDS, chosen)
 
 
-def test_tokens_are_followed_where_they_first_are():
+def test_tokens_are_followed_at_their_first_place():
     model = make_classifier("transformer_classifier").eval()
     found = follow(model, torch.tensor([4, 5, 4, 6]), WORDS, ["word2", "word0", "word2"])
     assert {row["tokens"] for row in found["distances"]} == {"word2 - word0"}
@@ -80,8 +80,8 @@ def test_tokens_are_followed_where_they_first_are():
     assert [row["token"] for row in found["isomap"][:4]] == ["word0", "word1", "word0", "word2"]
 
 
-def test_statistics_over_texts():
-    """Means of the texts' statistics, whatever the length; extremes of all texts."""
+def test_statistics_are_means_over_texts():
+    """Texts weigh equally, whatever their lengths; extremes are over all texts."""
     texts = [[[1.0, 3.0], [5.0, 7.0]], [[4.0, 4.0, 7.0], [-math.inf] * 3]]
     rows = over_texts([summarize(torch.tensor(text)) for text in texts], layer=0)
     first, second = rows
@@ -99,7 +99,7 @@ def test_statistics_over_texts():
     assert (second["layer"], second["mean"], second["left_out"]) == (1, 6.0, 3)
 
 
-def test_index_of_layer_and_part():
+def test_rows_are_indexed_by_layer_and_part():
     summaries = [summarize(torch.rand(2, 3, 5)) for _ in range(4)]
     rows = over_texts(summaries, layer=1, part=1)
     places = [(layer, part) for layer in (1, 2) for part in (1, 2, 3)]
@@ -118,7 +118,7 @@ def test_correlations_need_three_models():
         assert found == pytest.approx(expected)
 
 
-def test_tokens_have_no_colours_of_architectures():
+def test_tokens_have_other_colours_than_architectures():
     pairs = ("movie - good", "movie - bad", "good - bad")
     row = {"model": "a", "euclidean": 1.0, "cosine": 0.5}
     rows = [{**row, "layer": layer, "tokens": pair} for layer in (0, 1) for pair in pairs]
@@ -128,7 +128,7 @@ def test_tokens_have_no_colours_of_architectures():
 
 
 @pytest.mark.parametrize("accuracies", [[0.5] * 3, [None] * 3, [0.1, math.nan, 0.3]])
-def test_accuracies_that_are_constant_or_unknown_have_no_correlation(accuracies):
+def test_constant_or_unknown_accuracies_have_no_correlation(accuracies):
     models = [
         {"activation": a, "entropy": a, "accuracy": accuracy}
         for a, accuracy in zip((1.0, 2.0, 4.0), accuracies)
@@ -136,7 +136,7 @@ def test_accuracies_that_are_constant_or_unknown_have_no_correlation(accuracies)
     assert {(row["x"], row["y"]) for row in correlations(models)} == {("activation", "entropy")}
 
 
-def test_tables_in_markdown():
+def test_tables_are_written_in_markdown():
     rows = [{"model": "a|b", "x": 0.123456, "y": None}, {"model": "c", "z": 3, "y": None}]
     assert markdown(rows).splitlines() == [
         "| model | x | z |",
@@ -146,8 +146,8 @@ def test_tables_in_markdown():
     ]
 
 
-def test_heads_too_narrow_for_an_entropy():
-    """As the two columns of a head of the parity model: left out, counted, and the rest stays."""
+def test_heads_too_narrow_for_an_entropy_are_left_out():
+    """The narrow heads of the parity model are counted as left out, and change nothing else."""
     model = make_classifier("vanilla_transformer", "--encoder-attention-heads", "8").eval()
     found = measure(model, [(3, torch.tensor([5, 6, 7]))])
     assert [row["left_out"] for row in found["parts"]] == [3] * 2 * 8
@@ -157,13 +157,13 @@ def test_heads_too_narrow_for_an_entropy():
     assert summary["entropy"] == pytest.approx(np.mean(entropies[1:]))  # the embedding's is first
 
 
-def test_a_model_without_heads_or_experts_of_a_layer():
+def test_a_model_without_heads_or_experts_has_no_parts():
     found = measure(make_classifier("node_transformer").eval(), [(3, torch.tensor([5, 6, 7]))])
     assert found["parts"] == [] and found["models"][0]["parts"] is None
 
 
-def test_pairs_that_have_no_factor():
-    """Without positions, equal symbols have equal embeddings."""
+def test_pairs_without_a_factor_are_left_out():
+    """Without positions, equal symbols have equal embeddings and so no factor."""
     model = make_classifier("vanilla_transformer").eval()
     texts = [(3, torch.tensor([5, 5, 5])), (4, torch.tensor([5, 6, 5]))]
     found = measure(model, texts)

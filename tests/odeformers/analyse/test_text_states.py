@@ -51,8 +51,8 @@ def depth(model):
 
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
-def test_a_state_of_the_embedding_and_of_each_layer(arch):
-    """The last is the output of the encoder, but for a LayerNorm that follows the layers."""
+def test_states_are_the_embedding_and_each_layers_output(arch):
+    """The last state is the encoder's output, before a LayerNorm that follows the layers."""
     model, tokens = make(arch), text()
     states = text_states(model, tokens)
     assert (states.parts is None) == (arch in FLOWS)
@@ -68,8 +68,8 @@ def test_a_state_of_the_embedding_and_of_each_layer(arch):
 
 
 @pytest.mark.parametrize("arch", WITH_HEADS)
-def test_heads_joined_are_the_attention(arch):
-    """Through the projection after them, they are what the attention returns."""
+def test_joined_heads_equal_the_attention(arch):
+    """The heads' states, joined and projected, are the output of the attention."""
     model = make(arch)
     projections = [
         getattr(module, "out_proj", None) or module.self_attn_out_proj
@@ -92,7 +92,7 @@ def test_heads_joined_are_the_attention(arch):
 
 
 @torch.no_grad()
-def test_heads_of_each_step_joined_are_the_attention():
+def test_joined_heads_of_each_step_equal_the_attention():
     model = make(STEPS)
     attention = model.encoder.layers[0].self_attn
     heads = text_states(model, text()).parts
@@ -105,7 +105,7 @@ def test_heads_of_each_step_joined_are_the_attention():
 
 @pytest.mark.parametrize("arch", TRANSJECT)
 @pytest.mark.parametrize("experts", [1, 3])
-def test_weighted_experts_are_the_mixture(arch, experts):
+def test_weighted_experts_equal_the_mixture(arch, experts):
     model = make(arch, "--encoder-experts", str(experts))
     mixtures = (m for m in model.encoder.modules() if isinstance(m, MixtureOfExperts))
     with record_calls(mixtures) as calls:
@@ -118,7 +118,7 @@ def test_weighted_experts_are_the_mixture(arch, experts):
 
 
 @pytest.mark.parametrize("arch", [arch for arch in CLASSIFIERS if arch not in WITH_SCALARS])
-def test_residual_weights(arch):
+def test_residual_weights_are_the_models(arch):
     model = make(arch)
     weights = residual_weights(model)
     raw = [p for name, p in model.named_parameters() if name.endswith("residual_weight")]
@@ -128,8 +128,8 @@ def test_residual_weights(arch):
 
 
 @pytest.mark.parametrize("arch", WITH_SCALARS)
-def test_scalars_of_a_velocity(arch):
-    """Those of each step; at rest there is nothing but a step's size."""
+def test_scalars_of_each_step_are_returned(arch):
+    """A step from rest has only its size."""
     scalars = ["mu", "beta_over_gamma", *["nu"] * (arch == "tmmformer_classifier")]
     first, second = residual_weights(make(arch))
     assert {*second} == {f"{part}_{name}" for part in ("self_attn", "ffn") for name in scalars}

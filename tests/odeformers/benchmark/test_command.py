@@ -1,4 +1,4 @@
-"""The benchmark measures what it says on models of a few numbers; how fast is not tested."""
+"""The benchmark measures the stated computation, on tiny models; speed is not tested."""
 
 import dataclasses
 import itertools
@@ -22,7 +22,7 @@ TINY = "--embed-dim 16 --ffn-embed-dim 48 --heads 2 --batch 2 --vocabulary 50 --
 
 
 def sizes(what, options=TINY):
-    """The options that a measurement has, of some with their values."""
+    """The options that a measurement has, out of some with their values."""
     parser = ArgumentParser()
     command.add_measurement(parser, MEASUREMENTS[what])
     words = options.split()
@@ -60,7 +60,7 @@ def measured(tmp_path):
         pytest.param("startup", ["fairseq", "plugin"], marks=pytest.mark.slow),
     ],
 )
-def test_every_measurement(measured, what, names):
+def test_every_measurement_writes_a_row_per_model(measured, what, names):
     assert [name for name, _ in measured(what, "--models", *names)] == names
 
 
@@ -87,7 +87,7 @@ STEPS = {
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Peak memory is measured here, where modules can be watched, not in a process of its own."""
+    """Measure peak memory in this process, where modules can be watched, not in its own."""
 
     def peak_step(subject, args, length):
         return lambda: memory.measure_peak(subject, args, length)
@@ -98,8 +98,8 @@ def in_this_process(monkeypatch):
 
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
 @pytest.mark.parametrize("what", STEPS)
-def test_states_have_the_sizes_and_the_precision_of_the_options(what, precision, in_this_process):
-    """Also of a model of fairseq, whose trainer takes bf16 for a TPU's."""
+def test_options_set_sizes_and_precision_of_the_states(what, precision, in_this_process):
+    """This holds for fairseq's models, too, whose trainer reserves bf16 for a TPU."""
     dtype = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     models = {"float32": STEPS[what], "bf16": STEPS[what][:1], "fp16": STEPS[what][1:2]}
     for name in models[precision]:
@@ -122,8 +122,8 @@ def test_states_have_the_sizes_and_the_precision_of_the_options(what, precision,
     ["transformer", "transevolve_fullff_2", "macaron_transformer", "transformer_lm", "transject"]
     + ["transformer_classifier", "transevolve_classifier_fullff_1", "macaron_classifier"],
 )
-def test_widths_depths_heads_and_dropout_are_those_of_the_options(name):
-    """Two FFNs of a Macaron layer share the width of one; a layer of TransJect has one of d."""
+def test_options_set_width_depth_heads_and_dropout(name):
+    """Two FFNs of a Macaron layer share the width of one, and TransJect's FFN has the width d."""
     subject, _ = prepared("train", name, "--layers 4 --dropout 0.2")
     halves = name.startswith("macaron")
     for side in ("encoder", "decoder"):
@@ -150,7 +150,7 @@ def test_widths_depths_heads_and_dropout_are_those_of_the_options(name):
 @pytest.mark.parametrize(
     "what, part", [("train", ""), ("encoder", "encoder"), ("infer", "encoder")]
 )
-def test_parameters_are_those_that_a_step_uses(measured, what, part):
+def test_only_parameters_of_the_measured_part_count(measured, what, part):
     subject, _ = prepared(what, "transformer")
     used = subject.model.get_submodule(part).parameters()
     options = ["--layers", "2", "--models", "transformer"]
@@ -160,13 +160,13 @@ def test_parameters_are_those_that_a_step_uses(measured, what, part):
 
 
 @pytest.mark.parametrize("experts", [1, 3])
-def test_experts_are_those_of_the_name(experts):
+def test_the_name_sets_the_experts(experts):
     subject, _ = prepared("infer", EXPERTS.format(experts))
     mixtures = [m for m in subject.model.modules() if isinstance(m, MixtureOfExperts)]
     assert [len(mixture.orthogonal()) for mixture in mixtures] == [2 * experts] * 2
 
 
-def test_beams_are_those_of_the_options():
+def test_the_option_sets_the_beam():
     subject, step = prepared("generate", "transformer", "--layers 2 --beam 3")
     with record_calls(subject.model.decoder.layers[:1]) as calls:
         step()
@@ -175,7 +175,7 @@ def test_beams_are_those_of_the_options():
 
 
 @pytest.mark.parametrize("form", ["direct", "factored", "fused", ""])
-def test_attention_takes_the_form_of_the_name(form):
+def test_the_name_sets_the_form_of_attention(form):
     option = f"[--attention-backend {form}]" if form else ""
     subject, _ = prepared("encoder", f"transevolve_fullff_1{option}")
     inputs = [torch.randn(2, 2, 8, 8), torch.randn(2, 2, 8, 8), torch.randn(2, 2, 8, 2)]
@@ -189,7 +189,7 @@ def test_attention_takes_the_form_of_the_name(form):
 
 @pytest.mark.parametrize("what", ["train", "generate"])
 @pytest.mark.parametrize("option", [BY_MATRIX, ""])
-def test_attention_by_a_matrix_where_it_is_asked_for(what, option):
+def test_attention_by_a_matrix_is_used_only_on_request(what, option):
     subject, step = prepared(what, f"transformer{option}")
     fused = set()
     for layer in subject.model.encoder.layers:
@@ -199,14 +199,13 @@ def test_attention_by_a_matrix_where_it_is_asked_for(what, option):
 
 
 @pytest.mark.parametrize("model, ratio", [("transformer_lm", 2), ("transject_lm", 1)])
-def test_state_grows_with_the_tokens_where_keys_are_kept(measured, model, ratio):
+def test_the_state_grows_if_keys_are_cached(measured, model, ratio):
     (_, short), (_, long) = measured("state", "--lengths", "8", "16", "--models", model)
     assert long == pytest.approx(ratio * short)
 
 
-def test_peak_memory_holds_the_matrix_of_scores(measured):
-    """Attention by a matrix keeps 8 matrices of 1,000 x 1,000 numbers, at the least, and fused
-    attention none."""
+def test_peak_memory_includes_the_matrix_of_scores(measured):
+    """Attention by a matrix keeps 8 or more matrices of 1,000 x 1,000 numbers, fused none."""
     names = ["transformer_classifier", f"transformer_classifier{BY_MATRIX}"]
     options = ["--layers", "2", "--lengths", "1000", "--models", *names]
     (_, fused), (_, matrix) = measured("memory", *options)
@@ -214,7 +213,7 @@ def test_peak_memory_holds_the_matrix_of_scores(measured):
 
 
 def test_quick_is_compared_with_an_earlier_table(monkeypatch, tmp_path):
-    """A table is no slower than itself; a ratio that is 15% lower is named; so is another row."""
+    """A ratio that falls by 15% is named, and so is another row; an equal table has no fault."""
     line = f"infer {TINY} --lengths 8 --models transformer_classifier transject"
     monkeypatch.setattr(command, "QUICK", [line])
     monkeypatch.setattr("time.perf_counter", itertools.count(step=0.005).__next__)
@@ -235,8 +234,8 @@ def test_quick_is_compared_with_an_earlier_table(monkeypatch, tmp_path):
         command.main(quick)
 
 
-def test_steps_take_turns_and_ratios_are_of_one_round():
-    """The first round does not count; each ratio has both times from the same round."""
+def test_steps_take_turns_in_each_round():
+    """The first round does not count, and both times of a ratio come from the same round."""
     calls = []
     times = timing.measure({name: lambda name=name: calls.append(name) for name in "ab"}, rounds=2)
     assert "".join(calls) == "ababab"
@@ -276,7 +275,7 @@ def test_steps_take_turns_and_ratios_are_of_one_round():
         ("", "give either WHAT to measure or --quick"),
     ],
 )
-def test_command_lines_that_are_refused(line, named, capsys, monkeypatch):
+def test_bad_command_lines_are_refused(line, named, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     what, *rest = line.split() or [""]
     words = [what, *sizes(what), *rest] if what in MEASUREMENTS else line.split()
@@ -286,7 +285,7 @@ def test_command_lines_that_are_refused(line, named, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [None, "{", "[1]", '{"rows": [{"what": "infer"}]}'])
-def test_an_earlier_table_is_looked_at_before_measuring(tmp_path, monkeypatch, content):
+def test_a_bad_earlier_table_is_refused_before_measuring(tmp_path, monkeypatch, content):
     monkeypatch.setattr(command, "QUICK", ["no measurement"])
     path = tmp_path / "table.json"
     if content is not None:

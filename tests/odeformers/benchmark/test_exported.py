@@ -1,4 +1,4 @@
-"""An exported folder is measured beside the checkpoint that it is of."""
+"""An exported folder is measured beside its checkpoint."""
 
 import json
 
@@ -9,7 +9,7 @@ from odeformers.export import main as export
 
 
 @pytest.mark.slow
-def test_generates_beside_its_checkpoint(checkpoint, data, tmp_path, monkeypatch):
+def test_an_export_generates_beside_its_checkpoint(checkpoint, data, tmp_path, monkeypatch):
     monkeypatch.chdir(data)
     names = [str(checkpoint("macaron_transformer")), str(tmp_path / "out")]
     export([*names, "--to", "torch"])

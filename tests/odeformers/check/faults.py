@@ -1,4 +1,4 @@
-"""A plugin of models of three kinds, each with one fault; ``sound`` has none."""
+"""A plugin with models of three kinds, each with one fault; ``sound`` has none."""
 
 import torch
 from fairseq.models import register_model
@@ -70,7 +70,7 @@ class Cache(TransformerDecoderLayerBase):
 
 
 class Beams(TransformerDecoderLayerBase):
-    """Adds the sum of the prefix, which is kept, and does not follow its beam."""
+    """Adds the sum of the prefix, which the cache keeps without following its beam."""
 
     def forward(self, x, encoder_out=None, mask=None, incremental_state=None, **kwargs):
         prefix = x.cumsum(0)

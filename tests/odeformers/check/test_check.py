@@ -48,7 +48,7 @@ def test_every_architecture_has_every_property(line):
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
-    """What the command prints of all of the plugin with faults, by architecture; its status."""
+    """The output of the command for the plugin with faults, by architecture, and its status."""
     folder = tmp_path_factory.mktemp("plugin") / "faulty_plugin"
     folder.mkdir()
     shutil.copy(Path(__file__).parent / "faults.py", folder / "__init__.py")
@@ -60,19 +60,19 @@ def printed(tmp_path_factory):
 
 
 @pytest.mark.parametrize("arch", FAULTS)
-def test_a_fault_is_named_by_its_own_row(printed, arch):
+def test_a_fault_fails_only_its_own_row(printed, arch):
     rows = re.findall(r"^  FAIL  (.*?)(?:  |$)", printed[0][arch], re.M)
     assert {*rows} == FAULTS[arch]
 
 
-def test_without_an_architecture_all_of_the_plugin_are_checked(printed, capsys):
+def test_all_architectures_of_a_plugin_are_checked_by_default(printed, capsys):
     assert printed[0].keys() == FAULTS.keys()
     with pytest.raises(SystemExit):
         main([])
     assert "error: name an ARCH before other options, or give a" in capsys.readouterr().err
 
 
-def test_a_plugin_without_architectures(tmp_path, capsys):
+def test_a_plugin_without_architectures_is_refused(tmp_path, capsys):
     folder = tmp_path / "plugin_without_models"
     folder.mkdir()
     (folder / "__init__.py").touch()
@@ -81,7 +81,7 @@ def test_a_plugin_without_architectures(tmp_path, capsys):
     assert f"error: --user-dir {folder} registers no architecture; " in capsys.readouterr().err
 
 
-def test_the_status_tells_of_a_fault(printed):
+def test_the_status_is_1_if_there_is_a_fault(printed):
     assert printed[1] == 1
 
 
@@ -158,13 +158,13 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, said, printe
         ("dropout", REPEATABLE, ALL - {FINITE, STATELESS, REPEATABLE}),
     ],
 )
-def test_what_cannot_be_judged_is_skipped_with_the_reason(arch, premise, skipped, printed):
+def test_rows_that_depend_on_a_failed_one_are_skipped(arch, premise, skipped, printed):
     rows = re.findall(r"^  skip  (.*?)  +(.*)", printed[0][arch], re.M)
     assert dict(rows) == dict.fromkeys(skipped, f"once {premise!r} passes")
 
 
-def test_a_model_that_cannot_be_built(monkeypatch):
-    """A value that the line gives is refused in one line; without one, building fails."""
+def test_a_model_that_cannot_be_built_fails_or_is_refused(monkeypatch):
+    """A bad value on the command line is refused; otherwise the row of building fails."""
     with pytest.raises(ValueError, match="^transject --encoder-layers -1: give at least 1 and"):
         check("transject", "--encoder-layers", "-1")
     monkeypatch.setattr(ARCH_MODEL_REGISTRY["transject"], "build_model", None)
@@ -177,7 +177,7 @@ def test_a_model_that_cannot_be_built(monkeypatch):
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_difference_that_is_not_a_number_fails(place):
-    """Whichever text has it."""
+    """A NaN in any text's output fails the property."""
     texts = [torch.zeros(2), torch.zeros(2)]
     broken = [text.clone() for text in texts]
     broken[place][1] = float("nan")
@@ -198,8 +198,8 @@ def test_a_difference_that_is_not_a_number_fails(place):
         ("heun", r"did you mean heun_1 or own_heun_2\?"),
     ],
 )
-def test_an_unknown_architecture(name, remedy, capsys, monkeypatch):
-    """Nothing is printed of the ones before it, and only similar or longer names are offered."""
+def test_an_unknown_architecture_is_refused_first(name, remedy, capsys, monkeypatch):
+    """No earlier architecture is checked, and only similar or longer names are suggested."""
     for registered in ("heun_1", "own_heun_2"):
         monkeypatch.setitem(ARCH_MODEL_REGISTRY, registered, ARCH_MODEL_REGISTRY["transject"])
     with pytest.raises(ValueError, match=rf"{name}: .* architecture; {remedy}"):
@@ -215,7 +215,7 @@ def test_an_unknown_architecture(name, remedy, capsys, monkeypatch):
         ("words", "--task words: no such task; transject is for .* parity"),
     ],
 )
-def test_a_task_that_does_not_train_the_architecture(task, message):
+def test_a_task_that_cannot_train_the_architecture_is_refused(task, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         check("transject", task=task)
 
@@ -229,7 +229,7 @@ def test_a_task_that_does_not_train_the_architecture(task, message):
         ("transject", "--encoder_experts", "did you mean --encoder-experts"),
     ],
 )
-def test_an_unknown_option(arch, option, remedy):
+def test_an_unknown_option_is_refused(arch, option, remedy):
     with pytest.raises(ValueError, match=rf"{option} 1; {remedy}\b"):
         check(arch, option, "1")
 

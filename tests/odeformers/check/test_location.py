@@ -15,7 +15,7 @@ class Bad(nn.Module):
 
 
 class Outer(nn.Module):
-    """Catches the error of a module inside of it, and then calls a function."""
+    """Catches the error of an inner module, and then calls a function."""
 
     def __init__(self, function):
         super().__init__()
@@ -39,8 +39,8 @@ class Outer(nn.Module):
         (lambda x: x, False),
     ],
 )
-def test_a_number_that_is_not_finite_comes_from_a_module(function, blamed):
-    """The first one with it in its output and not in its inputs, by name, file and line."""
+def test_the_origin_of_a_non_finite_number_is_located(function, blamed):
+    """The first module with such a number in its output alone is named with its file and line."""
     model = nn.Sequential(Outer(torch.exp), Outer(function), Outer(torch.log))
     evaluate = partial(model, torch.ones(2))
     line = Outer.forward.__code__.co_firstlineno
@@ -48,7 +48,7 @@ def test_a_number_that_is_not_finite_comes_from_a_module(function, blamed):
     assert find_not_finite(model, evaluate) == said
 
 
-def test_the_innermost_module_of_an_error():
+def test_the_innermost_module_of_an_error_is_named():
     model = nn.Sequential(nn.Identity(), nn.Sequential(Bad()))
     with pytest.raises(KeyError) as raised:
         model(torch.zeros(2))

@@ -1,7 +1,8 @@
 """A fault of ten times a property's bound fails in its row alone, one of a tenth in none.
 
-Each is proved on every kind of model that the property is for. The models are pre-norm Transformers
-with the fault in their only layer, and a Macaron BERT with the fault in the last of two.
+Each fault is tested on every kind of model that its property is for. The models are pre-norm
+Transformers with the fault in their only layer, and a Macaron BERT with the fault in the second
+layer.
 """
 
 import random
@@ -67,7 +68,7 @@ def pattern(x):
 
 
 class LooksAhead(Fault):
-    """By one token."""
+    """Adds the next token's state."""
 
     in_decoder = True
 
@@ -110,7 +111,7 @@ class ForgetsCache(Fault):
 
 
 class TruncatesCache(Fault):
-    """The reordered cache has something of the rows that were there."""
+    """Keeps the reordered cache only partly, beside the rows that were there."""
 
     in_decoder = True
 
@@ -147,7 +148,7 @@ class MakesNaN(Fault):
 
 
 class KeepsBatch(Fault):
-    """Whatever comes first in a shape."""
+    """Adds the first batch of each shape to all later ones."""
 
     def prepare(self, layer):
         layer.kept = {}
@@ -157,7 +158,7 @@ class KeepsBatch(Fault):
 
 
 class KeepsMean(Fault):
-    """A running mean, which training keeps and adds."""
+    """Adds a running mean that is updated in training."""
 
     def prepare(self, layer):
         layer.mean = torch.zeros(())
@@ -224,7 +225,7 @@ BOUNDS = {prop.name: prop.bound for prop in JUDGED}
 
 
 def verdicts(kind, name, *faults):
-    """What ``check`` says of a model of a kind with faults, each of a size."""
+    """The verdicts of ``check`` on a model of a kind with faults of given sizes."""
     base = BASES[kind]
 
     class Model(ARCH_MODEL_REGISTRY[base]):
@@ -260,7 +261,7 @@ def test_every_property_has_a_fault():
 @pytest.mark.parametrize(
     "fault, kind", [(fault, kind) for fault, (_, sizes) in MEASURED.items() for kind in sizes]
 )
-def test_ten_times_the_bound_fails_in_its_row_alone(fault, kind):
+def test_ten_times_the_bound_fails_only_its_row(fault, kind):
     name, sizes = MEASURED[fault]
     found = verdicts(kind, fault.__name__, (fault, sizes[kind]))
     assert failing(found) == {name}
@@ -276,6 +277,6 @@ def test_a_tenth_of_every_bound_passes(kind):
 
 @pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize("fault", EXACT)
-def test_any_difference_fails_where_there_must_be_none(fault, kind):
+def test_any_difference_fails_an_exact_property(fault, kind):
     name, size = EXACT[fault]
     assert failing(verdicts(kind, fault.__name__, (fault, size))) == {name}

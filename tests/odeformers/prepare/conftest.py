@@ -6,11 +6,11 @@ from odeformers.__main__ import main
 
 
 class Refused(Exception):
-    """The line in which a preparation ends for bad input."""
+    """The last line of a preparation that refuses its input."""
 
 
 class Preparing:
-    """``odeformers prepare`` in this process, by one worker, into ``out`` of the test's folder."""
+    """``odeformers prepare`` in this process with one worker, into ``out`` of the test's folder."""
 
     def __init__(self, out, capsys):
         self.out, self.capsys = out, capsys

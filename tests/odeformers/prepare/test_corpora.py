@@ -1,4 +1,4 @@
-"""What holds for every corpus: nothing is repeated, and of other files another result is made."""
+"""Properties of every corpus: no work is repeated, and other files give another result."""
 
 import pytest
 from published import iwslt14, ptb, retrieval, wikitext103, write_archive, write_folder
@@ -39,10 +39,10 @@ CORPORA = {  # options, the files of a source, and a word of them
 
 
 @pytest.mark.parametrize("corpus", CORPORA)
-def test_a_result_is_made_once_of_the_same_files(corpus, prepare, tmp_path):
-    """Whether they are packed or not, and by however many workers; others are another result.
+def test_the_same_files_are_prepared_once(corpus, prepare, tmp_path):
+    """A result does not depend on packing and workers, but on the content of the files.
 
-    Warnings are about what is made.
+    Warnings come when a result is made.
     """
     options, packed, word = CORPORA[corpus]
 

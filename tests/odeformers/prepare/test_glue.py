@@ -1,4 +1,4 @@
-"""The published tables become examples of sentence_prediction; bad ones are named."""
+"""The published tables become examples of sentence_prediction; bad tables are named."""
 
 import io
 import re
@@ -45,7 +45,7 @@ def splits(task):
 
 
 def published_examples(task, split):
-    """Texts, the same as they should become, and label of each example."""
+    """The texts as published and as they should become, and the label, of each example."""
     _, columns, _, labels = LAYOUTS[task]
     for number in range(SIZES[split]):
         about = [(task, split, column, number, " ".join(SIZES)) for column in range(len(columns))]
@@ -57,7 +57,7 @@ def published_examples(task, split):
 def table(task, split):
     """The lines of a published table.
 
-    Those of CoLA have no header, some of QQP are broken in two, and some of MNLI have no label.
+    CoLA has no header, QQP has broken lines, and MNLI has examples without a label.
     """
     _, columns, label_column, _ = LAYOUTS[task]
     labelled = not split.startswith("test")
@@ -123,9 +123,9 @@ def out(published, tmp_path_factory):
 
 @pytest.mark.parametrize("task", LAYOUTS)
 def test_sentence_prediction_loads_the_examples(out, task):
-    """Text, labels and order are as published; test sets have no labels.
+    """Texts, labels and order are as published, and test sets have no labels.
 
-    All tasks share one dictionary; that of the classes has a fixed order.
+    All tasks share one dictionary, and the classes have a fixed order.
     """
     labels = LAYOUTS[task][3]
     classes = 1 if task == "STS-B" else len(labels)
@@ -155,10 +155,8 @@ def test_sentence_prediction_loads_the_examples(out, task):
 
 
 @pytest.mark.parametrize("task", ["MNLI", "SST-2"])
-def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
-    out, task, tmp_path, monkeypatch
-):
-    """In the order of the published lines, counted from 0, by the names of the labels."""
+def test_a_submission_has_a_prediction_per_test_line(out, task, tmp_path, monkeypatch):
+    """Lines are in the published order, counted from 0, with the names of the labels."""
     labels = LAYOUTS[task][3]
     setup, _ = sentence_prediction(out / f"{task}-bin", "test", len(labels))
     setup.cfg.separator_token = 2
@@ -181,7 +179,7 @@ def test_a_submission_has_a_prediction_for_each_line_of_the_test_sets(
 
 
 def files_of(task, models=()):
-    """Stands for the function that reads checkpoints: those of a training on a task."""
+    """A function in the place of the one that reads checkpoints, for trainings on a task."""
     loaded, regression = iter(models), task.cfg.regression_target
 
     def build(*args):
@@ -193,8 +191,8 @@ def files_of(task, models=()):
 
 
 @pytest.mark.parametrize("biases", [(0.2, 0.6), (2.0, 3.0), (-3.0, -2.0)])
-def test_a_submission_of_scores(biases, out, tmp_path, monkeypatch):
-    """STS-B's, five times the only output of each head, averaged, and within 0 and 5."""
+def test_a_submission_of_scores_is_within_0_and_5(biases, out, tmp_path, monkeypatch):
+    """A score of STS-B is five times the average output of the heads."""
     setup, dataset = sentence_prediction(out / "STS-B-bin", "test", 1, regression=True)
     models = []
     for bias in biases:
@@ -228,7 +226,7 @@ def test_a_submission_of_scores_needs_a_regression(out, monkeypatch, capsys):
 
 
 def test_pretraining_text_is_tokenised_like_the_tasks(tmp_path):
-    """By the Python within ``prepare_text.sh``, whose subwords the tasks take."""
+    """The Python code in ``prepare_text.sh`` gives the tokens of the tasks before subwords."""
     script = (ROOT / "examples" / "macaron" / "prepare_text.sh").read_text()
     [program] = re.findall(r'python -c "\n(.*?)" <', script, re.DOTALL)
     raw, clean, _ = next(published_examples("RTE", "train"))
@@ -240,15 +238,15 @@ def test_pretraining_text_is_tokenised_like_the_tasks(tmp_path):
     assert stdout.getvalue() == f"{clean[0]}\n\n"
 
 
-def test_what_is_left_out_is_counted(prepare, published):
-    """Fragments of lines, and pairs without a label."""
+def test_skipped_lines_are_counted(prepare, published):
+    """Fragments of lines and pairs without a label are skipped."""
     log = prepare(f"glue QQP MNLI --bpe-operations {OPERATIONS}", published)
     assert "QQP/train.tsv: skipped 12 lines" in log
     assert "MNLI/dev_matched.tsv: skipped 2 with label -" in log
 
 
-def test_a_given_vocabulary_is_used(prepare, published, out):
-    """The codes and dictionary of one corpus, applied to one task of an archive."""
+def test_an_existing_vocabulary_is_used(prepare, published, out):
+    """The codes and dictionary of one preparation give the same data for one task of an archive."""
     expected = out / "RTE-bin"
     vocabulary = ["--bpe-codes", expected / "code", "--dict", expected / "input0" / "dict.txt"]
     prepare("glue RTE", published / "RTE.zip", *vocabulary, workers=2)
@@ -276,7 +274,7 @@ RTE_HEADER = "index\tsentence1\tsentence2\tlabel"
 
 
 def test_columns_are_found_by_name(prepare, tmp_path):
-    """Quotes are text, and further columns do not matter."""
+    """Quotes are part of the text, and further columns do not matter."""
     table = ended(
         [
             "\ufefflabel\tsentence2\tx\tsentence1",
@@ -329,7 +327,7 @@ def test_a_task_with_one_label_is_refused(prepare, tmp_path):
         (2, "10\t11", "msr_paraphrase_train.txt, line 2: Quality is '2', expected 0, 1"),
     ],
 )
-def test_bad_files_of_microsoft_are_named(label, listed, named, prepare, tmp_path):
+def test_bad_files_of_microsofts_corpus_are_named(label, listed, named, prepare, tmp_path):
     header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
     tables = [header, f"{label}\t10\t11\ta\tb"], [header], [listed]
     names = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "mrpc_dev_ids.tsv"

@@ -4,11 +4,11 @@ from published import EVALUATION_SETS, iwslt14, write_archive
 from script_helpers import binarized_lines, lines
 
 
-def test_iwslt14_text(prepare, tmp_path, warnings):
-    """Titles and descriptions are text, other tags go, bad pairs go, every 23rd is for valid.
+def test_iwslt14_has_the_text_of_its_talks(prepare, tmp_path, warnings):
+    """Titles and descriptions are text, other tags are dropped, and every 23rd pair is for valid.
 
-    The five evaluation sets follow one another; no sentence of theirs is dropped. A small archive
-    is told from the paper's.
+    Bad training pairs are dropped. The five evaluation sets follow one another, with all sentences,
+    and a small archive is reported.
     """
     archive = write_archive(tmp_path / "de-en.tgz", iwslt14())
     log = prepare("iwslt14 --bpe-operations 40", archive)

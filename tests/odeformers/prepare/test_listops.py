@@ -1,4 +1,4 @@
-"""Expressions have the values of their definition, are drawn as they should be, and are read."""
+"""Expressions have their defined values, are drawn as published, and are read from files."""
 
 import itertools
 import math
@@ -15,7 +15,7 @@ SHAPE = Shape(min_length=20, max_length=60, max_depth=5, max_args=4)
 
 
 def nested(tokens):
-    """An expression as lists, ``["[MAX", 2, ["[MIN", 4, 7]]``, and its depth and arguments."""
+    """An expression as lists, ``["[MAX", 2, ["[MIN", 4, 7]]``, with its depth and arguments."""
     if tokens[0].isdigit():
         return int(tokens.pop(0)), 1, 0
     tree, depths, args = [tokens.pop(0)], [], []
@@ -50,8 +50,11 @@ def drawn():
     return examples(3000)
 
 
-def test_drawn_expressions_reach_their_bounds_and_have_their_values(drawn):
-    """All are different, and others are drawn with another seed. Their tokens are uniform."""
+def test_drawn_expressions_reach_their_bounds(drawn):
+    """All expressions differ and have their values, and another seed gives others.
+
+    Their tokens are uniform.
+    """
     sizes = set()
     for tokens, label in drawn:
         rest = list(tokens)
@@ -72,7 +75,7 @@ def test_drawn_expressions_reach_their_bounds_and_have_their_values(drawn):
 
 
 def test_all_expressions_of_a_small_kind_are_drawn_once(monkeypatch):
-    """Of one operator and two digits there are 400; none is left out, and no others are found."""
+    """All 400 expressions of one operator and two digits are found, and no others."""
     monkeypatch.setattr(listops, "PATIENCE", 10)
     found = []
     with pytest.raises(ValueError, match="--max-args 2: there are hardly more than 400 "):
@@ -83,7 +86,7 @@ def test_all_expressions_of_a_small_kind_are_drawn_once(monkeypatch):
 
 
 def test_nodes_are_drawn_as_in_the_long_range_arena():
-    """The numbers of operators and arguments over 40,000 trees, within five standard deviations."""
+    """Over 40,000 trees, numbers of operators and arguments are within five standard deviations."""
     rng = np.random.default_rng(1)
     trees = [listops.grow(Shape(1, 10**9, 3, 5), rng)[0] for _ in range(10)]
     for depth, probability in enumerate([0.25, 0.25, 0]):
@@ -97,10 +100,10 @@ def test_nodes_are_drawn_as_in_the_long_range_arena():
             assert abs(count - operators / 4) < 5 * math.sqrt(operators * 3 / 16)
 
 
-def test_the_command_leaves_what_fairseq_reads(prepare, drawn):
-    """The splits are disjoint parts of one stream, with its classes; the end is marked.
+def test_the_command_writes_data_for_fairseq(prepare, drawn):
+    """The splits are disjoint parts of one stream with its classes, for any number of workers.
 
-    The number of workers does not matter.
+    The end of an expression is marked.
     """
     sizes = {"train": 40, "valid": 20, "test": 10}
     options = "--min-length 20 --max-length 60 --max-depth 5 --max-args 4 --seed 1"
@@ -112,7 +115,7 @@ def test_the_command_leaves_what_fairseq_reads(prepare, drawn):
 
 
 def test_published_files_are_read(tmp_path):
-    """Binary trees, whose lines end as the csv module ends them."""
+    """Published expressions are binary trees, on lines that end as the csv module ends them."""
     tree = "( ( ( [MAX 2 ) ( ( ( [MIN 4 ) 7 ) ] ) ) ] )"
     (tmp_path / "train.tsv").write_bytes(f"Source\tTarget\r\n{tree}\t4\r\n5\t5\r\n".encode())
     expected = [("[MAX 2 [MIN 4 7 ] ]".split(), "4"), (["5"], "5")]
@@ -148,7 +151,7 @@ def test_a_bad_line_is_named(lines, number, tmp_path):
 @pytest.mark.parametrize(
     "shape", [Shape(30, 31, 5, 4), Shape(26, 2000, max_depth=3, max_args=4), Shape(40, 30, 5, 4)]
 )
-def test_shapes_that_no_expression_has_are_named(shape, monkeypatch):
+def test_impossible_shapes_are_named(shape, monkeypatch):
     monkeypatch.setattr(listops, "PATIENCE", 3)
     options = f"^--min-length {shape.min_length} --max-length {shape.max_length} .* more than 0 "
     with pytest.raises(ValueError, match=options):

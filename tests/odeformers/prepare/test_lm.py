@@ -19,8 +19,8 @@ def sentences(data_bin, split):
     return [" ".join(dictionary[index] for index in ids) for ids in dataset]
 
 
-def test_your_own_text(prepare, tmp_path):
-    """Line by line, blank lines included; new words of other splits are unknown."""
+def test_own_text_is_prepared_line_by_line(prepare, tmp_path):
+    """Blank lines are kept, and words that only other splits have are unknown."""
     prepare("lm", write_archive(tmp_path / "texts.tgz", TEXTS))
     data_bin = prepare.out / "data-bin"
     assert sentences(data_bin, "train") == ["the end of the </s>", "</s>", "the N </s>"]
@@ -28,8 +28,8 @@ def test_your_own_text(prepare, tmp_path):
     assert sentences(data_bin, "test") == ["of </s>"]
 
 
-def test_your_own_text_is_not_held_against_a_published_one(prepare, tmp_path, warnings):
-    """The log warns of a test set that is missing."""
+def test_own_text_is_not_compared_with_a_published_one(prepare, tmp_path, warnings):
+    """The log only warns of a missing test set."""
     source = write_folder(tmp_path / "texts", {**TEXTS, "more/notes.txt": b"\xff"})
     (source / "test.txt").unlink()
     said = warnings(prepare("lm", source))
@@ -38,8 +38,8 @@ def test_your_own_text_is_not_held_against_a_published_one(prepare, tmp_path, wa
     assert not list((prepare.out / "data-bin").glob("test*"))
 
 
-def test_one_text_is_divided(prepare, tmp_path):
-    """In its order: the last tenths of lines with words are held out, without blank lines after."""
+def test_one_text_is_divided_in_its_order(prepare, tmp_path):
+    """The last tenths of the lines with words are held out, without blank lines after them."""
     lines = [f"line {n}\n" for n in range(25)]
     text = "".join([*lines[:22], "\n" * 30, *lines[22:], "\n \n" * 9]).encode()
     prepare(
@@ -63,8 +63,8 @@ def test_one_text_may_have_any_name(name, prepare, tmp_path):
         assert sentences(prepare.out / "data-bin", split) == expected
 
 
-def test_characters(prepare, tmp_path):
-    """Spaces are kept, as \u2581, and so are blank lines; nothing of a line is lost."""
+def test_characters_of_lines_are_kept(prepare, tmp_path):
+    """Spaces are kept as ▁, blank lines stay, and no character of a line is lost."""
     source = write_folder(tmp_path / "texts", {**TEXTS, "train.txt": b" To  be,\n\nof N new\n"})
     prepare("lm", source, "--characters")
     data_bin = prepare.out / "data-bin"
@@ -108,8 +108,8 @@ def test_bad_text_is_named(changes, named, prepare, tmp_path):
     prepare.refuses(named, "lm", write_folder(tmp_path / "texts", texts))
 
 
-def test_fairseq_gets_the_lines_that_were_counted(prepare, tmp_path):
-    """Without byte order marks, where files were joined, and carriage returns at ends of lines."""
+def test_the_counted_lines_are_binarised(prepare, tmp_path):
+    """Byte order marks of joined files and carriage returns at ends of lines are removed."""
     text = "\ufeffthe end\r\n\ufeffthe N\r\n".encode()
     log = prepare("lm", write_folder(tmp_path / "texts", {**TEXTS, "train.txt": text}))
     assert "train: 2 lines, 4 words" in log

@@ -1,4 +1,4 @@
-"""Each task has its published examples, data are found where they lie, bad ones are named."""
+"""Each task has its published examples, data are found where they lie, bad data are named."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ from odeformers.prepare.lra import CORPORA, PATHFINDER, convert_to_grey, split_r
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """Of the published archives, each fetched once."""
+    """Data of the published archives, each of which is fetched once."""
     server, out = tmp_path_factory.mktemp("server"), tmp_path_factory.mktemp("prepared")
     for name, files in LRA.items():
         write_archive(server / name, files())
@@ -41,7 +41,7 @@ def prepared(tmp_path_factory):
 
 
 def load(data, task):
-    """Text and class of each example of each split, as fairseq's task reads them."""
+    """The text and class of each example of each split, as fairseq's task reads them."""
     for split in ("train", "valid", "test"):
         classes = len(CORPORA[task].writer.classes)
         prediction, dataset = sentence_prediction(data / f"{task}-bin", split, classes)
@@ -90,9 +90,9 @@ EXPECTED = {  # text and class of the examples of each split
 
 @pytest.mark.parametrize("task", EXPECTED)
 def test_splits_have_the_published_examples(task, prepared):
-    """Bytes are kept as they are; of what has no validation set, the test set is for it, too.
+    """Bytes are unchanged, and the test set also validates if there is no validation set.
 
-    All symbols have a place in the dictionary, whether or not they occur.
+    All symbols have a place in the dictionary, even if they do not occur.
     """
     assert list(load(prepared, task)) == [list(split) for split in EXPECTED[task]]
     for path in (prepared / f"{task}-bin").glob("input*/dict.txt"):
@@ -102,7 +102,7 @@ def test_splits_have_the_published_examples(task, prepared):
 
 
 def test_the_last_reviews_of_each_class_are_held_out(prepare, tmp_path):
-    """Numbers are compared as numbers; the test set stays, and is not validated on."""
+    """Reviews are ordered by number. The test set stays, and is not used for validation."""
     sizes = {"train": 12, "test": 2}
     files = {
         f"{split}/{label}/{n}_7.txt": f"{split} {label} {n}".encode()
@@ -123,14 +123,14 @@ def test_the_last_reviews_of_each_class_are_held_out(prepare, tmp_path):
     "task, share, message",
     [("text", "0.1", "from 7 training texts, .* none"), ("image", "0.1", "only the task text")],
 )
-def test_a_share_that_holds_nothing_out_is_refused(task, share, message, prepare, tmp_path):
+def test_a_share_that_holds_out_no_example_is_refused(task, share, message, prepare, tmp_path):
     source = write_folder(tmp_path, LRA["aclImdb_v1.tar.gz"]())
     line = f"lra {task} --valid-fraction {share}"
     prepare.refuses(message, line, source / "aclImdb")
 
 
 def results(out):
-    """The data sets below a folder, without how they were made."""
+    """The files of the data sets below a folder, except their recipes."""
     return {
         path: content
         for path, content in contents(out).items()
@@ -149,7 +149,7 @@ def results(out):
         ("image", "cifar-10-batches-bin"),
     ],
 )
-def test_the_folder_of_a_task_may_be_given(task, folder, prepared, prepare, tmp_path):
+def test_the_folder_of_a_task_is_accepted(task, folder, prepared, prepare, tmp_path):
     write_folder(tmp_path, LRA[Path(CORPORA[task].downloads[0].url).name]())
     prepare(f"lra {task}", tmp_path / folder)
     expected = {path: data for path, data in results(prepared).items() if task in path.parts[0]}
@@ -157,8 +157,8 @@ def test_the_folder_of_a_task_may_be_given(task, folder, prepared, prepare, tmp_
 
 
 @pytest.mark.parametrize("size", [30, 57, 1000])
-def test_random_splits(size):
-    """Tenths that do not overlap, drawn as S4 does."""
+def test_random_splits_are_drawn_as_by_s4(size):
+    """Validation and test set are disjoint tenths."""
     train, valid, test = split_randomly(list(range(size)), 3)
     assert len(valid) == len(test) == size // 10
     order = torch.randperm(size, generator=torch.Generator().manual_seed(42)).tolist()
@@ -166,14 +166,14 @@ def test_random_splits(size):
 
 
 def raw(data, split, part="input0"):
-    """The examples of a split of binarised bytes or pixels, as these."""
+    """The examples of a split of binarised bytes or pixels, as bytes."""
     rows = MMapIndexedDataset(str(data / part / split))
     dictionary = Dictionary.load(str(data / part / "dict.txt"))
     ids = ((row[row != dictionary.eos()] - dictionary.nspecial).tolist() for row in rows)
     return [bytes(row) for row in ids]
 
 
-def test_texts_of_papers_are_literal(prepare, tmp_path):
+def test_texts_of_papers_are_read_literally(prepare, tmp_path):
     lines = b"1.0\tP1\tC1\tb'one\\n'\tb\"it's\"\n0.0\tP2\tC2\t\"\xff\r\t two \r\n1\tP3\tC3\t\tlast"
     names = ("train", "eval", "test")
     files = {f"new_aan_pairs.{name}.tsv": lines for name in names}
@@ -194,7 +194,7 @@ IMAGES = {
 
 
 def huge_png():
-    """An image whose header says that it is huge, which is all that is read of it."""
+    """A PNG header of a huge image, the only part that is read."""
     header = b"IHDR" + struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
     content = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + header
     return content + struct.pack(">I", zlib.crc32(header)) + png(picture(2, 5))[33:]
@@ -228,13 +228,13 @@ def record(label, red=0, green=0, blue=0):
 
 
 def cifar10(**changes):
-    """Files of one record each, of a class of its own."""
+    """Files of one record each, with their own class each."""
     files = {f"data_batch_{n}.bin": record(n) for n in range(1, 6)}
     return {**files, "test_batch.bin": record(0), **changes}
 
 
-def test_records_of_cifar10(prepare, tmp_path):
-    """Pixels keep their places; those of pure colours have known intensities."""
+def test_records_of_cifar10_become_intensities(prepare, tmp_path):
+    """Pixels keep their places, and pure colours have known intensities."""
     channel = np.arange(1024, dtype=np.uint16).astype(np.uint8)
     content = record(3, 40, 40, 40) + record(9, 255) + record(0, 0, 255) + record(1, 0, 0, 255)
     content += bytes([0, *np.tile(channel, 3)])
@@ -246,8 +246,8 @@ def test_records_of_cifar10(prepare, tmp_path):
     assert [label for [label] in raw(data, "test", "label")] == [3, 9, 0, 1, 0]
 
 
-def test_weights_of_the_colours():
-    """The formula in exact arithmetic, but where that is within 1e-3 of the next intensity."""
+def test_intensities_equal_the_exact_formula():
+    """Values within 1e-3 of the next intensity are excepted."""
     levels = np.arange(256, dtype=np.uint8)
     assert (convert_to_grey(np.stack([levels] * 3)) == levels).all()
     rgb = np.random.default_rng(0).integers(256, size=(3, 10_000), dtype=np.uint8)
@@ -284,7 +284,7 @@ def test_a_file_with_a_bad_record_is_named(content, prepare, tmp_path):
     prepare.refuses("test_batch.bin is cut off, or has a class", "lra image", source)
 
 
-def test_a_split_without_examples_is_an_error(prepare, tmp_path):
+def test_a_split_without_examples_is_refused(prepare, tmp_path):
     files = {**retrieval(), "lra_release/lra_release/tsv_data/new_aan_pairs.eval.tsv": b""}
     source = write_folder(tmp_path / "source", files)
     prepare.refuses("no examples for valid", "lra retrieval", source)

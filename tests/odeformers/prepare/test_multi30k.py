@@ -4,8 +4,8 @@ from published import multi30k, write_folder
 from script_helpers import binarized_lines, lines
 
 
-def test_multi30k_has_the_test_sets_that_both_languages_have(prepare, tmp_path):
-    """A test set has a name that depends on no other."""
+def test_multi30k_has_the_test_sets_of_both_languages(prepare, tmp_path):
+    """The name of a test set does not depend on the others."""
     sizes = {"val": 5, "test_2016_flickr": 6, "test_2017_flickr": 3, "test_2018_flickr": 7}
     files = multi30k(train=40, **sizes, test_2017_mscoco=8)
     del files["test_2017_flickr.de.gz"]

@@ -1,4 +1,4 @@
-"""Tables of labelled pairs become the two inputs of each example, in whatever form they come."""
+"""Tables of labelled pairs in any form become the two inputs of each example."""
 
 import csv
 import io
@@ -79,8 +79,8 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_table_of_pairs_is_read_in_its_form(name, prepare, tmp_path, vocab):
-    """Its names or --columns tell the columns; validation and test sets are drawn."""
+def test_tables_of_pairs_are_read_in_every_form(name, prepare, tmp_path, vocab):
+    """The header or --columns names the columns, and validation and test sets are drawn."""
     content, columns = FORMS[name]
     source = write_folder(tmp_path / "own", {name: content}) / name
     chosen = ["--columns", columns] if columns else []
@@ -104,8 +104,8 @@ TEST = {
 
 @pytest.mark.parametrize("name", TEST)
 @pytest.mark.parametrize("form", ["folder", "zip"])
-def test_the_tables_of_a_folder_need_not_look_alike(name, form, prepare, tmp_path, vocab):
-    """A test set may lack classes; blank lines are skipped."""
+def test_tables_of_a_folder_may_differ_in_form(name, form, prepare, tmp_path, vocab):
+    """A test set may lack classes, and blank lines are skipped."""
     train = table((0, 1, 2), ("label", "sentence1", "sentence2"), "plain")
     files = {"in/train.tsv": train + b"\n  \n" + table((0, 1, 2), separator="plain")}
     files[f"in/test.{name.split('.')[1]}"] = TEST[name]
@@ -126,8 +126,8 @@ def test_the_tables_of_a_folder_need_not_look_alike(name, form, prepare, tmp_pat
     assert contents(data_bin)[data_bin.relative_to(data_bin) / "input1" / "test.bin"]
 
 
-def test_a_training_pair_without_one_text_is_left_out(prepare, tmp_path, vocab, warnings):
-    """In a test set it stays, and is warned of."""
+def test_a_training_pair_with_an_empty_text_is_dropped(prepare, tmp_path, vocab, warnings):
+    """In a test set such a pair stays, with a warning."""
     odd = [("same", "", "wind"), ("other", "sea", "\u200b"), ("same", "a", "b")]
     files = {
         f"{split}.csv": table((0, 1, 2), ("label", "text1", "text2"), examples=odd + EXAMPLES)
@@ -141,8 +141,8 @@ def test_a_training_pair_without_one_text_is_left_out(prepare, tmp_path, vocab, 
     assert len(said) == 1 and "line 1" in said[0]
 
 
-def test_pairs_whose_texts_occur_once_are_drawn_first(prepare, tmp_path, vocab, warnings):
-    """Then pairs that share one text with another, and only then pairs that occur again."""
+def test_pairs_with_unique_texts_are_held_out_first(prepare, tmp_path, vocab, warnings):
+    """Pairs that share one text follow, and repeated pairs come last."""
     once = [("same", f"a {n}", f"b {n}") for n in range(10)]
     shared = [("same", "the sea", f"c {n}") for n in range(10)]
     again = [("same", f"d {n % 5}", "the wind") for n in range(20)]
@@ -158,10 +158,8 @@ def test_pairs_whose_texts_occur_once_are_drawn_first(prepare, tmp_path, vocab, 
     assert not [line for line in warnings(log) if "are also in" in line]
 
 
-def test_a_pair_with_two_classes_and_one_of_the_training_are_warned_of(
-    prepare, tmp_path, vocab, warnings
-):
-    """The same texts in the other order, or one of them with another, are another pair."""
+def test_ambiguous_and_leaked_pairs_are_warned_of(prepare, tmp_path, vocab, warnings):
+    """Pairs with two classes and training pairs in other sets are counted; the order matters."""
     rows = [("same", "a", "b"), ("other", "A", "b "), ("other", "b", "a"), ("same", "a", "c")]
     files = {
         f"{split}.csv": table((0, 1, 2), ("label", "text1", "text2"), examples=examples)
@@ -207,15 +205,13 @@ def test_a_pair_with_two_classes_and_one_of_the_training_are_warned_of(
         (("a", "b", "c"), (0, 1, 2), "a,b,d", "line 1: there is no column d"),
     ],
 )
-def test_columns_that_are_unclear_are_refused(
-    header, order, columns, named, prepare, tmp_path, vocab
-):
+def test_unclear_columns_are_refused(header, order, columns, named, prepare, tmp_path, vocab):
     source = tmp_path / "own.tsv"
     source.write_bytes(table(order, header, "plain"))
     prepare.refuses(named, LINE, source, "--vocab", vocab, *["--columns", columns] * bool(columns))
 
 
-def test_premises_that_occur_thrice_are_no_classes(prepare, tmp_path, vocab):
+def test_repeated_premises_are_not_taken_for_classes(prepare, tmp_path, vocab):
     examples = [(CLASSES[n % 3], f"the {n // 3}", f"a {n}") for n in range(60)]
     source = tmp_path / "own.tsv"
     source.write_bytes(table((1, 0, 2), ("a", "b", "c"), "plain", examples))
@@ -240,7 +236,7 @@ def test_a_bad_row_of_pairs_is_named(row, named, prepare, tmp_path, vocab):
     prepare.refuses(named, LINE, source, "--vocab", vocab)
 
 
-def test_all_tables_have_pairs_or_none(prepare, tmp_path, vocab):
+def test_tables_with_and_without_pairs_cannot_be_mixed(prepare, tmp_path, vocab):
     pairs = table((0, 1, 2), ("label", "text1", "text2"))
     single = table((0, 1), ("label", "text"))
     for number, (train, test) in enumerate([(pairs, single), (single, pairs)]):
@@ -250,7 +246,7 @@ def test_all_tables_have_pairs_or_none(prepare, tmp_path, vocab):
 
 @pytest.mark.slow
 def test_prepared_pairs_are_compared_and_predicted(prepare, tmp_path, vocab):
-    """The table that was prepared is also one to predict, with the same --columns."""
+    """A comparison trains on prepared pairs, and predict reads their table with its --columns."""
     source = tmp_path / "own.csv"
     source.write_bytes(table((3, 1, 2, 0), ("Nr", "Satz A", "Satz B", "Urteil")))
     prepare(LINE, source, "--vocab", vocab, "--columns", "Urteil,Satz A,Satz B")

@@ -14,7 +14,7 @@ def make_field(decoder=False, **options):
 
 
 def dropped(f):
-    """Where the sub-layers drop their outputs, whatever t and X are (3, C, T, B)."""
+    """The places (3, C, T, B) where sub-layers drop their outputs, for any t and X."""
     found = []
     for t in (0.3, 0.7):
         x = torch.rand(C, 40, 30)

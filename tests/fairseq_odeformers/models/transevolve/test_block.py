@@ -49,7 +49,7 @@ def block_formula(block, x, padding, source=None, source_padding=None):
     """
 
     def initial_scores(attn, x, y):
-        """With a random W~k, which no softmax sees."""
+        """The initial scores with a random W~k, to which softmax is invariant."""
         weights = attn.q_proj.weight.T, attn.k_proj.weight.T, attn.time_query
         w_k_tilde = torch.randn_like(attn.time_query)
         return naive.initial_scores(x, y, *weights, w_k_tilde, attn.num_heads)

@@ -1,6 +1,6 @@
-"""Whatever kind the data are of, what makes a score on them misleading is warned of with its share.
+"""Data of any kind that make scores misleading get a warning with their share.
 
-Each case has a split in which it shows and one in which it does not.
+Each case has a split with the flaw and one without.
 """
 
 import random
@@ -27,7 +27,7 @@ def texts(size, seed):
 
 
 def corpus(kind, **splits: Sequence[str]):
-    """Files of a kind with the texts of each split; the source of a pair is told by its place."""
+    """Files of a kind with the texts of each split, which alternate between the sides of pairs."""
     files = {}
     for split, rows in splits.items():
         if kind == "pairs":
@@ -43,8 +43,8 @@ def corpus(kind, **splits: Sequence[str]):
 
 
 @pytest.fixture
-def said(prepare, tmp_path, warnings):
-    """The warnings of a preparation, but that of a small test set; or its whole log."""
+def find_warnings(prepare, tmp_path, warnings):
+    """The warnings of a preparation, except that of a small test set; or its whole log."""
 
     def run(kind, log=False, **splits):
         found = prepare(KINDS[kind], write_folder(tmp_path / "raw", corpus(kind, **splits)))
@@ -57,22 +57,22 @@ TRAIN, VALID, TEST = texts(200, 1), texts(40, 2), texts(40, 3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_clean_data_have_no_warning(kind, said):
-    assert said(kind, train=TRAIN, valid=VALID, test=TEST) == []
+def test_clean_data_have_no_warning(kind, find_warnings):
+    assert find_warnings(kind, train=TRAIN, valid=VALID, test=TEST) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_texts_in_other_splits(kind, said):
-    """Anywhere, and on either side of a pair; but a text of the same beginning is another one."""
+def test_training_texts_in_other_splits_are_warned_of(kind, find_warnings):
+    """A text counts anywhere and on either side of a pair, but not as the beginning of another."""
     longer = [f"{text} oak" for text in TRAIN[:5]]
     test = [*TEST[:20], *TRAIN[-6:-1], *longer, *TEST[20:30]]
-    [warning] = said(kind, train=TRAIN, valid=VALID, test=test)
+    [warning] = find_warnings(kind, train=TRAIN, valid=VALID, test=test)
     what = "pairs (5 of 40) share a side with" if kind == "pairs" else "texts (5 of 40) are also in"
     assert warning.startswith(f"test: 12.5% of the {what} the training set; ")
 
 
-def test_two_inputs_make_one_text(prepare, tmp_path, warnings):
-    """In any other order they are another one."""
+def test_a_pair_is_compared_as_a_whole(prepare, tmp_path, warnings):
+    """The same texts in another order are another pair."""
     rows = {"train": [("ab b", "c d"), ("e f", "g h")] * 10}
     rows["dev"] = [("ab b", "g h"), ("c d", "ab b"), ("e f", "g h"), ("e f", "x y")]
     rows["test"] = [("g h", "e f")] * 4
@@ -90,21 +90,23 @@ def test_two_inputs_make_one_text(prepare, tmp_path, warnings):
 @pytest.mark.parametrize(
     "size, said_as", [(100, "WARNING | test: 1.0%"), (200, "INFO | test: 0.5%")]
 )
-def test_a_text_in_a_hundred_is_a_warning(size, said_as, said):
-    """Less is a line in the log."""
+def test_one_percent_of_training_texts_is_a_warning(size, said_as, find_warnings):
+    """A smaller share is only logged."""
     test = [*texts(size - 1, 4), TRAIN[3]]
-    log = said("lines", log=True, train=TRAIN, valid=VALID, test=test)
+    log = find_warnings("lines", log=True, train=TRAIN, valid=VALID, test=test)
     assert f"| {said_as} of the texts (1 of {size}) are also in the training set; " in log
 
 
-def test_half_of_the_words_are_unknown(said):
-    """The ends of lines are no words."""
-    [warning] = said("lines", train=TRAIN, valid=VALID, test=["<unk> oak", "pine <unk>"] * 50)
+def test_the_share_of_unknown_words_excludes_line_ends(find_warnings):
+    """The ends of lines are not counted as words."""
+    [warning] = find_warnings(
+        "lines", train=TRAIN, valid=VALID, test=["<unk> oak", "pine <unk>"] * 50
+    )
     assert warning.startswith("test: 50.0% of the tokens are unknown (<unk>); ")
 
 
-def test_unknown_words(said):
-    """Also of a text that has fairseq's own symbol; the published share is no surprise."""
+def test_unknown_words_are_warned_of(find_warnings):
+    """fairseq's own <unk> in a text counts, unless the training text has as large a share."""
     unknown = [f"<unk> {text}".replace(" birch", " <unk>") for text in TEST]
     for train, test, warned in (
         (TRAIN, unknown, True),
@@ -112,25 +114,25 @@ def test_unknown_words(said):
         ([f"<unk> {text}" for text in TRAIN], unknown, True),
         ([f"{text} {text} <unk>" for text in TRAIN], [f"{t} {t} <unk>" for t in TEST], False),
     ):
-        found = said("lines", train=train, valid=VALID, test=test)
+        found = find_warnings("lines", train=train, valid=VALID, test=test)
         assert any("test: " in line and "are unknown (<unk>)" in line for line in found) == warned
 
 
 @pytest.mark.parametrize("kind", ["pairs", "labels"])
-def test_unknown_characters(kind, said):
-    """Half of each word."""
+def test_words_with_unknown_characters_are_warned_of(kind, find_warnings):
+    """Half of the characters of each word do not occur in the training text."""
     test = [text.replace("e", "ж").replace("a", "щ") for text in TEST]
-    found = said(kind, train=TRAIN, valid=VALID, test=test)
+    found = find_warnings(kind, train=TRAIN, valid=VALID, test=test)
     assert any(line.startswith("test") and "are unknown" in line for line in found)
     assert not any(line.startswith("valid") for line in found)
 
 
 @pytest.mark.parametrize("kind", ["pairs", "labels"])
-def test_empty_texts_are_named_by_their_lines(kind, said):
-    """Empty or of what cannot be seen; those of running text may be."""
+def test_empty_texts_are_named_by_their_lines(kind, find_warnings):
+    """Texts of invisible characters are empty, too, and running text may have empty lines."""
     blanks = ["", " ", "\u00a0", "\u200b", "\u3000", "\u00ad\u200d"]
     test = [blanks[n % 6] if n % 3 == 2 else text for n, text in enumerate(TEST)]
-    found = said(kind, train=TRAIN, valid=VALID, test=test)
+    found = find_warnings(kind, train=TRAIN, valid=VALID, test=test)
     if kind == "labels":
         assert [line.split(";")[0] for line in found] == [
             "test: 32.5% of the texts are empty (13 of 40, line 3, 6, 9, 12, 15, ...)"
@@ -143,20 +145,25 @@ def test_empty_texts_are_named_by_their_lines(kind, said):
 
 
 @pytest.mark.parametrize("kind", ["pairs", "labels"])
-def test_invisible_training_texts_are_left_out(kind, said):
-    log = said(kind, log=True, train=[*TRAIN, "\u200b", "\u2060 \u00ad"], valid=VALID, test=TEST)
+def test_invisible_training_texts_are_left_out(kind, find_warnings):
+    log = find_warnings(
+        kind, log=True, train=[*TRAIN, "\u200b", "\u2060 \u00ad"], valid=VALID, test=TEST
+    )
     assert ("2 with an empty side" if kind == "pairs" else "dropped 2 empty training texts") in log
 
 
-def test_blank_lines_of_running_text_have_no_warning(said):
-    assert said("lines", train=["", *TRAIN], valid=["", "", *VALID], test=["", *TEST, ""]) == []
+def test_blank_lines_of_running_text_have_no_warning(find_warnings):
+    assert (
+        find_warnings("lines", train=["", *TRAIN], valid=["", "", *VALID], test=["", *TEST, ""])
+        == []
+    )
 
 
 @pytest.mark.parametrize("kind, positions", [("pairs", 1024), ("labels", 512)])
-def test_texts_of_more_tokens_than_models_take(kind, positions, said):
-    """Their end is a token, too."""
+def test_texts_longer_than_a_models_limit_are_warned_of(kind, positions, find_warnings):
+    """The end of a text counts as a token."""
     long = [" ".join(["oak"] * (positions - more)) for more in (0, 1)]
-    found = said(kind, train=TRAIN, valid=VALID, test=[long[0], *TEST, long[1]])
+    found = find_warnings(kind, train=TRAIN, valid=VALID, test=[long[0], *TEST, long[1]])
     [warning] = found
     assert warning.startswith(f"more than {positions:,} tokens, ")
     assert "limit of models: 1 of 42 in test; longer" in warning
@@ -166,7 +173,7 @@ def test_texts_of_more_tokens_than_models_take(kind, positions, said):
 
 
 def test_unknown_words_and_texts_of_the_training_set_are_counted(tmp_path):
-    """Three of five words, and one of three texts; an empty one is none."""
+    """Three of five words are unknown and two of three texts leaked; empty texts do not count."""
     write_text(tmp_path, "train", ["film", "odd", "film film"])
     assert find_flaws(tmp_path, (), ["test"]) == {}
     write_text(tmp_path, "test", ["film strange film", "odd", "odder", ""])
@@ -176,8 +183,8 @@ def test_unknown_words_and_texts_of_the_training_set_are_counted(tmp_path):
     )
 
 
-def test_other_pairs_in_a_folder_tell_nothing_of_one(tmp_path, caplog):
-    """Even if files of another pair are missing. If the model's own are, one line tells it."""
+def test_other_pairs_in_a_folder_do_not_matter(tmp_path, caplog):
+    """Files of other pairs may be missing; missing files of the model's own pair are logged."""
     for pair, count in (("de-en", 2), ("fr-en", 3)):
         for language in pair.split("-"):
             for split in ("train", "test"):

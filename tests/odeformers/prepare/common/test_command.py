@@ -1,4 +1,4 @@
-"""Other settings need another folder, and one of two preparations waits for the other."""
+"""Other settings need another folder, and preparations into one folder wait for each other."""
 
 import json
 import multiprocessing
@@ -19,14 +19,17 @@ from odeformers.prepare.common.command import preparing
 LISTOPS = "listops --train 20 --valid 2 --test 2 --min-length 3 --max-length 60"
 
 
-def test_settings_that_are_unset_do_not_differ():
-    """Such as an option that an earlier version did not have."""
+def test_unset_settings_do_not_differ():
+    """An option that an earlier version lacked is unset there."""
     changes = {"--keep-case": (None, False), "--seed": (None, 0), "--vocab": ("a", None)}
     assert name_differences(changes) == ("--seed unset → 0", "--vocab a → unset")
 
 
-def test_other_settings_take_another_folder(prepare):
-    """What differs is named; files and workers are no settings, and a failure leaves none."""
+def test_other_settings_need_another_folder(prepare):
+    """The error names the differences.
+
+    Files and workers are no settings, and a failure records none.
+    """
     with pytest.raises(Exception, match="hardly more than"):
         prepare(f"{LISTOPS} --seed 2 --max-depth 1")
     prepare(f"{LISTOPS} --seed 1")
@@ -37,8 +40,8 @@ def test_other_settings_take_another_folder(prepare):
     assert "is up to date" in prepare(f"{LISTOPS} --seed 1")
 
 
-def test_another_corpus_takes_another_folder(prepare, tmp_path):
-    """Even if its options do not differ; folders of 0.1 do not tell their corpus."""
+def test_another_corpus_needs_another_folder(prepare, tmp_path):
+    """Equal options do not suffice. Folders of version 0.1 do not record their corpus."""
     (text := tmp_path / "own.txt").write_text("the wind\nthe sea\n" * 10)
     prepare("lm", text)
     before = contents(prepare.out)
@@ -56,9 +59,9 @@ def test_another_corpus_takes_another_folder(prepare, tmp_path):
 
 
 def prepare_slowly(out, name, begun, go_on):
-    """A preparation of two steps; the second reads the result of the first.
+    """A preparation of two steps, whose second step reads the result of the first.
 
-    It has a process that outlives it if it is killed.
+    If it is killed, a process of it survives.
     """
     with preparing(Namespace(out=out)):
         build(out / "text", {"of": name}, lambda folder: (folder / "words").write_text(name))
@@ -74,7 +77,7 @@ def prepare_slowly(out, name, begun, go_on):
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, request):
-    """And says so once; if the first is killed, the second goes on."""
+    """It logs once that it waits, and continues if the first is killed."""
     begun, second_begun = FORK.Event(), FORK.Event()
     go_on, say = os.pipe()
     first = FORK.Process(target=prepare_slowly, args=(tmp_path, "first", begun, go_on))
@@ -105,7 +108,7 @@ def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, reque
 
 
 def terminate(out):
-    """A preparation that is terminated in the middle of a step."""
+    """Run a preparation that is terminated in the middle of a step."""
 
     def make(folder):
         (folder / "ids").touch()
@@ -115,7 +118,7 @@ def terminate(out):
         build(out / "data-bin", {}, make)
 
 
-def test_a_termination_leaves_nothing(tmp_path):
+def test_a_terminated_preparation_leaves_no_files(tmp_path):
     process = FORK.Process(target=terminate, args=(tmp_path / "out",))
     process.start()
     process.join()
@@ -123,8 +126,8 @@ def test_a_termination_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_log_tells_how_far_it_is(prepare, monkeypatch):
-    """Where there is no terminal, as here: each half minute, or after each item."""
+def test_progress_is_logged_without_a_terminal(prepare, monkeypatch):
+    """Progress is logged every half minute, or after each item if there is no interval."""
     assert "train: 19 texts" not in prepare(LISTOPS)
     monkeypatch.setattr(command, "SILENCE", 0)
     log = prepare(LISTOPS, out=prepare.out / "again")

@@ -30,8 +30,8 @@ def write_source(kind, tmp_path, files):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_are_found_wherever_they_are(kind, prepare, tmp_path):
-    """A user's folder is read in place; what is in an archive is copied."""
+def test_files_are_found_in_folders_and_archives(kind, prepare, tmp_path):
+    """A user's folder is read in place, and files of an archive are extracted."""
     prepare("lm", write_source(kind, tmp_path, PACKED))
     assert (prepare.out / "raw").exists() == (kind != "folder")
     prepare("lm", write_folder(tmp_path / "plain", TEXTS), out=tmp_path / "other")
@@ -39,8 +39,8 @@ def test_files_are_found_wherever_they_are(kind, prepare, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_backslashes_are_between_folders(kind, prepare, tmp_path):
-    """As archives that were made on Windows have them, unpacked or not."""
+def test_backslashes_separate_folders(kind, prepare, tmp_path):
+    """Archives that were made on Windows are read, packed or extracted."""
     files = {name.replace("/", "\\"): text for name, text in PACKED.items()}
     prepare("lm", write_source(kind, tmp_path, files))
     prepare("lm", write_folder(tmp_path / "plain", TEXTS), out=tmp_path / "other")
@@ -49,7 +49,7 @@ def test_backslashes_are_between_folders(kind, prepare, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS[1:])
 @pytest.mark.parametrize("size", [0, 100, 10_000])
-def test_a_cut_off_archive_is_an_error_that_names_it(kind, size, prepare, tmp_path):
+def test_a_truncated_archive_is_named(kind, size, prepare, tmp_path):
     noise = {"texts/test.txt": os.urandom(20_000), **PACKED}
     source = write_source(kind, tmp_path, noise)
     source.write_bytes(source.read_bytes()[:size])
@@ -57,7 +57,7 @@ def test_a_cut_off_archive_is_an_error_that_names_it(kind, size, prepare, tmp_pa
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_cut_off_file_is_an_error_that_names_it(packed, prepare, tmp_path):
+def test_a_truncated_file_is_named(packed, prepare, tmp_path):
     files = {**TEXTS, "test.txt.gz": gzip.compress(os.urandom(1000))[:500]}
     source = write_source("a.tar" if packed else "folder", tmp_path, files)
     prepare.refuses("test.txt.* is damaged", "lm", source)
@@ -71,13 +71,13 @@ def test_a_cut_off_file_is_an_error_that_names_it(packed, prepare, tmp_path):
         ({"c/valid.txt": b"a"}, "has more than one"),
     ],
 )
-def test_files_that_are_missing_or_twice_there_are_named(kind, changes, fault, prepare, tmp_path):
+def test_missing_and_repeated_files_are_named(kind, changes, fault, prepare, tmp_path):
     files = {name: text for name, text in {**PACKED, **changes}.items() if text is not None}
     source = write_source(kind, tmp_path, files)
     prepare.refuses(f"{source} {fault}", "lm", source)
 
 
-def test_a_file_is_no_archive(prepare, tmp_path):
+def test_a_file_that_is_no_archive_is_refused(prepare, tmp_path):
     source = write_folder(tmp_path / "folder", {"train.zip": b"a\n"}) / "train.zip"
     named = "train.zip is .* not a tar or zip archive; give the folder with train.txt, valid.txt"
     prepare.refuses(named, "lm", source)
@@ -87,7 +87,7 @@ LINKS = [tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, ta
 
 
 @pytest.mark.parametrize("kind", [*LINKS, "zip"])
-def test_links_and_devices_are_not_read(kind, prepare, tmp_path):
+def test_links_and_devices_in_an_archive_are_not_read(kind, prepare, tmp_path):
     secret, source = tmp_path / "secret", tmp_path / "source"
     secret.write_text("not of the archive")
     if kind == "zip":
@@ -109,7 +109,7 @@ def test_links_and_devices_are_not_read(kind, prepare, tmp_path):
 
 @pytest.mark.parametrize("folder", ["../", "/", "c/../../"])
 @pytest.mark.parametrize("kind", ["source.tar", "source.zip"])
-def test_nothing_is_written_outside_of_the_folder(kind, folder, prepare, tmp_path):
+def test_an_archive_cannot_write_outside_of_the_folder(kind, folder, prepare, tmp_path):
     files = {f"{folder}{name}": text for name, text in TEXTS.items()}
     source = write_archive(tmp_path / "a" / kind, files)
     prepare("lm", source)
@@ -166,8 +166,8 @@ def test_an_interrupted_download_resumes(server, tmp_path, resumable):
     assert [child.name for child in path.parent.iterdir()] == ["file"]
 
 
-def test_what_is_there_is_not_downloaded(server, tmp_path):
-    """But a partial file that is as long as the whole, perhaps of another version, is no file."""
+def test_an_existing_file_is_not_downloaded(server, tmp_path):
+    """A partial file as long as the whole, perhaps of another version, is downloaded anew."""
     (tmp_path / "there").touch()
     download(server.url, tmp_path / "there")
     assert server.ranges == []
@@ -182,7 +182,7 @@ def test_a_full_disk_names_the_file(server, tmp_path):
         download(server.url, tmp_path / "file")
 
 
-def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
+def test_a_wrong_checksum_leaves_no_file(server, tmp_path):
     with pytest.raises(ValueError, match=f"^{server.url}: SHA-256 is not 0123; run again"):
         download(server.url, tmp_path / "file", "0123")
     assert list(tmp_path.iterdir()) == []
@@ -191,7 +191,7 @@ def test_a_wrong_checksum_leaves_nothing(server, tmp_path):
 
 
 def test_published_files_have_checksums():
-    """But where none is published: the Long Range Arena's release, and parallel text."""
+    """Only the Long Range Arena's release and parallel text have no published checksums."""
     corpora = [ptb.CORPUS, wikitext103.CORPUS, *lra.CORPORA.values()]
     corpora += [*glue.TASKS.values(), *text_classification.CORPORA.values()]
     for url, _, checksum in (one for corpus in corpora for one in corpus.downloads):
@@ -209,14 +209,14 @@ CORPUS = Corpus(
 
 @pytest.fixture
 def published(tmp_path):
-    """A folder with what is below the URLs of CORPUS."""
+    """A folder with the files at the URLs of CORPUS."""
     folder = write_folder(tmp_path / "published", {"b.de.gz": gzip.compress(PAIRS["b.de"])})
     write_archive(folder / "a.tgz", {f"corpus/{name}": PAIRS[name] for name in ("a.de", "a.en")})
     return folder
 
 
 def read(source, out):
-    """The content of the files, which are in the order of their names."""
+    """The contents of the files, in the order of their names."""
     files = CORPUS.files(source, out)
     opened = {name: gzip.open if path.suffix == ".gz" else open for name, path in files.items()}
     return {name: opened[name](path, "rb").read() for name, path in files.items()}
@@ -230,7 +230,7 @@ def test_files_of_several_downloads_are_found(kind, published, tmp_path):
     assert found == PAIRS and [*found] == [*PAIRS]
 
 
-def test_missing_files_are_an_error_that_names_their_archive(published, tmp_path):
+def test_missing_files_are_reported_with_their_archive(published, tmp_path):
     write_archive(published / "a.tgz", {"a.de": b""})
     with pytest.raises(ValueError, match="a.tgz has no a.en"):
         read(published, tmp_path)
@@ -240,8 +240,8 @@ def test_missing_files_are_an_error_that_names_their_archive(published, tmp_path
     assert not (tmp_path / "raw").exists()
 
 
-def test_a_changed_source_is_read_anew(published, tmp_path):
-    """One file, or one archive."""
+def test_a_changed_source_is_read_again(published, tmp_path):
+    """The changed source is a file or an archive."""
     new = {"a.de": b"uno\n", "a.en": b"two\n", "b.de": b"due\n"}
     read(published, tmp_path)
     write_folder(published, {"b.de.gz": gzip.compress(new["b.de"])})
@@ -251,8 +251,8 @@ def test_a_changed_source_is_read_anew(published, tmp_path):
 
 
 @pytest.mark.parametrize("source, out", [("s", "s"), ("out/raw/s", "out"), ("s", "l"), ("l", "s")])
-def test_nothing_takes_the_place_of_the_source(source, out, tmp_path):
-    """Not by a link either."""
+def test_the_source_is_never_overwritten(source, out, tmp_path):
+    """The output cannot replace the source, not even through a link."""
     (tmp_path / "l").symlink_to(tmp_path / "s")
     (tmp_path / "s").mkdir()
     write_folder(tmp_path / source, PAIRS)

@@ -16,7 +16,7 @@ def words(number):
 
 
 def corpus(train=100, more=(), sides=SIDES):
-    """Files of numbers in words and in digits, and in each split the pairs *more*."""
+    """Files of numbers in words and in digits, with the pairs *more* in each split."""
     files = {}
     for split, numbers in (
         ("train", range(train)),
@@ -34,8 +34,8 @@ def source(tmp_path_factory):
     return write_folder(tmp_path_factory.mktemp("source") / "raw", corpus())
 
 
-def test_binarised_data_hold_the_text_of_all_splits(prepare, source):
-    """Both languages share a dictionary and byte-pair codes, of as many merges as asked for."""
+def test_binarised_data_contain_the_text_of_all_splits(prepare, source):
+    """Both languages share a dictionary and BPE codes, with no more merges than requested."""
     prepare(LINE, source, "--bpe-operations", 30)
     data_bin = prepare.out / "data-bin"
     for split in ("train", "valid", "test"):
@@ -47,7 +47,7 @@ def test_binarised_data_hold_the_text_of_all_splits(prepare, source):
 
 
 def test_the_result_does_not_depend_on_the_number_of_workers(prepare, tmp_path):
-    """Over several chunks of work."""
+    """The text has several chunks of work."""
     source = write_folder(tmp_path / "raw", corpus(train=600))
     for workers in (1, 3):
         out = tmp_path / str(workers)
@@ -55,8 +55,8 @@ def test_the_result_does_not_depend_on_the_number_of_workers(prepare, tmp_path):
     assert contents(tmp_path / "1") == contents(tmp_path / "3")
 
 
-def test_a_changed_option_repeats_the_steps_that_depend_on_it(prepare, source):
-    """The text is not tokenised again for other subwords, but for another case or language."""
+def test_a_changed_option_repeats_only_dependent_steps(prepare, source):
+    """Other subwords do not repeat the tokenisation, but another case or language does."""
     prepare(LINE, source, "--bpe-operations", 30)
     out, tokenized = prepare.out, prepare.out / "tokenized"
     before = times(tokenized)
@@ -76,7 +76,10 @@ def test_a_changed_option_repeats_the_steps_that_depend_on_it(prepare, source):
 
 
 def test_only_training_pairs_are_cleaned(prepare, tmp_path):
-    """By subwords: the log says how many were left out for what; other splits are kept whole."""
+    """Lengths count subwords.
+
+    The log has the number of dropped pairs by reason, and other splits stay whole.
+    """
     odd = [
         ("", "1"),
         ("eins", " \t"),
@@ -102,14 +105,14 @@ def test_only_training_pairs_are_cleaned(prepare, tmp_path):
 
 @pytest.mark.parametrize("dropped, warned", [(9, 0), (14, 1)])
 def test_many_dropped_pairs_are_warned_of(dropped, warned, prepare, tmp_path, warnings):
-    """More than a tenth."""
+    """The warning comes if more than a tenth of the pairs are dropped."""
     odd = [(f"eins {n}", "1 2 3 4 5 6 7 8 9") for n in range(dropped)]
     log = prepare(LINE, write_folder(tmp_path / "raw", corpus(train=100, more=odd)))
     assert sum("cleaning leaves 100 of" in line for line in warnings(log)) == warned
 
 
-def test_text_is_tokenised_as_moses_does_for_each_language(prepare, tmp_path):
-    """And so is raw text that is to be translated."""
+def test_each_language_is_tokenised_as_by_moses(prepare, tmp_path):
+    """Raw text to translate is tokenised in the same way."""
     sentence = 'Er sagt: "Q&A", z.B.\u2028[»it\'s«] am 1.\r'
     files = corpus(more=[(sentence, sentence)], sides=("de", "en"))
     prepare("parallel -s de -t en", write_folder(tmp_path / "raw", files))
@@ -122,7 +125,7 @@ def test_text_is_tokenised_as_moses_does_for_each_language(prepare, tmp_path):
     assert raw.tokenize(sentence) == lines(tokenized / "test.de")[-1]
 
 
-def test_an_error_if_cleaning_leaves_nothing(prepare, tmp_path):
+def test_cleaning_that_leaves_nothing_is_an_error(prepare, tmp_path):
     files = {name: b"eins zwei drei\n" * 3 for name in corpus()}
     files["train.words"] = b"eins\n" * 3
     source = write_folder(tmp_path / "raw", files)

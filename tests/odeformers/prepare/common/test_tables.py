@@ -1,4 +1,4 @@
-"""A table is read as it was written, or refused, whatever its texts are."""
+"""A table of any texts is read as it was written, or refused."""
 
 import csv
 import random
@@ -18,7 +18,7 @@ def make_rows(drawn, pieces):
 
 
 def check(path, rows):
-    """Whether a table is read, as these rows but for spaces, or else refused in one line."""
+    """Whether a table is read as these rows except for spaces, rather than refused in one line."""
     try:
         found = read_pairs(path, ("de", "en"))
     except ValueError as error:
@@ -32,8 +32,8 @@ def check(path, rows):
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 @pytest.mark.parametrize("name", ["own.csv", "own.tsv"])
-def test_what_a_spreadsheet_writes(name, separator, quoting, tmp_path):
-    """A ``.csv`` whose first line is clear is always read; a ``.tsv`` if it is not quoted."""
+def test_tables_of_spreadsheets_are_read_or_refused(name, separator, quoting, tmp_path):
+    """A ``.csv`` with a clear first line is always read, and a ``.tsv`` if it is not quoted."""
     path, drawn, is_read = tmp_path / name, random.Random(1), []
     for pieces in [WORDS, [*ODD, "\t", "\n"]] * 20:
         rows = make_rows(drawn, pieces)
@@ -47,7 +47,7 @@ def test_what_a_spreadsheet_writes(name, separator, quoting, tmp_path):
 
 
 def test_quotes_between_tabs_are_text(tmp_path):
-    """Hardly any table of plain lines looks like a quoted one by chance."""
+    """Few tables of plain lines look like quoted ones by chance."""
     path, drawn = tmp_path / "own.tsv", random.Random(1)
     is_read = []
     for _ in range(60):

@@ -58,7 +58,7 @@ MOSES = {
 
 
 @pytest.mark.parametrize("lang", MOSES)
-def test_tokens_are_those_of_moses(lang):
+def test_tokens_equal_the_moses_tokenizers(lang):
     tokenize = make_moses_tokenizer(lang)
     assert [tokenize(line) for line, _ in MOSES[lang]] == [expected for _, expected in MOSES[lang]]
 
@@ -75,14 +75,14 @@ def test_encoding_does_not_depend_on_the_cache(tmp_path, monkeypatch):
     assert any("@@" in line for row in expected for line in row)
 
 
-def test_words_are_counted_in_all_texts(tmp_path):
+def test_words_are_counted_over_all_texts(tmp_path):
     for name, lines in (("a", "x y\nx\n\nx z\n"), ("b", "y\n" * 9)):
         (tmp_path / name).write_text(lines)
     assert tokens.count_words([tmp_path / "a", tmp_path / "b"]) == {"x": 3, "y": 10, "z": 1}
 
 
-def test_a_word_without_end_teaches_no_subwords(prepare, tmp_path):
-    """Learning takes the square of its length; its pieces are as frequent as words."""
+def test_a_very_long_word_teaches_no_subwords(prepare, tmp_path):
+    """Learning is quadratic in a word's length, and such pieces would be as frequent as words."""
     word = "".join(random.Random(1).choices("abcdefghij", k=5_000))
     lines, codes = [f"number {n} of {n}" for n in range(40)], []
     for name, train in (("with", [*lines, f"a {word} {word} one"]), ("without", [*lines, "a one"])):
@@ -95,13 +95,13 @@ def test_a_word_without_end_teaches_no_subwords(prepare, tmp_path):
     assert codes[0] == codes[1]
 
 
-def test_words_of_one_letter_have_no_byte_pairs(tmp_path):
+def test_words_of_one_letter_have_no_bpe_merges(tmp_path):
     with pytest.raises(ValueError, match="^no BPE merges: each word of the training text is a"):
         tokens.learn_codes(Counter("abba"), 10, tmp_path / "code")
 
 
 def test_a_failure_of_fairseq_preprocess_is_raised(tmp_path):
-    """Such as that the disk is full."""
+    """A failure of fairseq-preprocess, such as a full disk, is an error here."""
     (tmp_path / "train").touch()
     (tmp_path / "out").touch()
     options = ["--only-source", f"--trainpref={tmp_path / 'train'}"]
@@ -110,21 +110,21 @@ def test_a_failure_of_fairseq_preprocess_is_raised(tmp_path):
 
 
 @pytest.mark.parametrize("words, merges", [(9, 1000), (3000, 1000), (6000, 2000), (40_000, 10_000)])
-def test_merges_fit_the_number_of_words(words, merges, tmp_path):
+def test_the_number_of_merges_follows_from_the_words(words, merges, tmp_path):
     path = tmp_path / "text"
     path.write_text("".join(f"w{n} w{n + 1}\n" for n in range(words - 1)))
     assert tokens.fit_merges([path]) == merges
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_results_have_the_order_of_the_rows(workers):
+def test_results_keep_the_order_of_the_rows(workers):
     for count in (0, 5, 20 * CHUNK_SIZE + 1):
         results = map_rows(partial, (operator.add, 10), range(count), workers, "adding")
         assert list(results) == list(range(10, count + 10))
 
 
 def test_reading_keeps_pace_with_the_caller():
-    """However slowly the results are taken, a few chunks are in memory."""
+    """Only a few chunks are in memory, however slowly the caller takes results."""
     read = []
 
     def rows():
@@ -139,7 +139,7 @@ def test_reading_keeps_pace_with_the_caller():
 
 
 def test_a_killed_process_is_an_error():
-    """As when memory runs out; signal 0 does nothing."""
+    """A process may be killed when memory runs out; signal 0 does nothing."""
     signals = [0] * 3 * CHUNK_SIZE + [signal.SIGKILL] + [0] * 20 * CHUNK_SIZE
     with pytest.raises(BrokenProcessPool):
         list(map_rows(partial, (signal.raise_signal,), signals, 2, "signalling"))
@@ -153,7 +153,7 @@ def test_a_killed_process_is_an_error():
         (partial, (abs,), map(float, ["1"] * 2 * CHUNK_SIZE + ["x"]), ValueError),
     ],
 )
-def test_an_error_is_raised(make_function, args, rows, error):
-    """Of making the function, of the function, and of reading."""
+def test_errors_of_workers_are_raised(make_function, args, rows, error):
+    """Errors arise in making the function, in calling it, and in reading rows."""
     with pytest.raises(error):
         list(map_rows(make_function, args, rows, 2, "failing"))
