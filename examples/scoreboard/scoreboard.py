@@ -186,7 +186,7 @@ def make_column(
     if table.baseline not in table.main:
         sentence = f"Nothing to compare with: the baseline, {table.baseline}, has no score."
         missing = (table.baseline, *table.main)
-        notes.append(Note(RULES_OUT, missing, sentence, "no score of the baseline"))
+        notes.append(Note(RULES_OUT, missing, sentence, "the baseline has no score"))
     chosen, within = choose_families(comparison, table), margin_of(table, margin)
     ruled_out = {name for note in notes if note.kind == RULES_OUT for name in note.subjects}
     compared = {runs[0].architecture: runs for runs in chosen.values() if runs}
@@ -281,12 +281,13 @@ def describe(columns: Sequence[Column]) -> str:
         caveats += f"- {tuned}: the seed that tuned options is scored as well.\n"
     return (
         f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
-        "The first row gives scores, the others differences from it (+ is better). Brackets have "
-        "95% intervals over\nthree seeds or more, simultaneous for a column, not over test texts; "
-        "bold ones exclude zero. - was not run.\nValidation chose checkpoints and tuned options. "
+        "The first row shows scores, and the other rows show differences from it (+ is better). "
+        "Brackets contain\n95% intervals over three seeds or more, which hold for a whole column "
+        "at once, but not for other test texts.\nBold ones exclude zero. A dash marks a model that "
+        "was not run. Validation chose checkpoints and tuned options.\n"
         f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
-        f"{WORDS}\nWith three seeds, verdicts assume that the seeds of all models spread alike; "
-        "Welch's test compares a\nmodel whose seeds clearly do not.\n\n"
+        f"{WORDS}\nWith three seeds, a verdict assumes that the scores of all models vary equally "
+        "over seeds. Welch's test compares a\nmodel whose scores clearly do not.\n\n"
         f"{tell_verdicts(columns)}{caveats}\n"
         f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
