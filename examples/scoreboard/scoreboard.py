@@ -298,23 +298,23 @@ def tell_verdicts(columns: Sequence[Column]) -> str:
     rows = [["data", "margin", "verdicts", "by Welch's test", "detected with 80% power"]]
     for column in columns:
         families = group(column.cells[1:], "verdict")
-        told = [f"{', '.join(c.family for c in of)}: {word}" for word, of in families.items()]
+        verdicts = [f"{', '.join(c.family for c in of)}: {word}" for word, of in families.items()]
         apart = [cell.family for cell in column.cells if cell.test == WELCH]
         least = column.over_seeds.least_difference
         detected = f"{least:.1f} ({column.over_seeds.seeds} seeds)" if least else ""
-        row = [column.name, f"{column.margin:.3g}", "; ".join(told), ", ".join(apart), detected]
-        rows += [row] * bool(told)
+        row = [column.name, f"{column.margin:.3g}", "; ".join(verdicts), ", ".join(apart), detected]
+        rows += [row] * bool(verdicts)
     return f"{markdown_table(rows)}\n" if len(rows) > 1 else ""
 
 
 def list_caveats(columns: Sequence[Column]) -> str:
     """What the reports of the columns say against comparing them, with the marks of the table."""
-    told: dict[str, dict[str, None]] = {}  # columns by caveat
+    names_of: dict[str, dict[str, None]] = {}  # columns by caveat
     for cell in (cell for column in columns for cell in column.cells):
         for mark, caveat in (("†", cell.obstacles), ("‡", cell.reservations)):
             if caveat:
-                told.setdefault(f"{mark} {caveat}", {})[cell.column] = None
-    lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in told.items()]
+                names_of.setdefault(f"{mark} {caveat}", {})[cell.column] = None
+    lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in names_of.items()]
     return "".join(lines)
 
 

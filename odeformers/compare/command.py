@@ -62,8 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(number, handler)
     if failed:
         left = [str(run.folder) for run in runs if not run.finished]
-        told = f"{len(left)} of {len(runs)} runs did not finish: {', '.join(left)}"
-        sys.exit(f"odeformers compare: {told}")
+        message = f"{len(left)} of {len(runs)} runs did not finish: {', '.join(left)}"
+        sys.exit(f"odeformers compare: {message}")
 
 
 def make_parser() -> Parser:
@@ -217,8 +217,8 @@ def check_options(words: Sequence[str], parser: Parser) -> None:
     """Check that no option is obsolete or misspelt, since fairseq-train would get it."""
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
-        if told := GONE.get(option):
-            raise ValueError(f"{option}: {told}")
+        if advice := GONE.get(option):
+            raise ValueError(f"{option}: {advice}")
         near = get_close_matches(option, own, 1, 0.8) if option.startswith("--") else []
         known = near and option in training_parser()._option_string_actions
         if near and not known and not find_owners(option):

@@ -85,12 +85,12 @@ class Step:
                     env={**os.environ, "LOGLEVEL": "INFO"},  # fairseq logs its progress and scores
                     preexec_fn=end_with_parent,
                 ).returncode
-            told = log.read_bytes()[start:] or output.read_bytes()
+            message = log.read_bytes()[start:] or output.read_bytes()
             if status and self.printed:
                 with open(log, "ab") as rest:  # since the product of a failure is removed
                     rest.write(output.read_bytes())
             if status:
-                why = explain_failure(told.decode(errors="replace"), status)
+                why = explain_failure(message.decode(errors="replace"), status)
                 raise InputError(f"{self.words[0]}: {why}; its log is {log}")
             if self.printed and not output.read_bytes().strip():
                 raise InputError(
