@@ -14,6 +14,7 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -110,6 +111,7 @@ def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -
     """Add the options of a measurement, whose help ends with their defaults."""
     what = ", ".join(measurement.names or [MODELS])
     models = {"metavar": "MODEL", "nargs": "+", "choices": measurement.names}
+    options: dict[str, tuple[dict[str, Any], Any, str]]
     options = {"--models": (models, MODELS_BY_DEFAULT, what)}
     options |= {option: SIZES[option] for option in measurement.sizes}
     options["--rounds"] = ({"metavar": "N", "type": positive_int}, 5, "runs of each model")
