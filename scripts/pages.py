@@ -285,6 +285,16 @@ def perplexity_above(arch: str) -> str:
 
 
 @figure
+def perplexity_interval(arch: str) -> str:
+    """How much higher it is than the baseline's of the later runs."""
+    archs = {row["architecture"] for row in read("examples/scoreboard/language_model.csv")}
+    scores = {name: board("language_model", "perplexity", name) for name in archs}
+    difference = compare_with_baseline(scores, "transformer_lm_prenorm").differences[arch]
+    assert difference.interval
+    return show_interval(difference.mean, *difference.interval)
+
+
+@figure
 def on_bytes(arch: str) -> str:
     """The mean accuracy on IMDb as bytes."""
     return f"{fmean(board('long_text/results', 'accuracy', arch)):.1f}"
