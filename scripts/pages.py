@@ -198,11 +198,13 @@ def beyond_zero() -> str:
             cell["column"],
             cell["family"],
             show_interval(*(float(cell[name]) for name in ("difference", "low", "high"))),
-            cell["verdict"].replace("inconclusive (", "").removesuffix(")"),
+            "better" if float(cell["low"]) > 0 else "worse",
+            cell["verdict"].partition(" (")[0],
         ]
         for cell in cells
     )
-    return table(["data", "family", "difference (95% interval)", "verdict"], "llll", rows)
+    head = ["data", "model", "difference (95% interval)", "over seeds", "verdict"]
+    return table(head, "lllll", rows)
 
 
 @figure

@@ -271,7 +271,7 @@ def describe(columns: Sequence[Column]) -> str:
     header, shown = ["family"], {}
     for column in columns:
         base, *others = column.cells
-        header.append(f"{column.name}, {base.metric}{' ‡' if base.reservations else ''}")
+        header.append(f"{column.name}, {base.metric}")
         shown |= {(base.family, column.name): base.score}
         shown |= {(cell.family, column.name): cell.advantage for cell in others}
     families = dict.fromkeys(family for family, _ in shown)
@@ -282,9 +282,9 @@ def describe(columns: Sequence[Column]) -> str:
     return (
         f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
         "The first row gives scores, the others differences from it (+ is better). Brackets have "
-        "95% intervals over\nthree seeds or more, simultaneous for a column, not over test texts; "
-        "bold ones exclude zero. - was not run.\nValidation chose checkpoints and tuned options. "
-        f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
+        "95% intervals over\nthree seeds or more, simultaneous for a column, not over test texts. "
+        "Bold intervals exclude zero. A dash\nmeans that the model was not run. Validation chose "
+        f"checkpoints and tuned options. All [figures]({CELLS}) and\n[runs]({RUNS}).\n\n"
         f"{WORDS}\nWith three seeds, verdicts assume that the seeds of all models spread alike; "
         "Welch's test compares a\nmodel whose seeds clearly do not.\n\n"
         f"{tell_verdicts(columns)}{caveats}\n"
@@ -307,12 +307,12 @@ def tell_verdicts(columns: Sequence[Column]) -> str:
 
 
 def list_caveats(columns: Sequence[Column]) -> str:
-    """What the reports of the columns say against comparing them, with the marks of the table."""
+    """What the reports of the columns say against comparing them, and mark what rules it out."""
     told: dict[str, dict[str, None]] = {}  # columns by caveat
     for cell in (cell for column in columns for cell in column.cells):
-        for mark, caveat in (("†", cell.obstacles), ("‡", cell.reservations)):
+        for mark, caveat in (("† ", cell.obstacles), ("", cell.reservations)):
             if caveat:
-                told.setdefault(f"{mark} {caveat}", {})[cell.column] = None
+                told.setdefault(mark + caveat, {})[cell.column] = None
     lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in told.items()]
     return "".join(lines)
 
@@ -321,8 +321,8 @@ def list_caveats(columns: Sequence[Column]) -> str:
 
 LEGEND = (
     "*Better* and *worse* mark conclusive differences; n is the number of seeds where it is not "
-    "three.\nHollow points have no interval. An arrow marks one that goes beyond the axis; a "
-    "difference beyond it\nis beside the panel.\n"
+    "three.\nHollow points have no interval. An arrow marks an interval that goes beyond the axis; "
+    "if the\ndifference itself does, its value stands beside the panel.\n"
 )
 UNITS = {  # others: themselves
     "accuracy": "points of accuracy",
