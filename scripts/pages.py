@@ -405,7 +405,8 @@ def relative(what: str, model: str, least: int = 1) -> dict[int, float]:
 
 def span(numbers: Iterable[float], between: str, digits: str = ".1f") -> str:
     numbers = [*numbers]
-    return between.join(f"{number:{digits}}" for number in (min(numbers), max(numbers)))
+    ends = dict.fromkeys(f"{number:{digits}}" for number in (min(numbers), max(numbers)))
+    return between.join(ends)
 
 
 @figure
@@ -450,7 +451,7 @@ def parameters(model: str) -> str:
     ours, theirs = (
         int(grown("encoder-length", name)[8192]["parameters"]) for name in (model, "transformer")
     )
-    return f"{ours / theirs:.2f}"
+    return f"{ours / theirs:.0%}"
 
 
 @figure
