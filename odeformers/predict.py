@@ -1,8 +1,8 @@
 """Writes the predictions of a trained classifier for a split of its data, or for lines of text.
 
 ``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also prints the
-accuracy. ``... --text FILE`` reads one text, or two with a tab between them, per line, and
-``... --text`` reads standard input.
+accuracy. ``... --text FILE`` reads a table, or one text per line, or two with a tab between them,
+and ``... --text`` reads standard input.
 ``odeformers predict RTE-bin --path ... --glue-submission`` writes the files for GLUE's server.
 """
 
@@ -33,7 +33,7 @@ from fairseq_odeformers.inference.texts import (
 from odeformers.arguments import add_user_dir, output_path, positive_int
 from odeformers.parser import Parser
 from odeformers.prepare.common.command import SETTINGS, split_columns
-from odeformers.prepare.common.tables import read_column
+from odeformers.prepare.common.tables import read_unlabelled
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
 SCORED = "STS-B"  # the only task that has scores instead of classes
@@ -62,8 +62,8 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="FILE",
         nargs="?",
         const="-",
-        help="file with one text per line, or table with a column of texts (.csv, .tsv, .jsonl), "
-        "to classify instead of a split; for pairs, two texts per line with a tab between them "
+        help="file with one text per line (for pairs, two with a tab between them), or table with "
+        "a column of texts (two for pairs; .csv, .tsv, .jsonl), to classify instead of a split "
         "(default: standard input)",
     )
     source.add_argument(
@@ -83,8 +83,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--column",
         metavar="NAME",
-        help="column of the texts in a table, by its name in the header or its number from 1 "
-        "(default: the column that odeformers prepare read, or one with a usual name)",
+        help="column of the texts in a table, by its name in the header or its number from 1, or "
+        "both columns of pairs, as NAME,NAME (default: as odeformers prepare read the training "
+        "texts, or by usual names)",
     )
     parser.add_argument(
         "--batch-size",
@@ -128,30 +129,32 @@ def main(arguments=None) -> None:
 
 def read_lines_or_table(
     args: argparse.Namespace, classifier: Classifier
-) -> tuple[str, list[str], list[int] | None]:
-    """Return the name of ``--text`` in messages, its texts, and their line numbers in a table.
+) -> tuple[str, list[list[str]], list[int] | None]:
+    """Return the name of ``--text`` in messages, its rows of texts, and their line numbers.
 
-    If ``odeformers prepare`` was told which column of a table contains the texts, the same column
-    is read. Pairs are read from lines, even of a ``.tsv`` file.
+    If ``odeformers prepare`` was told which columns of a table contain the texts, the same columns
+    are read. The numbers are None for lines, each a row of texts with tabs between them.
 
     Raises:
-        ValueError: the table has no column of texts, or the model classifies pairs.
+        ValueError: the table has no column of texts, or ``--column`` has other columns.
     """
-    lines = classifier.pairs and not args.column and ".tsv" in Path(args.text).suffixes
-    if lines or not (is_table(args.text) and Path(args.text).is_file()):
-        return *read_texts(args.text), None
-    if classifier.pairs:
-        remedy = "give lines of two texts with a tab between them, without --column"
-        raise ValueError(f"--text {args.text}: a table, but the model classifies pairs; {remedy}")
+    if not (is_table(args.text) and Path(args.text).is_file()):
+        name, lines = read_texts(args.text)
+        return name, [line.split("\t") for line in lines], None
+    columns = [args.column] if args.column else []
+    if classifier.pairs and args.column and len(columns := split_columns(args.column)) != 2:
+        raise ValueError(
+            f"--column {args.column}: the model classifies pairs; give two columns, A,B"
+        )
     check_regular(args.text)
     settings = Path(args.data).resolve().parent / SETTINGS
-    columns = ""
+    prepared = ""
     if settings.exists():
         with reading(settings):
-            columns = json.loads(settings.read_bytes()).get("--columns") or ""
-    table = Path(args.text), classifier.classes, args.column or "", split_columns(columns)
-    numbers, texts = zip(*read_column(*table))
-    return args.text, [*texts], [*numbers]
+            prepared = json.loads(settings.read_bytes()).get("--columns") or ""
+    table = Path(args.text), 2 if classifier.pairs else 1, classifier.classes
+    numbers, rows = zip(*read_unlabelled(*table, columns, split_columns(prepared)))
+    return args.text, [*rows], [*numbers]
 
 
 def glue_files(data: str) -> dict[str, str]:
@@ -231,44 +234,49 @@ def predict_split(classifier: Classifier, split: str, args: argparse.Namespace) 
 def predict_texts(
     classifier: Classifier,
     name: str,
-    texts: list[str],
+    rows: list[list[str]],
     numbers: list[int] | None,
     args: argparse.Namespace,
 ) -> None:
-    """Write number, text, prediction and probabilities for each unlabelled line.
+    """Write number, text, prediction and probabilities for each unlabelled text or pair.
 
-    A text that is empty or too long gets neither a prediction nor probabilities. A tab ends the
-    first text of a pair; other tabs and carriage returns raise an error, because they would end the
-    column or the row.
+    A text that is empty or too long gets neither a prediction nor probabilities. Carriage returns
+    raise an error, because they would end the row.
 
     Args:
         name: name of the file of texts in messages.
-        numbers: line numbers of the texts (default: 1, 2, ...).
+        rows: one text, or two texts of a pair, per row.
+        numbers: line numbers of the rows (default: 1, 2, ...).
+
+    Raises:
+        ValueError: a row has more or fewer texts than the model takes.
     """
     names = ["text1", "text2"] if classifier.pairs else ["text"]
 
-    def encode(text: str, place: str) -> list[torch.Tensor]:
-        parts = text.split("\t")
-        if not text.strip():
+    def encode(texts: list[str], place: str) -> list[torch.Tensor]:
+        if not any(map(str.strip, texts)):
             return []
-        if classifier.pairs and not classifier.towers <= len(parts) <= 2:
-            raise ValueError(f"{len(parts) - 1} tabs; give two texts with one tab between them")
-        if len(parts) > len(names):
-            column = 2 if parts[0] in classifier.classes else "N"
-            raise ValueError(f"a tab; give only the column of texts (cut -f {column})")
-        if "\r" in text:
+        if not classifier.towers <= len(texts) <= len(names):
+            given = "1 text" if len(texts) == 1 else f"{len(texts)} texts"
+            takes = " or ".join(map(str, range(classifier.towers, len(names) + 1)))
+            remedy = "give two texts with a tab between them"
+            if not classifier.pairs:
+                column = 2 if texts[0] in classifier.classes else "N"
+                remedy = f"give only the column of texts (cut -f {column})"
+            raise ValueError(f"{given} instead of {takes} (tabs separate texts); {remedy}")
+        if "\r" in "".join(texts):
             raise ValueError("a carriage return; remove it")
-        return classifier.encode(parts, place)
+        return classifier.encode(texts, place)
 
-    encoded = encode_lines(encode, texts, name, numbers)
+    encoded = encode_lines(encode, rows, name, numbers)
     inputs = [tokens or [] for tokens in encoded]
     if count := sum(tokens == [] for tokens in encoded):
         what = "is empty and has" if count == 1 else "are empty and have"
-        print(f"{name}: {count:,} of {len(texts):,} texts {what} no class", file=sys.stderr)
+        print(f"{name}: {count:,} of {len(rows):,} texts {what} no class", file=sys.stderr)
     results = classifier.classify_tokens(inputs, args.batch_size)
-    columns = ["\t".join([*text.split("\t"), ""][: len(names)]) for text in texts]
-    rows = [(number, text, *result) for number, (text, result) in enumerate(zip(columns, results))]
-    write_predictions("\t".join(names), classifier.classes, rows, args.output)
+    shown = ["\t".join([*texts, ""][: len(names)]) for texts in rows]
+    table = [(number, text, *result) for number, (text, result) in enumerate(zip(shown, results))]
+    write_predictions("\t".join(names), classifier.classes, table, args.output)
 
 
 def batches(task, split: str, models, batch_size: int) -> Iterator[dict]:

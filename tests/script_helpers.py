@@ -145,10 +145,10 @@ def binarized_lines(data_bin, split, pair, lang):
     return [dictionary.string(ids, "subword_nmt") for ids in dataset]
 
 
-def labelled_texts(data_bin, split):
-    """Class and text of each example of a binarised split; the end of a text is marked once."""
+def labelled_texts(data_bin, split, inputs=1):
+    """Class and texts of each example of a binarised split; the end of a text is marked once."""
     columns = []
-    for part in ("label", "input0"):
+    for part in ("label", *(f"input{number}" for number in range(inputs))):
         dictionary = Dictionary.load(str(data_bin / part / "dict.txt"))
         dataset = data_utils.load_indexed_dataset(str(data_bin / part / split), dictionary)
         assert all(ids.tolist().index(dictionary.eos()) == len(ids) - 1 for ids in dataset)

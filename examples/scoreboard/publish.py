@@ -42,7 +42,10 @@ def publish(folder: Path, out: Path) -> None:
         validations, answers = kept + validations, read_answers(out) | answers
     out.mkdir(parents=True, exist_ok=True)
     write_rows(out / RESULTS, map(strip, rows))
-    write_csv(out / CURVES, validations)
+    columns = dict.fromkeys(name for each in validations for name in each)  # metrics may differ
+    write_csv(
+        out / CURVES, [{name: each.get(name, "") for name in columns} for each in validations]
+    )
     if answers:
         right = np.array(list(answers.values()), dtype=bool)
         with replacing(out / ANSWERS) as path, open(path, "wb") as file:

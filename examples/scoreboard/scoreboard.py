@@ -271,7 +271,7 @@ def describe(columns: Sequence[Column]) -> str:
     header, shown = ["family"], {}
     for column in columns:
         base, *others = column.cells
-        header.append(f"{column.name}, {base.metric}{' ‡' if base.reservations else ''}")
+        header.append(f"{column.name}, {base.metric}")
         shown |= {(base.family, column.name): base.score}
         shown |= {(cell.family, column.name): cell.advantage for cell in others}
     families = dict.fromkeys(family for family, _ in shown)
@@ -308,12 +308,12 @@ def tell_verdicts(columns: Sequence[Column]) -> str:
 
 
 def list_caveats(columns: Sequence[Column]) -> str:
-    """What the reports of the columns say against comparing them, with the marks of the table."""
+    """What the reports of the columns say against comparing them, and mark what rules it out."""
     names_of: dict[str, dict[str, None]] = {}  # columns by caveat
     for cell in (cell for column in columns for cell in column.cells):
-        for mark, caveat in (("†", cell.obstacles), ("‡", cell.reservations)):
+        for mark, caveat in (("† ", cell.obstacles), ("", cell.reservations)):
             if caveat:
-                names_of.setdefault(f"{mark} {caveat}", {})[cell.column] = None
+                names_of.setdefault(mark + caveat, {})[cell.column] = None
     lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in names_of.items()]
     return "".join(lines)
 
@@ -322,8 +322,8 @@ def list_caveats(columns: Sequence[Column]) -> str:
 
 LEGEND = (
     "*Better* and *worse* mark conclusive differences; n is the number of seeds where it is not "
-    "three.\nHollow points have no interval. An arrow marks one that goes beyond the axis; a "
-    "difference beyond it\nis beside the panel.\n"
+    "three.\nHollow points have no interval. An arrow marks an interval that goes beyond the axis; "
+    "if the\ndifference itself does, its value stands beside the panel.\n"
 )
 UNITS = {  # others: themselves
     "accuracy": "points of accuracy",

@@ -73,9 +73,9 @@ model = load()
 {call}
 ```
 
-`run.py` reads {input} per line and prints one result per line; `python run.py --help` lists its
-options. `model.json` describes the model and how its text is tokenised. Check the
-licence of the training data, and pass it on.
+`run.py` reads {input} and prints one result per line.
+`python run.py --help` lists its options. `model.json` describes the model and how its text is
+tokenised. Check the licence of the training data, and pass it on.
 """
 
 
@@ -183,14 +183,19 @@ def write_files(about: dict[str, Any], folder: Path) -> None:
     if "moses" in about["text"]:
         shutil.copyfile(detokenize.__file__, folder / "detokenize.py")
     files = [folder / program["file"] for program in about["programs"].values()]
-    text = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
-    (folder / "model.json").write_text(text, encoding="utf-8")
+    content = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
+    (folder / "model.json").write_text(content, encoding="utf-8")
     packages = ["torch" if files[0].suffix == ".pt2" else "onnxruntime", "numpy"]
     packages += [package for key, package in NEEDED.items() if key in about["text"]]
     commands, call = USES[about["kind"]]
-    pairs = about.get("towers") == 2 or about.get("separator") is not None
+    text = "one text per line"
+    if about.get("towers") == 2:
+        text = "two texts per line, with a tab between them,"
+        call = 'model.classify([("...", "...")])'
+    elif about.get("separator") is not None:
+        text = "one text per line, or two with a tab between them,"
     sizes = {
-        "input": "one text, or a pair with a tab between the two," if pairs else "one text",
+        "input": text,
         "source": "" if about["paper"] in (BASELINES, OWN) else f": {about['paper']}",
         "size": sum(file.stat().st_size for file in files) / 1e6,
         "symbols": len(about["symbols"]),

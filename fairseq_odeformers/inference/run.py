@@ -10,6 +10,7 @@
     model = load()
     model.translate("Ein Mann geht.", beam=5)    # a language model: sample, score
     model.classify(["A fine film.", "A bad film."])    # a list of results
+    model.classify([("A fine film.", "A bad film.")])    # pairs
 
 It needs numpy, and onnxruntime (for programs named .onnx) or torch (.pt2). Some data also need
 sacremoses, subword-nmt or tokenizers. ``model.json`` describes the model and how text becomes
@@ -291,10 +292,14 @@ class Model:
             return [[]]
         most = 1 if about["towers"] == 1 and about["separator"] is None else 2
         if not about["towers"] <= len(parts) <= most:
-            takes = {(1, 1): "1", (1, 2): "1 or 2", (2, 2): "2"}[about["towers"], most]
-            columns = "column" if len(parts) == 1 else "columns"
-            fault = f"has {len(parts)} {columns} instead of {takes}"
-            raise ValueError(f"{place} {fault} (tabs separate columns)")
+            given = "1 text" if len(parts) == 1 else f"{len(parts)} texts"
+            takes = " or ".join(map(str, range(about["towers"], most + 1)))
+            remedy = "give two texts with a tab between them"
+            if most == 1:
+                column = 2 if parts[0] in about["classes"] else "N"
+                remedy = f"give only the column of texts (cut -f {column})"
+            fault = f"{given} instead of {takes} (tabs separate texts)"
+            raise ValueError(f"{place}: {fault}; {remedy}")
         if not all(rows):
             return [[]]
         if len(rows) > about["towers"]:

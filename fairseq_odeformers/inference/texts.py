@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 WARNED: set[str] = set()  # warnings that have been printed
 SHOWN = 40  # number of characters of a text that messages show
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -78,12 +79,12 @@ def is_table(path: str) -> bool:
 
 
 def encode_lines(
-    encode: Callable[[str, str], Result],
-    texts: list[str],
+    encode: Callable[[Item, str], Result],
+    texts: Sequence[Item],
     name: str,
     numbers: Sequence[int] | None = None,
 ) -> list[Result | None]:
-    """Call *encode* with each text and its place.
+    """Call *encode* with each text, or row of texts, and its place.
 
     Args:
         name: name of the file in messages.

@@ -171,7 +171,8 @@ def check_metric(trainer: Trainer) -> None:
     known = [key for key in validation.get_smoothed_values() if not key.startswith("_")]
     if name not in known:
         known = [key for key in known if key not in OF_BATCHES]
-        remedy = " (--eval-bleu adds bleu)" if name == "bleu" else ""
+        translates = hasattr(trainer.cfg.task, "eval_bleu")
+        remedy = " (--eval-bleu adds bleu)" if name == "bleu" and translates else ""
         raise ValueError(f"--best-checkpoint-metric {name}: choose from {', '.join(known)}{remedy}")
 
 

@@ -1,4 +1,4 @@
-"""Labelled text in word pieces: IMDb, AG News, and the user's tables.
+"""Labelled text in word pieces: IMDb, AG News, and the user's tables of texts or pairs of texts.
 
 IMDb (Maas et al., 2011) has 25,000 negative and positive film reviews for training, and as many for
 testing. AG News (Zhang et al., 2015) has 120,000 and 7,600 news items on four subjects; the text is
@@ -23,6 +23,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ from .common.command import (
 )
 from .common.corpus import Corpus, Download, Files, fingerprint
 from .common.labels import POSITIONS, Encoded, Labels, hold_out
-from .common.tables import Text, read_labelled, split_quoted
+from .common.tables import Example, read_labelled, split_quoted
 
 logger = logging.getLogger(__name__)
 
@@ -62,27 +63,27 @@ SEED = 1  # the seed of the draw of texts that are held out
 BATCH_SIZE = 1024  # number of texts that are encoded at a time
 
 
-Splits = dict[str, list[Text]]
+Splits = dict[str, list[Example]]
 
 
-def read_imdb(path: Path) -> Iterator[Text]:
+def read_imdb(path: Path) -> Iterator[Example]:
     """Read a review from a file in a folder named after its class; ``<br />`` is a line break."""
-    yield path.parent.name, "\n".join(read_lines(path)).replace("<br />", "\n")
+    yield path.parent.name, ["\n".join(read_lines(path)).replace("<br />", "\n")]
 
 
 AG_NEWS = {"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"}
 
 
-def read_agnews(path: Path) -> Iterator[Text]:
+def read_agnews(path: Path) -> Iterator[Example]:
     """Read a quoted table of class, title and description."""
     for number, row in split_quoted(path, read_lines(path), ","):
         if len(row) != 3 or row[0] not in AG_NEWS:
             fault = "expected class (1 to 4), title and description"
             raise ValueError(f"{path}, line {number}: {fault}")
-        yield AG_NEWS[row[0]], " ".join(row[1:])
+        yield AG_NEWS[row[0]], [" ".join(row[1:])]
 
 
-def read_each(read: Callable[[Path], Iterator[Text]], files: Files) -> Splits:
+def read_each(read: Callable[[Path], Iterator[Example]], files: Files) -> Splits:
     """Read the texts of each split; the name of a file begins with the name of its split."""
     splits: Splits = {}
     for name, path in files.items():
@@ -126,7 +127,8 @@ SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "
     "perhaps valid.tsv of lines CLASS<tab>TEXT (or .csv with CLASS,TEXT, or .jsonl with one object "
     "per line), where lines in test.tsv may only have TEXT; or one such file, to draw a test set "
-    "from (default: download the published files)"
+    "from; tables of pairs need a header, such as label,text1,text2, or --columns (default: "
+    "download the published files)"
 )
 
 
@@ -144,17 +146,19 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
         alike = defaultdict(dict)  # the texts with the same pieces, one per class
         for start in range(0, len(splits[split]), BATCH_SIZE):
             batch = splits[split][start : start + BATCH_SIZE]
-            encodings = tokenizer.encode_batch_fast([text for _, text in batch])
-            for (label, text), encoding in zip(batch, encodings):
-                tokens = np.append(symbols[encoding.ids], dictionary.eos())
-                if encoding.ids:
-                    alike[tokens.tobytes()].setdefault(label, text)
-                yield (tokens,), label
+            columns = zip(*(texts for _, texts in batch))
+            encodings = zip(*(tokenizer.encode_batch_fast(list(column)) for column in columns))
+            for (label, texts), parts in zip(batch, encodings):
+                tokens = [np.append(symbols[part.ids], dictionary.eos()) for part in parts]
+                if all(part.ids for part in parts):
+                    alike[np.concatenate(tokens).tobytes()].setdefault(label, " | ".join(texts))
+                yield tokens, label
         if unclear := [texts for texts in alike.values() if len(texts) > 1]:
-            labels, [text, *_] = list_few([*unclear[0]]), unclear[0].values()
-            what = "1 text has" if len(unclear) == 1 else f"{len(unclear):,} texts have"
+            classes, [text, *_] = list_few([*unclear[0]]), unclear[0].values()
+            unit = "text" if labels.inputs == 1 else "pair"
+            what = f"1 {unit} has" if len(unclear) == 1 else f"{len(unclear):,} {unit}s have"
             logger.warning(
-                f"{split}: {what} several classes, first {cut(text)!r} ({labels}), at least after "
+                f"{split}: {what} several classes, first {cut(text)!r} ({classes}), at least after "
                 "the split into word pieces; these do not show case, spaces and marks that "
                 "--strip-accents drops"
             )
@@ -163,20 +167,26 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
 
 
 def hold_out_texts(
-    texts: Sequence[Text], split: str, fraction: float, avoid: bool
-) -> tuple[list[Text], list[Text]]:
+    examples: Sequence[Example], split: str, fraction: float, avoid: bool
+) -> tuple[list[Example], list[Example]]:
     """Split off *fraction* of each class, drawn at random; both parts keep the order.
 
     Args:
-        avoid: whether to draw texts last that occur again, apart from case and spaces.
+        avoid: whether to draw examples late if a text occurs in another one, apart from case and
+            spaces, and last if the whole example occurs again.
     """
-    keys = [fold(text) if avoid else "" for _, text in texts]
-    counts, draw = Counter(keys), np.random.RandomState(SEED).permutation
+    keys = [tuple(map(fold, texts)) if avoid else () for _, texts in examples]
+    wholes, parts = Counter(keys), Counter(chain(*keys))
+    draw = np.random.RandomState(SEED).permutation
 
     def order(places: list[int]) -> list[int]:
-        return sorted(draw(places), key=lambda place: counts[keys[place]] > 1)
+        return sorted(draw(places), key=occurs_again)
 
-    return hold_out(texts, (label for label, _ in texts), fraction, order, split)
+    def occurs_again(place: int) -> tuple[bool, bool]:
+        key = keys[place]
+        return wholes[key] > 1, any(parts[part] > 1 for part in key)
+
+    return hold_out(examples, (label for label, _ in examples), fraction, order, split)
 
 
 def prepare(corpus: Corpus[Labels], table: Path | None, args: argparse.Namespace) -> None:
@@ -194,22 +204,25 @@ def prepare(corpus: Corpus[Labels], table: Path | None, args: argparse.Namespace
 
     def make(folder: Path) -> None:
         splits = {split: list(texts) for split, texts in corpus.read(files).items()}
-        train = [(label, text) for label, text in splits["train"] if not is_blank(text)]
+        inputs = len(splits["train"][0][1])
+        train = [example for example in splits["train"] if not any(map(is_blank, example[1]))]
         if dropped := len(splits["train"]) - len(train):
-            logger.info(f"dropped {dropped:,} empty training texts")
+            what = "empty training texts" if inputs == 1 else "training pairs with an empty text"
+            logger.info(f"dropped {dropped:,} {what}")
         classes = corpus.writer.classes or sorted({label for label, _ in train})
         for split, share in shares.items():
             if split not in splits and share:
+                logger.info(f"{split}: held out from the training texts, {share:g} of each class")
                 train, splits[split] = hold_out_texts(train, split, share, table is not None)
         splits["train"] = train
         pieces = folder / "vocab.txt"
         if args.vocab:
             shutil.copy(args.vocab, pieces)
         else:
-            texts = [text for _, text in train]
+            texts = [*chain(*(texts for _, texts in train))]
             learn_pieces(texts, args.vocab_size, pieces, strip_accents)
         write_normalization(pieces, strip_accents)
-        labels = replace(corpus.writer, classes=classes, positions=POSITIONS)
+        labels = replace(corpus.writer, classes=classes, inputs=inputs, positions=POSITIONS)
         write_pieces(splits, labels, pieces, folder)
 
     inputs = {
@@ -244,7 +257,7 @@ def main(arguments: Sequence[str]) -> None:
         "drop accents and other marks, as needed for BERT's uncased vocabulary (implied by --vocab)"
     )
     parser.add_argument("--strip-accents", action="store_true", help=what)
-    add_columns(parser, "class", "text")
+    add_columns(parser, "class", "text", pairs=True)
     args = parse_options(parser, arguments)
     corpus = CORPORA[args.data]
     if args.columns:

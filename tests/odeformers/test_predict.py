@@ -222,9 +222,8 @@ def test_a_labelled_file_is_told_from_texts(predict, capsys):
     Path("text").write_text("left\t2 7 5\n")
     with pytest.raises(SystemExit):
         predict("classifier.pt", "--text", "text")
-    assert (
-        "text, line 1: a tab; give only the column of texts (cut -f 2)" in capsys.readouterr().err
-    )
+    told = "2 texts instead of 1 (tabs separate texts); give only the column of texts (cut -f 2)"
+    assert f"text, line 1: {told}" in capsys.readouterr().err
 
 
 def test_escaped_characters_are_warned_of(predict, monkeypatch, capsys):
@@ -267,16 +266,15 @@ def test_text(predict, monkeypatch):
 
 
 @pytest.mark.parametrize("saved", ["transject", "macaron_classifier.pairs"])
-@pytest.mark.parametrize("name", ["text", "text.tsv"])
-def test_pairs_are_two_columns(saved, name, predict, capsys):
+def test_pairs_are_lines_of_two_texts(saved, predict, capsys):
     """A model that joins the two by a separator takes a text alone as well."""
     state = torch.load(io.BytesIO(gzip.decompress(PATHS[saved].read_bytes())))
     if joins := saved == "transject":
         state["cfg"]["task"]["separator_token"] = 6
     torch.save(state, "pairs.pt")
     texts = [("1 2 3", "7 8 9"), ("7 8 9", "1 2 3"), ("4", ""), *[("1 2 3",)] * joins]
-    line = ["predict", "pairs", "--path", "pairs.pt", "--cpu", "--text", name]
-    Path(name).write_text("".join("\t".join(text) + "\n" for text in [*texts, ("",)]))
+    line = ["predict", "pairs", "--path", "pairs.pt", "--cpu", "--text", "text"]
+    Path("text").write_text("".join("\t".join(text) + "\n" for text in [*texts, ("",)]))
     main(line)
     out, err = capsys.readouterr()
     header, *rows, _ = [row.split("\t") for row in out.splitlines()]
@@ -286,14 +284,77 @@ def test_pairs_are_two_columns(saved, name, predict, capsys):
         assert row[1:4] == [*text, *[""] * (2 - len(text)), label]
         found = [float(share) for share in row[4:] if share]
         assert found == pytest.approx([*shares.values()], abs=1e-5)
-    assert f"{name}: 2 of {len(texts) + 1} texts are empty and have no class\n" in err
-    for table, more in (("table.csv", []), ("table.tsv", ["--column", "text"])):
-        Path(table).write_text("text\n1 2 3\n")
-        with pytest.raises(SystemExit):
-            main([*line[:-1], table, *more])
-        assert f"{table}: a table, but the model classifies pairs" in capsys.readouterr().err
-    for wrong in ["1\t2\t3", *["1 2 3"] * (not joins)]:
-        Path(name).write_text(f"1\t2\n{wrong}\n")
+    assert f"text: 2 of {len(texts) + 1} texts are empty and have no class\n" in err
+    takes = "1 or 2" if joins else "2"
+    for given, wrong in {"3 texts": "1\t2\t3", **({} if joins else {"1 text": "1 2 3"})}.items():
+        Path("text").write_text(f"1\t2\n{wrong}\n")
         with pytest.raises(SystemExit):
             main(line)
-        assert f"{name}, line 2: {wrong.count(chr(9))} tabs; give two" in capsys.readouterr().err
+        told = f"text, line 2: {given} instead of {takes} (tabs separate texts); give two texts "
+        assert told in capsys.readouterr().err
+
+
+PAIRS = {
+    "own.csv": ('id,sentence2,sentence1,label\n1,"7\n8",2 7 5,left\n2,9,"7\t7",right\n', []),
+    "bare.csv": ("2 7 5,7 8\n7 7,9\n", []),
+    "bare.tsv": ("2 7 5\t7 8\n7 7\t9\n", []),
+    "labelled.tsv": ("0\t2 7 5\t7 8\n1\t7 7\t9\n", []),
+    "own.tsv": ("premise\thypothesis\n2 7 5\t7 8\n7 7\t9\n", []),
+    "own.jsonl": (
+        '{"question": "2 7 5", "answer": "7 8"}\n{"question": "7 7", "answer": "9"}\n',
+        [],
+    ),
+    "named.csv": ("B;A;Art\n7 8;2 7 5;a\n9;7 7;b\n", ["--column", "A,B"]),
+    "numbered.csv": ("7 8,x y z,2 7 5\n9,x,7 7\n", ["--column", "3,1"]),
+    "prepared.csv": ("Nr;Zweiter;Erster\n1;7 8;2 7 5\n2;9;7 7\n", []),
+}
+
+
+def pair_line():
+    """The command with a model of pairs."""
+    Path("pairs.pt").write_bytes(gzip.decompress(PATHS["macaron_classifier.pairs"].read_bytes()))
+    return ["predict", "pairs", "--path", "pairs.pt", "--cpu", "--text"]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_table_has_pairs_in_two_columns(name, predict, capsys):
+    """By a header, --column, the --columns of the preparation, or because there are no others."""
+    line = pair_line()
+    Path("text").write_text("2 7 5\t7 8\n7 7\t9\n")
+    main([*line, "text"])
+    expected, _ = capsys.readouterr()
+    content, options = PAIRS[name]
+    if name == "prepared.csv":
+        Path("settings.json").write_text(json.dumps({"--columns": "Art,Erster,Zweiter"}))
+    Path(name).write_text(content, newline="")
+    main([*line, name, *options])
+    found, _ = capsys.readouterr()
+    assert found == expected and len(found.splitlines()) == 3
+
+
+@pytest.mark.parametrize(
+    "content, options, fault",
+    [
+        ("A,B,C\n1,2,3\n", [], "line 1: which .* A, B, C have the two .* Give --column, .* as A,B"),
+        ("text,Art\n1,2\n", [], "line 1: the header text, Art does not tell .* or give --column$"),
+        ('{"A": 1, "B": 2}\n', [], "line 1: which of the columns A, B have the two texts"),
+        ("A,B\n1,2\n", ["--column", "A"], "--column A: the model classifies pairs; give two"),
+        ("A,B\n1,2\n", ["--column", "A,C"], "line 1: there is no column C"),
+        ("A,B\n1,2\n", ["--column", "A,A"], "line 1: A,A: give each column once"),
+        ("text1,text2\n1,2\n1\n", [], "line 3: expected 2 columns, text1,text2, found 1"),
+    ],
+)
+def test_columns_that_are_not_those_of_pairs_are_named(content, options, fault, predict, capsys):
+    (path := Path("own.jsonl" if content.startswith("{") else "own.csv")).write_text(content)
+    with pytest.raises(SystemExit):
+        main([*pair_line(), str(path), *options])
+    assert re.search(fault, capsys.readouterr().err.splitlines()[-1])
+
+
+def test_a_first_pair_that_may_be_a_header_is_a_warning(predict, caplog):
+    Path("own.csv").write_text("Erster,Zweiter\n1 2 3,4 5 6\n")
+    told = "own.csv, line 1: Erster | Zweiter is the first pair; if it is a header, give --column"
+    for chosen in ([], ["--column", "1,2"], ["--column", "Erster,Zweiter"]):
+        caplog.clear()
+        main([*pair_line(), "own.csv", *chosen])
+        assert (told in caplog.text) == ("Erster,Zweiter" not in chosen)

@@ -68,7 +68,7 @@ class TimeDependent(CachedTensors):
 
 
 class TimeDependentLinear(TimeDependent):
-    """x W(t)^T + b(t), with W(t) = F e(t) + c and b(t) = B e(t).
+    """x W(t)^T + b(t), with W(t) = G e(t) + c and b(t) = B e(t).
 
     In the released initialization, c starts at zero, so the scale of W(t) is proportional to the
     norm of e(t).
@@ -76,14 +76,14 @@ class TimeDependentLinear(TimeDependent):
     Args:
         in_features, out_features: widths I and O.
         std: standard deviation of an ordinary layer's weight. Without the released initialization,
-            W(t) starts with this deviation at the time when the norm of e(t) is largest (F
+            W(t) starts with this deviation at the time when the norm of e(t) is largest (G
             contributes a third of the variance), and with at least 0.8 of it at every other time.
     """
 
     def __init__(self, spec: BlockSpec, in_features: int, out_features: int, std: float):
         super().__init__(spec)
         width, shape = spec.time_width, (out_features, in_features)
-        self.weight = nn.Parameter(torch.empty(width, *shape))  # F
+        self.weight = nn.Parameter(torch.empty(width, *shape))  # G
         self.constant = nn.Parameter(torch.empty(shape))  # c
         self.bias = nn.Parameter(torch.zeros(width, out_features))  # B
         if spec.initialization == "released":

@@ -167,8 +167,8 @@ def warn_of_training_texts(
     """Warn about texts of a split that are also in the training set, and print their share."""
     count, total = count_training_texts(trained, columns)
     if count:
-        pairs = len(trained) > 1
-        what, shared = ("pairs", "share a side with") if pairs else ("texts", "are also in")
+        what = "pairs" if len(columns) > 1 else "texts"
+        shared = "share a side with" if len(trained) > 1 else "are also in"
         logger.log(
             logging.WARNING if count >= LEAK * total else logging.INFO,
             f"{split}: {count / total:.1%} of the {what} ({count:,} of {total:,}) {shared} the "

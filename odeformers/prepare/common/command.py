@@ -7,9 +7,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,7 +66,7 @@ def make_parser(
     """
     out = out or f"data/{name}"
     parser = Parser(prog=f"odeformers prepare {name}", description=description, allow_abbrev=False)
-    parser.set_defaults(default_out=out, source=None)
+    parser.set_defaults(default_out=out, source=None, corpus=name)
     if tasks:
         what = f"{', '.join(tasks)} (default: all)"
         choices = [*tasks, "all"]
@@ -100,21 +101,34 @@ def add_path(parser: argparse._ActionsContainer, option: str, help: str, **setti
     parser.add_argument(option, metavar="PATH", type=existing_path, help=help, **settings)
 
 
-def add_columns(parser: argparse.ArgumentParser, first: str, second: str) -> None:
-    """Add an option for the two columns of a table."""
-    parser.add_argument(
-        "--columns",
-        metavar=f"{first},{second}".upper(),
-        type=two_columns,
-        help=f"columns of {first} and {second} in a table, by their names in its header or their "
-        "numbers from 1 (default: columns with usual names)",
+def add_columns(
+    parser: argparse.ArgumentParser, first: str, second: str, pairs: bool = False
+) -> None:
+    """Add an option for the two columns of a table.
+
+    Args:
+        pairs: whether the table may have another column like the second.
+    """
+    names, metavar = f"{first} and {second}", f"{first},{second}".upper()
+    if pairs:
+        names = f"{first} and {second}, or {first} and both {second}s of pairs,"
+        metavar += f"[,{second.upper()}2]"
+    what = (
+        f"columns of {names} in a table, by their names in its header or their numbers from 1 "
+        "(default: columns with usual names)"
     )
+    kind = partial(column_names, counts=[2, 3] if pairs else [2])
+    parser.add_argument("--columns", metavar=metavar, type=kind, help=what)
 
 
-def two_columns(text: str) -> str:
-    """Parse an option that names two columns of a table."""
-    if len(names := split_columns(text)) != 2 or not all(names):
-        raise argparse.ArgumentTypeError(f"{text}: give two names or numbers, such as label,text")
+def column_names(text: str, counts: Collection[int]) -> str:
+    """Parse an option that names columns of a table."""
+    if len(names := split_columns(text)) not in counts or not all(names):
+        more = ", or label,text1,text2" if 3 in counts else ""
+        what = " or ".join({2: "two", 3: "three"}[count] for count in counts)
+        raise argparse.ArgumentTypeError(
+            f"{text}: give {what} names or numbers, such as label,text{more}"
+        )
     return text
 
 
@@ -220,6 +234,7 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
     if path.exists():
         with reading(path, f"is damaged; remove {args.out}"):
             earlier = dict(json.loads(path.read_bytes()))
+        earlier.setdefault("--corpus", settings.get("--corpus"))  # folders of 0.1 lack it
         values = {name: (earlier.get(name), value) for name, value in settings.items()}
         if changes := name_differences(values):
             raise ValueError(

@@ -77,7 +77,8 @@ class Labels:
             count = write_split(folder, split, show_progress(examples, split, " texts"))
             counts[split] = count
             each = ", ".join(f"{count[name]:,} {name}" for name in self.classes if count[name])
-            logger.info(f"{split}: {count.total():,} examples ({each or 'without classes'})")
+            unit = "pairs" if self.inputs == 2 else "examples"
+            logger.info(f"{split}: {count.total():,} {unit} ({each or 'without classes'})")
             if split == "train" and self.classes and len(count) < 2:
                 raise ValueError(
                     f"the training set has one class, {next(iter(count))}; give examples of at "

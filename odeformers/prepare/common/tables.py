@@ -1,4 +1,4 @@
-"""Reads the user's tables of labelled texts or pairs; a file's extension determines its format.
+"""Reads the user's tables of labelled texts or translations; the extension determines the format.
 
 Cells of a ``.csv`` may be quoted. They are separated by commas, or by semicolons or tabs if the
 first line contains these. Each line of a ``.jsonl`` is an object with the cells as fields. Cells of
@@ -27,7 +27,8 @@ logger = logging.getLogger(__name__)
 
 Names = Mapping[str, Collection[str]]  # the words that may name each column in a header
 Numbered = tuple[int, list[str]]  # the number of a row's first line, and its cells
-Text = tuple[str | None, str]  # class (None in unlabelled test sets) and text
+# Class (None in unlabelled test sets), and the only text or both texts of a pair.
+Example = tuple[str | None, list[str]]
 
 TEXT = ("text", "sentence", "review", "comment", "content", "message", "document")
 CLASS = ("label", "class", "category", "sentiment", "topic", "target", "rating")
@@ -49,9 +50,12 @@ LANGUAGES = {  # names of a language in headers, each in all of these languages
 NAME = 2  # maximum number of words in a cell that may be the name of a column
 PAIRS = (  # names of the two columns of texts in tables of pairs
     *((f"{name}1", f"{name}2") for name in ("sentence", "text", "question")),
-    *(("premise", "hypothesis"), ("question", "answer"), ("question", "context")),
+    *((f"{name}a", f"{name}b") for name in ("sentence", "text")),
+    *(("question", name) for name in ("answer", "context", "sentence")),
+    *(("premise", "hypothesis"), ("query", "passage"), ("query", "document")),
 )
-BESIDE = {"text", "sentence", "language"}  # additional words in column names, as in "source text"
+# Additional words in column names, as in "source text", "gold label" and "is duplicate".
+BESIDE = {"text", "sentence", "language", "gold", "is"}
 KEYS = {"id", "idx", "index"}  # names of an additional column in test sets without classes
 
 JSON = ".jsonl"
@@ -67,14 +71,15 @@ def read_plain(path: Path) -> Iterator[Numbered]:
         yield number, line.split("\t")
 
 
-def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[Text]]:
-    """Read the texts of each split from its table: ``train``, ``test`` and perhaps ``valid``.
+def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[Example]]:
+    """Read the examples of each split from its table: ``train``, ``test`` and perhaps ``valid``.
 
     Args:
-        columns: names or numbers of the columns of classes and texts; see :func:`choose_columns`.
+        columns: names or numbers of the columns of classes and of one or two texts; see
+            :func:`choose_columns`.
 
     Raises:
-        ValueError: a split has two tables; or see :func:`read_texts`.
+        ValueError: a split has two tables; or see :func:`read_examples`.
     """
     tables: dict[str, Path] = {}
     for name, path in files.items():
@@ -82,36 +87,44 @@ def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[T
         if tables.setdefault(split, path) != path:
             given = " and ".join(sorted(each.name for each in (tables[split], path)))
             raise ValueError(f"{path.parent} has {given}; keep one")
-    train = read_texts(tables.pop("train"), columns=columns)
-    classes = {label for label, text in train if not is_blank(text)}
-    others = {name: read_texts(path, classes, columns) for name, path in tables.items()}
+    train = read_examples(tables.pop("train"), columns)
+    classes = {label for label, texts in train if not any(map(is_blank, texts))}
+    count = len(train[0][1])
+    others = {name: read_examples(path, columns, classes, count) for name, path in tables.items()}
     return {"train": train, **others}
 
 
-def read_texts(
-    path: Path, classes: Collection[str | None] = (), columns: Sequence[str] = ()
-) -> list[Text]:
+def read_examples(
+    path: Path,
+    columns: Sequence[str] = (),
+    classes: Collection[str | None] = (),
+    count: int = 0,
+) -> list[Example]:
     """Read the classes and texts of a table; a table called ``test`` may consist of texts alone.
 
     Args:
+        columns: see :func:`read_labelled`.
         classes: classes of the training texts, the only ones that other texts may have; empty for
             the training texts themselves.
-        columns: see :func:`read_labelled`.
+        count: number of texts per example, 1 or 2; 0 if columns or header determine it.
 
     Raises:
         ValueError: a row has another class; or the first training text is the only one of its
             class, as a header would be; or classes and texts seem to be swapped.
     """
-    rows, names = split_rows(path), {"class": CLASS, "text": TEXT}
-    if Path(strip_compression(path.name)).stem == "test" and has_texts_alone(rows, columns):
-        return [(None, text) for _, text in choose_texts(path, rows, columns[1:])]
-    if not columns:
-        check_single(path, rows)
+    rows, texts = split_rows(path), columns[1:]
+    count = len(texts) or count
+    if Path(strip_compression(path.name)).stem == "test" and has_texts_alone(rows, count, columns):
+        texts = texts if {*texts} <= {*rows[0][1]} else ()
+        return [(None, cells) for _, cells in choose_texts(path, rows, count, texts)]
+    names = name_texts(rows[0][1], count)
+    names = {"class": CLASS if len(names) == 1 else (*CLASS, "duplicate"), **names}
     chosen = choose_columns(path, rows, names, columns)
-    texts: list[Text] = [(to_class(name), text) for _, (name, text) in chosen]
+    examples: list[Example] = [(to_class(name), cells) for _, (name, *cells) in chosen]
+    option = f"--columns {','.join(names).upper()}"
     if not classes:
-        check_order(path, texts)
-    for (number, _), (label, _) in zip(chosen, texts):
+        check_order(path, examples, option)
+    for (number, _), (label, _) in zip(chosen, examples):
         place = f"{path}, line {number}"
         if not label:
             raise ValueError(f"{place}: the label is missing; add it, or remove the line")
@@ -123,31 +136,15 @@ def read_texts(
                 f"{place}: {label[:40]} is not one of {valid}; correct the line, "
                 f"{show_row(path, *names)}, or add training texts of this class"
             )
-    has_header = len(texts) < len(rows)
-    first = texts[0][0]
-    if not (classes or has_header) and [label for label, _ in texts].count(first) == 1:
+    has_header = len(examples) < len(rows)
+    first = examples[0][0]
+    if not (classes or has_header) and [label for label, _ in examples].count(first) == 1:
         raise ValueError(
             f"{path}, line {rows[0][0]}: no other line has the class {first}; if this is a "
-            "header, name its columns class and text; otherwise, give more texts of the class"
+            f"header, name its columns {join(names)}, or give their names as {option}; otherwise, "
+            "give more texts of the class"
         )
-    return texts
-
-
-def check_single(path: Path, rows: Sequence[Numbered]) -> None:
-    """Check that the header of a table does not name two columns of texts, and none of one text.
-
-    Raises:
-        ValueError: it does.
-    """
-    number, header = rows[0]
-    cells = [cell.strip().casefold() for cell in header]
-    pair = next((pair for pair in PAIRS if {*cells} >= {*pair}), None)
-    if pair and not {*cells}.intersection(TEXT):
-        raise ValueError(
-            f"{path}, line {number}: {' and '.join(pair)} are pairs of texts, which only "
-            "odeformers prepare glue reads, in a folder like GLUE's; to classify one text of each, "
-            f"give --columns, such as label,{pair[0]}"
-        )
+    return examples
 
 
 def to_class(cell: str) -> str:
@@ -155,79 +152,100 @@ def to_class(cell: str) -> str:
     return normalize("NFC", cell.strip())
 
 
-def check_order(path: Path, texts: Sequence[Text]) -> None:
+def check_order(path: Path, examples: Sequence[Example], option: str) -> None:
     """Check that the columns of classes and texts are not swapped.
 
+    Args:
+        option: the option that chooses the columns, for messages.
+
     Raises:
-        ValueError: most texts have a class of their own, and few of the texts differ.
+        ValueError: most texts have a class of their own, and few of the texts in a column differ.
     """
-    classes, different = len({label for label, _ in texts}), len({text for _, text in texts})
-    if classes > max(2 * different, len(texts) / 2):
+    classes = len({label for label, _ in examples})
+    columns = [*zip(*(texts for _, texts in examples))]
+    different = min(len({*column}) for column in columns)
+    if classes > max(2 * different, len(examples) / (2 * len(columns))):
         raise ValueError(
             f"{path}: {classes:,} classes for {different:,} different texts: the columns seem to "
-            "be swapped; give --columns CLASS,TEXT, their names or numbers"
+            f"be swapped; give {option}, their names or numbers"
         )
 
 
-def has_texts_alone(rows: Sequence[Numbered], columns: Sequence[str] = ()) -> bool:
-    """Return whether a table lacks classes: it has one column, or a header of texts and numbers.
+def has_texts_alone(rows: Sequence[Numbered], count: int, columns: Sequence[str] = ()) -> bool:
+    """Return whether a table lacks classes, by its number of columns or the names in its header.
 
     Args:
-        columns: columns of classes and texts; a header may name the second without the first.
+        count: number of texts per example.
+        columns: columns of classes and texts; a header may name all texts without the classes.
     """
-    if columns and columns[1] in rows[0][1]:
-        return columns[0] not in rows[0][1]
-    header = [find_words(cell) for cell in rows[0][1]]
-    return all(len(cells) == 1 for _, cells in rows) or all(w <= {*TEXT, *KEYS} for w in header)
+    header = rows[0][1]
+    if columns and {*columns[1:]} <= {*header}:
+        return columns[0] not in header
+    known = {*KEYS, *chain(*name_texts(header, count).values())}
+    words = [find_words(cell) for cell in header]
+    return all(len(cells) == count for _, cells in rows) or all(each <= known for each in words)
 
 
 def choose_texts(
     path: Path,
     rows: Sequence[Numbered],
-    column: Sequence[str] = (),
+    count: int,
+    columns: Sequence[str] = (),
     classes: Collection[str] = (),
-) -> list[tuple[int, str]]:
+    option: str = "--columns",
+) -> list[Numbered]:
     """Choose the texts of a table, and the numbers of their rows' first lines.
 
     Args:
-        column: name or number of the column of texts, if given. Otherwise, the texts are the only
-            column, the column that a header names, or the second of two columns if the first one
+        count: number of texts per row, 1 or 2.
+        columns: names or numbers of the columns of texts, if given. Otherwise, the texts are the
+            only columns, the columns that a header names, or the columns after a first one that
             contains classes.
         classes: names of the classes, which distinguish a first row from a header.
+        option: the option that gives the columns, for messages.
     """
     number, header = rows[0]
-    place, names = f"{path}, line {number}", {"text": TEXT}
-    if not (column or find_columns(place, header, names) or len(header) == 1):
-        if ending_of(path) == JSON or len(header) > 2 or to_class(header[0]) not in classes:
+    place, names = f"{path}, line {number}", name_texts(header, count)
+    named = columns or find_columns(place, header, names, option)
+    if not named and (len(header) != count or ending_of(path) == JSON):
+        if ending_of(path) == JSON or len(header) > count + 1 or to_class(header[0]) not in classes:
             cells = list_few([cell[:40] for cell in header])
+            has, remedy = "has the texts", "its name or number"
+            if count > 1:
+                has, remedy = "have the two texts", "their names or numbers, such as A,B"
             raise ValueError(
-                f"{place}: which of the columns {cells} has the texts? Give --column, its name or "
-                "number"
+                f"{place}: which of the columns {cells} {has}? Give {option}, {remedy}"
             )
         names = {"class": CLASS, **names}
-    chosen = choose_columns(path, rows, names, column)
-    return [(number, cells[-1]) for number, cells in chosen]
+    chosen = choose_columns(path, rows, names, columns)
+    return [(number, cells[-count:]) for number, cells in chosen]
 
 
-def read_column(
-    path: Path, classes: Collection[str], column: str = "", prepared: Sequence[str] = ()
-) -> list[tuple[int, str]]:
+def read_unlabelled(
+    path: Path,
+    count: int,
+    classes: Collection[str],
+    columns: Sequence[str] = (),
+    prepared: Sequence[str] = (),
+) -> list[Numbered]:
     """Read the texts of a table to classify; see :func:`choose_texts`. Tabs in cells become spaces.
 
     Args:
         prepared: names or numbers of the columns of classes and texts in the training texts. They
-            apply here too if the header contains the name, or if the column of classes with this
+            apply here too if the header contains the names, or if the column of classes with this
             number contains a class in the first row.
     """
     rows = split_rows(path)
     header = [cell.strip() for cell in rows[0][1]]
     numbered = {str(number): cell for number, cell in enumerate(header, start=1)}
-    if prepared and not column:
-        label, text = prepared
-        holds = text in header or text in numbered and to_class(numbered.get(label, "")) in classes
-        column = text if holds else ""
-    chosen = choose_texts(path, rows, [column] if column else [], classes)
-    return [(number, text.replace("\t", " ")) for number, text in chosen]
+    if prepared and not columns:
+        label, *texts = prepared
+        labelled = to_class(numbered.get(label, "")) in classes
+        holds = {*texts} <= {*header} or labelled and {*texts} <= {*numbered}
+        columns = texts if holds else ()
+    chosen = choose_texts(path, rows, count, columns, classes, "--column")
+    warn_of_header(path, rows, chosen, f"--column {','.join(['NAME'] * count)}")
+    return [(number, [text.replace("\t", " ") for text in texts]) for number, texts in chosen]
 
 
 def read_pairs(
@@ -249,13 +267,25 @@ def read_pairs(
             f"is a table, its lines are {pair}"
         )
     chosen = choose_columns(path, rows, name_sides(langs), columns)
-    first = chosen[0][1]
-    if len(chosen) == len(rows) and all(0 < len(cell.split()) <= NAME for cell in first):
-        logger.warning(
-            f"{path}, line {rows[0][0]}: {' | '.join(first)[:80]} is the first pair; if it is a "
-            "header, give --columns SOURCE,TARGET, the names in it"
-        )
+    warn_of_header(path, rows, chosen, "--columns SOURCE,TARGET")
     return [(source, target) for _, (source, target) in chosen]
+
+
+def warn_of_header(
+    path: Path, rows: Sequence[Numbered], chosen: Sequence[Numbered], option: str
+) -> None:
+    """Warn if the first of the chosen texts seem to be a header that names them in other words.
+
+    Args:
+        option: the option that gives the names, for the message.
+    """
+    number, first = chosen[0]
+    if len(chosen) == len(rows) and all(0 < len(cell.split()) <= NAME for cell in first):
+        what = "pair" if len(first) == 2 else "text"
+        logger.warning(
+            f"{path}, line {number}: {' | '.join(first)[:80]} is the first {what}; if it is a "
+            f"header, give {option}, as named in it"
+        )
 
 
 def name_sides(langs: Sequence[str]) -> Names:
@@ -265,17 +295,38 @@ def name_sides(langs: Sequence[str]) -> Names:
     return {side: {*SIDES[side], *(own[n] - own[1 - n])} for n, side in enumerate(SIDES)}
 
 
+def name_texts(header: Sequence[str], count: int = 0) -> Names:
+    """Return the words that may name the columns of texts in a header.
+
+    Args:
+        count: number of texts per row; 0 for two if the header names a pair, and otherwise one.
+    """
+    words = [find_words(cell) for cell in header]
+    pairs = [pair for pair in PAIRS if all({name} in words for name in pair)]
+    if count == 1 or not (count or pairs):
+        return {"text": TEXT}
+    first, second = map(set, zip(*(pairs or PAIRS)))
+    return {"text1": first.union(TEXT) - second, "text2": second}
+
+
 def find_words(cell: str) -> set[str]:
-    """Find the words in a header's cell, without the regions of languages such as ``de-AT``."""
+    """Find the words in a header's cell, without the regions of languages such as ``de-AT``.
+
+    A number or letter that distinguishes columns belongs to its word, as in ``text 1``.
+    """
     name = re.sub(r"\b([a-z]{2})[-_][a-z]{2}\b", r"\1", normalize("NFC", cell).casefold())
+    name = re.sub(r"[\W_]+([12ab])$", r"\1", name)
     return {*re.findall(r"[^\W_]+", name)}
 
 
-def find_columns(place: str, cells: Sequence[str], names: Names) -> list[int]:
+def find_columns(
+    place: str, cells: Sequence[str], names: Names, option: str = "--columns"
+) -> list[int]:
     """Find the places of the columns *names* in a header; the list is empty for other cells.
 
     Args:
         place: place of the cells, for messages.
+        option: the option that gives the columns, for messages.
 
     Raises:
         ValueError: the cells name some of the columns, but not each exactly once.
@@ -287,12 +338,18 @@ def find_columns(place: str, cells: Sequence[str], names: Names) -> list[int]:
     ]
     places = [*chain(*matches)]
     if places and not (len(places) == len({*places}) and all(len(each) == 1 for each in matches)):
-        one, option = ("them", "--columns") if len(names) > 1 else ("one", "--column")
+        one = "them" if len(names) > 1 else "one"
         raise ValueError(
             f"{place}: the header {', '.join(cells)[:80]} does not tell the columns apart; name "
-            f"{one} {' and '.join(names)}, put such a header above this line, or give {option}"
+            f"{one} {join(names)}, put such a header above this line, or give {option}"
         )
     return places
+
+
+def join(names: Iterable[str]) -> str:
+    """Join the names of columns, for messages."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def show_row(path: Path, *cells: str) -> str:
@@ -362,7 +419,7 @@ def place_columns(place: str, header: Sequence[str], chosen: Sequence[str]) -> l
             )
     chosen_places = [places[name] if name in places else numbers[name] for name in chosen]
     if len({*chosen_places}) < len(chosen_places):
-        raise ValueError(f"{place}: --columns {','.join(chosen)}: give two columns")
+        raise ValueError(f"{place}: {','.join(chosen)}: give each column once")
     return chosen_places
 
 
@@ -375,10 +432,12 @@ def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
     number, first = rows[0]
     same = [len(cells) for _, cells in rows].count(len(first)) > len(rows) / 2
     if ending_of(path) == JSON or len(first) > len(names) and same:
+        columns = ",".join(names).upper()
+        if columns == "CLASS,TEXT":
+            columns += " (pairs: CLASS,TEXT1,TEXT2)"
         raise ValueError(
             f"{path}, line {number}: which of the columns {list_few([c[:40] for c in first])} are "
-            f"{' and '.join(names)}? Give --columns {','.join(names).upper()}, their names or "
-            "numbers"
+            f"{join(names)}? Give --columns {columns}, their names or numbers"
         )
 
 

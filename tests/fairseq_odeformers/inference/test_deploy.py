@@ -43,7 +43,7 @@ EXPORTS = [
     if name != "macaron_bert"  # it has no classes
     for form in ("torch", "onnx")
 ]
-TABS = r"\(tabs separate columns\)$"
+TABS = r"\(tabs separate texts\)"
 TEXTS = ["3 1 2", "7", "", "2 5 5 19 4 0 11 3", "30 3"]
 SEARCHES = [  # options of fairseq-generate
     {"beam": 4, "max_len_b": 8},
@@ -223,9 +223,9 @@ def test_a_text_or_a_list_of_texts(export):
         (0, "", "1\n\n" + "1 " * 2000, "line 3 has 2001 tokens, more than 1.*--truncate "),
         (1, "", "1\n" + "1 " * 2000, "line 2 has 2001 tokens, more than .*--truncate "),
         (2, "", "1\n" + "1 " * 2000, "line 2 has 2001 tokens, more than .*--truncate "),
-        (2, "", "1\n1\t2", f"line 2 has 2 columns instead of 1 {TABS}"),
-        (2, "", "1\n1\t", f"line 2 has 2 columns instead of 1 {TABS}"),
-        (3, "", "1\n1\t\t2", f"line 2 has 3 columns instead of 1 or 2 {TABS}"),
+        (2, "", "1\n1\t2", f"line 2: 2 texts instead of 1 {TABS}; give only the column "),
+        (2, "", "1\n1\t", f"line 2: 2 texts instead of 1 {TABS}; give only the column "),
+        (3, "", "1\n1\t\t2", f"line 2: 3 texts instead of 1 or 2 {TABS}; give two texts "),
         (0, "", b"1\n\xf6 2\n", r"standard input, line 2: not UTF-8 .*; convert it to UTF-8"),
     ],
 )

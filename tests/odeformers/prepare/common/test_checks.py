@@ -84,7 +84,7 @@ def test_two_inputs_make_one_text(prepare, tmp_path, warnings):
         files[f"RTE/{split}.tsv"] = "".join(f"{line}\n" for line in lines).encode()
     log = prepare("glue RTE --bpe-operations 2", write_folder(tmp_path / "raw", files))
     found = [line for line in warnings(log) if "the training set" in line]
-    assert [line.split(" are")[0] for line in found] == ["valid: 25.0% of the texts (1 of 4)"]
+    assert [line.split(" are")[0] for line in found] == ["valid: 25.0% of the pairs (1 of 4)"]
 
 
 @pytest.mark.parametrize(

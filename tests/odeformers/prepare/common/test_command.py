@@ -1,5 +1,6 @@
 """Other settings need another folder, and one of two preparations waits for the other."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -7,6 +8,7 @@ import time
 from argparse import Namespace
 
 import pytest
+from script_helpers import contents
 
 from fairseq_odeformers.files import build
 from odeformers.arguments import name_differences
@@ -33,6 +35,24 @@ def test_other_settings_take_another_folder(prepare):
         prepare(f"{LISTOPS} --seed 2")
     assert "(--seed 1 → 2); remove it, or give another --out" in str(said.value)
     assert "is up to date" in prepare(f"{LISTOPS} --seed 1")
+
+
+def test_another_corpus_takes_another_folder(prepare, tmp_path):
+    """Even if its options do not differ; folders of 0.1 do not tell their corpus."""
+    (text := tmp_path / "own.txt").write_text("the wind\nthe sea\n" * 10)
+    prepare("lm", text)
+    before = contents(prepare.out)
+    named = "was prepared with other settings .--corpus lm → ptb.; remove it, or give another --out"
+    with pytest.raises(Exception, match=named):
+        prepare("ptb", tmp_path)
+    assert contents(prepare.out) == before
+    settings = prepare.out / "settings.json"
+    old = {
+        key: value for key, value in json.loads(settings.read_text()).items() if "corpus" not in key
+    }
+    settings.write_text(json.dumps(old))
+    assert "is up to date" in prepare("lm", text)
+    assert contents(prepare.out) == before
 
 
 def prepare_slowly(out, name, begun, go_on):
