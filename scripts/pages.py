@@ -141,7 +141,7 @@ def agnews() -> str:
 
 @figure
 def listops() -> str:
-    rows = [["the most frequent class", "15.5%"]]
+    rows = [["the most frequent class", "15.5"]]
     rows += ([f"`{arch}`", seeds("listops", "accuracy", arch)] for arch in archs("listops"))
     return table(["`--arch`", "accuracy (±3)"], "ll", rows)
 
@@ -198,11 +198,13 @@ def beyond_zero() -> str:
             cell["column"],
             cell["family"],
             show_interval(*(float(cell[name]) for name in ("difference", "low", "high"))),
-            cell["verdict"].replace("inconclusive (", "").removesuffix(")"),
+            "better" if float(cell["low"]) > 0 else "worse",
+            cell["verdict"].partition(" (")[0],
         ]
         for cell in cells
     )
-    return table(["data", "family", "difference (95% interval)", "verdict"], "llll", rows)
+    head = ["data", "model", "difference (95% interval)", "over seeds", "verdict"]
+    return table(head, "lllll", rows)
 
 
 @figure
@@ -282,6 +284,16 @@ def perplexity_above(arch: str) -> str:
         for name in ("transformer_lm_prenorm", arch)
     )
     return f"{other - first:.1f}"
+
+
+@figure
+def perplexity_interval(arch: str) -> str:
+    """How much higher it is than the baseline's of the later runs."""
+    archs = {row["architecture"] for row in read("examples/scoreboard/language_model.csv")}
+    scores = {name: board("language_model", "perplexity", name) for name in archs}
+    difference = compare_with_baseline(scores, "transformer_lm_prenorm").differences[arch]
+    assert difference.interval
+    return show_interval(difference.mean, *difference.interval)
 
 
 @figure
@@ -393,7 +405,8 @@ def relative(what: str, model: str, least: int = 1) -> dict[int, float]:
 
 def span(numbers: Iterable[float], between: str, digits: str = ".1f") -> str:
     numbers = [*numbers]
-    return between.join(f"{number:{digits}}" for number in (min(numbers), max(numbers)))
+    ends = dict.fromkeys(f"{number:{digits}}" for number in (min(numbers), max(numbers)))
+    return between.join(ends)
 
 
 @figure
@@ -438,7 +451,7 @@ def parameters(model: str) -> str:
     ours, theirs = (
         int(grown("encoder-length", name)[8192]["parameters"]) for name in (model, "transformer")
     )
-    return f"{ours / theirs:.2f}"
+    return f"{ours / theirs:.0%}"
 
 
 @figure

@@ -241,7 +241,7 @@ distributions, without true differences. **Errors** are the share of tables with
 leaves out the true difference, ± one standard error: 5% is nominal, more than 6% is **bold**.
 Spreads are standard deviations over seeds; *models* include the baseline, and its number of seeds
 comes first. *A model left* is the share of tables with a model outside the
-[pool](../../docs/comparing.md#verdicts).
+[pool](../../docs/comparing.md#how-intervals-are-computed).
 """
 POWER = """**Power**, with equal spreads: how often a model that is better by two standard
 deviations is found, and mean half-widths of the intervals in standard deviations. Welch's tests at

@@ -1,10 +1,10 @@
 """Runs: a training with one seed and its evaluation, each in its own folder.
 
-``run.yaml`` contains everything that determines a run. If it agrees with a command, the run is
-done, or the command resumes it. A run's steps are training, averaging, evaluation and scoring. A
-step is skipped if its product exists, and an interrupted training resumes from its last checkpoint.
-Rows are written last: a run has finished if they say that it lacks nothing. The process that
-executes a run holds the run's lock.
+``run.yaml`` contains everything that determines a run. A command whose settings agree with
+``run.yaml`` resumes the run, or leaves it alone if it has finished. A run's steps are training,
+averaging, evaluation and scoring. A step is skipped if its product exists, and an interrupted
+training resumes from its last checkpoint. A run's rows are written last, and only they mark it as
+finished. The process that executes a run holds the run's lock.
 """
 
 from __future__ import annotations
@@ -85,12 +85,12 @@ class Step:
                     env={**os.environ, "LOGLEVEL": "INFO"},  # fairseq logs its progress and scores
                     preexec_fn=end_with_parent,
                 ).returncode
-            told = log.read_bytes()[start:] or output.read_bytes()
+            message = log.read_bytes()[start:] or output.read_bytes()
             if status and self.printed:
                 with open(log, "ab") as rest:  # since the product of a failure is removed
                     rest.write(output.read_bytes())
             if status:
-                why = explain_failure(told.decode(errors="replace"), status)
+                why = explain_failure(message.decode(errors="replace"), status)
                 raise InputError(f"{self.words[0]}: {why}; its log is {log}")
             if self.printed and not output.read_bytes().strip():
                 raise InputError(
@@ -174,7 +174,7 @@ class Run:
     tuning: bool = False  # whether the run only trains until the best candidate is known
     command: str = ""  # time when the command that planned the run was started
     begun: str = ""
-    # For each split, what makes scores on it misleading, as columns of its rows.
+    # What makes the scores of each split misleading; added as columns to the split's rows.
     flaws: dict[str, dict[str, float]] = field(default_factory=dict)
     earlier_failure: tuple[int, str] | None = None  # the failure of an earlier command
 

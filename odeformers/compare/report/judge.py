@@ -18,7 +18,7 @@ from ..results.verdict import (
     give_verdict,
 )
 from .notes import (
-    EDGE,
+    EDGES,
     LEAVES_OPEN,
     OTHER,
     RULES_OUT,
@@ -97,7 +97,8 @@ def give_verdicts(
         else:
             ruling = (n for n in notes if n.kind == RULES_OUT and pair & {*n.subjects})
             reasons = dict.fromkeys(note.reason or OTHER for note in ruling)
-            verdicts[name] = Verdict(INCONCLUSIVE, ", ".join(reasons) or "nothing to compare with")
+            why = " and ".join(reasons) or "there is nothing to compare with"
+            verdicts[name] = Verdict(INCONCLUSIVE, why)
     return verdicts
 
 
@@ -112,6 +113,6 @@ def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdi
         note.reason or OTHER
         for note in notes
         if note.kind == LEAVES_OPEN
-        and {*note.subjects} & (undone_by if note.reason == EDGE else {name, baseline})
+        and {*note.subjects} & (undone_by if note.reason in EDGES else {name, baseline})
     ]
     return [*dict.fromkeys(reasons)]

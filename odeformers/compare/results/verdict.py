@@ -263,11 +263,12 @@ def minimal_detectable(
 # --- four words ------------------------------------------------------------------------
 
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-FEW_SEEDS, EQUAL_SCORES = "too few seeds", "all seeds score the same"
+FEW_SEEDS, EQUAL_SCORES = "there are too few seeds", "all seeds score the same"
 WIDE = "the interval includes zero"
 WORDS = (  # the definition of the verdicts
-    "Better or worse: the 95% interval over seeds excludes zero. Equivalent: it lies within the "
-    "margin on both sides of zero. Inconclusive: neither, or something else leaves the order open."
+    "A model is better or worse if the 95% interval over seeds excludes zero, and equivalent if "
+    "the interval includes zero and lies within the margin. Otherwise, or if something else leaves "
+    "the order open, the verdict is inconclusive."
 )
 
 
@@ -284,7 +285,7 @@ class Verdict(NamedTuple):
         """Return the verdict if *reasons* leave the order open, whatever the seeds say."""
         if not reasons or self.word == INCONCLUSIVE:
             return self
-        return Verdict(INCONCLUSIVE, f"{self.word} over these seeds, but {', '.join(reasons)}")
+        return Verdict(INCONCLUSIVE, f"{self.word} over these seeds, but {' and '.join(reasons)}")
 
 
 def in_percent(metric: str) -> bool:

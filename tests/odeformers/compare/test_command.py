@@ -88,7 +88,7 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkey
     main([str(word) for word in line])
     printed = capfd.readouterr().out
     assert not (tmp_path / "runs").exists()
-    assert "\n4 of 4 runs are left, 1 at a time: about 0:00:0" in printed
+    assert "\n4 of 4 runs remain, 1 at a time. Training will take about 0:00:0" in printed
     tuning, others = printed.split("# Then with the best candidate")
     assert tuning.count("fairseq-train") == 2 and "fairseq-generate" not in tuning
     assert others.count("fairseq-train") == others.count("fairseq-generate") == 2
@@ -109,7 +109,7 @@ def test_a_dry_run_says_what_its_seeds_would_find(tmp_path):
     ]
     (line,) = foresee(write_comparison(tmp_path, *runs), experiment)
     least = minimal_detectable(models=2, seeds=5)
-    assert f"5 seeds would detect a difference of {least:.2f} in accuracy" in line
+    assert f", 5 seeds would detect a difference of {least:.2f} in accuracy" in line
     write_comparison(tmp_path, *runs[:2])
     assert not [*foresee(tmp_path, experiment)]
 
