@@ -1,4 +1,4 @@
-"""What the recipes of the examples make of their options, where their data are not there."""
+"""The options that the examples' recipes give, without their data."""
 
 from dataclasses import fields
 

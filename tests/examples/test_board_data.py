@@ -1,4 +1,4 @@
-"""The board's data sets are drawn from files of the published layout, by the script."""
+"""The script draws the scoreboard's data sets from files of the published layout."""
 
 import csv
 import subprocess
@@ -22,7 +22,7 @@ def write_table(path, rows):
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
 
 
-def test_rows_are_found_by_their_texts_in_the_order_of_their_hashes(tmp_path):
+def test_rows_are_found_by_the_hashes_of_their_texts(tmp_path):
     rows = [["1", f"title {i}", f'a "text", {i}'] for i in range(TESTED + 3)]
     (tmp_path / "rows").write_text("".join(f"{name_of(row)}\n" for row in rows))
     spaced = [[label, f"{title} ", text] for label, title, text in reversed(rows)]
@@ -50,7 +50,7 @@ def test_a_file_without_the_rows_is_refused(tmp_path):
     assert len(names) == len(set(names)) == 6_500
 
 
-def test_penn_treebank_s_test_file_is_halved(tmp_path):
+def test_penn_treebanks_test_file_is_halved(tmp_path):
     for name, lines in (("valid", 5), ("test", 3_761)):
         (tmp_path / name).write_text("".join(f" {name} {i} \n" for i in range(lines)))
     done = draw("ptb", tmp_path / "valid", tmp_path / "test", "--out", tmp_path / "out")

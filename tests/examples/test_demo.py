@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "examples" / "demo"))
 demo, pairs = map(importlib.import_module, ("demo", "pairs"))
 
 
-def test_demo_translates_and_goes_on_with_its_training(tmp_path, monkeypatch, capsys):
+def test_the_demo_translates_and_resumes_its_training(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "PAIRS", {"test": 10, "valid": 8, "train": 100})
     monkeypatch.setattr(demo, "EVERY", 0)
     monkeypatch.setenv("GOMP_SPINCOUNT", "3000")
@@ -34,7 +34,7 @@ def test_demo_translates_and_goes_on_with_its_training(tmp_path, monkeypatch, ca
     assert (tmp_path / "data-bin" / "generate.log").read_text("utf-8").count("\nD-") == 10
 
 
-def test_no_sentence_is_in_two_splits_or_twice(tmp_path):
+def test_every_sentence_occurs_once(tmp_path):
     pairs.write_corpus(tmp_path, **demo.PAIRS)
     for language in ("de", "en"):
         found = {split: lines(tmp_path / f"{split}.{language}") for split in demo.PAIRS}
@@ -42,8 +42,8 @@ def test_no_sentence_is_in_two_splits_or_twice(tmp_path):
         assert len(set().union(*found.values())) == sum(demo.PAIRS.values())
 
 
-def test_both_sides_of_a_production_say_the_same():
-    """They have the same fields, times and numbers."""
+def test_both_sides_of_a_production_correspond():
+    """Both sides have the same fields, times and numbers."""
     grammar = pairs.read_grammar()
     for de, en in (pair for productions in grammar.values() for pair in productions):
         fields = pairs.FIELD.findall(de)
@@ -55,13 +55,13 @@ def test_both_sides_of_a_production_say_the_same():
         assert de.replace(".", "") == en.replace(",", "")
 
 
-def test_a_second_field_has_another_value():
+def test_a_second_field_has_a_different_value():
     grammar = {"a": [("{b}{b2}", "{b2}{b}")], "b": [("x", "X"), ("y", "Y")]}
     found = {pairs.expand("a", grammar, random.Random(seed)) for seed in range(20)}
     assert found == {("xy", "YX"), ("yx", "XY")}
 
 
-def test_tokens_become_text_again():
+def test_detokenization_inverts_tokenization():
     for text in (text for pair in islice(pairs.sentence_pairs(2), 1000) for text in pair):
         tokens = pairs.tokenize(text).split(" ")
         assert tokens[-1] in (".", "?") and not any(re.search(r".[,?]$", word) for word in tokens)

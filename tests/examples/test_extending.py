@@ -1,4 +1,4 @@
-"""The examples of architectures, and the one of the page, do what they say."""
+"""The example architectures, and that of the page, have the stated properties."""
 
 import sys
 from importlib import import_module
@@ -36,8 +36,8 @@ def checkpoint(words, tmp_path_factory):
     return folder / "checkpoint_last.pt"
 
 
-def test_every_program_takes_the_folder(words, checkpoint, tmp_path, capsys):
-    """Or several."""
+def test_every_program_accepts_the_folder(words, checkpoint, tmp_path, capsys):
+    """A program accepts several folders as well."""
 
     def run(*line):
         main([*map(str, line), "--user-dir", str(PLUGIN)])
@@ -67,29 +67,29 @@ def plugin():
 
 
 def test_the_option_reaches_the_layers(plugin, checkpoint):
-    """fairseq's layers take fairseq's config, which has it."""
+    """fairseq's layers receive fairseq's config, which has the option."""
     model, *_ = Checkpoint.read(str(checkpoint)).build()
     assert [layer.iterations for layer in model.encoder.layers] == [4, 4]
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 30])
 def test_iterations_solve_the_implicit_step(plugin, iterations):
-    """Of y' = y / 2 they are the terms of a geometric series, whose limit is implicit Euler's."""
+    """For y' = y / 2 the iterations are partial sums of a geometric series, to implicit Euler's."""
     x = torch.ones(3, 2, 8)
     y = plugin.implicit_step(lambda index, y: y + y / 2, x, iterations)
     assert torch.allclose(y, x * (2 - 0.5**iterations))
 
 
 @pytest.mark.parametrize("alpha", [0.3, 0.5, 1])
-def test_the_step_of_the_page_is_of_order_2(page_plugin, alpha):
-    """Of y' = y / 2 it has the first three terms of the exponential function."""
+def test_the_step_of_the_page_has_order_2(page_plugin, alpha):
+    """For y' = y / 2 the step has the first three terms of the exponential function."""
     x = torch.ones(3, 2, 8)
     y = page_plugin.rk2_step(lambda number, y: y + y / 2, x, alpha)
     assert torch.allclose(y, x * (1 + 1 / 2 + 1 / 8))
 
 
-def test_slopes_of_a_block_are_those_of_adams_and_bashforth(plugin):
-    """Of y' = y, whose slope is y: 1, 2, then 2 + 3/2 2 - 1/2 = 9/2, then 9/2 + 27/4 - 1."""
+def test_slopes_equal_adams_and_bashforths(plugin):
+    """For y' = y the states are 1, 2, then 2 + 3/2 2 - 1/2 = 9/2, then 9/2 + 27/4 - 1."""
     multistep = plugin.adams_bashforth.AdamsBashforthBlock
     block = multistep.__new__(multistep)
     torch.nn.Module.__init__(block)
@@ -99,13 +99,13 @@ def test_slopes_of_a_block_are_those_of_adams_and_bashforth(plugin):
 
 @pytest.mark.parametrize("options", [[], ["--checkpoint-activations"]])
 def test_a_block_with_slopes_has_the_properties_of_check(plugin, options):
-    """Also where layers are evaluated again in the backward pass."""
+    """The properties also hold where backward evaluates the layers again."""
     verdicts = check("adams_bashforth_classifier", *options)
     assert [str(verdict) for verdict in verdicts if verdict.fault] == []
 
 
 def test_a_block_of_all_layers_has_momentum(plugin):
-    """Of y' = y and m = 1/2: x = 1 + 1, then v = 1/2 + 2 and x = 9/2, then v = 5/4 + 9/2."""
+    """For y' = y and m = 1/2: x = 1 + 1, then v = 1/2 + 2 and x = 9/2, then v = 5/4 + 9/2."""
     momentum = plugin.momentum.MomentumBlock
     block = momentum([lambda y: y + y] * 3, 0.5)
     assert block(torch.ones(1)).item() == 4.5 + 1.25 + 4.5
@@ -115,7 +115,7 @@ def test_a_block_of_all_layers_has_momentum(plugin):
 
 @pytest.mark.parametrize("options", [[], ["--checkpoint-activations"]])
 def test_momentum_has_the_properties_of_check(plugin, options):
-    """Encoder and decoder; without momentum it is the pre-norm Transformer."""
+    """Encoder and decoder have them; without momentum the model is the pre-norm Transformer."""
     verdicts = check("momentum_transformer", *options)
     assert [str(verdict) for verdict in verdicts if verdict.fault] == []
     sizes = ["--encoder-layers", "3", "--decoder-layers", "3"]
@@ -133,13 +133,13 @@ IMPLICIT = [f"implicit_transformer{suffix}" for suffix in ("", "_classifier", "_
 
 
 @pytest.mark.parametrize("arch", [*IMPLICIT, "rk2_transformer"])
-def test_all_have_the_properties_of_check(plugin, page_plugin, arch):
+def test_all_examples_have_the_properties_of_check(plugin, page_plugin, arch):
     assert [str(verdict) for verdict in check(arch) if verdict.fault] == []
 
 
 @pytest.mark.parametrize("iterations", ["1", "3"])
-def test_language_model_generates_as_it_trains(plugin, iterations):
-    """Token by token, with texts dropped and reordered; every evaluation has its own cache."""
+def test_the_language_model_generates_as_it_trains(plugin, iterations):
+    """Decoding token by token, with texts dropped and reordered, uses one cache per evaluation."""
     model = make_model("implicit_transformer_lm", "--implicit-iterations", iterations).eval()
     tokens, state = torch.randint(4, 50, (3, 7)), {}
     for length in range(1, 8):
@@ -152,7 +152,7 @@ def test_language_model_generates_as_it_trains(plugin, iterations):
         assert (step[:, 0] - full[:, -1]).abs().max() < 1e-5
 
 
-def test_a_layer_needs_no_model_of_fairseq(plugin):
+def test_a_layer_works_without_a_model_of_fairseq(plugin):
     """Padding changes nothing, and the gradients of all parameters are finite."""
     encoder = import_module("extending.plain").TextEncoder()
     tokens = torch.tensor([[8, 9, 0], [5, 6, 7]])

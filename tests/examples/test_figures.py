@@ -1,4 +1,4 @@
-"""The scripts that draw figures of runs, on runs whose scores and losses are known."""
+"""The scripts that draw figures of runs, with known scores and losses."""
 
 import csv
 import runpy
@@ -25,8 +25,8 @@ def draw(monkeypatch):
     return run
 
 
-def test_figure2_takes_the_highest_score_of_a_run(tmp_path, draw, capsys):
-    """A run whose average is not scored yet is left out."""
+def test_figure2_shows_the_highest_score_of_a_run(tmp_path, draw, capsys):
+    """A run whose average has no score yet is left out."""
     for pair, run, scores in (
         ("en-de", "1.0-4000-seed1", {"checkpoint_best": 27.55, "averaged": 26.5}),
         ("en-de", "1.0-4000-seed2", {"checkpoint_best": 25.0, "averaged": 25.45}),
@@ -45,8 +45,8 @@ def test_figure2_takes_the_highest_score_of_a_run(tmp_path, draw, capsys):
     assert (tmp_path / "figure2.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_curves_of_runs_are_kept_without_them(tmp_path, draw):
-    """A run that is there takes the place of its rows; seconds are the clock's."""
+def test_curves_are_kept_without_their_runs(tmp_path, draw):
+    """A run replaces its rows of the table, and seconds are wall-clock time."""
     table, picture = tmp_path / "trainings.csv", tmp_path / "curves.png"
     table.write_text(
         "arch,seed,parameters,updates,loss,seconds\none,1,1234,10,6.0,7\none,2,1234,10,5.0,8\n"
@@ -69,8 +69,8 @@ transformer_classifier_prenorm,1,lr 1e-3,10,30,40
 """
 
 
-def test_quality_against_time_is_the_mean_of_the_setting_with_the_most_seeds(tmp_path, draw):
-    """With a band from the lowest to the highest seed."""
+def test_curves_average_the_setting_with_most_seeds(tmp_path, draw):
+    """A band covers the lowest to the highest seed."""
     table, picture = tmp_path / "curves.csv", tmp_path / "curves.png"
     table.write_text(CURVES)
     draw("scoreboard/curves.py", table, picture)
@@ -96,7 +96,7 @@ def test_quality_against_time_is_the_mean_of_the_setting_with_the_most_seeds(tmp
         (CURVES.replace("120,60", "two,60"), "line 4: could not convert string to float: 'two'"),
     ],
 )
-def test_a_table_of_curves_is_refused_by_its_line(tmp_path, draw, text, message):
+def test_a_bad_table_of_curves_is_refused_with_its_line(tmp_path, draw, text, message):
     table = tmp_path / "curves.csv"
     table.write_text(text)
     with pytest.raises(ValueError, match=f"curves.csv, {message}"):
@@ -104,8 +104,8 @@ def test_a_table_of_curves_is_refused_by_its_line(tmp_path, draw, text, message)
     assert not (tmp_path / "curves.png").exists()
 
 
-def test_published_runs_answer_the_protocol_s_questions(tmp_path, draw, capsys):
-    """The three files suffice, and a run that is trained anew takes the place of its rows."""
+def test_published_runs_answer_the_protocols_questions(tmp_path, draw, capsys):
+    """The three files suffice, and a new training replaces the rows of its run."""
     texts, out = 64, tmp_path / "out"
     reference = ["yes"] * texts
 

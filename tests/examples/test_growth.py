@@ -1,4 +1,4 @@
-"""The figure of growth relates tables to their first model."""
+"""The figure of growth shows tables relative to their first model."""
 
 import importlib
 import json
@@ -25,15 +25,15 @@ def related(*tables):
     return columns(growth.relate(tables), "model", "length", "relative")
 
 
-def test_times_become_speeds_and_other_figures_stay():
-    """By the ratios of the rounds, which are not those of the medians."""
+def test_times_become_relative_speeds():
+    """Speeds are the ratios of the rounds, not of the medians. Other quantities are divided."""
     assert related([row("a", 8, 3.0), row("b", 8, 1.4, ratio=2.0)])[2] == [1.0, 2.0]
     memory = {"what": "memory", "unit": "MB"}
     assert related([row("a", 8, 2.0, **memory), row("b", 8, 6.1, ratio=0.5, **memory)])[2] == [1, 2]
 
 
-def test_a_table_is_related_to_its_own_baseline_or_to_the_last_before():
-    """A machine of another day has another speed."""
+def test_a_table_uses_its_own_baseline_or_the_previous_one():
+    """A later table with its own baseline may come from a machine of another speed."""
     first = [row("a", 8, 4.0), row("a", 16, 8.0)]
     assert related(first, [row("b", 16, 2.0)])[2] == [1.0, 1.0, 4.0]
     again = [row("a", 8, 2.0), row("b", 8, 1.0, ratio=2.0)]
@@ -46,7 +46,7 @@ def test_a_row_without_baseline_is_refused(other):
         growth.relate([[row("a", 8, 1.0), {**row("b", 8, 1.0), **other}]])
 
 
-def test_a_panel_per_measurement_and_number_of_layers(recwarn):
+def test_each_measurement_and_depth_has_a_panel(recwarn):
     """The legend names the models in the order in which their lines end."""
     deep = [row("a", n, n, layers=4) for n in (16, 32)]
     rows = [
@@ -72,7 +72,7 @@ def draw(*words):
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"rows": [{"what": "infer"}]}'])
 @pytest.mark.parametrize("ending", ["json", "csv"])
-def test_a_damaged_table_is_named_and_nothing_drawn(content, ending, tmp_path):
+def test_a_damaged_table_is_refused(content, ending, tmp_path):
     path = tmp_path / f"table.{ending}"
     path.write_text(content)
     with pytest.raises(ValueError, match=path.name):
@@ -80,8 +80,8 @@ def test_a_damaged_table_is_named_and_nothing_drawn(content, ending, tmp_path):
     assert not (tmp_path / "out.png").exists()
 
 
-def test_tables_in_one_file_are_the_tables_that_it_was_made_from(tmp_path):
-    """Also where two have the same sizes; the figure of the file is theirs."""
+def test_joined_tables_equal_their_sources(tmp_path):
+    """Two tables may have the same sizes, and the figure of the joined file is the same."""
     paths = [tmp_path / f"{name}.json" for name in ("first", "second")]
     for number, path in enumerate(paths, start=1):
         rows = [row("a", n, n * number) | {"table": path.stem} for n in (8, 16)]

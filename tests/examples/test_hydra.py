@@ -1,4 +1,4 @@
-"""The YAML of each paper trains what its command line trains."""
+"""The YAML of each paper gives the training of its command line."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ PARTS = "task model criterion optimizer lr_scheduler optimization checkpoint dat
 
 
 def command_line(name):
-    """What the recipe beside the file trains."""
+    """The command line of the recipe beside the file."""
     folder = (ROOT / "examples" / name).parent
     file, part, arch = RECIPES[name]
     (recipe,) = read_recipe(folder / file, part).values()
@@ -34,7 +34,7 @@ def command_line(name):
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_yaml_is_the_command_line(name):
+def test_yaml_equals_the_command_line(name):
     line = command_line(name)
     place = line.index("--user-dir")
     expected = OmegaConf.to_container(parsed(line[:place] + line[place + 2 :]), enum_to_str=True)

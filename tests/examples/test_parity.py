@@ -70,8 +70,8 @@ def runs(tmp_path, tmp_path_factory, monkeypatch):
     return make
 
 
-def test_finished_runs_are_not_repeated_and_more_are_added(runs, tmp_path):
-    """Neither are the runs of another file, nor their rows."""
+def test_finished_runs_are_kept_and_more_are_added(runs, tmp_path):
+    """The runs and rows of another file are not repeated, either."""
     first, second = ["0.0003", "1", "50.0", "0.0", "1"], ["0.001", "2", "60.0", "0.0", "1"]
     assert runs([(50, 1, 1)], "--runs", 1) == [first]
     assert runs([(60, 1, 1)], "--runs", 2, "--workers", 2) == [first, second]
@@ -81,8 +81,8 @@ def test_finished_runs_are_not_repeated_and_more_are_added(runs, tmp_path):
     assert runs([(70, 1, 1)], "--runs", 3, "--reports", kept) == [third]
 
 
-def test_a_run_counts_with_the_first_of_its_best_epochs(runs):
-    """Its seconds count from the first update."""
+def test_a_run_is_reported_by_its_first_best_epoch(runs):
+    """Seconds count from the first update."""
     epochs = [(50, 7, 1), (60, 9, 2), (75.4, 17, 3), (75.4, 20, 4), (70, 30, 5)]
     assert runs(epochs, "--runs", 1) == [["0.0003", "1", "75.4", "10.0", "3"]]
 
@@ -103,7 +103,7 @@ EPOCHS = [(50, 1, 1), (60, 2, 2)]
         "RuntimeError('the state or its slope is not finite')",
     ],
 )
-def test_a_run_that_diverges_counts(runs, error):
+def test_a_run_that_diverges_is_reported(runs, error):
     assert runs(EPOCHS, "--runs", 1, then=f"raise {error}") == [["0.0003", "1", "60.0", "1.0", "2"]]
 
 
@@ -141,8 +141,8 @@ def test_bad_options_are_refused(tmp_path, monkeypatch, capsys, line, named):
 # --- the experiments -------------------------------------------------------
 
 
-def test_sizes_of_the_experiments():
-    """Section 4: four variants; section 5: 16 sizes of two models; section 6: 15 weights.
+def test_experiments_have_the_papers_runs():
+    """Section 4 has 4 variants, section 5 has 16 sizes of two models, section 6 has 15 weights.
 
     Figure 2 has three weights more, which are not the paper's.
     """
@@ -163,8 +163,8 @@ def test_sizes_of_the_experiments():
     assert [e.weight for e in experiments.choose(parser, args)] == [0, 0, 4, 0.0625, 1.52588e-05]
 
 
-def test_settings_replace_those_of_the_other_experiments():
-    """fairseq takes the last of two; the learning rates come in turn."""
+def test_settings_override_the_other_experiments():
+    """fairseq takes the last of two values, and learning rates alternate."""
     settings = experiments.EXPERIMENTS["settings"]
     lines = [e.command(*e.run(n), updates=1000) for e in settings for n in range(2)]
     new = options.get_training_parser
@@ -175,7 +175,7 @@ def test_settings_replace_those_of_the_other_experiments():
     }
 
 
-def test_no_two_runs_have_one_name_and_experiments_share_runs():
+def test_runs_have_unique_names_and_are_shared():
     """Different command lines have different rows in a table of results."""
     ensembles = {e for some in experiments.EXPERIMENTS.values() for e in some}
     lines = {(e.name, *e.run(n)): e.command(*e.run(n), 1) for e in ensembles for n in range(8)}
@@ -188,7 +188,7 @@ def test_no_two_runs_have_one_name_and_experiments_share_runs():
 # --- report.py -------------------------------------------------------------
 
 
-def test_missing_runs_are_called_so(tmp_path, monkeypatch, capsys):
+def test_missing_runs_are_marked(tmp_path, monkeypatch, capsys):
     for name, count in (("table2", 32), ("figure1", 4), ("figure7", 17)):
         main(monkeypatch, report, name, "--out", tmp_path)
         assert capsys.readouterr().out.count("| not run ") == count
@@ -196,7 +196,7 @@ def test_missing_runs_are_called_so(tmp_path, monkeypatch, capsys):
 
 
 def test_the_worst_sixth_is_left_out(tmp_path, monkeypatch, capsys):
-    """Section 5: six runs of accuracy 50 to 100, and of one run alone no deviation."""
+    """Five of six runs count (section 5), and a single run has no deviation."""
     rows = [f"{ENSEMBLE},{rate},{n},{40 + 10 * n},{n},{n}" for n, rate in RATES]
     (tmp_path / "updates3000.csv").write_text("\n".join([",".join(HEADER), *rows]))
     main(monkeypatch, report, *ONE_SIZE, "--out", tmp_path)
@@ -205,8 +205,8 @@ def test_the_worst_sixth_is_left_out(tmp_path, monkeypatch, capsys):
     assert "| 50.0%, 1 s, 1 (1 of 1) |" in capsys.readouterr().out
 
 
-def test_the_published_table_is_remade_from_its_runs(tmp_path, monkeypatch):
-    """With means and deviations that leave out the worst sixth of the runs."""
+def test_the_published_table_follows_from_its_runs(tmp_path, monkeypatch):
+    """Means and deviations leave out the worst sixth of the runs."""
     options = "--runs 24 --dims 8 --layers 2".split()
     reports = ["--reports", EXAMPLE / "table1.csv"]
     main(monkeypatch, report, "table1", *options, "--out", tmp_path, *reports)
@@ -222,8 +222,8 @@ def test_the_published_table_is_remade_from_its_runs(tmp_path, monkeypatch):
         assert row in page
 
 
-def test_the_page_has_means_of_the_runs():
-    """Over all runs of each variant of Figure 1; otherwise over the best seven of eight."""
+def test_the_page_has_the_means_of_its_runs():
+    """It averages all runs of Figure 1's variants, and otherwise the best seven of eight."""
     notes = " ".join(PAGE.read_text("utf-8").split())
 
     def means(table, kept):
@@ -257,8 +257,8 @@ def test_the_page_has_means_of_the_runs():
     assert reached in notes
 
 
-def test_the_published_sizes_are_means_of_their_runs():
-    """Each cell has our mean over the depths, and in brackets the paper's."""
+def test_the_page_has_the_means_of_each_size():
+    """Each cell has our mean over the depths, and the paper's in brackets."""
     reached, paper = defaultdict(list), defaultdict(list)
     for row in csv.DictReader(open(EXAMPLE / "table1_sizes.csv")):
         arch, _, width, _ = row["ensemble"].split("-")
@@ -279,8 +279,8 @@ def results(ensemble, *accuracies):
     return [experiments.Result(ensemble.name, 1.0, 1, a, 2 * a, 1) for a in accuracies]
 
 
-def test_histogram_closes_bins_on_the_right():
-    """The leftmost has all up to 55%."""
+def test_bins_of_the_histogram_include_their_right_end():
+    """The leftmost bin has all accuracies up to 55%."""
     ensembles = experiments.HISTOGRAMS["figure1"]
     reached = {e: [] for e in ensembles}
     reached[ensembles[1]] = results(ensembles[1], 40, 55, 55.01, 60, 99, 100)
@@ -291,8 +291,8 @@ def test_histogram_closes_bins_on_the_right():
     assert labels[1] == "time dependent attention (6 runs)"
 
 
-def test_curves():
-    """Points at the weights, and a line for each model without; one run has no spread."""
+def test_curves_have_a_point_per_weight():
+    """Models without the regulariser are horizontal lines, and a single run has no spread."""
     ensembles = experiments.CURVES["figure2"]
     accuracies = {0: [99], 1: [85], 2: [60], 19: [84]}
     reached = {e: results(e, *accuracies.get(n, [])) for n, e in enumerate(ensembles)}
@@ -307,7 +307,7 @@ def test_curves():
 
 
 def train(folder, *options):
-    """The checkpoint of a model of strings up to four bits after two updates."""
+    """Train a model of strings up to four bits for two updates; returns the checkpoint."""
     ensemble = experiments.Ensemble("node_transformer", 4, 8, 1, options)
     words = [o for o in ensemble.command(*ensemble.run(0), updates=2) if o != "--no-save"]
     log = command("train", *words, "--user-dir", USER_DIR, "--save-dir", folder)
@@ -316,8 +316,8 @@ def train(folder, *options):
 
 
 @pytest.mark.parametrize("memory", [[], ["--checkpoint-activations"]])
-def test_trajectories_and_steps(memory, tmp_path, monkeypatch):
-    """The steps of each string are those that it takes by itself, and not of a batch."""
+def test_trajectories_have_the_steps_of_each_string(memory, tmp_path, monkeypatch):
+    """The steps of each string are those that it takes alone, not those of a batch."""
     checkpoint = train(tmp_path, *memory)
     out = tmp_path / "out"
     main(monkeypatch, trajectories, checkpoint, "--out", out)
@@ -338,7 +338,7 @@ def test_trajectories_and_steps(memory, tmp_path, monkeypatch):
     assert abs(states[-1] - end[0].detach().numpy()).max() < 1e-3
 
 
-def test_trajectories_that_cannot_be_drawn():
+def test_trajectories_that_cannot_be_drawn_are_refused():
     task = ParityTask(ParityConfig(parity_max_length=4))
     for string in ("012", "01010"):
         with pytest.raises(ValueError, match=f"--strings '?{string}"):
@@ -350,7 +350,7 @@ def test_trajectories_that_cannot_be_drawn():
 
 
 def test_torch_initialisation_bounds_maps_by_their_inputs(tmp_path):
-    """With n inputs they are within n^(-1/2), where fairseq's attention begins wider."""
+    """Maps of n inputs start within n^(-1/2), where fairseq's attention starts wider."""
     widest = {}
     for arch in ("node_transformer", "node_transformer_torch"):
         words = experiments.Ensemble(arch, 3, 8, 1).command(1e-9, 1, 1)

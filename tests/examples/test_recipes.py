@@ -265,23 +265,23 @@ def recipe(name):
 
 @cache
 def command_line(name, arch):
-    """The arguments of fairseq-train, of 1,000 updates where the recipe gives shares of them."""
+    """The arguments of fairseq-train, with 1,000 updates where the recipe gives shares of them."""
     found = recipe(name)
     return training_words(found.data, resolve_shares(options_of(found, arch), 1000))
 
 
 def parse(line):
-    """What fairseq-train reads from a command line."""
+    """The options that fairseq-train reads from a command line."""
     if OLD and any(word.startswith("--report-") for word in line):
         pytest.skip("fairseq has no such metric yet")
     return options.parse_args_and_arch(options.get_training_parser(), line)
 
 
 @pytest.mark.parametrize("name, arch, stated, source", ROWS)
-def test_a_recipe_trains_as_its_source_says(name, arch, stated, source):
-    """It takes the stated options, given or by default: to give them as well changes none.
+def test_a_recipe_has_the_options_of_its_source(name, arch, stated, source):
+    """Adding the stated options to the command line changes none of them.
 
-    An option that follows another unless it is given has no type on the command line.
+    Options are compared as text, since one that follows another has no type on the command line.
     """
     stated = shlex.split(stated)
     names = [word[2:].replace("-", "_") for word in stated if word.startswith("--")]
@@ -294,7 +294,7 @@ def test_a_recipe_trains_as_its_source_says(name, arch, stated, source):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_option_of_a_recipe_exists(name):
-    """Those that the table does not parse, one architecture after the other."""
+    """Options that the table does not parse are parsed for each architecture."""
     in_table = {(row[0], row[1]) for row in ROWS}
     for part in read_recipe(RECIPES[name]):
         key = f"{name} {part}".strip()
@@ -305,7 +305,7 @@ def test_every_option_of_a_recipe_exists(name):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_command_of_a_recipe_exists(name):
-    """Its first lines tell how to start it, and the list of all tables links it."""
+    """The first lines of a recipe say how to start it, and the list of all tables links it."""
     text = RECIPES[name].read_text(encoding="utf-8")
     path = f"examples/{name}.yaml"
     assert re.search(rf"^#     odeformers compare {path} .*--out ", text, re.M)
@@ -326,9 +326,10 @@ def test_every_recipe_is_in_the_table():
 
 
 def test_the_last_checkpoints_are_averaged():
-    """Ten, one in 2,000 updates (Dutta et al. 2021, section 7.3), or five epochs (Li et al. 2022).
+    """Ten are averaged, one in 2,000 updates (Dutta et al.
 
-    The latter's translate.sh also has a beam and a length penalty for each language.
+    2021, section 7.3), or five epochs (Li et al. 2022). The latter's translate.sh also has a beam
+    and a length penalty for each language.
     """
     for part in ("transevolve/wmt14 en-de", "transevolve/figure2 en-fr"):
         assert recipe(part).average == 10
@@ -351,8 +352,8 @@ TRAINED_BASELINES = {
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_figures_of_a_paper_are_of_its_models(name):
-    """All others have a source; each stands beside a row of the recipe, once."""
+def test_figures_of_a_paper_belong_to_its_models(name):
+    """Other figures have a source, and each figure stands once beside a row of the recipe."""
     text = RECIPES[name].read_text(encoding="utf-8")
     for found in read_recipe(RECIPES[name]).values():
         figures = [
@@ -371,8 +372,8 @@ def test_figures_of_a_paper_are_of_its_models(name):
         assert all(re.search(r" et al\. \d{4}", source) for source in found.cited)
 
 
-def test_trainings_of_long_text_take_equal_time():
-    """Their updates are what fill 60 CPU minutes, a multiple of the eight validations."""
+def test_trainings_on_long_text_take_equal_time():
+    """Their updates fill 60 CPU minutes, rounded to a multiple of the eight validations."""
     *rows, _ = csv.DictReader(lines(ROOT / "examples/scoreboard/long_text/updates.csv"))
     fitting = {row["architecture"]: int(row["updates"]) // 8 * 8 for row in rows}
     trained = recipe("lra/long_text").architectures

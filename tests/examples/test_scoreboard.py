@@ -1,4 +1,4 @@
-"""Scoreboards: differences with intervals whose values are known, and the page that is kept."""
+"""Scoreboards: differences with known intervals, and the committed page."""
 
 import csv
 import importlib
@@ -62,8 +62,8 @@ def cells_of(columns):
     return [cell for column in columns for cell in column.cells]
 
 
-def test_differences_have_dunnett_s_interval(tmp_path):
-    """Within a column."""
+def test_differences_have_dunnetts_interval(tmp_path):
+    """The interval covers the families of one column."""
     scores = {"a": [80.0, 81.0, 82.0], "ours": [84.0, 86.0, 88.0], "b": [80.0, 82.0, 82.5]}
     page, cells = board(write_column(tmp_path / "runs", **scores))
     test = dunnett(scores["ours"], scores["b"], control=scores["a"], random_state=0)
@@ -94,14 +94,14 @@ def test_positive_is_better(metric, difference, tmp_path):
     ],
 )
 def test_few_or_equal_seeds_have_no_interval(base, ours, cell, tmp_path, recwarn):
-    """Equal ones happen where texts are few, and say nothing of the variance."""
+    """Equal seeds occur where texts are few, and do not estimate the variance."""
     page, _ = board(write_column(tmp_path / "runs", a=base, ours=ours))
     assert f"| ours | {cell} |" in page and not recwarn
 
 
 @pytest.mark.parametrize("maximized, chosen", [(True, "y"), (False, "x")])
-def test_a_family_is_its_architecture_that_validates_best(maximized, chosen, tmp_path):
-    """Whatever its test says."""
+def test_a_family_is_shown_by_its_best_validated_model(maximized, chosen, tmp_path):
+    """The scores on the test set do not matter."""
     runs = [write_run(tmp_path, "a", score=80.0)]
     for name, validation, score in (("x", 1.0, 99.0), ("y", 2.0, 70.0)):
         more = {"family": "ours", "validation": validation, "maximized": maximized}
@@ -110,8 +110,8 @@ def test_a_family_is_its_architecture_that_validates_best(maximized, chosen, tmp
     assert cells["ours"].architecture == chosen
 
 
-def test_a_baseline_is_no_other_model(tmp_path):
-    """Neither one of its family, whatever it validates, nor the next one where it has no score."""
+def test_the_baseline_is_never_another_model(tmp_path):
+    """No model of its family replaces it, even if that validates better or it has no score."""
     better = {"family": "a", "validation": 0.1}
     kept, failed = (
         write_comparison(
@@ -131,8 +131,8 @@ def test_a_baseline_is_no_other_model(tmp_path):
     assert board(out / "trainings.csv")[0] == page == (out / "scoreboard.md").read_text("utf-8")
 
 
-def test_columns_are_beside_each_other(tmp_path):
-    """Named by their folders or as told; a family without a run in a column says so."""
+def test_columns_are_shown_side_by_side(tmp_path):
+    """Columns have the names of their folders or other given names; a missing run is marked."""
     first = write_column(tmp_path / "one", a=[80.0], ours=[81.0])
     second = write_column(tmp_path / "two", a=[99.953])
     page, _ = board(first, f"ListOps={second}")
@@ -142,7 +142,7 @@ def test_columns_are_beside_each_other(tmp_path):
 
 
 def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
-    """Its cells and points are left out; the page has its report's words, also from a file."""
+    """Its cells and points are left out, and the page quotes its report, also from a file."""
     late = tmp_path / "late"
     runs = (
         write_run(late, name, outputs=CLASSES, references=CLASSES, epoch_updates=31)
@@ -166,8 +166,8 @@ def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
     assert [text.get_text() for text in axes.texts] == ["n=1", "not compared"]
 
 
-def test_notes_of_earlier_versions_leave_a_column_open(tmp_path):
-    """They have no reason for a verdict."""
+def test_notes_of_earlier_versions_make_a_verdict_inconclusive(tmp_path):
+    """Such notes have no reason for a verdict."""
     scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0)}
     notes = json.dumps([["leaves open", ["b"], "b may improve."]])
     runs = [
@@ -198,7 +198,7 @@ def points(axes):
     return [tuple(line.get_xydata()[0]) for line in lines]
 
 
-def test_each_metric_has_an_axis_and_each_task_a_line_in_it(tmp_path):
+def test_each_metric_has_an_axis_with_a_line_per_task(tmp_path):
     """Tasks of one metric do not cover each other, and a baseline has no row."""
     scores = {"news": {"a": [80.0], "b": [81.0], "c": [83.0]}, "lists": {"a": [40.0], "c": [39.5]}}
     columns = [write_column(tmp_path / name, **of) for name, of in scores.items()]
@@ -214,7 +214,7 @@ def test_each_metric_has_an_axis_and_each_task_a_line_in_it(tmp_path):
     assert shares.get_xlim()[1] < 10 < perplexities.get_xlim()[1]
 
 
-def test_families_are_those_of_the_papers():
+def test_families_have_the_papers_names():
     names = {
         "transformer_lm_prenorm": "pre-norm Transformer",
         "transformer_classifier_prenorm": "pre-norm Transformer",
@@ -229,8 +229,8 @@ def test_families_are_those_of_the_papers():
     assert {arch: family_of(arch) for arch in names} == names
 
 
-def test_pages_tell_the_verdicts_of_the_board():
-    """All that exclude zero over seeds, and which of them are conclusive."""
+def test_pages_state_the_verdicts_of_the_board():
+    """Pages name all differences that exclude zero over seeds, and say which are conclusive."""
     columns = read(ROOT / "examples/scoreboard/trainings.csv")
     shown = [cell for cell in cells_of(columns) if cell.low is not None]
     text = " ".join((ROOT / "docs/results.md").read_text("utf-8").split())
@@ -253,8 +253,8 @@ def test_pages_tell_the_verdicts_of_the_board():
         assert f"shows {abs(cell.difference):.1f}" in told, family
 
 
-def test_scores_are_of_the_best_checkpoint_on_the_test_set(tmp_path):
-    """Also where a comparison has averaged checkpoints and other splits."""
+def test_scores_are_the_best_checkpoints_on_the_test_set(tmp_path):
+    """Averaged checkpoints and other splits of a comparison do not count."""
     rows = write_run(tmp_path, "a", score=70.0)
     rows.insert(1, replace(rows[1], checkpoint="average of the last 2 checkpoints", score=75.0))
     rows.insert(1, replace(rows[2], split="other", score=60.0))
@@ -262,13 +262,13 @@ def test_scores_are_of_the_best_checkpoint_on_the_test_set(tmp_path):
     assert cells["a"].mean == 70
 
 
-def test_a_run_without_a_test_set_has_no_column(tmp_path):
+def test_a_comparison_without_a_test_set_is_refused(tmp_path):
     write_comparison(tmp_path / "runs", write_run(tmp_path / "runs", "a"))
     with pytest.raises(ValueError, match=f"^{tmp_path}/runs: no run has finished with a test set"):
         scoreboard.write_scoreboard([str(tmp_path / "runs")], tmp_path / "board")
 
 
-def test_a_column_that_is_given_twice_is_refused(tmp_path):
+def test_a_repeated_column_is_refused(tmp_path):
     path = str(ROOT / "examples/scoreboard/trainings.csv")
     with pytest.raises(ValueError, match=r"the column AG News comes twice; give .*NAME=RUNS"):
         scoreboard.write_scoreboard([path, path], tmp_path / "board")
@@ -276,10 +276,7 @@ def test_a_column_that_is_given_twice_is_refused(tmp_path):
 
 
 def test_a_model_that_diverges_does_not_hide_the_others(tmp_path):
-    """Its interval leaves the picture, which shows the other intervals.
-
-    Arrows tell it, and the difference in figures.
-    """
+    """Its interval exceeds the picture, which has an arrow, the difference and other intervals."""
     groups = {"a": (80, 80.5, 81), "b": (82, 82.5, 83), "c": (81, 82, 82.5)}
     groups |= {"d": (82, 82.2, 82.4), "wide": (84, 84, 50)}
     (column,) = read(write_column(tmp_path, **groups))
@@ -294,7 +291,7 @@ def test_a_model_that_diverges_does_not_hide_the_others(tmp_path):
     assert [tuple(line.get_xydata()[0]) for line in arrows] == [(low, 3), (high, 3)]
 
 
-def test_only_the_interval_of_the_model_that_diverged_is_cut():
+def test_only_the_interval_of_a_diverged_model_is_cut():
     columns = read(ROOT / "examples/scoreboard/trainings.csv")
     panels = scoreboard.draw(columns).axes
     cut = [[line for line in axes.lines if line.get_marker() in ("<", ">")] for axes in panels]
@@ -303,8 +300,8 @@ def test_only_the_interval_of_the_model_that_diverged_is_cut():
     assert highest < panels[1].get_xlim()[1] < 1.2 * highest, "no room for gains that nothing has"
 
 
-def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
-    """By the command; the figures are those of the file of runs, and nobody's memory."""
+def test_the_committed_scoreboard_follows_from_its_runs(tmp_path):
+    """The command writes the committed files from the file of runs."""
     folder = ROOT / "examples" / "scoreboard"
     write(folder / "trainings.csv", "--out", tmp_path)
     for name in (scoreboard.PAGE, scoreboard.CELLS, scoreboard.RUNS):
@@ -313,7 +310,7 @@ def test_the_page_of_the_scoreboard_is_made_from_its_runs(tmp_path):
 
 
 def test_the_page_quotes_the_board():
-    """Each difference with an interval is one of the board's."""
+    """Each difference with an interval on the page is one of the board's."""
     board = (ROOT / "examples/scoreboard/scoreboard.md").read_text("utf-8")
     page = (ROOT / "docs/results.md").read_text("utf-8")
     text = " ".join(re.sub(r"<!--=retuned; .*?<!--/-->", "", page).split())
@@ -321,8 +318,8 @@ def test_the_page_quotes_the_board():
         assert cell in board, cell
 
 
-def test_of_two_boards_in_a_folder_one_waits_for_the_other(tmp_path):
-    """So their files are no mixture, and no temporary file is taken away."""
+def test_two_boards_in_one_folder_wait_for_each_other(tmp_path):
+    """Their files are not mixed, and no temporary file is removed."""
     source, out = write_column(tmp_path / "runs", a=[70.0]), tmp_path / "board"
     out.mkdir()
     with lock(out / "scoreboard.md"):
@@ -334,8 +331,8 @@ def test_of_two_boards_in_a_folder_one_waits_for_the_other(tmp_path):
     assert (out / "scoreboard.md").exists()
 
 
-def test_a_board_has_the_differences_of_its_reports(tmp_path):
-    """And its files are all that another board needs."""
+def test_a_board_has_the_differences_of_its_report(tmp_path):
+    """The files of a board are all that another board needs."""
     runs, first, second = (tmp_path / name for name in ("runs", "1", "2"))
     for architecture in ("base", "good", "poor"):
         for seed in (1, 2, 3):

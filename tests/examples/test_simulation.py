@@ -36,16 +36,16 @@ def test_quadrature_agrees_with_exact_values_and_with_scipy():
         assert simulate.coverage(critical, sizes, freedom) == pytest.approx(scipys, abs=1e-3)
 
 
-def test_dunnetts_table():
-    """Two-sided 5% points of Dunnett (1964), table II."""
+def test_critical_values_equal_dunnetts_table():
+    """The values are the two-sided 5% points of Dunnett (1964), table II."""
     for models, freedom, printed in ((2, 10, 2.57), (4, 10, 2.89), (9, 20, 2.95), (3, 60, 2.41)):
         value = simulate.critical_value((7,) * (models + 1), freedom, 0.05)
         assert value == pytest.approx(printed, abs=0.006)
 
 
 @pytest.mark.parametrize("equal", [True, False])
-def test_the_simulation_computes_what_the_verdict_does(equal):
-    """Pools and intervals agree; those of scipy have an error of a thousandth."""
+def test_the_simulation_equals_the_verdict(equal):
+    """Pools and intervals agree; scipy's intervals have an error of a thousandth."""
     generator = np.random.default_rng(1)
     for _ in range(25):
         models = int(generator.integers(2, 6))
@@ -67,8 +67,8 @@ def test_the_simulation_computes_what_the_verdict_does(equal):
 
 @pytest.mark.parametrize("models", [2, 4, 8])
 @pytest.mark.parametrize("seeds", [3, 5, 10])
-def test_family_error(models, seeds):
-    """At most 6% of equal variances, and with an unstable challenger from five seeds on."""
+def test_the_family_error_is_at_most_6_percent(models, seeds):
+    """This holds for equal variances, and from five seeds on with an unstable challenger."""
     for pattern in ("equal", "one challenger 10")[: 1 + (seeds >= 5)]:
         spreads = simulate.PATTERNS[pattern](models)
         cell, *_ = simulate.simulate(pattern, spreads, [seeds] * models, 10_000)
@@ -82,8 +82,8 @@ def test_least_difference_is_found_in_four_of_five_cases():
         assert share == pytest.approx(0.8, abs=0.02)  # the pool costs a point
 
 
-def test_critical_values():
-    """Of all levels, without the failures of scipy's own search at levels beside 5%."""
+def test_critical_values_are_exact_at_all_levels():
+    """scipy's own search fails at levels beside 5%."""
     for sizes in ((3, 3), (3, 3, 3, 3), (10, 3, 5, 3, 10, 3)):
         for level in (0.0125, 0.025, 0.05):
             with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The scripts of speed compare the same computation, done in several ways."""
+"""The scripts of speed compare several ways to do the same computation."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ ode, orthogonal = map(importlib.import_module, ("ode", "orthogonal"))
 ARGS = Namespace(embed_dim=8, layers=1, length=3, device="cpu")
 
 
-def test_the_ways_to_solve_are_the_same_model():
+def test_all_ways_to_solve_compute_the_same_model():
     models, steps = zip(*(ode.build(name, ARGS) for name in ode.MODELS))
     sizes = [sum(p.numel() for p in model.parameters()) for model in models]
     losses = [step().item() for step in steps]
@@ -23,7 +23,7 @@ def test_the_ways_to_solve_are_the_same_model():
         assert vanilla_transformer != pytest.approx(same[0], rel=1e-3)
 
 
-def test_ways_to_make_orthogonal_matrices_make_as_many_of_one_width():
+def test_all_ways_make_equally_many_orthogonal_matrices():
     for way in orthogonal.WAYS:
         parts = orthogonal.build(way, width=6, layers=2)
         matrices = torch.cat([m.reshape(-1, 6, 6) for m in orthogonal.make(parts)])

@@ -30,14 +30,14 @@ def measured(request):
     return f, g, x, splitting_order.local_errors(f, g, x)
 
 
-def test_fitted_orders(measured):
-    """Theorem 1 of the Macaron Net: 2 and 3; with Euler's method, 2 and 2."""
+def test_fitted_orders_are_the_theorems(measured):
+    """Theorem 1 of the Macaron Net gives 2 and 3; with Euler's method both are 2."""
     orders = [splitting_order.fitted_order(errors) for errors in measured[3].values()]
     assert orders == pytest.approx([2, 3, 2, 2], abs=0.1)
 
 
-def test_leading_terms(measured):
-    """At the smallest step, the errors are the leading terms of their expansions in h."""
+def test_errors_have_the_leading_terms(measured):
+    """At the smallest step the errors are the leading terms of their expansions in h."""
     f, g, x, errors = measured
     ff, gg = along(f, f)(x), along(g, g)(x)
     fg_gf = commutator(f, g)
@@ -53,7 +53,7 @@ def test_leading_terms(measured):
 
 
 def test_splitting_is_exact_for_commuting_linear_fields():
-    """x' = Ax + Bx with AB = BA has the flow exp(h(A + B)), which both schemes give to rounding."""
+    """If AB = BA, x' = Ax + Bx has the flow exp(h(A + B)), which both schemes give to rounding."""
     generator = torch.Generator().manual_seed(1)
     a = torch.randn(3, 3, generator=generator, dtype=torch.float64) / 2
     b = torch.eye(3, dtype=torch.float64) - a @ a

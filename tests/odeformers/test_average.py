@@ -38,8 +38,8 @@ def save(folder, states, form="checkpoint{}.pt"):
 @pytest.mark.parametrize(
     "count, dtype", [(1, torch.float32), (3, torch.float16), (10, torch.float32)]
 )
-def test_parameters_are_the_mean_and_all_else_stays(tmp_path, count, dtype):
-    """What is equal in all checkpoints stays bit-identical, and tied parameters stay tied."""
+def test_parameters_are_averaged_and_nothing_else(tmp_path, count, dtype):
+    """Equal tensors stay bit-identical, and tied parameters stay tied."""
     states = [checkpoint(seed, dtype) for seed in range(count)]
     averaged = average_checkpoints.average(save(tmp_path, states))
     model, name = averaged["model"], "encoder.embed_tokens.weight"
@@ -64,7 +64,7 @@ def test_parameters_are_the_mean_and_all_else_stays(tmp_path, count, dtype):
     ],
 )
 @pytest.mark.parametrize("swap", [False, True])
-def test_checkpoints_that_do_not_match_are_an_error(tmp_path, other, message, swap):
+def test_checkpoints_that_do_not_match_are_refused(tmp_path, other, message, swap):
     states = [checkpoint(1), checkpoint(2, **other)]
     paths = save(tmp_path, states[::-1] if swap else states)
     with pytest.raises(ValueError, match=f"checkpoint1.pt and .*checkpoint2.pt {message}"):
@@ -78,14 +78,14 @@ def test_checkpoints_that_do_not_match_are_an_error(tmp_path, other, message, sw
         ("update", 3, ["checkpoint_1_800.pt", "checkpoint_2_1600.pt", "checkpoint_11_9600.pt"]),
     ],
 )
-def test_the_last_checkpoints_are_taken_in_numerical_order(tmp_path, by, last, expected):
+def test_the_last_checkpoints_are_found_by_number(tmp_path, by, last, expected):
     for name in ("8", "9", "10", "_1_800", "_2_1600", "_11_9600", "_best", "_last"):
         (tmp_path / f"checkpoint{name}.pt").touch()
     paths = average_checkpoints.last_checkpoints(tmp_path, by, last)
     assert [path.name for path in paths] == expected
 
 
-def test_the_script_writes_what_fairseq_reads(tmp_path, monkeypatch):
+def test_the_script_writes_a_checkpoint_for_fairseq(tmp_path, monkeypatch):
     paths = save(tmp_path, [checkpoint(1), checkpoint(2)])
     output = tmp_path / "averaged.pt"
     monkeypatch.setattr(

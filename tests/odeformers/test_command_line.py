@@ -22,8 +22,8 @@ from odeformers.prepare import CORPORA
 ARCHITECTURES = architectures()
 
 
-def test_the_module_alone_is_the_folder(capsys, monkeypatch):
-    """And the script alone is the help."""
+def test_the_module_prints_its_folder(capsys, monkeypatch):
+    """The command without arguments prints its help."""
     monkeypatch.setattr("sys.argv", ["fairseq_odeformers"])
     runpy.run_module("fairseq_odeformers")
     assert capsys.readouterr().out == USER_DIR + "\n"
@@ -38,8 +38,8 @@ def test_version(capsys):
     assert capsys.readouterr().out == version("fairseq-odeformers") + "\n"
 
 
-def test_a_clone_that_is_not_installed_says_so(tmp_path):
-    """To a Python without packages."""
+def test_a_clone_without_its_dependencies_says_so(tmp_path):
+    """In a Python without packages the command says in one line how to install them."""
     for package in ("odeformers", "fairseq_odeformers"):
         (tmp_path / package).symlink_to(ROOT / package)
     ended = subprocess.run(
@@ -54,8 +54,8 @@ def test_a_clone_that_is_not_installed_says_so(tmp_path):
     assert re.match("odeformers: error: fairseq-odeformers is not installed; .*make setup", line)
 
 
-def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path):
-    """A module in the place of one that a command imports interrupts its process."""
+def test_ctrl_c_during_the_imports_prints_one_line(tmp_path):
+    """An imported module interrupts its process here."""
     handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     # A shell that starts the tests in the background has SIGINT ignored.
     (tmp_path / "fairseq.py").write_text(f"{handled}signal.raise_signal(signal.SIGINT)")
@@ -70,7 +70,7 @@ def test_ctrl_c_during_the_imports_is_told_in_one_line(tmp_path):
     assert ended.stderr.strip() == "odeformers: interrupted"
 
 
-def test_an_error_is_one_line_and_a_traceback_where_one_is_asked_for(capsys, monkeypatch, tmp_path):
+def test_an_error_has_a_traceback_only_on_request(capsys, monkeypatch, tmp_path):
     with pytest.raises(SystemExit, match="^2$"):
         main(["report", str(tmp_path)])
     assert capsys.readouterr().err.count("\n") == 1
@@ -80,8 +80,11 @@ def test_an_error_is_one_line_and_a_traceback_where_one_is_asked_for(capsys, mon
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin1", "utf-8"])
-def test_streams_escape_what_they_cannot_print(encoding, monkeypatch, tmp_path):
-    """In results and errors; programs that a command starts print in UTF-8, as it is read."""
+def test_streams_escape_characters_that_they_cannot_print(encoding, monkeypatch, tmp_path):
+    """This holds for results and errors.
+
+    Programs that a command starts print in UTF-8, as it is read.
+    """
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     output, errors = (io.TextIOWrapper(io.BytesIO(), encoding) for _ in range(2))
     monkeypatch.setattr(sys, "stdout", output)
@@ -103,7 +106,7 @@ def test_streams_escape_what_they_cannot_print(encoding, monkeypatch, tmp_path):
     "given, spins",
     [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "PASSIVE"}, None)],
 )
-def test_waiting_threads_give_up_their_cores_unless_the_user_says_how(given, spins, monkeypatch):
+def test_waiting_threads_do_not_spin_unless_the_user_sets_it(given, spins, monkeypatch):
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
         monkeypatch.setenv(name, "")  # so that the end of the test restores it
         monkeypatch.delenv(name)
@@ -114,8 +117,8 @@ def test_waiting_threads_give_up_their_cores_unless_the_user_says_how(given, spi
     assert os.environ.get("GOMP_SPINCOUNT") == spins
 
 
-def test_list(capsys):
-    """Each name has a line, in the group of its task and paper; fairseq's own have none."""
+def test_list_has_a_line_for_each_name(capsys):
+    """Names are grouped by task and paper, without those of fairseq."""
     main(["list"])
     groups = dict(group.split("\n", 1) for group in capsys.readouterr().out.strip().split("\n\n"))
     names = [line.split()[0] for lines in groups.values() for line in lines.splitlines()]
@@ -132,15 +135,15 @@ def test_list(capsys):
     )
 
 
-def test_options_of_an_architecture(capsys):
-    """The defaults are the preset's; another option is named where it is the default."""
+def test_options_show_the_presets_defaults(capsys):
+    """If another option is the default, its name is shown."""
     main(["options", "transevolve_randomff_1"])
     out = capsys.readouterr().out
     assert re.search(r"^--encoder-depth +6 +depth of an encoder block; at least 1 ", out, re.M)
     assert re.search(r"^--decoder-depth +--encoder-depth +depth", out, re.M)
 
 
-def test_options_say_which_values_they_take(capsys):
+def test_options_show_their_values_and_bounds(capsys):
     """Options that fairseq's Transformer lacks come first; bounds name only the model's options."""
     main(["options", "ot_transformer_lm"])
     added, shared = capsys.readouterr().out.split("\n\n")
@@ -154,7 +157,7 @@ def test_options_say_which_values_they_take(capsys):
     assert re.search(f"^--time-dim .*{bounds}", capsys.readouterr().out, re.M)
 
 
-def test_listings_name_the_option_that_switches_off(capsys):
+def test_listings_show_how_to_turn_an_option_off(capsys):
     main(["options", "ot_transformer"])
     out = capsys.readouterr().out
     assert re.search("^--layer-norm, --no-layer-norm +True ", out, re.M)
@@ -168,8 +171,8 @@ def test_listings_name_the_option_that_switches_off(capsys):
     "arch, remedy",
     [("macaron", "mean macaron_transformer"), ("roberta", "are in fairseq")],
 )
-def test_options_of_no_architecture_here(arch, remedy):
-    """What is offered is listed."""
+def test_options_of_an_unknown_architecture_are_refused(arch, remedy):
+    """The suggested names are ones that ``list`` shows."""
     with pytest.raises(ValueError, match=f"{arch}: .*{remedy}"):
         list_options([arch])
 
@@ -185,7 +188,7 @@ def preset(args):
 
 
 def test_a_plugin_is_listed(tmp_path):
-    """In processes of their own, since what it registers stays; its preset has its own defaults."""
+    """The plugin's preset has its own defaults. The commands run in processes, since names stay."""
     (tmp_path / "extending").symlink_to(ROOT / "examples" / "extending")
     (tmp_path / "preset").mkdir()
     (tmp_path / "preset" / "__init__.py").write_text(PRESET)
@@ -206,14 +209,14 @@ def test_a_plugin_is_listed(tmp_path):
 
 @pytest.mark.parametrize("line", [[], ["--help"], ["prepare", "--help"]])
 def test_help_needs_no_fairseq(line):
-    """And so no torch, which takes seconds to import."""
+    """Help imports neither fairseq nor torch, which takes seconds."""
     show = [sys.executable, "-X", "importtime", "-m", "odeformers", *line]
     imported = subprocess.run(show, capture_output=True, text=True).stderr
     assert "argparse" in imported
     assert not re.search(r"\|\s+(torch|fairseq(_odeformers)?|numpy)$", imported, re.M)
 
 
-def test_help_says_what_each_corpus_is(capsys):
+def test_help_describes_each_corpus(capsys):
     with pytest.raises(SystemExit):
         main(["prepare", "--help"])
     shown = capsys.readouterr().out
@@ -223,8 +226,8 @@ def test_help_says_what_each_corpus_is(capsys):
 
 @pytest.mark.skipif(OLD, reason="fairseq has fewer options of its own")
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_options_are_those_of_the_command_line(arch):
-    """All have a help, and each option that is named as a default is among them."""
+def test_listed_options_exist_on_the_command_line(arch):
+    """Each option has a help, and an option that is named as a default is listed, too."""
     rows = list(option_rows(arch))
     names = {names[0] for names, _, _ in rows}
     config = OmegaConf.to_container(resolved(arch), enum_to_str=True)
@@ -235,7 +238,7 @@ def test_options_are_those_of_the_command_line(arch):
 
 
 class Output:
-    """Standard output whose writing fails."""
+    """A standard output to which writing fails."""
 
     def __init__(self, error):
         self.error = error
@@ -254,7 +257,7 @@ class Output:
     ],
 )
 def test_errors_are_one_line(error, message, monkeypatch, capsys):
-    """And the status is argparse's for a wrong option."""
+    """The status is 2, as argparse's for a wrong option."""
     monkeypatch.setattr(sys, "stdout", Output(error))
     with pytest.raises(SystemExit, match="^2$"):
         main(["list"])
@@ -262,7 +265,7 @@ def test_errors_are_one_line(error, message, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("error", [TypeError("a fault"), ModuleNotFoundError(name="unheard_of")])
-def test_faults_of_the_program_are_raised(error, monkeypatch):
+def test_bugs_of_the_program_are_raised(error, monkeypatch):
     monkeypatch.setattr(sys, "stdout", Output(error))
     with pytest.raises(type(error)):
         main(["list"])
@@ -275,8 +278,8 @@ def list_to(writer, errors):
     main(["list"])
 
 
-def test_a_reader_that_has_enough_is_no_error(tmp_path):
-    """As in ``odeformers list | head``, here a reader that has gone."""
+def test_a_closed_pipe_is_no_error(tmp_path):
+    """The reader may be gone, as with ``odeformers list | head``."""
     reader, writer = os.pipe()
     os.close(reader)
     with open(tmp_path / "errors", "w") as errors:

@@ -15,7 +15,7 @@ def python(program):
     return [sys.executable, "-c", program]
 
 
-def test_a_command_is_that_of_this_python_with_the_plugin():
+def test_a_command_belongs_to_this_python_and_gets_the_plugin():
     program, *options, plugin = fairseq_command("fairseq-train", "data", "--lr", 0.5)
     assert Path(program).resolve().parent == Path(sys.executable).parent.resolve()
     assert Path(program).is_file() and Path(plugin, "models").is_dir()
@@ -23,7 +23,7 @@ def test_a_command_is_that_of_this_python_with_the_plugin():
 
 
 def test_another_copy_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
-    """As in a clone, where the package is installed as a copy; its script needs no fairseq."""
+    """The current folder may be a clone, while the package is installed as a copy."""
     (tmp_path / "odeformers.py").write_text("raise SystemExit('the other copy')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(odeformers.__file__).parents[1]))
@@ -34,7 +34,7 @@ def test_another_copy_in_the_current_folder_is_not_imported(tmp_path, monkeypatc
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has no option -P")
 @pytest.mark.parametrize("start", [["-P", "-m"], ["-c", RUN_MODULE]])
-def test_both_ways_to_run_a_module_do_the_same(start, tmp_path, monkeypatch):
+def test_both_ways_to_run_a_module_agree(start, tmp_path, monkeypatch):
     for folder, text in (("here", "the other copy"), ("there", "installed")):
         (tmp_path / folder).mkdir()
         program = f"import sys; print({text!r}, sys.argv[1:], __name__)"
@@ -46,7 +46,7 @@ def test_both_ways_to_run_a_module_do_the_same(start, tmp_path, monkeypatch):
 
 
 def test_output_is_yielded_and_logged():
-    """A failure has the status and the end of the output."""
+    """A failure has the status and the last lines of the output."""
     log = io.StringIO()
     program = "import sys; print(*range(100), sep='\\n', flush=True); sys.exit('no such thing')"
     lines = []

@@ -47,7 +47,7 @@ def draw(text):
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """The only folder of the system's fonts; a new program begins."""
+    """The only folder of system fonts, for a new program."""
     monkeypatch.setattr(font_manager, "X11FontDirectories", [str(tmp_path)])
     monkeypatch.setattr(font_manager, "_get_fontconfig_fonts", list)
     monkeypatch.setattr(fonts, "WARNED", set())
@@ -55,7 +55,7 @@ def installed(tmp_path, monkeypatch):
 
 
 def test_an_installed_font_draws_what_the_default_lacks(installed, caplog):
-    """Beside the default, which draws the rest; also fonts that came after matplotlib's list."""
+    """The default font draws the rest, and fonts newer than matplotlib's list are found."""
     for name, letters in (("one", LETTERS[0]), ("two", LETTERS[1])):
         write_font(installed / f"{name}.ttf", letters)
     drawn = draw(f"a {LETTERS}")
@@ -64,8 +64,8 @@ def test_an_installed_font_draws_what_the_default_lacks(installed, caplog):
     assert not caplog.text
 
 
-def test_a_missing_font_is_told_in_one_line(installed, caplog):
-    """Once, with what to install; matplotlib's warnings about each character are hidden."""
+def test_a_missing_font_is_reported_once(installed, caplog):
+    """One line says what to install, and matplotlib's warnings about each character are hidden."""
     for _ in range(2):
         draw(LETTERS)
     (record,) = caplog.records

@@ -8,7 +8,7 @@ from fairseq_odeformers.registry import Family
 from odeformers import plots
 
 
-def test_an_architecture_has_one_colour_and_marker_whatever_stands_beside_it():
+def test_an_architecture_always_has_one_colour_and_marker():
     names = ["transformer_prenorm", "transevolve_fullff_1", "macaron_classifier", "transject_lm"]
     names += ["node_transformer_mt", "ode_transformer", "transevolve_classifier_randomff_2"]
     names += ["diffeq_transformer_lm", "pcformer", "yuriiformer", "tmmformer_lm", "ot_transformer"]
@@ -21,8 +21,8 @@ def test_an_architecture_has_one_colour_and_marker_whatever_stands_beside_it():
         assert len({look[part] for look in together.values()}) == len(names)
 
 
-def test_a_plugin_s_family_has_the_colour_that_it_declares(monkeypatch):
-    """Its longer name counts, not fairseq's in it."""
+def test_a_plugins_family_has_its_declared_colour(monkeypatch):
+    """The plugin's longer name counts, not the name of fairseq's in it."""
     family = Family("Damped Transformer", "Own et al.", 2026, color="teal")
     model = type("Damped", (BaseFairseqModel,), {"family": family})
     monkeypatch.setitem(ARCH_MODEL_REGISTRY, "damped_transformer", model)
@@ -30,7 +30,7 @@ def test_a_plugin_s_family_has_the_colour_that_it_declares(monkeypatch):
     assert plots.color_of("runs/transformer-seed1") == "black"
 
 
-def test_names_that_share_a_colour_differ_and_others_have_colours_of_their_own():
+def test_names_that_share_a_colour_have_other_markers():
     names = [
         "transject",
         "transject_random",
@@ -44,7 +44,7 @@ def test_names_that_share_a_colour_differ_and_others_have_colours_of_their_own()
     assert len({look["color"] for look in looks.values()}) == 3
 
 
-def test_no_line_looks_more_important_than_another():
+def test_all_lines_have_the_same_weight():
     _, (axes,) = plots.panels(1, 1, 4, 3)
     names = ["transformer-seed1", "transformer-seed2", "transject"]
     plots.lines(axes, [{"model": name, "x": x, "y": x} for name in names for x in (1, 2)], "x", "y")
@@ -62,8 +62,8 @@ def test_layers_are_numbered_by_integers(depths):
 
 
 @pytest.mark.parametrize("highest, scale", [(1.12, "linear"), (50, "log")])
-def test_the_numbers_of_an_axis_have_one_length(highest, scale):
-    """A logarithmic axis of less than a power of ten had 1.1 beside 1.12."""
+def test_an_axis_is_logarithmic_only_over_a_wide_range(highest, scale):
+    """A logarithmic axis of less than a power of ten would show 1.1 beside 1.12."""
     _, (axes,) = plots.panels(1, 1, 4, 3)
     axes.plot([1.08, 1.1, highest])
     plots.scale_by_span(axes)
@@ -71,7 +71,7 @@ def test_the_numbers_of_an_axis_have_one_length(highest, scale):
 
 
 @pytest.mark.parametrize("width", [1.8, 4])
-def test_titles_are_no_wider_than_their_panels(width):
+def test_titles_fit_their_panels(width):
     name = "runs/transevolve_classifier_fullff_1_prenorm-lr-5e-4-seed1/checkpoint_best"
     with rc_context(plots.STYLE):
         figure, grid = plots.panels(4, 2, width, 2)
@@ -87,14 +87,14 @@ def test_titles_are_no_wider_than_their_panels(width):
 
 
 def test_bars_reach_from_the_lowest_to_the_highest_value():
-    """Also where all are equal, and their mean differs from them in the last bit."""
+    """Equal values, whose mean differs from them in the last bit, have a bar of no length."""
     _, (axes,) = plots.panels(1, 1, 4, 3)
     plots.means_and_ranges(axes, [1, 2], [[98.41] * 3, [1.0, 2.0, 6.0]])
     (bars,) = axes.containers[0][2]
     assert [tuple(bar[:, 1].round(6)) for bar in bars.get_segments()] == [(98.41, 98.41), (1, 6)]
 
 
-def test_a_long_legend_takes_no_room_from_the_panels():
+def test_a_long_legend_does_not_shrink_the_panels():
     heights = []
     for count in (1, 12):
         with rc_context(plots.STYLE):

@@ -1,4 +1,4 @@
-"""Predictions of trained classifiers, written and summed up by the command."""
+"""Predictions of trained classifiers, written and summarised by the command."""
 
 import gzip
 import io
@@ -57,8 +57,8 @@ def probabilities(rows):
     return torch.tensor([[float(share) for share in row[3:]] for row in rows])
 
 
-def test_table_and_accuracy(predict, tmp_path):
-    """In the order of the data, the same as fairseq's own validation finds."""
+def test_predictions_equal_fairseqs_validation(predict, tmp_path):
+    """Rows are in the order of the data, and their accuracy is fairseq's."""
     (header, *rows), (out, err) = predict("classifier.pt")
     assert "\r" not in err  # no progress bar in what is no terminal
     assert header == ["id", "target", *HEADER]
@@ -95,7 +95,7 @@ def test_ensemble_averages_probabilities(predict):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_an_ensemble_counts_the_texts_that_one_of_its_models_cannot_take(predict, order):
+def test_an_ensemble_counts_texts_too_long_for_one_model(predict, order):
     classifier = load_classifier("classifier.pt:other.pt", "words")
     classifier.models[0].encoder.max_source_positions = 5
     texts = data_utils.load_indexed_dataset("words/input0/test", None)
@@ -105,8 +105,8 @@ def test_an_ensemble_counts_the_texts_that_one_of_its_models_cannot_take(predict
         probabilities_of(classifier.task, [*classifier.models][::order], "test", 4)
 
 
-def test_an_empty_split_is_named(predict, capsys):
-    """In the format of ``--dataset-impl cached``; files of the default one cannot be empty."""
+def test_an_empty_split_is_refused(predict, capsys):
+    """Only files of ``--dataset-impl cached`` can be empty."""
     for path in (Path("words", part, "test") for part in ("input0", "label")):
         indexed_dataset.IndexedDatasetBuilder(f"{path}.bin").finalize(f"{path}.idx")
     with pytest.raises(SystemExit):
@@ -114,8 +114,7 @@ def test_an_empty_split_is_named(predict, capsys):
     assert "test of words has no examples; give another --split" in capsys.readouterr().err
 
 
-def test_split_without_labels(predict):
-    """There are predictions alone."""
+def test_a_split_without_labels_has_only_predictions(predict):
     (_, *labelled), _ = predict("classifier.pt")
     for path in Path("words/label").glob("test.*"):
         path.unlink()
@@ -133,14 +132,14 @@ def test_unknown_symbols_are_named_with_their_line(predict, caplog):
     assert f"{said} (unknown: film)" in caplog.text
 
 
-def test_a_long_unknown_word_is_cut_in_its_warning(predict, caplog):
+def test_a_long_unknown_word_is_truncated_in_its_warning(predict, caplog):
     WARNED.clear()
     Path("text").write_text(f"2 {'film' * 1500} 5\n")
     predict("classifier.pt", "--text", "text")
     assert f"(unknown: {'film' * 10}...)" in caplog.text
 
 
-def test_a_compressed_file_of_texts(predict):
+def test_a_compressed_file_of_texts_is_read(predict):
     Path("text").write_text("2 7 5\n7 7\n")
     Path("text.gz").write_bytes(gzip.compress(b"2 7 5\n7 7\n"))
     found, expected = (predict("classifier.pt", "--text", name)[0] for name in ("text.gz", "text"))
@@ -155,7 +154,7 @@ def test_a_compressed_file_of_texts(predict):
     ],
 )
 def test_a_format_other_than_text_is_named(name, fault, predict, capsys):
-    """As by odeformers prepare."""
+    """The message is that of ``odeformers prepare``."""
     Path(name).write_bytes(b"PK\x03\x04\xff")
     with pytest.raises(SystemExit):
         predict("classifier.pt", "--text", name)
@@ -175,8 +174,8 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_has_the_texts_that_a_preparation_reads(name, predict, caplog):
-    """By its header, --column, or the --columns of the preparation; line breaks are spaces."""
+def test_a_table_is_read_as_by_the_preparation(name, predict, caplog):
+    """The header, --column or the preparation's --columns name it; line breaks are spaces."""
     content, options = TABLES[name]
     if name == "prepared.csv":
         Path("settings.json").write_text(json.dumps({"--columns": "Art,Bericht"}))
@@ -196,8 +195,8 @@ def test_a_table_has_the_texts_that_a_preparation_reads(name, predict, caplog):
         ("17,2 7 5\n", "", "2"),
     ],
 )
-def test_a_header_is_no_text(content, columns, column, predict, capsys):
-    """Two columns without usual names have texts in the second only below or beside classes."""
+def test_an_unclear_column_of_texts_is_refused(content, columns, column, predict, capsys):
+    """Of two columns without usual names the second has the texts only if the first has classes."""
     Path("settings.json").write_text(json.dumps({"--columns": columns}))
     Path("table.csv").write_text(content)
     with pytest.raises(SystemExit):
@@ -211,14 +210,14 @@ def test_a_header_is_no_text(content, columns, column, predict, capsys):
 
 
 def test_a_text_of_a_table_is_named_by_its_line(predict, caplog):
-    """Where its row begins."""
+    """The line is where the row of the text begins."""
     WARNED.clear()
     Path("own.csv").write_text('text\n"2\n7"\nfilm 5\n')
     predict("classifier.pt", "--text", "own.csv")
     assert "own.csv, line 4: the model knows 1 of the 2 symbols" in caplog.text
 
 
-def test_a_labelled_file_is_told_from_texts(predict, capsys):
+def test_a_labelled_file_is_refused(predict, capsys):
     Path("text").write_text("left\t2 7 5\n")
     with pytest.raises(SystemExit):
         predict("classifier.pt", "--text", "text")
@@ -227,7 +226,7 @@ def test_a_labelled_file_is_told_from_texts(predict, capsys):
 
 
 def test_escaped_characters_are_warned_of(predict, monkeypatch, capsys):
-    """Where the standard output has none of them, as in a C locale; a file is in UTF-8."""
+    """The warning comes only if standard output lacks the characters; a file is in UTF-8."""
     Path("text").write_text("2 ü\n7 ä\n", encoding="utf-8")
     (_, *rows), printed = predict("classifier.pt", "--text", "text")
     assert [row[1] for row in rows] == ["2 ü", "7 ä"] and "escaped" not in printed.err
@@ -240,10 +239,10 @@ def test_escaped_characters_are_warned_of(predict, monkeypatch, capsys):
     assert said.count("escaped") == 1 and r"'\xfc'; give --output FILE" in said
 
 
-def test_text(predict, monkeypatch):
-    """The same as for the same text in the data set, whether from a file or standard input.
+def test_a_text_is_predicted_as_in_the_data_set(predict, monkeypatch):
+    """A file and standard input give the same predictions.
 
-    Empty ones, and those that are too long unless these are cut, have no prediction.
+    Empty texts have none, nor do texts that are too long unless they are truncated.
     """
     (_, first, *_), _ = predict("classifier.pt")
     *symbols, _ = data_utils.load_indexed_dataset("words/input0/test", None)[0].tolist()
@@ -267,7 +266,7 @@ def test_text(predict, monkeypatch):
 
 @pytest.mark.parametrize("saved", ["transject", "macaron_classifier.pairs"])
 def test_pairs_are_lines_of_two_texts(saved, predict, capsys):
-    """A model that joins the two by a separator takes a text alone as well."""
+    """A model that joins the two by a separator also takes a single text."""
     state = torch.load(io.BytesIO(gzip.decompress(PATHS[saved].read_bytes())))
     if joins := saved == "transject":
         state["cfg"]["task"]["separator_token"] = 6
@@ -311,14 +310,14 @@ PAIRS = {
 
 
 def pair_line():
-    """The command with a model of pairs."""
+    """The command line with a model of pairs."""
     Path("pairs.pt").write_bytes(gzip.decompress(PATHS["macaron_classifier.pairs"].read_bytes()))
     return ["predict", "pairs", "--path", "pairs.pt", "--cpu", "--text"]
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_table_has_pairs_in_two_columns(name, predict, capsys):
-    """By a header, --column, the --columns of the preparation, or because there are no others."""
+    """The header, --column or the preparation's --columns name the two, or there are no others."""
     line = pair_line()
     Path("text").write_text("2 7 5\t7 8\n7 7\t9\n")
     main([*line, "text"])
@@ -344,14 +343,14 @@ def test_a_table_has_pairs_in_two_columns(name, predict, capsys):
         ("text1,text2\n1,2\n1\n", [], "line 3: expected 2 columns, text1,text2, found 1"),
     ],
 )
-def test_columns_that_are_not_those_of_pairs_are_named(content, options, fault, predict, capsys):
+def test_wrong_columns_of_pairs_are_named(content, options, fault, predict, capsys):
     (path := Path("own.jsonl" if content.startswith("{") else "own.csv")).write_text(content)
     with pytest.raises(SystemExit):
         main([*pair_line(), str(path), *options])
     assert re.search(fault, capsys.readouterr().err.splitlines()[-1])
 
 
-def test_a_first_pair_that_may_be_a_header_is_a_warning(predict, caplog):
+def test_a_first_pair_that_may_be_a_header_is_warned_of(predict, caplog):
     Path("own.csv").write_text("Erster,Zweiter\n1 2 3,4 5 6\n")
     told = "own.csv, line 1: Erster | Zweiter is the first pair; if it is a header, give --column"
     for chosen in ([], ["--column", "1,2"], ["--column", "Erster,Zweiter"]):

@@ -11,7 +11,7 @@ from odeformers.score_wmt14 import read_hypotheses, score
 
 
 def write_output(path, hypotheses):
-    """The output of fairseq-generate: sorted by length, not by sentence."""
+    """Output of fairseq-generate, which is sorted by length and not by sentence."""
     lines = ["INFO | fairseq_cli.generate | loading model(s)"]
     for index, text in sorted(enumerate(hypotheses), key=lambda item: -len(item[1])):
         lines += [f"S-{index}\tx", f"T-{index}\tH-0", f"H-{index}\t-0.25\t{text}"]
@@ -43,7 +43,7 @@ TOKENIZED = {  # as a model that is trained on text of the preparation translate
 
 
 @pytest.mark.parametrize("lang", REFERENCES)
-def test_a_perfect_translation_scores_100_in_every_way(lang, tmp_path):
+def test_a_perfect_translation_scores_100(lang, tmp_path):
     hypotheses = read_hypotheses(write_output(tmp_path / "out.txt", TOKENIZED[lang]), 3)
     scores = values(score(hypotheses, REFERENCES[lang], lang))
     assert scores.pop("tokenized") == scores.pop("compound-split") == 100
@@ -51,8 +51,8 @@ def test_a_perfect_translation_scores_100_in_every_way(lang, tmp_path):
     assert (scores["uncased"] == 100) == (lang == "fr"), "no tokenizer undoes the spaces of < gut >"
 
 
-def test_compounds_are_split_in_both():
-    """A-b c d e f against x-b c d e f: 4 of 5 words match, or 6 of 7 parts; likewise n-grams."""
+def test_compounds_are_split_in_hypothesis_and_reference():
+    """A-b c d e f and x-b c d e f share 4 of 5 words or 6 of 7 parts, and n-grams likewise."""
     scores = values(score(["A @-@ b c d e f"], ["x-b c d e f"], "de"))
     whole = (4 / 5) * (3 / 4) * (2 / 3) * (1 / 2)
     split = (6 / 7) * (5 / 6) * (4 / 5) * (3 / 4)
@@ -64,13 +64,13 @@ def test_compounds_are_split_in_both():
 
 
 def test_tokenised_scores_are_not_smoothed():
-    """multi-bleu.perl gives 0 where no 4-gram matches; sacrebleu smoothes by default."""
+    """multi-bleu.perl gives 0 where no 4-gram matches, but sacrebleu smooths by default."""
     scores = values(score(["a b c x"], ["a b c y"], "de"))
     assert scores["tokenized"] == scores["compound-split"] == 0 < scores["detokenized"]
 
 
 def test_uncased_words_are_split_at_spaces():
-    """Case is ignored, but "good." is not "good": 3 of 4 words match, and so on.
+    """Case is ignored, but "good." is not "good", so that 3 of 4 words match, and so on.
 
     Without a match of four words, half a match counts.
     """
@@ -80,7 +80,7 @@ def test_uncased_words_are_split_at_spaces():
     assert scores["uncased"] > scores["detokenized"]
 
 
-def test_typographic_apostrophes_count_in_the_published_reference_alone():
+def test_typographic_apostrophes_matter_only_when_detokenised():
     scores = values(score(["c&apos; est dit , ou non ."], ["c’est dit, ou non."], "fr"))
     assert scores["tokenized"] == 100 > scores["detokenized"]
 
@@ -104,14 +104,14 @@ def test_references_are_segments_or_lines(tmp_path):
         ("H-0\t-1\ta\nH-1\t-1\ta b@@\nH-2\t-1\ta\n", "subwords"),
     ],
 )
-def test_outputs_that_cannot_be_scored(text, named, tmp_path):
+def test_outputs_that_cannot_be_scored_are_refused(text, named, tmp_path):
     (tmp_path / "out.txt").write_text(text)
     with pytest.raises(ValueError, match=f"out.txt has {named}"):
         read_hypotheses(tmp_path / "out.txt", 3)
 
 
-def test_the_reference_is_what_the_preparation_leaves(tmp_path, monkeypatch, capsys):
-    """Or what is given; a missing one is named."""
+def test_the_reference_is_the_prepared_one_by_default(tmp_path, monkeypatch, capsys):
+    """Another reference may be given, and a missing one is named."""
     monkeypatch.chdir(tmp_path)
     expected = "data/wmt14-en-de/raw/newstest2014-deen-ref.de.sgm"
     with pytest.raises(SystemExit):

@@ -45,12 +45,12 @@ SIZES = {"embed_dim": 32, "ffn_embed_dim": 64, "attention_heads": 4, "layers": 6
         ),
     ],
 )
-def test_options_by_sizes(arch, expected):
+def test_sizes_become_options_of_every_architecture(arch, expected):
     assert size_options(arch, SIZES) == expected
 
 
-def test_a_size_of_the_encoder_alone_is_the_decoder_s_too():
-    """In a model of fairseq's own, whose decoder does not follow; chosen options stay out."""
+def test_sizes_of_the_encoder_are_the_decoders_too():
+    """fairseq's decoders do not follow the encoder; options that are set are not repeated."""
     options = size_options("transformer", SIZES, {"encoder_embed_dim": 8, "encoder_layers": 2})
     assert options["decoder_embed_dim"] == 8 and options["decoder_layers"] == 2
     assert options["decoder_ffn_embed_dim"] == 64
@@ -64,8 +64,8 @@ def test_blocks_divide_layers():
         size_options("transevolve_fullff_2", {"layers": 5})
 
 
-def test_sizes_have_names_that_all_architectures_share():
-    """A size's name gives all four, of which others replace some; other options stay."""
+def test_named_sizes_set_all_four_numbers():
+    """Other sizes replace some of the four, and other options are kept."""
     given = {"size": "small", "heads": "2", "lr": "1", "encoder-layers": 5}
     sizes, others = split_sizes(given)
     assert sizes == {"layers": 2, "embed_dim": 128, "attention_heads": 2, "ffn_embed_dim": 512}
@@ -73,7 +73,7 @@ def test_sizes_have_names_that_all_architectures_share():
     assert split_sizes({"lr": "1"}) == ({}, {"lr": "1"})
 
 
-def test_defaults_are_the_preset_s():
+def test_defaults_are_the_presets():
     defaults = default_options("transevolve_randomff_1")
     assert defaults["encoder_depth"] == 6 and defaults["ffn_type"] == "random"
     assert defaults["decoder_depth"] == "${model.encoder_depth}"

@@ -1,4 +1,4 @@
-"""Raw text becomes tokens as the data were prepared, and translations become raw text."""
+"""Raw text is tokenised as the data were, and translations become raw text."""
 
 import json
 import locale
@@ -17,10 +17,10 @@ TOKENS = ["3 , 1 !", "", "7 2 5"]
 
 @pytest.mark.parametrize("hyphens", [True, False])
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_there_and_back(tmp_path, lowercase, hyphens):
-    """Tokenised before it is lower-cased: an abbreviation such as *Dr.* keeps its period.
+def test_raw_text_is_tokenised_and_detokenised(tmp_path, lowercase, hyphens):
+    """Tokenisation precedes lowercasing, so that an abbreviation such as *Dr.* keeps its period.
 
-    Words are split at hyphens where those of the data were.
+    Words are split at hyphens if the data's words were.
     """
     recipe = {"lowercase": lowercase, "aggressive_hyphens": hyphens}
     (tmp_path / "recipe.json").write_text(json.dumps(recipe))
@@ -30,7 +30,7 @@ def test_there_and_back(tmp_path, lowercase, hyphens):
     assert raw.detokenize("it &apos;s a dog , isn &apos;t it ?") == "it's a dog, isn't it?"
 
 
-def test_raw_text_is_translated_as_its_tokens(prepared, checkpoint):
+def test_raw_text_is_translated_like_its_tokens(prepared, checkpoint):
     path = checkpoint("macaron_transformer")
     raw = load_translator(path, prepared)
     plain = load_translator(path, prepared, tokenized=True)
@@ -67,8 +67,8 @@ def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_pa
     assert re.match(r".*in.txt, line 2: '1 .* has \d+ tokens, more than", err)
 
 
-def test_a_line_longer_than_a_batch_of_the_training(prepared, checkpoint, tmp_path, capsys):
-    """Though within the model's positions."""
+def test_a_line_longer_than_a_training_batch_is_translated(prepared, checkpoint, tmp_path, capsys):
+    """Only the model's positions limit its length."""
     path = checkpoint("macaron_transformer")
     state = torch.load(path, weights_only=True)
     state["cfg"]["dataset"]["max_tokens"] = 6
@@ -102,8 +102,8 @@ def test_files_are_utf8_in_any_locale(prepared, checkpoint, tmp_path):
     assert (tmp_path / "found").read_bytes() == (tmp_path / "expected").read_bytes()
 
 
-def test_the_length_of_translations_is_limited_as_asked(prepared, checkpoint, tmp_path, capsys):
-    """One at a time: by the sentence itself."""
+def test_options_limit_the_length_of_translations(prepared, checkpoint, tmp_path, capsys):
+    """With one sentence at a time, its own length determines the limit."""
     path = checkpoint("macaron_transformer")
     (tmp_path / "in.txt").write_text("1 2 3\n7\n")
     line = ["translate", prepared, "--path", path, "--text", tmp_path / "in.txt", "--cpu"]
@@ -120,6 +120,6 @@ def test_the_length_of_translations_is_limited_as_asked(prepared, checkpoint, tm
     assert "--max-len-a: x: give a number" in capsys.readouterr().err
 
 
-def test_data_that_do_not_say_how_they_were_prepared(data, checkpoint):
+def test_data_without_a_recipe_are_refused(data, checkpoint):
     with pytest.raises(ValueError, match="words has no recipe.json of odeformers prepare"):
         load_translator(checkpoint("macaron_transformer"), data / "words", tokenized=False)

@@ -47,7 +47,7 @@ LINE = "parallel -s de -t en --bpe-operations 30"
 
 
 def test_files_of_a_folder_become_the_splits(prepare, tmp_path):
-    """Compressed or not; ``val`` is valid, test sets keep their names."""
+    """Files may be compressed, ``val`` is the validation set, and test sets keep their names."""
     source = folder_of(tmp_path / "own")
     for name, packer in (("train.de", gzip), ("val.en", gzip), ("test2016.en", lzma)):
         suffix = ".gz" if packer == gzip else ".xz"
@@ -64,7 +64,7 @@ def test_files_of_a_folder_become_the_splits(prepare, tmp_path):
 
 
 def test_names_may_have_hyphens_and_dots(prepare, tmp_path):
-    """Those of languages and of test sets; each set holds its own sentences."""
+    """Languages and test sets may have such names, and each set has its own sentences."""
     names = {"test": 3, "test.2016": 5, "test.2017-06": 4, "valid": 7}
     splits = {split: sentences(size, size) for split, size in {**names, "train": 60}.items()}
     renamed = {name.replace(".en", ".pt-br"): text for name, text in files(**splits).items()}
@@ -76,8 +76,8 @@ def test_names_may_have_hyphens_and_dots(prepare, tmp_path):
         assert len(found) == size, split
 
 
-def test_comparisons_have_the_references_as_they_come(prepare, tmp_path):
-    """Not their tokens in lower case, from which spaces and case cannot be had back."""
+def test_comparisons_use_the_references_as_published(prepare, tmp_path):
+    """Tokens in lower case would not determine the reference's spaces and case."""
     references = [f"Press  'F{n}' ({n} %), then wait ." for n in range(5)]
     pairs = [(text, references[n]) for n, (text, _) in enumerate(sentences(5, 3))]
     prepare(LINE, folder_of(tmp_path / "own", **files(test=pairs)))
@@ -87,15 +87,15 @@ def test_comparisons_have_the_references_as_they_come(prepare, tmp_path):
     assert not (tmp_path / "out" / "plain" / "train.en").exists()
 
 
-def test_references_whose_spaces_do_not_come_back_are_counted(prepare, tmp_path):
+def test_references_with_lost_spaces_are_counted(prepare, tmp_path):
     pairs = sentences(5, 3)
     unclear = [*pairs[:3], ("Ein Hund", "a/b runs."), pairs[4]]
     told = "test: 20% of the texts in en have other spaces .* line 4: 'a / b runs.'"
     assert re.search(told, prepare(LINE, folder_of(tmp_path / "own", **files(test=unclear))))
 
 
-def test_training_pairs_are_cleaned_by_byte_pairs(prepare, tmp_path):
-    """The log says how many were left out for what; other splits are kept whole."""
+def test_training_pairs_are_cleaned_by_subwords(prepare, tmp_path):
+    """The log has the number of dropped pairs by reason, and other splits stay whole."""
     rare = "αβγδεζηθικλμνξο"  # a token, and fifteen subwords
     odd = [
         ("", "dog"),
@@ -120,7 +120,7 @@ def write_pairs(path, pairs):
 
 
 def plain_splits(out):
-    """The pairs of each split as they are tokenised, without their case."""
+    """The pairs of each split as they are tokenised, in lower case."""
     splits = ("train", "valid", "test")
     sides = [[lines(out / "tokenized" / f"{split}.{lang}") for lang in LANGS] for split in splits]
     return {split: list(zip(*pair)) for split, pair in zip(splits, sides)}
@@ -128,8 +128,8 @@ def plain_splits(out):
 
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("options", ["", "-s de -t en", "-t en"])
-def test_two_files_are_divided_as_one_table(swapped, options, prepare, tmp_path):
-    """Their endings are the languages, in the order that is given."""
+def test_two_files_are_divided_like_one_table(swapped, options, prepare, tmp_path):
+    """Their suffixes name the languages, in the order in which the files are given."""
     pairs = sentences(60, 1)
     source = write_pairs(tmp_path / "own.tsv", pairs)
     prepare(LINE, source, out=tmp_path / "table")
@@ -143,7 +143,7 @@ def test_two_files_are_divided_as_one_table(swapped, options, prepare, tmp_path)
     assert plain_splits(prepare.out) == plain_splits(tmp_path / "table")
 
 
-def test_two_files_need_languages_and_as_many_lines(prepare, tmp_path):
+def test_two_files_need_languages_and_equal_lengths(prepare, tmp_path):
     (tmp_path / "a").write_text("x\n" * 9)
     (tmp_path / "b").write_text("x\n" * 8)
     both = ["--from", tmp_path / "a", tmp_path / "b"]
@@ -153,7 +153,7 @@ def test_two_files_need_languages_and_as_many_lines(prepare, tmp_path):
 
 
 @pytest.mark.parametrize("names, options", [("c.txt c.en", "-t en"), ("c.de c.txt.gz", "")])
-def test_an_ending_of_any_text_is_no_language(names, options, prepare, tmp_path):
+def test_a_suffix_of_any_text_is_no_language(names, options, prepare, tmp_path):
     paths = [tmp_path / name for name in names.split()]
     for path in paths:
         path.write_bytes(gzip.compress(b"x\n") if path.suffix == ".gz" else b"x\n")
@@ -161,7 +161,7 @@ def test_an_ending_of_any_text_is_no_language(names, options, prepare, tmp_path)
     prepare.refuses(named, f"parallel {options}", None, "--from", *paths)
 
 
-def test_the_ending_of_one_file_is_the_language_that_is_not_given(prepare, tmp_path):
+def test_a_suffix_names_the_other_language(prepare, tmp_path):
     folder = write_folder(tmp_path / "own", files(corpus=sentences(60, 1)))
     (folder / "corpus.de").rename(folder / "corpus.txt")
     paths = [folder / "corpus.txt", folder / "corpus.en"]
@@ -169,8 +169,8 @@ def test_the_ending_of_one_file_is_the_language_that_is_not_given(prepare, tmp_p
     assert plain_splits(prepare.out)
 
 
-def test_pairs_that_are_too_long_are_not_drawn(prepare, tmp_path):
-    """More words than a training pair may have, or too many letters, as of a word without end."""
+def test_long_pairs_are_not_held_out(prepare, tmp_path):
+    """A held-out pair has no more words than a training pair may have, nor a very long word."""
     pairs, long = sentences(60, 1), ["dog cat " * 51, "ab" * 501]
     odd = [(f"{n} {text}", f"{n} {text}") for n in range(9) for text in long]
     source = write_pairs(tmp_path / "own.tsv", pairs + odd)
@@ -181,8 +181,8 @@ def test_pairs_that_are_too_long_are_not_drawn(prepare, tmp_path):
     assert max(len(side) for pairs in held_out for pair in pairs for side in pair) < 100
 
 
-def test_the_options_that_long_pairs_need_are_told(prepare, tmp_path):
-    """With which a comparison takes the data; other data need none."""
+def test_the_options_that_long_pairs_need_are_shown(prepare, tmp_path):
+    """A comparison takes the data with these options, and other data need none."""
     long = " ".join("1" * 1100)
     for name, pairs, needed in (
         ("long", [*sentences(5, 3), (long, long)], " with --max-source-positions 1101 --max-ta"),
@@ -200,8 +200,8 @@ def test_pairs_with_the_same_text_on_both_sides_are_counted(prepare, tmp_path):
     assert "train: 3 of 64 pairs have the same text on both sides" in log
 
 
-def test_one_file_is_divided(prepare, tmp_path):
-    """At random, by the seed, in the order of the file."""
+def test_one_file_is_divided_at_random(prepare, tmp_path):
+    """The seed determines the sets, which keep the order of the file."""
     pairs = [tuple(side.replace(".", " .") for side in pair) for pair in sentences(60, 1)]
     source = write_pairs(tmp_path / "own.tsv", pairs)
     line = f"{LINE} --valid 9 --test 7 --keep-case"
@@ -214,8 +214,8 @@ def test_one_file_is_divided(prepare, tmp_path):
     assert splits != plain_splits(tmp_path / "other")
 
 
-def test_sets_and_merges_fit_little_text(prepare, tmp_path):
-    """A tenth of the pairs for each set, and the least merges, with a line; words stay whole."""
+def test_sets_and_merges_are_small_for_little_text(prepare, tmp_path):
+    """Each set has a tenth of the pairs, and the log states the few merges; words stay whole."""
     log = prepare("parallel -s de -t en", write_pairs(tmp_path / "own.tsv", sentences(60, 1)))
     sizes = [len(lines(prepare.out / f"bpe/{name}.de")) for name in ("train", "valid", "test")]
     assert sizes == [48, 6, 6]
@@ -226,7 +226,7 @@ def test_sets_and_merges_fit_little_text(prepare, tmp_path):
         assert lines(bpe) == lines(tokenized)
 
 
-def test_no_side_of_a_pair_that_is_held_out_is_in_another_set(prepare, tmp_path):
+def test_held_out_pairs_share_no_side_with_another_set(prepare, tmp_path):
     pairs = [(f"S{n % 40}", f"t {n % 50}") for n in range(60)] + [("s39", "new"), ("old", "T  49")]
     prepare(f"{LINE} --valid 9 --test 9", write_pairs(tmp_path / "own.tsv", pairs))
     splits = plain_splits(prepare.out)
@@ -288,7 +288,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
     ],
 )
 def test_bad_text_is_named(changes, named, prepare, tmp_path):
-    """Before the tokenising, which takes minutes."""
+    """The error comes before the tokenisation, which takes minutes."""
     source, options = folder_of(tmp_path / "own"), []
     for name, data in changes.items():
         if data is None:
@@ -314,8 +314,8 @@ def test_bad_text_is_named(changes, named, prepare, tmp_path):
         ("Source (de)\tNotes\tTarget (en)\n", "sit"),
     ],
 )
-def test_a_spreadsheet_is_read_as_the_pairs_that_it_shows(header, order, prepare, tmp_path):
-    """Its quotes and its header are no text; the header tells the sides of the pairs."""
+def test_a_spreadsheet_is_read_as_it_looks(header, order, prepare, tmp_path):
+    """Quotes and header are not part of the text, and the header names the sides of the pairs."""
     pairs = [(f'der "{n}". Hund', f"the {n}th dog") for n in range(40)]
     outs = [tmp_path / "plain", tmp_path / "quoted"]
     prepare(LINE, write_pairs(tmp_path / "plain.tsv", pairs), out=outs[0])
@@ -330,8 +330,8 @@ def test_a_spreadsheet_is_read_as_the_pairs_that_it_shows(header, order, prepare
 @pytest.mark.parametrize(
     "first, is_name", [("Quelltext;Zieltext", True), ("der Hund schläft;the dog sleeps", False)]
 )
-def test_a_first_pair_that_may_be_a_header_is_a_warning(first, is_name, prepare, tmp_path):
-    """The warning names the option with which it is a header."""
+def test_a_first_pair_that_may_be_a_header_is_warned_of(first, is_name, prepare, tmp_path):
+    """The warning names the option that makes it a header."""
     pairs = [f"der {n}. Hund;the {n}th dog" for n in range(40)]
     (source := tmp_path / "own.csv").write_text("\n".join([first, *pairs]), "utf-8")
     log = prepare(LINE, source, out=tmp_path / "pairs")
@@ -346,7 +346,7 @@ QUOTE = '"'
 
 @pytest.mark.parametrize("header", [("source", "target"), ("DE", "English")])
 def test_a_header_of_two_files_is_no_pair(header, prepare, tmp_path, warnings):
-    """It is in each split or in one; two equal lines, such as a first label, are a pair."""
+    """A header may be in each split or in one; two equal lines, such as a label, are a pair."""
     pairs = {"train": sentences(60, 1), "val": sentences(7, 2), "test": [("Text", "Text")] * 5}
     prepare(LINE, write_folder(tmp_path / "plain", files(**pairs)), out=tmp_path / "expected")
     headed = {**pairs, "train": [header, *pairs["train"]], "val": [header, *pairs["val"]]}
@@ -355,19 +355,19 @@ def test_a_header_of_two_files_is_no_pair(header, prepare, tmp_path, warnings):
     assert len(lines(prepare.out / "plain" / "test.de")) == 5
 
 
-def test_quotes_of_plain_text_stay(prepare, tmp_path):
+def test_quotes_of_plain_text_are_kept(prepare, tmp_path):
     pairs = [(f'"{n}" sagt er', f'"{n}"') for n in range(40)] + [("sie", 'also "she"')]
     prepare(LINE, write_pairs(tmp_path / "own.tsv", pairs))
     splits = plain_splits(prepare.out)
     assert all("&quot;" in target for part in splits.values() for _, target in part)
 
 
-def test_a_folder_may_be_called_like_an_archive(prepare, tmp_path):
+def test_a_folder_may_be_named_like_an_archive(prepare, tmp_path):
     (source := tmp_path / "own.tar").mkdir()
     prepare.refuses("own.tar has no train.de", LINE, source)
 
 
-def test_a_table_that_may_be_read_in_two_ways_is_refused(prepare, tmp_path):
+def test_an_ambiguous_table_is_refused(prepare, tmp_path):
     pairs = [*sentences(20, 1), ('"er sagt ""ja"""', "x"), ('ein "Wort"', "y")]
     named = "own.tsv, line 21: quoted as by a spreadsheet"
     prepare.refuses(named, LINE, write_pairs(tmp_path / "own.tsv", pairs))
@@ -383,7 +383,7 @@ def test_a_table_that_may_be_read_in_two_ways_is_refused(prepare, tmp_path):
         ("-s de -t en --out {}/a,b", "--out .*/a,b: .*','"),
     ],
 )
-def test_names_that_fairseq_would_divide_are_refused_at_once(options, named, prepare, tmp_path):
+def test_names_with_fairseqs_separators_are_refused_first(options, named, prepare, tmp_path):
     source = folder_of(tmp_path / "own")
     out = tmp_path / options.split("--out {}/")[1] if "--out" in options else None
     prepare.refuses(named, f"parallel {options.split(' --out')[0]}", source, out=out)

@@ -1,4 +1,4 @@
-"""The texts are found in folders and archives or downloaded; bad ones are named."""
+"""The texts are found in folders and archives or downloaded; bad texts are named."""
 
 from dataclasses import replace
 
@@ -26,10 +26,11 @@ def write(folder, texts):
     return folder
 
 
-def test_data_hold_the_text_with_one_kind_of_unknown_word(prepare, tmp_path):
-    """The dictionary has the words of the training text once each, fairseq's own included.
+def test_the_dictionary_has_each_word_once(prepare, tmp_path):
+    """Words of the training text that are fairseq's own symbols are not repeated.
 
-    It is filled up to a multiple of 8. The archive of another publisher has other texts, too.
+    The dictionary is filled up to a multiple of 8, and other texts in a publisher's archive do not
+    matter.
     """
     prepare("ptb", write_archive(tmp_path / "simple-examples.tgz", ptb()))
     data_bin = prepare.out / "data-bin"
@@ -47,13 +48,13 @@ def test_data_hold_the_text_with_one_kind_of_unknown_word(prepare, tmp_path):
 
 @pytest.fixture
 def expected(prepare, tmp_path):
-    """The prepared texts."""
+    """The binarised files of the prepared texts."""
     prepare("ptb", write(tmp_path / "texts", TEXTS), out=tmp_path / "expected")
     return contents(tmp_path / "expected" / "data-bin")
 
 
 def test_the_published_texts_are_downloaded(prepare, tmp_path, monkeypatch, expected, warnings):
-    """Another checksum is refused, and another size of a text of your own is warned of."""
+    """Another checksum is refused, and a user's own text of another size is warned of."""
     folder = write(tmp_path / "published", TEXTS)
     downloads = [
         one._replace(url=(folder / one.files[0]).as_uri(), sha256=sha256(folder / one.files[0]))
@@ -77,7 +78,7 @@ def test_the_published_texts_are_downloaded(prepare, tmp_path, monkeypatch, expe
     assert warning.startswith("valid: ") and "1 lines and 3 words" in warning
 
 
-def test_the_test_set_may_be_missing_and_come_later(prepare, tmp_path, expected, warnings):
+def test_a_missing_test_set_can_be_added_later(prepare, tmp_path, expected, warnings):
     source = write(tmp_path / "source", TEXTS)
     (source / "ptb.test.txt").unlink()
     log = prepare("ptb", source)

@@ -1,4 +1,4 @@
-"""Published files and tables become the examples they hold, in word pieces; bad ones are named."""
+"""Published files and tables become examples in word pieces; bad files are named."""
 
 import csv
 import gzip
@@ -63,10 +63,8 @@ def load(data_bin, split):
     return [(label, text.replace(" ##", "")) for label, text in labelled_texts(data_bin, split)]
 
 
-def test_imdb_has_the_reviews_of_each_folder_in_the_order_of_their_numbers(
-    prepare, tmp_path, vocab
-):
-    """An archive in any order, a folder of it and its files give the same; no others are read."""
+def test_imdbs_reviews_are_read_in_the_order_of_their_numbers(prepare, tmp_path, vocab):
+    """An archive in any order, its folder and its files give the same data, without other files."""
     files = {**REVIEWS, **OTHERS}
     reversed_files = dict(reversed(encoded(files).items()))
     archive = write_archive(tmp_path / "published" / "aclImdb_v1.tar.gz", reversed_files)
@@ -88,7 +86,7 @@ def test_imdb_has_the_reviews_of_each_folder_in_the_order_of_their_numbers(
 
 
 def test_agnews_has_titles_and_descriptions(prepare, tmp_path, monkeypatch, vocab):
-    """Columns may have commas, quotes and line breaks; classes have names."""
+    """Columns may have commas, quotes and line breaks, and classes have names."""
     folder = write(tmp_path / "news", NEWS)
     corpora = text_classification.CORPORA
     downloads = [
@@ -111,10 +109,10 @@ def test_agnews_has_titles_and_descriptions(prepare, tmp_path, monkeypatch, voca
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_table_has_a_class_and_text_in_each_line(end, prepare, tmp_path, vocab):
-    """Classes are sorted; texts of the test set stay if they are empty.
+def test_each_line_of_a_table_has_a_class_and_a_text(end, prepare, tmp_path, vocab):
+    """Classes are sorted, and empty texts of the test set stay.
 
-    The dictionary is the vocabulary without special pieces: fairseq has as many of its own, except
+    The dictionary is the vocabulary without special pieces, of which fairseq has as many, except
     for the mask.
     """
     folder = write(tmp_path / "table", TABLE, end)
@@ -136,7 +134,7 @@ def test_a_table_has_a_class_and_text_in_each_line(end, prepare, tmp_path, vocab
 
 
 def test_texts_to_predict_need_no_class(prepare, tmp_path, vocab):
-    """If no line of the test set has a class, the texts are the same; they may have numbers."""
+    """A test set without classes has the texts of one with classes; its rows may be numbered."""
     texts = ["Text 7!", "", "are  text"]
     folder = write(tmp_path / "a", {**TABLE, "test.tsv": texts})
     log = prepare(f"{LINE} tsv", folder, "--vocab", vocab)
@@ -153,8 +151,8 @@ def test_texts_to_predict_need_no_class(prepare, tmp_path, vocab):
             assert (bare / name).read_bytes() == (data_bin / name).read_bytes()
 
 
-def test_a_given_validation_set_is_used(prepare, tmp_path, vocab):
-    """Empty training texts are left out, and counted."""
+def test_an_existing_validation_set_is_used(prepare, tmp_path, vocab):
+    """Empty training texts are dropped and counted."""
     tables = {"train.tsv": ["a\tx", "b\t \t", "b\ty", "a\t"], "test.tsv": ["a\tz"]}
     folder = write(tmp_path / "table", {**tables, "valid.tsv": ["b\t", "a\tx"]})
     log = prepare(f"{LINE} tsv", folder, "--vocab", vocab)
@@ -177,7 +175,7 @@ def test_a_given_validation_set_is_used(prepare, tmp_path, vocab):
 def test_a_class_that_is_rare_or_misspelt_has_one_warning(
     label, count, tested, fault, prepare, tmp_path, vocab, warnings
 ):
-    """It stays a class. It has none if it has three texts or more, and the test set has it."""
+    """The class is kept. A class with three texts or more that the test set has gets no warning."""
     train = [*["positive\tx"] * 30, *[f"{label}\ty"] * count, *["negative\tz"] * 30]
     test = ["positive\tp", "negative\tn", *[f"{label}\tq"] * tested]
     folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": test})
@@ -201,8 +199,8 @@ def test_a_class_that_is_rare_or_misspelt_has_one_warning(
         (["no", "null", "~", "true", "1e1", "1"], None),
     ],
 )
-def test_classes_that_are_alike_are_warned_of(names, said, prepare, tmp_path, vocab, warnings):
-    """They stay as they are; none becomes a number or a word of YAML's."""
+def test_similar_classes_are_warned_of(names, said, prepare, tmp_path, vocab, warnings):
+    """They are kept as they are, and none becomes a number or a word of YAML."""
     lines = [f" {name} \tx {n}" for n in range(4) for name in names]
     folder = write(
         tmp_path / "table", {f"{split}.tsv": lines for split in ("train", "valid", "test")}
@@ -225,8 +223,8 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("header", [[], ["label\ttext"], ['"Class"\t"Review"']])
-def test_a_spreadsheet_is_read_as_the_table_that_it_shows(header, prepare, tmp_path):
-    """Its quotes and its header are no text, and line breaks in a cell are spaces."""
+def test_a_spreadsheet_is_read_as_it_looks(header, prepare, tmp_path):
+    """Quotes and header are not part of the text, and line breaks in a cell are spaces."""
     outs = {}
     for name, lines in (("csv", [*header, *QUOTED * 8]), ("tsv", PLAIN * 8)):
         folder = write(tmp_path / name, {f"train.{name}": lines, f"test.{name}": lines[:-1]})
@@ -287,8 +285,8 @@ TABLES = [
 
 
 @pytest.mark.parametrize("files", TABLES)
-def test_a_table_says_how_it_is_written(files, prepare, tmp_path, vocab):
-    """By a header, and what separates all rows; blank columns and rows at the end are none."""
+def test_the_form_of_a_table_is_inferred(files, prepare, tmp_path, vocab):
+    """A header and the common separator determine it; blank columns and final rows do not count."""
     named = {name if "." in name else f"train.{name}": lines for name, lines in files.items()}
     folder = write(tmp_path / "table", named, "\r\n")
     prepare(f"{LINE} tsv", folder, "--vocab", vocab)
@@ -320,7 +318,7 @@ CHOSEN = {
 
 @pytest.mark.parametrize("case", CHOSEN)
 def test_columns_are_chosen_by_name_or_number(case, prepare, tmp_path, vocab):
-    """The data are those of a plain table."""
+    """The data equal those of a plain table."""
     name, rows, columns = CHOSEN[case]
     files = {
         name: rows,
@@ -338,7 +336,7 @@ def test_columns_are_chosen_by_name_or_number(case, prepare, tmp_path, vocab):
 
 @pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz"])
 def test_one_table_is_divided(name, prepare, tmp_path, vocab):
-    """Each text is in one set, a share of each class is held out, and no text that is repeated."""
+    """Each text is in one set, a share of each class is held out, and repeated texts are not."""
     separator = "\t" if ".tsv" in name else ","
     examples = [("rare" if n % 5 == 0 else "common", str(n)) for n in range(100)]
     repeated = [("common", "again"), ("common", "Again"), ("rare", "again")] * 20
@@ -357,7 +355,7 @@ def test_one_table_is_divided(name, prepare, tmp_path, vocab):
 
 
 def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
-    """Neither of the held-out sets has a text of the training set, or of the other one."""
+    """A held-out set shares no text with the training set or the other held-out set."""
     once = [(f"c{n % 2}", str(n)) for n in range(60)]
     twice = [(f"c{n % 2}", f"twice {n}") for n in range(40)] * 2
     rows = [f"{label},{text}" for label, text in [*once, *twice]]
@@ -372,7 +370,7 @@ def test_a_text_that_occurs_twice_is_in_one_set(prepare, tmp_path, vocab):
 
 @pytest.mark.parametrize("name, separator", [("tsv", "\t"), ("csv", ","), ("csv", ";")])
 def test_blank_lines_of_a_table_are_skipped(name, separator, prepare, tmp_path, vocab):
-    """Wherever they are; a row with a class and no text is not blank."""
+    """Blank lines may be anywhere; a row with a class and no text is not blank."""
     rows = [f"{label}{separator}{n}" for n in range(20) for label in ("no", "a b")]
     files = {f"train.{name}": ["", *rows[:9], "", "  ", *rows[9:], "", ""]}
     files[f"test.{name}"] = [rows[1], "", f"no{separator}", rows[0]]
@@ -383,8 +381,8 @@ def test_blank_lines_of_a_table_are_skipped(name, separator, prepare, tmp_path, 
     assert f"test.{name}: blank lines skipped: 1\n" in log
 
 
-def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
-    """Also around some of the texts, and where one opens a text and another ends the next."""
+def test_quotes_of_plain_text_are_kept(prepare, tmp_path, vocab):
+    """Quotes may surround some texts, or open one text and end the next."""
     lines = ['a b\t"Text" is, a "text"', 'no\t"a text"'] * 20
     tests = ['no\t"a text', 'a b\ttext"', 'no\t"a" text']
     folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": tests, "valid.tsv": lines})
@@ -400,8 +398,8 @@ def test_quotes_of_plain_text_stay(prepare, tmp_path, vocab):
     ]
 
 
-def test_a_part_of_each_class_is_held_out(prepare, tmp_path, vocab):
-    """At random, but always the same ones; both parts are in order and have everything."""
+def test_a_share_of_each_class_is_held_out(prepare, tmp_path, vocab):
+    """The texts are random but always the same; both parts keep the order and lose nothing."""
     examples = [("rare" if n % 5 == 0 else "common", str(n)) for n in range(100)]
     lines = [f"{label}\t{text}" for label, text in examples]
     folder = write(tmp_path / "table", {"train.tsv": lines, "test.tsv": lines[:2]})
@@ -413,7 +411,7 @@ def test_a_part_of_each_class_is_held_out(prepare, tmp_path, vocab):
     assert [n for label, n in held_out if label == "rare"] == ["10", "15", "30", "50", "80"]
 
 
-def test_pieces_are_learnt_and_a_share_is_held_out_as_the_options_say(prepare, tmp_path):
+def test_options_set_the_vocabulary_and_the_held_out_share(prepare, tmp_path):
     line = f"{LINE} tsv --vocab-size 60 --valid-fraction 0.2"
     prepare(line, write(tmp_path / "table", TABLE))
     data_bin = prepare.out / "data-bin"
@@ -512,7 +510,7 @@ def test_a_table_that_is_refused_leaves_no_folder(name, rows, named, prepare, tm
         ("7,1", "no column 7"),
     ],
 )
-def test_columns_that_are_not_there_are_named(columns, named, prepare, tmp_path, vocab):
+def test_missing_columns_are_named(columns, named, prepare, tmp_path, vocab):
     source = write(tmp_path / "table", {"own.csv": table("label", "text")}) / "own.csv"
     prepare.refuses(named, f"{LINE} tsv", source, "--vocab", vocab, "--columns", columns)
 
@@ -609,10 +607,10 @@ def test_a_bad_vocabulary_is_refused_before_work_starts(lines, named, prepare, t
 
 
 @pytest.mark.parametrize("strip", [False, True])
-def test_words_that_differ_by_a_mark(strip, prepare, tmp_path, warnings):
-    """They stay apart unless asked; classes that only a mark tells apart are warned of.
+def test_words_that_differ_by_an_accent(strip, prepare, tmp_path, warnings):
+    """Such words differ unless accents are stripped, and classes that do are warned of.
 
-    So are texts that have several classes as they are.
+    So are texts with several classes.
     """
     lines = [f"{label}\tich {word} {n}" for n in range(20) for label, word in WORDS.items()]
     lines += ["should\tich", "must\tich"]
@@ -630,7 +628,7 @@ def test_words_that_differ_by_a_mark(strip, prepare, tmp_path, warnings):
 WORDS = {"should": "müsste", "must": "musste"}
 
 
-def test_letters_in_another_form_are_one_class(prepare, tmp_path, vocab):
+def test_unicode_forms_of_a_class_are_one_class(prepare, tmp_path, vocab):
     composed, decomposed = "caf\u00e9", "cafe\u0301"
     train = [f"{label}\tx" for label in (composed, decomposed, "bad") for _ in range(5)]
     folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": ["bad\tx"]})
@@ -639,8 +637,8 @@ def test_letters_in_another_form_are_one_class(prepare, tmp_path, vocab):
     assert classes.read_text() == f"bad 1\n{composed} 1\n"
 
 
-def test_a_word_without_end_teaches_no_pieces(prepare, tmp_path):
-    """Learning takes the square of its length; no piece of it would be used, as it is unknown."""
+def test_a_very_long_word_teaches_no_pieces(prepare, tmp_path):
+    """Learning takes quadratic time in a word's length, and the word is unknown in any case."""
     word = "".join(random.Random(1).choices("abcdefghij", k=300_000))
     pieces = []
     for name, row in (("with", f"no\tText 7, a {word} one."), ("without", "no\tText 7, a one.")):

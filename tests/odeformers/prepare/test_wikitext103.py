@@ -18,7 +18,7 @@ def sentences(data_bin, split):
 
 
 def test_wikitext103_is_downloaded(prepare, tmp_path, monkeypatch, warnings):
-    """From an archive of its layout; the same files in a folder give the same data."""
+    """The archive has the published layout, and the same files in a folder give the same data."""
     archive = write_archive(tmp_path / "server" / "wikitext-103-v1.zip", wikitext103())
     url, checksum = archive.as_uri(), sha256(archive)
     published = corpus.CORPUS

@@ -19,10 +19,10 @@ WMT14_CORPORA = {
 
 
 @pytest.mark.parametrize("lang", WMT14_CORPORA)
-def test_wmt14_text(lang, prepare, tmp_path):
-    """Corpora follow one another, cleaned; punctuation is normalised except in the test set.
+def test_wmt14_joins_and_cleans_its_corpora(lang, prepare, tmp_path):
+    """Punctuation is normalised except in the test set.
 
-    Raw text that is to be translated gets the tokens of the test set.
+    Raw text to translate gets the tokens of the test set.
     """
     prepare(f"wmt14 en-{lang} --bpe-operations 60", write_wmt14(tmp_path / "archives"))
     tokenized, data = prepare.out / "tokenized", prepare.out / "data-bin"
@@ -45,7 +45,7 @@ def test_wmt14_text(lang, prepare, tmp_path):
 
 
 def test_punctuation_and_non_printing_characters_are_normalised(prepare, tmp_path):
-    """But in the test set."""
+    """Only the test set keeps its punctuation and its characters."""
     sentence, files = "„Ja“ — sagt\x85er…\u00adnein’s", {}
     for download in wmt14.make_corpus("de").downloads:
         for name in download.files:
