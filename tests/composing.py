@@ -1,4 +1,4 @@
-"""Hydra's functions to compose configurations, of either version that fairseq is made for."""
+"""Hydra's functions to compose configurations, for both versions that fairseq supports."""
 
 try:
     from hydra import compose, initialize_config_dir

@@ -12,18 +12,18 @@ import pytest
 
 # Before torch is imported: forks of a process that has run on several threads would wait for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Tests read checkpoints that no training of the user's has written, which torch < 2.10 may not.
+# With torch < 2.10 the plugin refuses checkpoints that no training of the user has written.
 os.environ.setdefault("ODEFORMERS_TRUST", "1")
 
 
 def pytest_collection_finish():
-    """What has been imported stays: the collector need not look through it, or copy it in forks."""
+    """Freeze imported objects, which the garbage collector need not scan or copy in forks."""
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def root_logger():
-    """As a program finds it: fairseq's commands, which other tests run, set it up for their own."""
+    """Reset the root logger, which fairseq's commands in other tests set up for their own."""
     handlers = logging.root.handlers
     handlers[:] = [one for one in handlers if type(one).__module__.startswith("_pytest.")]
     logging.root.setLevel(logging.WARNING)
@@ -32,7 +32,7 @@ def root_logger():
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """The folder of small data sets, of which the checkpoints in ``golden`` are."""
+    """The folder of small data sets that the checkpoints in ``golden`` belong to."""
     from make_checkpoints import write_data  # see float64
 
     folder = tmp_path_factory.mktemp("data")
@@ -51,7 +51,7 @@ def training_data(data):
 
 @pytest.fixture(scope="session")
 def page_plugin(tmp_path_factory):
-    """The plugin that docs/extending.md shows, imported from a folder of the page's name."""
+    """The plugin of docs/extending.md, imported from a folder of the page's name."""
     from fairseq_odeformers.registry import import_plugins
 
     page = Path(__file__).parents[1] / "docs" / "extending.md"
@@ -65,7 +65,7 @@ def page_plugin(tmp_path_factory):
 
 @pytest.fixture
 def prepared(data, tmp_path):
-    """A data set that says how it was prepared."""
+    """A data set that records how it was prepared."""
     folder = shutil.copytree(data / "words", tmp_path / "words")
     recipe = {"langs": ["de", "en"], "lowercase": True, "aggressive_hyphens": False}
     (folder / "recipe.json").write_text(json.dumps(recipe))
@@ -74,7 +74,7 @@ def prepared(data, tmp_path):
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """Writes one of the checkpoints in ``golden`` to ``checkpoint.pt``; returns the path."""
+    """Writes a checkpoint of ``golden`` to ``checkpoint.pt`` and returns its path."""
     from make_checkpoints import PATHS
 
     def unpack(name):

@@ -1,4 +1,4 @@
-"""Small corpora of documents, with blank lines between them, as fairseq-preprocess makes them."""
+"""Small corpora of documents that blank lines separate, as made by fairseq-preprocess."""
 
 import numpy as np
 from helpers import EOS
@@ -8,7 +8,7 @@ SYMBOLS = 4  # of fairseq's own, before the words
 
 
 def draw_documents(count, lines=8, words=5, seed=0):
-    """Documents with words of their own: their lines, as lists of the numbers of words."""
+    """Documents with disjoint words: their lines, as lists of the numbers of words."""
     draw = np.random.RandomState(seed)
     return [
         [

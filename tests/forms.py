@@ -1,4 +1,4 @@
-"""Command lines that have every form of a layer, for properties of all architectures."""
+"""Command lines with every form of a layer, for properties of all architectures."""
 
 import re
 
@@ -38,7 +38,7 @@ def features(line):
 
 
 def representatives(lines):
-    """Lines with all features of all; each has one that those before it do not have."""
+    """Lines that cover all features, each with one that the earlier lines lack."""
     left = {line: features(line) for line in lines}
     while left:
         line = max(left, key=lambda one: len(left[one]))
@@ -48,5 +48,5 @@ def representatives(lines):
 
 
 def every_form():
-    """Lines with each model, and each form of a layer that an option of a family chooses."""
+    """Lines with each model, and with each form of a layer that a family's options select."""
     return representatives([*VARIANTS, *architectures()[::-1]])

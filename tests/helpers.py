@@ -1,4 +1,4 @@
-"""What the tests of several architectures share."""
+"""Helpers of tests of several architectures."""
 
 import copy
 import re
@@ -41,7 +41,7 @@ COPY = re.compile(r"\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)$")
 
 
 class Task:
-    """All that building a model asks of a task."""
+    """The parts of a task that building a model uses."""
 
     cfg = None
 
@@ -85,7 +85,7 @@ def model_config(arch, *extra, task="translation"):
 
 
 def resolved(arch, args=None):
-    """The options of an architecture: its defaults, or what a parsed command line makes of them."""
+    """The options of an architecture: its defaults, or those of a parsed command line."""
     args = args or Namespace()
     ARCH_CONFIG_REGISTRY[arch](args)
     config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch], Namespace)()
@@ -110,7 +110,7 @@ def task_of(arch):
 
 
 def make_model(arch, *extra, task=None, sizes=None):
-    """A model that is small unless told otherwise, and independent of the rest of a batch."""
+    """A small model, unless options say otherwise, without dependence on the rest of a batch."""
     torch.manual_seed(0)
     kind = task_of(arch)
     if sizes is None:
@@ -135,7 +135,7 @@ def make_any(arch, *extra, **options):
 
 
 def wake(model, std=1.0):
-    """Give the parameters that start at zero, and so switch a branch off, other values."""
+    """Give parameters that start at zero, and so switch a branch off, other values."""
     for name, parameter in model.named_parameters():
         zero = name.endswith("layer_norm.weight") and not parameter.any()  # 1 + u e(t)
         if zero or name.endswith((".s1", ".s2", "residual_weight")):
@@ -165,7 +165,7 @@ def call(model, source, target):
 
 
 def scores(model, *tokens):
-    """The logits of a classifier in training or evaluation, whichever it is in."""
+    """The logits of a classifier in its current mode."""
     names = ("src_tokens", "src_tokens1")
     return model(**dict(zip(names, tokens)), classification_head_name=HEAD)[0]
 
@@ -232,7 +232,7 @@ def assert_same_gradients(ours, theirs, inputs, tolerance=1e-9):
 
 
 def checkpoint_of(model, **extra_state):
-    """A checkpoint of these tensors, with what fairseq looks at as it reads one."""
+    """A checkpoint of these tensors, with the entries that fairseq reads."""
     return {
         "args": None,
         "cfg": {"model": Namespace(arch="transformer"), "common": {"seed": 1}, "task": {}},

@@ -197,7 +197,7 @@ def make_call(cfg, model):
 
 @torch.no_grad()
 def make(name, extra, path):
-    """Write the checkpoint of a model whose parameters are all other than at the start."""
+    """Write the checkpoint of a model whose parameters all differ from their initial values."""
     line = command_line(name.split(".")[0], extra)
     cfg = parsed(line)
     torch.manual_seed(1)

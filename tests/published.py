@@ -1,4 +1,4 @@
-"""Small data sets that have the layout of the published ones: files by their names."""
+"""Small data sets in the published layouts: files by their names."""
 
 import gzip
 import io
@@ -18,7 +18,7 @@ def png(pixels):
 
 
 def picture(batch, number, width=32):
-    """A picture that no other image has."""
+    """A picture that differs from all other images."""
     return (np.arange(width * width).reshape(width, width) * (number + 3) + 7 * batch) % 251
 
 
@@ -76,7 +76,7 @@ def imdb():
 
 
 def cifar10():
-    """Four images a training file, three to test with; record n has class n, and is grey n."""
+    """Four images per training file, three to test with; record n has class n and grey level n."""
     files = {"cifar-10-batches-bin/batches.meta.txt": b"airplane\n"}
     for name, size in [*((f"data_batch_{n}", 4) for n in range(1, 6)), ("test_batch", 3)]:
         files[f"cifar-10-batches-bin/{name}.bin"] = b"".join(
@@ -222,7 +222,7 @@ def wikitext103():
 
 
 def write_archive(path, files):
-    """A zip archive if it is called so, else a tar archive."""
+    """A zip archive if its name says so, otherwise a tar archive."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

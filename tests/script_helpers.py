@@ -1,4 +1,4 @@
-"""Running scripts and fairseq's commands, and reading what they leave."""
+"""Run scripts and fairseq's commands, and read their output."""
 
 import logging
 import os
@@ -190,7 +190,7 @@ def parallel_data(folder, source, target, **sizes):
 
 @contextmanager
 def full_disk(size):
-    """Processes that start meanwhile cannot write files of more than *size* bytes."""
+    """Limit files that processes started meanwhile write to *size* bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -207,7 +207,7 @@ def contents(folder):
 
 
 def times(folder):
-    """When each file and folder below a folder was last changed."""
+    """The time of the last change of each file and folder below a folder."""
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 

@@ -19,7 +19,7 @@ ADAPTIVE = ("dopri5", "bosh3", "fehlberg2", "adaptive_heun", "dopri8")
 
 
 def tolerance(options):
-    """Ten times that of an adaptive solver, which may come to choose other steps."""
+    """The tolerance: ten times an adaptive solver's, which may take other steps."""
     if options.get("ode_method") in ADAPTIVE:
         return 10 * max(options["ode_rtol"], options["ode_atol"])
     return 1e-5
@@ -42,7 +42,7 @@ def from_pretrained(path, arch, data, monkeypatch):
 
 
 def as_an_export(path, arch, data, monkeypatch):
-    """Nothing is unpickled."""
+    """Load an export, for which nothing is unpickled."""
     pytest.importorskip("safetensors")
     Checkpoint.read(str(path)).export(path.parent / "out")
     monkeypatch.setattr(torch, "load", None)
@@ -60,8 +60,8 @@ KINDS = [  # one of each kind of model and data
     "name, load",
     [*((name, by_a_loader) for name in PATHS), *itertools.product(KINDS, OTHERS)],
 )
-def test_computes_the_same(name, load, data, checkpoint, monkeypatch):
-    """In float32, from initial values that differ, so that all of it comes from the checkpoint."""
+def test_checkpoints_compute_the_same(name, load, data, checkpoint, monkeypatch):
+    """Outputs are those saved in float32, although the model starts from other parameters."""
     if "bert" in name and load == from_pretrained:
         pytest.skip("fairseq's RoBERTa downloads its subwords")
     path = checkpoint(name)

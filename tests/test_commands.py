@@ -81,8 +81,8 @@ NAME = r"(encoder|decoder)\.layers\.(\d)\."
         ),
     ],
 )
-def test_hydra_builds(model, pattern, expected, data, tmp_path):
-    """A model or preset with options in YAML, whose decoder's follow the encoder's."""
+def test_hydra_builds_models_and_presets(model, pattern, expected, data, tmp_path):
+    """In the YAML file options of the encoder are set, and those of the decoder follow."""
     (tmp_path / "train.yaml").write_text(f"""
 task: {{_name: translation, data: {data}, source_lang: de, target_lang: en}}
 model: {{_name: {model}, encoder_embed_dim: 16, encoder_ffn_embed_dim: 32,
@@ -111,8 +111,8 @@ checkpoint: {save_dir: checkpoints}
 """
 
 
-def test_hydra_reads_what_is_in_the_current_folder(data, tmp_path):
-    """Data, a plugin and a checkpoint to start from; it writes to the folder that Hydra makes."""
+def test_hydra_reads_paths_relative_to_the_current_folder(data, tmp_path):
+    """Data, a plugin and a checkpoint may be relative; Hydra's new folder gets the output."""
     (tmp_path / "train.yaml").write_text(RELATIVE)
     (tmp_path / "words").symlink_to(data)
     (tmp_path / "plugin").mkdir()
@@ -131,7 +131,7 @@ def test_hydra_reads_what_is_in_the_current_folder(data, tmp_path):
 
 @pytest.mark.parametrize("name, default", [("start.pt", False), ("checkpoint_last.pt", True)])
 def test_hydra_resumes_from_the_current_folder(name, default, tmp_path, monkeypatch):
-    """But fairseq looks for its default name where the training saves."""
+    """A relative path is in the current folder, but fairseq's default name in --save-dir."""
     monkeypatch.chdir(tmp_path)
     config = {"task": {}, "common": {"user_dir": None}, "checkpoint": {"restore_file": name}}
     make_absolute(config := OmegaConf.create(config))
@@ -139,8 +139,8 @@ def test_hydra_resumes_from_the_current_folder(name, default, tmp_path, monkeypa
 
 
 @pytest.mark.skipif(not AS_FAIRSEQ, reason="Hydra 1.0 sets no key that the YAML leaves out")
-def test_hydra_train_takes_options_that_the_yaml_leaves_out(data, tmp_path):
-    """By the YAML to copy, and without fairseq's warnings."""
+def test_hydra_train_accepts_options_missing_in_the_yaml(data, tmp_path):
+    """The example YAML trains, without fairseq's warnings."""
     sizes = "model.encoder_embed_dim=16 model.encoder_ffn_embed_dim=32 model.embedding_dropout=0.2"
     out = module(
         *("odeformers", "hydra-train"),
@@ -155,7 +155,7 @@ def test_hydra_train_takes_options_that_the_yaml_leaves_out(data, tmp_path):
 
 
 def test_the_adjoint_method_trains(data, tmp_path):
-    """With the arclength in the loss; the encoder's steps are logged."""
+    """The loss includes the arclength, and the encoder's steps are logged."""
     line = "--arch node_transformer_mt --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 "
     line += "--encoder-attention-heads 2 --encoder-layers 1 --adjoint --arclength-weight 0.01 "
     line += "--adaptivity batch --criterion label_smoothed_cross_entropy_with_regularizers "
@@ -175,7 +175,7 @@ PRETRAINING += " --tokens-per-sample 32"
 
 
 def test_macaron_bert_is_pretrained_and_fine_tuned(data, tmp_path):
-    """masked_lm, then sentence_prediction from its checkpoint, interrupted and resumed."""
+    """sentence_prediction starts from masked_lm's checkpoint, is interrupted and resumes."""
     line = f"--user-dir {USER_DIR} --arch macaron_bert_base --encoder-layers 2 --no-progress-bar"
     line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
     line += " --max-positions 64 --optimizer adam --lr 0.001 --max-update 2 --max-tokens 60"
@@ -197,7 +197,7 @@ def test_macaron_bert_is_pretrained_and_fine_tuned(data, tmp_path):
 
 
 def test_bert_is_pretrained_and_fine_tuned_on_pairs(documents, data, tmp_path):
-    """Its segments are learned further, its next-sentence head is left out; then it predicts."""
+    """The segments train on, the next-sentence head is dropped, and the model predicts."""
     line = f"--user-dir {USER_DIR} --arch macaron_bert_base --encoder-layers 2 --no-progress-bar"
     line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
     line += " --optimizer adam --lr 0.001 --max-update 2 --max-tokens 60"
@@ -229,7 +229,7 @@ def test_bert_is_pretrained_and_fine_tuned_on_pairs(documents, data, tmp_path):
 
 
 def test_bert_does_not_resume_a_training_without_next_sentences(documents, tmp_path):
-    """It starts from its weights, with a new head and new segments."""
+    """A training without next sentences can start a new one, with a new head and new segments."""
     line = f"--user-dir {USER_DIR} --arch roberta_prenorm --encoder-layers 1 --no-progress-bar"
     line += " --encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 2"
     line += " --optimizer adam --lr 0.001 --max-tokens 60 --disable-validation --max-update"
@@ -307,11 +307,8 @@ TASKS = {task: arch for arch, (task, _) in FAMILIES.items()}
         *(pytest.param(arch, 5, marks=pytest.mark.slow) for arch in FAMILIES),
     ],
 )
-def test_killed_and_resumed(arch, kills, data, documents, tmp_path, monkeypatch):
-    """Bit for bit as not interrupted: by SIGKILL at an epoch's end and at random updates.
-
-    The last of these die with half a checkpoint written, or half of one copied.
-    """
+def test_a_killed_training_resumes_bit_for_bit(arch, kills, data, documents, tmp_path, monkeypatch):
+    """SIGKILL comes at an epoch's end, and at random updates while training, saving or copying."""
     task, options = FAMILIES[arch]
     line = [*IN_MAIN_THREAD, "--task", task, "--arch", arch]
     line += {"parity": [], "bert_pretraining": [documents]}.get(task, [data])

@@ -1,4 +1,4 @@
-"""What torch.compile and torch.export make of the models computes what they compute."""
+"""Models compiled by torch.compile or exported by torch.export compute the same."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from make_checkpoints import MODELS, task_of
 
 
 def build(arch):
-    """A small model in evaluation, and what it is called with: sentences, two with padding."""
+    """A small model in evaluation and its arguments: sentences, two of them padded."""
     tokens, lengths = source_batch()
     call = {"src_tokens": tokens}
     if arch in CLASSIFIERS:
@@ -20,7 +20,7 @@ def build(arch):
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", MODELS)
 def test_compiled_models_compute_the_same(arch):
-    """By a backend that needs no compiler of C."""
+    """Compiled models equal eager ones, by a backend that needs no C compiler."""
     model, call = build(arch)
     with torch.no_grad():
         expected, _ = model(**call)
@@ -30,8 +30,8 @@ def test_compiled_models_compute_the_same(arch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", [arch for arch in MODELS if arch.startswith("transject")])
-def test_transject_is_one_graph(arch):
-    """Nothing of it looks at numbers, as fairseq's encoder does."""
+def test_transject_compiles_to_one_graph(arch):
+    """No part of TransJect depends on the values of tensors, as fairseq's encoder does."""
     model, call = build(arch)
     with torch.no_grad():
         expected, _ = model(**call)

@@ -1,4 +1,4 @@
-"""What README and documentation say can be found, and what they tell to type can be typed."""
+"""Links, names and commands of README and documentation exist and work."""
 
 import contextlib
 import io
@@ -48,7 +48,7 @@ def anchors(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page):
+def test_links_have_targets(page):
     for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose(page)):
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
@@ -57,10 +57,10 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_markdown_leaves_tildes_and_formulas_as_they_are(page):
-    """GitHub strikes out what is between two tildes. In formulas too, it slants what is between two
-    underscores, and drops a backslash before a sign.
+def test_markdown_does_not_change_tildes_and_formulas(page):
+    """GitHub strikes out text between two tildes.
 
+    In formulas it also slants text between two underscores, and drops a backslash before a sign.
     The first underscore follows a space or a sign, and the second precedes one.
     """
     for paragraph in re.split(r"\n\s*\n", re.sub(r"`[^`]+`|\]\([^)]*\)", "", prose(page))):
@@ -102,7 +102,7 @@ def test_python_names_exist(path):
 
 @cache
 def help_of(*names):
-    """What a command prints of its options."""
+    """The help of a command."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         main([*names, "--help"])
@@ -110,8 +110,8 @@ def help_of(*names):
 
 
 @pytest.mark.parametrize("words", commands())
-def test_commands_can_be_typed(words, page_plugin, monkeypatch, capsys):
-    """fairseq's commands parse; the project's own exist and know their options."""
+def test_commands_of_pages_are_valid(words, page_plugin, monkeypatch, capsys):
+    """fairseq's commands parse, and the project's own commands have the given options."""
     if words[0] == "torchrun":
         words = words[words.index(".venv/bin/fairseq-train") :]
     program, *args = words
@@ -137,7 +137,7 @@ def test_commands_can_be_typed(words, page_plugin, monkeypatch, capsys):
         assert (ROOT / (args[0] if program == "python" else program)).is_file(), program
 
 
-def test_the_notes_of_a_report_have_their_thresholds():
+def test_the_page_states_the_thresholds_of_notes():
     page = (ROOT / "docs/comparing.md").read_text(encoding="utf-8")
     items = [" ".join(item.split()) for item in re.split(r"\n\| |\n\n", page)]
     for note, *thresholds in (
@@ -157,7 +157,7 @@ def test_the_notes_of_a_report_have_their_thresholds():
         assert all(threshold in item for threshold in thresholds), note
 
 
-def test_files_of_tests_exist():
+def test_the_named_files_of_tests_exist():
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for path in re.findall(r"`(?:tests/)?((?:\w+/)*test_\w+\.py)`", page):
         assert (ROOT / "tests" / path).is_file(), path
@@ -165,7 +165,7 @@ def test_files_of_tests_exist():
 
 @pytest.mark.parametrize("path", [*ROOT.glob("examples/*.ipynb")], ids=name)
 def test_notebooks_are_kept_with_the_outputs_of_one_run(path):
-    """Those of scripts/notebook.py: of all cells, small, and without traces of a machine."""
+    """Outputs are those of scripts/notebook.py: all cells, small, without traces of a machine."""
     text = path.read_text(encoding="utf-8")
     cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in cells] == [*range(1, len(cells) + 1)]

@@ -1,4 +1,4 @@
-"""What users of fairseq switch on, and its commands, work for a model of each family."""
+"""fairseq's features and commands work for a model of each family."""
 
 import copy
 import re
@@ -44,10 +44,10 @@ def path(folder, feature, arch):
 
 @pytest.mark.parametrize("arch", FAMILIES)
 @pytest.mark.parametrize("feature", ["ema", "finetuned"])
-def test_weights(feature, arch, trained):
-    """They are those without it: a moving average is saved beside them, or they do not move.
+def test_a_feature_does_not_change_the_weights(feature, arch, trained):
+    """A moving average is saved beside the weights.
 
-    After three updates the average is still near the start, and the weights are not.
+    After three updates the average is still near its start, unlike the weights.
     """
     plain, state = (trained[name, arch]["model"] for name in ("plain", feature))
     assert state.keys() == plain.keys()
@@ -89,10 +89,10 @@ ASKING = interactive.main, options.get_interactive_generation_parser, ASKED
         ),
     ],
 )
-def test_fairseq_s_commands(command, archs, changes, printed, training_data, trained):
-    """Each prints what it should; a word is asked that the dictionary has not.
+def test_fairseqs_commands_work(command, archs, changes, printed, training_data, trained):
+    """Each command prints its expected output, also for a word that is not in the dictionary.
 
-    What generates from a data set generates for any model from a file, and scores as in training.
+    Commands that generate from data generate the same from a file, with the scores of training.
     """
     main, get_parser, line = command
     (training_data / "asked.de").write_text("1 2 3\n4 unheard 6\n")

@@ -1,4 +1,4 @@
-"""On a GPU the architectures compute what they compute on a CPU, and train in half precision."""
+"""Architectures compute the same on a GPU as on a CPU, and train there in half precision."""
 
 from functools import partial
 
@@ -41,7 +41,7 @@ def model(request):
     return build(), run, tokens
 
 
-def test_outputs_and_gradients_are_those_of_a_cpu(model):
+def test_outputs_and_gradients_equal_a_cpus(model):
     model, run, tokens = model
     model.eval()
     found = []
@@ -57,7 +57,7 @@ def test_outputs_and_gradients_are_those_of_a_cpu(model):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_trains(model, dtype):
-    """Twenty updates of a model in half precision, or under autocast, leave numbers."""
+    """After twenty updates in half precision or under autocast, losses and weights are finite."""
     model, run, tokens = model
     model.cuda().train()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)

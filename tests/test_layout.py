@@ -1,4 +1,4 @@
-"""Which part of the package may import which."""
+"""The parts of the package import only parts that they may import."""
 
 import ast
 import re
@@ -52,7 +52,7 @@ FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 
 
 def part(parts):
-    """The part of the house that a module belongs to: a room, ``models/common``, or a file."""
+    """The part that a module belongs to: a folder, ``models/common``, or a file."""
     return "/".join(parts[:2]).removesuffix("/__init__") if parts[0] == "models" else parts[0]
 
 
@@ -69,7 +69,7 @@ def allowed(importer, imported):
     )
 
 
-def test_parts_import_what_they_may():
+def test_parts_import_only_allowed_parts():
     files = [path.relative_to(ROOT / PACKAGE) for path in (ROOT / PACKAGE).glob("*/**/*.py")]
     files += [Path(f"{name}.py") for name in GROUND]
     refused = {
@@ -81,7 +81,7 @@ def test_parts_import_what_they_may():
     assert not refused
 
 
-def test_the_plugin_does_not_know_the_command():
+def test_the_plugin_does_not_import_the_command():
     for path in (ROOT / PACKAGE).rglob("*.py"):
         assert not re.search(r"^\s*(from|import) odeformers\b", path.read_text("utf-8"), re.M), path
 

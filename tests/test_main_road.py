@@ -1,8 +1,8 @@
-"""What README and the tutorials tell a newcomer to type, typed: from data to a report and a result.
+"""The commands of README and the tutorials work as typed, from data to a report and a result.
 
-The pages' commands and Python run in their order, each as a process, in a folder that has the
-user's data and nothing else. Options of :data:`SMALLER` are added. ``MAIN_ROAD=printed`` types
-README's commands as they are printed, which takes minutes.
+The commands and Python code run in their order, each as a process, in a folder with only the user's
+data. Options of :data:`SMALLER` are added. ``MAIN_ROAD=printed`` runs README's commands as printed,
+which takes half an hour.
 """
 
 import ast
@@ -46,8 +46,8 @@ PAGES = ["README.md", *sorted(f"docs/tutorials/{path.name}" for path in TUTORIAL
 ROADS = {page: read_road(page) for page in (PAGES[:1] if PRINTED else PAGES)}
 
 
-def test_the_pages_have_their_commands():
-    """Else a page that loses them, or writes them otherwise, would not be tested below."""
+def test_the_pages_contain_their_commands():
+    """Without this check, commands that a page loses or writes otherwise would not be tested."""
     for page, road in ROADS.items():
         kinds = [" ".join(words[:2]) for words in road]
         assert kinds[:2] == ["odeformers prepare", "odeformers compare"], page
@@ -56,7 +56,7 @@ def test_the_pages_have_their_commands():
 
 
 @pytest.mark.parametrize("name", ROADS)
-def test_a_road_leads_to_its_end(name, tmp_path):
+def test_the_commands_of_a_page_work_in_order(name, tmp_path):
     (tmp_path / "fairseq_odeformers").symlink_to(ROOT / "fairseq_odeformers")
     road = ROADS[name]
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -77,7 +77,7 @@ def test_a_road_leads_to_its_end(name, tmp_path):
 
 
 def shortened(words, road):
-    """A command that compares those models only that later commands use; README's has two."""
+    """A command that compares only models that later commands use; README's has two."""
     if PRINTED or words[1] != "compare":
         return words
     first = words.index("--archs") + 1
@@ -145,7 +145,7 @@ def write_data(folder, words):
 
 
 def check_result(folder, words, printed):
-    """What a command has to leave or print."""
+    """Check a command's files or output."""
     match words[:2]:
         case ["odeformers", "prepare"]:
             assert any((folder / value(words, "--out")).glob("data-bin/**/train*.idx"))

@@ -1,4 +1,4 @@
-"""A wheel holds all that ``--user-dir`` needs, and registers once however it is imported."""
+"""A wheel contains all that ``--user-dir`` needs, and registers once however it is imported."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def wheel(tmp_path_factory):
     return path
 
 
-def test_wheel_holds_both_packages_and_nothing_else(wheel):
+def test_a_wheel_contains_only_both_packages(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     folders = (ROOT / PACKAGE, ROOT / "odeformers")
@@ -82,7 +82,7 @@ load_classifier(1)  # a mistake
 
 
 def test_tools_find_the_public_names(tmp_path):
-    """A completion lists them without an import of the loaders, and a checker knows their types."""
+    """Completions list public names without importing the loaders, and type checkers know them."""
     code = f"import sys, {PACKAGE} as p; print({{*p.__all__}} <= {{*dir(p)}}, *sorted(p.__all__))"
     code += f"; print('{PACKAGE}.inference.hub' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -99,10 +99,10 @@ def test_tools_find_the_public_names(tmp_path):
 
 
 def test_an_installed_wheel_is_imported_by_its_folder_or_by_name(wheel, tmp_path):
-    """fairseq-train needs its folder and nothing else, and no library of an extra.
+    """fairseq-train needs only the folder, and no library of an extra.
 
-    fairseq raises when a name is registered twice. The root logger is left as it is, and nothing is
-    printed but the folder, by the module as a program.
+    fairseq raises when a name is registered twice. The root logger stays unchanged, and only the
+    module as a program prints, namely the folder.
     """
     site, cwd = tmp_path / "site", tmp_path / "cwd"
     cwd.mkdir()

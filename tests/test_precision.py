@@ -1,4 +1,4 @@
-"""Training in other precisions stays near float32's, on a CPU.
+"""Training in half precision stays near float32's losses, on a CPU.
 
 With ``PRECISION_UPDATES=200`` every registered model trains that long, and ``-s`` shows the losses.
 """
@@ -32,7 +32,7 @@ PRECISIONS = list(SWITCHES)
 
 @pytest.fixture(scope="module")
 def losses(training_data):
-    """The mean over the last quarter of the updates, of each model and precision."""
+    """The mean loss over the last quarter of the updates, by model and precision."""
     names = [(arch, precision) for arch in TRAINED for precision in PRECISIONS]
     logging = {"log_interval": UPDATES // 4, "log_format": "json"}
     configs = [
@@ -66,15 +66,15 @@ ROUNDED_AWAY = pytest.mark.xfail(
     "precision", ["bf16", pytest.param("memory_efficient_bf16", marks=ROUNDED_AWAY), "fp16", "amp"]
 )
 @pytest.mark.parametrize("arch", TRAINED)
-def test_loss_is_that_of_float32(arch, precision, losses):
-    """Within 2%; a number that is none would not be."""
+def test_the_loss_is_near_float32s(arch, precision, losses):
+    """Losses differ from float32's by at most 2%, which also excludes NaN."""
     assert math.isclose(losses[arch, precision], losses[arch, "float32"], rel_tol=0.02)
 
 
 @pytest.mark.skipif(xm is not None, reason="with torch_xla, fairseq takes --bf16 for --tpu")
 @pytest.mark.parametrize("arch", ["transevolve", "transformer"])
 def test_bfloat16_needs_no_tpu(arch):
-    """Neither does it of the baselines, which are fairseq's own."""
+    """fairseq's own baselines do not need a TPU for bfloat16, either."""
     line = ["data", "--arch", arch, "--bf16"]
     args = options.parse_args_and_arch(options.get_training_parser(), line)
     assert args.bf16 and not args.tpu

@@ -1,7 +1,7 @@
 """The defaults of each architecture are its paper's.
 
-Where a paper is silent, the source is the code that it was published with; all other defaults are
-in the listing of the command line.
+Where a paper is silent, the source is its published code; all other defaults are in the listing of
+the command line.
 """
 
 import re
@@ -197,8 +197,8 @@ PRESETS = {
 @pytest.mark.parametrize(
     "source, archs, options", [(source, *row) for source, rows in PRESETS.items() for row in rows]
 )
-def test_defaults(source, archs, options):
-    """Those of both sides are asked for on the sides that an architecture has."""
+def test_defaults_are_the_papers(source, archs, options):
+    """An option of both sides is compared on the sides that an architecture has."""
     found = [arch for arch in OURS if re.fullmatch(archs, arch)]
     assert found
     for arch in found:
@@ -211,7 +211,7 @@ def test_defaults(source, archs, options):
 
 @pytest.mark.parametrize("arch", OURS)
 def test_hydra_finds_the_same_defaults(arch):
-    """An architecture is one of Hydra's group of models."""
+    """Each architecture is in Hydra's group of models."""
     model = ConfigStore.instance().load(f"model/{arch}.yaml").node
     config = OmegaConf.create({"model": model, "common": CommonConfig()})
     add_defaults(config)

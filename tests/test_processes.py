@@ -1,7 +1,7 @@
-"""Processes that torchrun starts train together what one trains, on a CPU as on GPUs.
+"""Processes of torchrun together train like a single process, on a CPU as on GPUs.
 
-That every parameter gets a gradient, and two batches the sum of theirs, is proved of all
-architectures in ``lab/check``; here each family meets the processes.
+The tests of ``odeformers/check`` prove for all architectures that every parameter gets a gradient,
+and two batches the sum of theirs. Here each family runs in processes.
 """
 
 import pytest
@@ -33,7 +33,7 @@ RESET = [f"reset_{part}" for part in ("dataloader", "lr_scheduler", "meters", "o
 
 @pytest.fixture(scope="module")
 def weights(training_data):
-    """Of each way to train and each model, after three updates."""
+    """The weights of each way to train and each model after three updates."""
     folder = training_data
     write_documents(folder / "documents", train=draw_documents(4, 10), valid=draw_documents(2))
     start = str(folder / "alone" / FAMILIES[0] / "checkpoint_last.pt")
@@ -70,8 +70,8 @@ def weights(training_data):
         *(("pytorch_ddp", name) for name in (*FAMILIES, RESUMED, BERT, UNEVEN)),
     ],
 )
-def test_two_processes_are_one_with_twice_the_batches(kind, name, weights):
-    """pytorch_ddp also fails if a parameter gets no gradient (but with fairseq 0.12.2)."""
+def test_two_processes_equal_one_with_twice_the_batches(kind, name, weights):
+    """pytorch_ddp also fails if a parameter gets no gradient, except with fairseq 0.12.2."""
     alone, together = weights("alone", name), weights(kind, name)
     assert alone.keys() == together.keys()
     for part, tensor in alone.items():

@@ -320,7 +320,7 @@ def zip_bomb():
 
 
 def spoilt():
-    """Names, what spoils a file, the command that reads it, and the words of the refusal."""
+    """Cases: name, change that spoils a file, command that reads it, and the error's words."""
     for path, (line, contents) in CONTENTS.items():
         for number, content in enumerate(contents):
             yield f"{path} {number}", partial(write, path, content), line, NAMED.get(path, path)
@@ -341,7 +341,7 @@ def spoilt():
 
 
 def endless():
-    """The same of what has no end, or more than the memory takes."""
+    """The same cases for files without an end, or of more than the memory."""
     for path, line in (
         *(("classifier.pt", PREDICT), ("export", EXPORTED), ("export/model.safetensors", EXPORTED)),
         *(("words/label/dict.txt", PREDICT), ("recipe.yaml", "compare recipe.yaml --dry-run")),
@@ -447,7 +447,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def copy(whole, tmp_path, monkeypatch):
-    """A folder to spoil, which is the current one."""
+    """A copy of the folder to spoil, which is the current folder."""
     monkeypatch.chdir(shutil.copytree(whole, tmp_path / "copy", symlinks=True))
     return tmp_path / "copy"
 
@@ -456,20 +456,20 @@ def copy(whole, tmp_path, monkeypatch):
 
 
 def times(folder):
-    """When each file was last changed; a lock may stay."""
+    """The time of the last change of each file, except locks."""
     paths = [path for path in folder.rglob("*") if path.suffix != ".lock"]
     return {path: path.is_dir() or path.lstat().st_mtime_ns for path in paths}
 
 
 def check_line(said, words=""):
-    """The last line names what is wrong."""
+    """Check that the last line names the fault."""
     last = said.rstrip("\n").split("\n")[-1]
     assert "Traceback" not in said and re.match(r"odeformers( [\w-]+){0,2}: error: ", last), said
     assert [word for word in words.split() if word not in last] == [], last
 
 
 @pytest.mark.parametrize("line, words", LINES)
-def test_a_bad_line(line, words, whole, monkeypatch, capsys):
+def test_a_bad_line_is_refused(line, words, whole, monkeypatch, capsys):
     monkeypatch.chdir(whole)
     before = times(whole)
     with pytest.raises(SystemExit, match="^2$"):
@@ -481,7 +481,7 @@ def test_a_bad_line(line, words, whole, monkeypatch, capsys):
 @pytest.mark.parametrize(
     "spoil, line, words", [case[1:] for case in SPOILT], ids=[case[0] for case in SPOILT]
 )
-def test_a_bad_file(spoil, line, words, copy, capsys):
+def test_a_bad_file_is_refused(spoil, line, words, copy, capsys):
     spoil()
     before = times(copy)
     with pytest.raises(SystemExit, match="^2$"):
@@ -500,7 +500,7 @@ def execute(line, writer, limits):
 
 
 def end(line, **limits):
-    """The status of a command in a fork with limits, and what it has printed."""
+    """The status and output of a command in a fork with limits."""
     limits = {getattr(resource, f"RLIMIT_{name}"): limit for name, limit in limits.items()}
     reader, writer = os.pipe()
     process = FORK.Process(target=execute, args=(line, writer, {**LIMITS, **limits}))
@@ -515,8 +515,8 @@ def end(line, **limits):
 @pytest.mark.parametrize(
     "spoil, line, words", [case[1:] for case in ENDLESS], ids=[case[0] for case in ENDLESS]
 )
-def test_a_file_without_end(spoil, line, words, copy):
-    """Nor is a device read, or more memory taken than there is."""
+def test_a_file_without_end_is_refused(spoil, line, words, copy):
+    """No device is read, and no more memory is used than there is."""
     spoil()
     before = times(copy)
     status, said = end(line)
@@ -525,7 +525,7 @@ def test_a_file_without_end(spoil, line, words, copy):
 
 
 @pytest.mark.parametrize("line", [*WRITERS, f"{PARALLEL} parallel"])
-def test_a_full_disk(line, copy):
+def test_a_full_disk_is_reported(line, copy):
     before, name = times(copy), re.search("made|own", line)
     status, said = end(line, FSIZE=100)
     check_line(said, f"{name and name[0]} cannot be written")
@@ -558,7 +558,7 @@ READERS = {
 
 
 def mutated(content, draw):
-    """Bytes that are changed, cut off, left out, doubled or put in; never the same."""
+    """Bytes that are changed, truncated, removed, repeated or inserted, and never the same."""
     first, last = sorted(draw.sample(range(len(content) + 1), 2))
     flipped = bytearray(content)
     for _ in range(draw.choice([1, 20])):
@@ -575,8 +575,11 @@ def mutated(content, draw):
     "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))]
 )
 @pytest.mark.parametrize("path", READERS)
-def test_a_damaged_file(path, seed, copy):
-    """It is refused, or read as what it says; if the reader knows what it was, as the whole one."""
+def test_a_damaged_file_is_refused_or_read(path, seed, copy):
+    """A damaged file is refused or read as it is.
+
+    A reader that knows a checksum must not differ.
+    """
     line, checked = READERS[path]
     whole = end(line)
     assert whole[0] == 0, whole[1]
@@ -590,8 +593,8 @@ def test_a_damaged_file(path, seed, copy):
 
 
 @pytest.mark.parametrize("name", ["a,b", ".x", "a b", "zh.hans", "ü", "[", "*", "%j", "=", "'"])
-def test_a_name_of_any_kind(name, copy):
-    """Only what fairseq divides or takes for an option is refused."""
+def test_names_of_any_kind_are_accepted(name, copy):
+    """Only names that fairseq would divide or take for an option are refused."""
     Path(name).mkdir()
     for kept in ("words", "classifier.pt"):
         Path(kept).rename(Path(name, kept))
@@ -602,8 +605,8 @@ def test_a_name_of_any_kind(name, copy):
 
 
 @pytest.mark.parametrize("size", [1, 9])
-def test_any_number_of_texts_to_validate_with(size, copy):
-    """fairseq would take eights."""
+def test_a_comparison_validates_on_any_number_of_texts(size, copy):
+    """fairseq by default takes multiples of eight."""
     for part in ("valid.de-en.de", "valid.de-en.en"):
         write_rows(f"words/{part}", [[5, 6, EOS]] * size)
     assert end(COMPARE)[0] == 0

@@ -1,4 +1,4 @@
-"""What docs/hooks.py makes of pages, docstrings and notebooks for the site."""
+"""docs/hooks.py converts pages, docstrings and notebooks for the site."""
 
 import importlib
 import json
@@ -28,7 +28,7 @@ def content(text):
 
 
 def formulas(html):
-    """How each formula is displayed, its text, and its MathML."""
+    """The display, the text and the MathML of each formula."""
     for element in map(ElementTree.fromstring, re.findall(r"<math.*?</math>", html)):
         yield element.get("display"), "".join(element.itertext()), element
 
@@ -57,12 +57,12 @@ def test_formulas_of_docstrings_become_mathml():
 
 
 def in_page(docstring):
-    """A docstring as mkdocstrings hands it over, without its indentation."""
+    """A docstring as mkdocstrings passes it on, without its indentation."""
     return re.sub("^    ", "", hooks.to_markdown(docstring), flags=re.M)
 
 
-def test_a_paragraph_of_references_becomes_them():
-    """GitHub shows its links, and the site what is in the docstrings of their files."""
+def test_a_paragraph_of_links_becomes_references():
+    """GitHub shows the links, and the site the docstrings of the linked files."""
     folder = "../fairseq_odeformers/models/macaron"
     page = (
         "Docstrings with arguments:\n"
@@ -85,7 +85,7 @@ def test_a_paragraph_of_references_becomes_them():
     ],
     ids=lambda path: path.stem,
 )
-def test_these_pages_have_such_a_paragraph(path):
+def test_pages_of_papers_have_a_paragraph_of_references(path):
     page = SimpleNamespace(file=SimpleNamespace(src_uri=str(path.relative_to(hooks.ROOT))))
     text = hooks.on_page_markdown(path.read_text("utf-8"), page, config=None, files=Files([]))
     assert "\n::: fairseq_odeformers." in text and "Docstrings" not in text
@@ -94,12 +94,12 @@ def test_these_pages_have_such_a_paragraph(path):
 @pytest.mark.parametrize(
     "tex", [r"\unknown x", r"\frac{1}", "x_", r"\left( x", "a & b", r"a \\ b", "x}"]
 )
-def test_a_formula_that_has_no_mathml_fails_with_its_page(tex):
+def test_a_formula_without_mathml_is_an_error(tex):
     with pytest.raises(PluginError, match=re.escape(f"docs/page.md: no MathML of {tex} (")):
         content(f"About ${tex}$.")
 
 
-def test_the_page_of_a_notebook_has_its_outputs(tmp_path):
+def test_the_page_of_a_notebook_shows_its_outputs(tmp_path):
     output = {"output_type": "stream", "name": "stdout", "text": ["nfe 56\n"]}
     picture = {"output_type": "display_data", "data": {"image/png": "iVBORw0KGgo=\n"}}
     value = {"output_type": "execute_result", "data": {"text/plain": ["(2, 3)"]}}

@@ -1,6 +1,6 @@
-"""fairseq's TPU mode trains what a CPU trains, under torch_xla with its client for CPUs.
+"""fairseq's TPU mode trains like a CPU, under torch_xla with its client for CPUs.
 
-Run by ``make test-xla``, in an environment with torch_xla.
+``make test-xla`` runs it, in an environment with torch_xla.
 """
 
 import pytest
@@ -25,7 +25,7 @@ USES = {
 
 
 def line(arch, *options):
-    """Of four epochs of the same shapes, the last of which is validated."""
+    """Options of four epochs of equal shapes, the last of which is validated."""
     model = ARCH_MODEL_NAME_REGISTRY[arch]
     solver = SOLVER if model in ("node_transformer", "node_transformer_mt") else []
     line = training_line(arch, *EPOCHS, *OPTIONS.get(task_of(arch), []), *solver, *options)
@@ -34,8 +34,8 @@ def line(arch, *options):
 
 
 @pytest.fixture(scope="module", params=MODELS)
-def found(request, training_data):
-    """The architecture; and of a training on the CPU, and of one by XLA, the checkpoint and log."""
+def trained(request, training_data):
+    """The architecture, and checkpoint and log of a training on the CPU and of one by XLA."""
     results = []
     for device in ([], ["--tpu"]):
         saved = training_data / request.param / "".join(["cpu", *device])
@@ -45,9 +45,9 @@ def found(request, training_data):
     return request.param, *results
 
 
-def test_xla_trains_what_a_cpu_trains(found):
-    """The loss of validation and the weights."""
-    _, *results = found
+def test_xla_trains_like_a_cpu(trained):
+    """Validation losses and weights agree."""
+    _, *results = trained
     expected, state = (torch.load(path) for path, _ in results)
     losses = [saved["extra_state"]["val_loss"] for saved in (expected, state)]
     assert losses[1] == pytest.approx(losses[0], rel=1e-4)
@@ -57,8 +57,8 @@ def test_xla_trains_what_a_cpu_trains(found):
 
 @pytest.mark.parametrize("inplace", [False, True])
 @pytest.mark.parametrize("activation", [F.elu, F.celu])
-def test_gradient_of_exponential_units(activation, inplace):
-    """torch_xla 2.9 computes the slope 1 + x of negative inputs x."""
+def test_gradients_of_exponential_units_equal_a_cpus(activation, inplace):
+    """torch_xla 2.9 computes the slope 1 + x for negative inputs x."""
     slopes = []
     for device in ("cpu", torch_xla.device()):
         x = torch.linspace(-4, 4, 9, device=device, requires_grad=True)
@@ -67,17 +67,17 @@ def test_gradient_of_exponential_units(activation, inplace):
     assert torch.allclose(*slopes, rtol=1e-6, atol=0)
 
 
-def test_nothing_is_compiled_once_the_shapes_have_been_seen(found):
-    _, _, (_, log) = found
+def test_known_shapes_are_not_compiled_again(trained):
+    _, _, (_, log) = trained
     epochs = log.split("begin training epoch")[1:]
     assert len(epochs) == 4
     compiled = ["XLA compilation detected" in epoch for epoch in epochs]
     assert compiled[0] and not any(compiled[2:])
 
 
-def test_cpu_uses_what_xla_has_trained(found, training_data):
-    """It translates, classifies or scores."""
-    arch, _, (path, _) = found
+def test_a_cpu_uses_xlas_checkpoint(trained, training_data):
+    """The CPU translates, classifies or scores with it."""
+    arch, _, (path, _) = trained
     if task_of(arch) == "masked_lm":
         pytest.skip("it has no class and no text to tell")
     assert USES[task_of(arch)](path, training_data / "words")

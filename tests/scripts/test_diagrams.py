@@ -23,7 +23,7 @@ def test_the_committed_file_is_what_the_script_writes(name):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_file_is_an_image_with_a_title_and_a_description(name):
+def test_a_diagram_has_a_title_and_a_description(name):
     root = ElementTree.parse(FOLDER / name).getroot()
     svg = "{http://www.w3.org/2000/svg}"
     assert root.tag == f"{svg}svg" and root.get("viewBox")
@@ -31,7 +31,7 @@ def test_a_file_is_an_image_with_a_title_and_a_description(name):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_text_is_not_shifted_within_a_line(name):
-    """Renderers other than browsers misplace such text: subscripts are characters of their own."""
+def test_text_has_no_shifts_within_a_line(name):
+    """Some renderers misplace shifted text, and so subscripts are characters of their own."""
     root = ElementTree.fromstring(DRAWN[name])
     assert not list(root.iter("{http://www.w3.org/2000/svg}tspan"))

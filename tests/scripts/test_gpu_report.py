@@ -1,4 +1,4 @@
-"""``scripts/gpu_report.sh`` with stubs in the place of what it measures."""
+"""``scripts/gpu_report.sh`` with stubs instead of its measurements."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ def report(python, tmp_path):
     return run
 
 
-def test_what_fails_is_left_out_and_what_is_done_stays(report, tmp_path):
+def test_failed_parts_are_repeated_and_finished_parts_kept(report, tmp_path):
     first, calls = report("out", "--dry-run")
     assert first.returncode == 1, first.stdout
     assert "infer-bf16: failed, see" in first.stdout and "no memory left" in first.stdout
@@ -64,13 +64,13 @@ def test_what_fails_is_left_out_and_what_is_done_stays(report, tmp_path):
     assert third.returncode == 2 and "give another folder" in third.stdout
 
 
-def test_nothing_is_begun_when_time_is_up(report, tmp_path):
+def test_no_part_starts_after_the_time_limit(report, tmp_path):
     result, calls = report("out", "--dry-run", MINUTES="0")
     assert result.returncode == 1 and "tests: no time left" in result.stdout
     assert calls == ["-"]
 
 
-def test_data_that_is_not_there(report):
+def test_missing_data_are_refused(report):
     result, calls = report("out", "--dry-run", MULTI30K="nowhere")
     assert result.returncode == 2 and "MULTI30K=nowhere: no data-bin there" in result.stdout
     assert not calls

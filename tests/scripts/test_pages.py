@@ -1,4 +1,4 @@
-"""Pages have the figures of the tables that trainings and measurements left."""
+"""Pages contain the numbers of the tables of trainings and measurements."""
 
 import re
 import runpy
@@ -19,14 +19,14 @@ PAGES = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_is_what_the_script_writes(page):
+def test_a_page_equals_the_scripts_output(page):
     if page == "docs/reference/commands.md" and sys.version_info >= (3, 13):
         pytest.skip("argparse writes options in another way")
     assert fill(PAGES[page]) == PAGES[page]
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_its_marks_are_not_shown(page):
+def test_marks_of_a_page_are_not_shown(page):
     shown = markdown.markdown(PAGES[page], extensions=["tables", "fenced_code"])
     assert "--" not in re.sub(r"<!--.*?-->|<code.*?</code>", "", shown, flags=re.S)
     assert PAGES[page].count("<!--") == 2 * len(MARKED.findall(PAGES[page]))
@@ -34,7 +34,7 @@ def test_its_marks_are_not_shown(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_comment_does_not_break_a_paragraph(page):
-    """A line that begins with one starts HTML in CommonMark; python-markdown is lenient."""
+    """A line that begins with a comment would start HTML in CommonMark."""
     lines = ["", *PAGES[page].splitlines()]
     for before, line in pairwise(lines):
         assert not line.startswith("<!--") or (not before and re.fullmatch(r"<!--\S*?-->", line))
@@ -45,8 +45,8 @@ def test_each_figure_is_on_a_page():
     assert named == SCRIPT["FIGURES"].keys()
 
 
-def test_another_number_is_replaced_and_another_line_end_is_not():
-    """An editor may wrap a paragraph."""
+def test_numbers_are_replaced_without_rewrapping():
+    """An editor may wrap a paragraph elsewhere."""
     page = "p <!--=p; multi30k-paired-bootstrap; p, best checkpoint; {}-->{}<!--/-->."
     page = page.format("transevolve_fullff_2_prenorm", "{}")
     assert fill(page.format("0.05")) == page.format("0.04, 0.03, 0.001")

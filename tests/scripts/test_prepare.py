@@ -1,4 +1,4 @@
-"""``scripts/prepare-*.sh`` and the like reach their commands, and survive kills and damage."""
+"""``scripts/prepare-*.sh`` run their commands, and survive kills and damaged archives."""
 
 import os
 import signal
@@ -20,8 +20,8 @@ COMMANDS = {
 }
 
 
-def test_the_scripts_stay():
-    """A new corpus needs none: ``odeformers prepare`` finds its file."""
+def test_the_scripts_of_earlier_versions_exist():
+    """A new corpus needs no script, since ``odeformers prepare`` finds its module."""
     corpora = "glue iwslt14 lm lra multi30k parallel ptb text-classification wikitext103 wmt14"
     assert {*COMMANDS.values()} == {*corpora.split()} <= {*CORPORA}
 
@@ -33,15 +33,15 @@ def test_the_scripts_stay():
         ("score-wmt14", "score-wmt14"),
     ],
 )
-def test_a_script_reaches_its_command(script, command, tmp_path):
+def test_a_script_runs_its_command(script, command, tmp_path):
     (tmp_path / "scripts").symlink_to(SCRIPTS)
     stub_commands(tmp_path, python='echo "$@"')
     said = execute("bash", tmp_path / "scripts" / f"{script}.sh", "--out", "a b")
     assert said == f"-m odeformers {command} --out a b\n"
 
 
-def test_killed_at_each_step_it_leaves_the_same(tmp_path, monkeypatch):
-    """Before and after each rename of a step's temporary folder to its final name."""
+def test_a_killed_preparation_ends_with_the_same_files(tmp_path, monkeypatch):
+    """The kill comes before or after each rename of a step's temporary folder to its final name."""
     write_folder(tmp_path / "raw", multi30k(train=40, val=5, test_2016_flickr=6))
     line = "--from raw --bpe-operations 20 --workers 1 --out".split()
     run("prepare-multi30k.sh", *line, "whole", cwd=tmp_path)

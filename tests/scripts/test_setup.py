@@ -1,4 +1,4 @@
-"""``make setup`` looks for a Python that fairseq runs on, or says in a line what to install."""
+"""``make setup`` finds a Python that fairseq supports, or says in a line what to install."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ from script_helpers import SCRIPTS
 
 @pytest.fixture
 def setup(tmp_path):
-    """Runs the script where PATH has what a test has put there, and no Python else."""
+    """Runs the script where PATH has only the programs of a test, and no other Python."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(SCRIPTS / "setup.sh", tmp_path / "scripts")
     folder = tmp_path / "bin"
@@ -37,7 +37,7 @@ TOO_NEW = 'case "$*" in *version_info*) exit 1 ;; *) echo "Python 3.99" ;; esac'
 FITS = 'case "$*" in *ensurepip*) exit 1 ;; *version*) echo "Python 3.11" ;; esac'
 
 
-def test_no_python(setup):
+def test_without_a_python_setup_says_what_to_install(setup):
     result = setup(python3=TOO_NEW)
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
@@ -45,13 +45,13 @@ def test_no_python(setup):
     assert "uv" in line
 
 
-def test_uv_is_asked_for_one(setup, tmp_path):
+def test_uv_provides_a_missing_python(setup, tmp_path):
     result = setup(python3=TOO_NEW, uv=f'echo "$@" > {tmp_path}/asked; exit 1')
     assert (tmp_path / "asked").read_text() == "venv --quiet --python 3.12 --seed .venv\n"
     assert result.stderr == "make setup: uv has no Python 3.12\n"
 
 
-def test_older_python_beside_a_newer_one(setup):
-    """It is taken; this one is found to lack a module."""
+def test_a_supported_python_is_preferred_to_a_newer_one(setup):
+    """The supported Python is used, here one that turns out to lack modules."""
     result = setup(python3=TOO_NEW, python3_11=FITS, uv="exit 1")
     assert result.stderr.startswith("make setup: python3.11 lacks the modules venv and ensurepip")
