@@ -223,7 +223,7 @@ def test_the_published_table_follows_from_its_runs(tmp_path, monkeypatch):
 
 
 def test_the_page_has_the_means_of_its_runs():
-    """It averages all runs of Figure 1's variants, and otherwise the best seven of eight."""
+    """The page averages all runs of Figure 1's variants, and of others the best seven of eight."""
     notes = " ".join(PAGE.read_text("utf-8").split())
 
     def means(table, kept):
@@ -258,7 +258,7 @@ def test_the_page_has_the_means_of_its_runs():
 
 
 def test_the_page_has_the_means_of_each_size():
-    """Each cell has our mean over the depths, and the paper's in brackets."""
+    """Each cell of the table has our mean over the depths, and the paper's in brackets."""
     reached, paper = defaultdict(list), defaultdict(list)
     for row in csv.DictReader(open(EXAMPLE / "table1_sizes.csv")):
         arch, _, width, _ = row["ensemble"].split("-")

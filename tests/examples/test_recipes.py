@@ -353,7 +353,7 @@ TRAINED_BASELINES = {
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_figures_of_a_paper_belong_to_its_models(name):
-    """Other figures have a source, and each figure stands once beside a row of the recipe."""
+    """Figures of other models have a source, and each figure occurs once beside a recipe's row."""
     text = RECIPES[name].read_text(encoding="utf-8")
     for found in read_recipe(RECIPES[name]).values():
         figures = [
@@ -373,7 +373,7 @@ def test_figures_of_a_paper_belong_to_its_models(name):
 
 
 def test_trainings_on_long_text_take_equal_time():
-    """Their updates fill 60 CPU minutes, rounded to a multiple of the eight validations."""
+    """The updates fill 60 CPU minutes, rounded to a multiple of the eight validations."""
     *rows, _ = csv.DictReader(lines(ROOT / "examples/scoreboard/long_text/updates.csv"))
     fitting = {row["architecture"]: int(row["updates"]) // 8 * 8 for row in rows}
     trained = recipe("lra/long_text").architectures

@@ -142,7 +142,7 @@ def test_columns_are_shown_side_by_side(tmp_path):
 
 
 def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
-    """Its cells and points are left out, and the page quotes its report, also from a file."""
+    """The column's cells and points are left out, and the page quotes its report."""
     late = tmp_path / "late"
     runs = (
         write_run(late, name, outputs=CLASSES, references=CLASSES, epoch_updates=31)
@@ -167,7 +167,7 @@ def test_a_column_that_cannot_be_compared_is_marked(tmp_path):
 
 
 def test_notes_of_earlier_versions_make_a_verdict_inconclusive(tmp_path):
-    """Such notes have no reason for a verdict."""
+    """Notes of earlier versions have no reason for a verdict."""
     scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0)}
     notes = json.dumps([["leaves open", ["b"], "b may improve."]])
     runs = [
@@ -276,7 +276,7 @@ def test_a_repeated_column_is_refused(tmp_path):
 
 
 def test_a_model_that_diverges_does_not_hide_the_others(tmp_path):
-    """Its interval exceeds the picture, which has an arrow, the difference and other intervals."""
+    """An interval that exceeds the picture is an arrow with the difference; others are shown."""
     groups = {"a": (80, 80.5, 81), "b": (82, 82.5, 83), "c": (81, 82, 82.5)}
     groups |= {"d": (82, 82.2, 82.4), "wide": (84, 84, 50)}
     (column,) = read(write_column(tmp_path, **groups))
@@ -319,7 +319,7 @@ def test_the_page_quotes_the_board():
 
 
 def test_two_boards_in_one_folder_wait_for_each_other(tmp_path):
-    """Their files are not mixed, and no temporary file is removed."""
+    """A second board waits, so that files are not mixed and no temporary file is removed."""
     source, out = write_column(tmp_path / "runs", a=[70.0]), tmp_path / "board"
     out.mkdir()
     with lock(out / "scoreboard.md"):

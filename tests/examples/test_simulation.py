@@ -68,7 +68,7 @@ def test_the_simulation_equals_the_verdict(equal):
 @pytest.mark.parametrize("models", [2, 4, 8])
 @pytest.mark.parametrize("seeds", [3, 5, 10])
 def test_the_family_error_is_at_most_6_percent(models, seeds):
-    """This holds for equal variances, and from five seeds on with an unstable challenger."""
+    """The bound holds for equal variances, and from five seeds on for an unstable challenger."""
     for pattern in ("equal", "one challenger 10")[: 1 + (seeds >= 5)]:
         spreads = simulate.PATTERNS[pattern](models)
         cell, *_ = simulate.simulate(pattern, spreads, [seeds] * models, 10_000)

@@ -81,7 +81,7 @@ def test_an_error_has_a_traceback_only_on_request(capsys, monkeypatch, tmp_path)
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin1", "utf-8"])
 def test_streams_escape_characters_that_they_cannot_print(encoding, monkeypatch, tmp_path):
-    """This holds for results and errors.
+    """Both results and errors are escaped.
 
     Programs that a command starts print in UTF-8, as it is read.
     """

@@ -65,7 +65,7 @@ def test_blocks_divide_layers():
 
 
 def test_named_sizes_set_all_four_numbers():
-    """Other sizes replace some of the four, and other options are kept."""
+    """A size's name sets four numbers, which other sizes replace; other options are kept."""
     given = {"size": "small", "heads": "2", "lr": "1", "encoder-layers": 5}
     sizes, others = split_sizes(given)
     assert sizes == {"layers": 2, "embed_dim": 128, "attention_heads": 2, "ffn_embed_dim": 512}

@@ -152,7 +152,7 @@ def test_statistics_are_logged():
     ],
 )
 def test_regularizers_are_weighted_and_logged(options, added):
-    """Each adds its weight times its sum over the sequences, and its unweighted mean is logged.
+    """Each regulariser adds its weighted sum over the sequences, and its mean is logged.
 
     The model's weights are the default; an option replaces them, and 0 turns a regulariser off.
     """
@@ -221,7 +221,7 @@ class Our(BaseModel, Model):
 @pytest.mark.parametrize("kind, expected", [(Our, 0), (Model, math.nan)])
 @pytest.mark.filterwarnings("ignore:An input array is constant")
 def test_correlation_of_equal_predictions_is_zero_for_own_models(kind, expected):
-    """For fairseq's models it is NaN. Other correlations equal scipy's for all models."""
+    """The correlation of fairseq's models is NaN, and other correlations equal scipy's for all."""
     options = {"regression_target": True, "report_pearson_and_spearman": True}
     criterion = SentencePredictionCriterion(SentencePredictionConfig(**options), TASK)
 

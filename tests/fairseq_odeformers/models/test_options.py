@@ -241,7 +241,7 @@ def test_the_prenorm_language_model_equals_fairseqs():
 
 @pytest.mark.parametrize("arch", ["transevolve_lm", "node_transformer_lm", "transject_lm"])
 def test_a_language_model_has_a_position_per_token_of_a_sample(arch):
-    """There are --tokens-per-sample positions, unless --max-target-positions is given."""
+    """A model has --tokens-per-sample positions, unless --max-target-positions is given."""
     assert make_model(arch).max_positions() == 1024
     task = ("--tokens-per-sample", "20")
     assert make_model(arch, *task).max_positions() == 20

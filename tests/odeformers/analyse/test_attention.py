@@ -175,7 +175,7 @@ def test_depths_of_an_encoder_are_counted_through_its_blocks():
 
 
 def test_a_model_of_one_layer_has_no_change(trained, tmp_path):
-    """It has a span and an entropy; a deeper model beside it also has a change, and its figure."""
+    """A single layer has a span and an entropy; a deeper model also has a change, and a figure."""
     words, checkpoints = trained
     line = "--encoder-layers 1 --decoder-layers 1".split()
     cfg = parsed([str(words), *training_line("macaron_transformer")[1:], *line])

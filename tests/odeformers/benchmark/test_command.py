@@ -99,7 +99,7 @@ def in_this_process(monkeypatch):
 @pytest.mark.parametrize("precision", ["float32", "bf16", "fp16"])
 @pytest.mark.parametrize("what", STEPS)
 def test_options_set_sizes_and_precision_of_the_states(what, precision, in_this_process):
-    """This holds for fairseq's models, too, whose trainer reserves bf16 for a TPU."""
+    """States of fairseq's models follow the options, too; its trainer reserves bf16 for a TPU."""
     dtype = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     models = {"float32": STEPS[what], "bf16": STEPS[what][:1], "fp16": STEPS[what][1:2]}
     for name in models[precision]:

@@ -129,7 +129,7 @@ def plain_splits(out):
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("options", ["", "-s de -t en", "-t en"])
 def test_two_files_are_divided_like_one_table(swapped, options, prepare, tmp_path):
-    """Their suffixes name the languages, in the order in which the files are given."""
+    """The files' suffixes name the languages, in the order in which the files are given."""
     pairs = sentences(60, 1)
     source = write_pairs(tmp_path / "own.tsv", pairs)
     prepare(LINE, source, out=tmp_path / "table")

@@ -200,7 +200,7 @@ def test_a_class_that_is_rare_or_misspelt_has_one_warning(
     ],
 )
 def test_similar_classes_are_warned_of(names, said, prepare, tmp_path, vocab, warnings):
-    """They are kept as they are, and none becomes a number or a word of YAML."""
+    """Similar classes are kept as they are, and none becomes a number or a word of YAML."""
     lines = [f" {name} \tx {n}" for n in range(4) for name in names]
     folder = write(
         tmp_path / "table", {f"{split}.tsv": lines for split in ("train", "valid", "test")}
@@ -608,7 +608,7 @@ def test_a_bad_vocabulary_is_refused_before_work_starts(lines, named, prepare, t
 
 @pytest.mark.parametrize("strip", [False, True])
 def test_words_that_differ_by_an_accent(strip, prepare, tmp_path, warnings):
-    """Such words differ unless accents are stripped, and classes that do are warned of.
+    """Words differ unless accents are stripped, and classes that do are warned of.
 
     So are texts with several classes.
     """

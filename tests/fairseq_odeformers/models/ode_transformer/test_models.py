@@ -16,7 +16,7 @@ every = pytest.mark.parametrize("arch, side", ARCHS.items())
 
 @every
 def test_all_blocks_share_one_gate(arch, side):
-    """The gate has one name, 2 d weights and a bias, and a copy of the model has its own gate."""
+    """A gate has one name, 2 d weights and a bias, and a copy of the model has its own gate."""
     model = make_any(arch)
     names = [name for name, _ in model.named_parameters() if "coefficients" in name]
     assert names == [f"{side}.coefficients.gate.{kind}" for kind in ("weight", "bias")]

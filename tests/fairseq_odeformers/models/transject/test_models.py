@@ -68,7 +68,7 @@ def test_decoding_state_has_constant_size(arch):
 
 @pytest.mark.parametrize("arch", CLASSIFIERS)
 def test_alpha_and_the_mean_of_sigma_are_logged(arch):
-    """There is one value per text, and the mean of sigma is 1 only if all eigenvalues are equal."""
+    """Each text has a value, and the mean of sigma is 1 only if all eigenvalues are equal."""
     model = wake(make_classifier(arch, "--encoder-layers", "3"))
     _, extra = model(torch.randint(4, 50, (2, 5)), classification_head_name=HEAD)
     alphas = [

@@ -51,7 +51,7 @@ def test_extra_parameters_beside_the_transformer():
 
 
 def test_the_velocity_has_its_own_embedding():
-    """It has the code's 39,419,904 entries; fairseq has two more rows of learned positions."""
+    """The table has 39,419,904 entries; fairseq has two more rows of learned positions."""
     line = "yuriiformer_lm_gpt2 --tokens-per-sample 1024"
     symbols = 50_304
     moving = count(f"{line} --velocity embedding", symbols)
@@ -97,7 +97,7 @@ def test_velocities_are_separate_in_threads():
 
 @every
 def test_scalars_are_logged_by_layer(kind):
-    """Each sequence has a value, and a translator also logs the encoder's."""
+    """Each sequence has a value per scalar, and a translator also logs the encoder's."""
     model, (source, _) = make_any(f"tmmformer{kind}"), source_batch()
     if kind == "_classifier":
         statistics = model.encoder(source)["statistics"]

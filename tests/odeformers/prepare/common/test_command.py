@@ -77,7 +77,7 @@ def prepare_slowly(out, name, begun, go_on):
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, request):
-    """It logs once that it waits, and continues if the first is killed."""
+    """The second logs once that it waits, and continues if the first is killed."""
     begun, second_begun = FORK.Event(), FORK.Event()
     go_on, say = os.pipe()
     first = FORK.Process(target=prepare_slowly, args=(tmp_path, "first", begun, go_on))
