@@ -105,7 +105,7 @@ def trainings(configs, cwd, processes=1, main=train.main, **environment):
             rank.start()
         sentinels = [rank.sentinel for rank in ranks]
         while sentinels and not any(rank.exitcode for rank in ranks):
-            sentinels = [found for found in sentinels if found not in wait(sentinels)]
+            sentinels = [logs for logs in sentinels if logs not in wait(sentinels)]
         for rank in ranks:  # one that waits for another that has failed
             rank.kill()
             rank.join()

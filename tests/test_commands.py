@@ -94,8 +94,8 @@ model: {{_name: {model}, encoder_embed_dim: 16, encoder_ffn_embed_dim: 32,
     add_defaults(config)
     config = OmegaConf.create(OmegaConf.to_container(config, resolve=True, enum_to_str=True))
     built = setup_task(config.task).build_model(config.model)
-    found = (re.match(pattern, name) for name in built.state_dict())
-    assert {match.groups() for match in found if match} == set(expected)
+    actual = (re.match(pattern, name) for name in built.state_dict())
+    assert {match.groups() for match in actual if match} == set(expected)
 
 
 RELATIVE = """
@@ -342,8 +342,8 @@ def test_a_killed_training_resumes_bit_for_bit(arch, kills, data, documents, tmp
         assert error.value.returncode == -signal.SIGKILL
     (log,) = trainings([config], tmp_path)
     assert "Loaded checkpoint" in log
-    _, found = updates_and_weights(last(resumed))
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    _, actual = updates_and_weights(last(resumed))
+    assert all(torch.equal(actual[name], expected[name]) for name in expected)
 
 
 def updates_and_weights(path):

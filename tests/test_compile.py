@@ -24,8 +24,8 @@ def test_compiled_models_compute_the_same(arch):
     model, call = build(arch)
     with torch.no_grad():
         expected, _ = model(**call)
-        found, _ = torch.compile(model, backend="aot_eager")(**call)
-    assert torch.allclose(found, expected, atol=1e-4)
+        actual, _ = torch.compile(model, backend="aot_eager")(**call)
+    assert torch.allclose(actual, expected, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -37,5 +37,5 @@ def test_transject_compiles_to_one_graph(arch):
         expected, _ = model(**call)
         compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
         exported = torch.export.export(model, (), call, strict=True).module()
-        for found in compiled, exported:
-            assert torch.allclose(found(**call)[0], expected, atol=1e-4)
+        for program in compiled, exported:
+            assert torch.allclose(program(**call)[0], expected, atol=1e-4)

@@ -44,14 +44,14 @@ def model(request):
 def test_outputs_and_gradients_equal_a_cpus(model):
     model, run, tokens = model
     model.eval()
-    found = []
+    results = []
     for device in ("cpu", "cuda"):
         model.to(device).zero_grad()
         out = run(model, tokens.to(device))
         out.square().sum().backward()
         gradients = [p.grad.cpu() for p in model.parameters() if p.grad is not None]
-        found.append([out.detach().cpu(), *gradients])
-    for ours, theirs in zip(*found):
+        results.append([out.detach().cpu(), *gradients])
+    for ours, theirs in zip(*results):
         assert (ours - theirs).abs().max() < 1e-4 * max(1, theirs.abs().max())
 
 

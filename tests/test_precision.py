@@ -47,14 +47,14 @@ def losses(training_data):
         )
         for arch, precision in names
     ]
-    found = {}
+    results = {}
     for name, log in zip(names, trainings(configs, training_data)):
         last = json.loads(re.findall(r"train_inner:(\{.*\})$", log, re.M)[-1])
         assert int(last["num_updates"]) == UPDATES or "fp16" in name, log
-        found[name] = float(last["loss"])
+        results[name] = float(last["loss"])
     for arch in TRAINED:
-        print(f"| `{arch}` |", " | ".join(f"{found[arch, kind]:.3f}" for kind in PRECISIONS), "|")
-    return found
+        print(f"| `{arch}` |", " | ".join(f"{results[arch, kind]:.3f}" for kind in PRECISIONS), "|")
+    return results
 
 
 ROUNDED_AWAY = pytest.mark.xfail(

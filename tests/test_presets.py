@@ -199,9 +199,9 @@ PRESETS = {
 )
 def test_defaults_are_the_papers(source, archs, options):
     """An option of both sides is compared on the sides that an architecture has."""
-    found = [arch for arch in OURS if re.fullmatch(archs, arch)]
-    assert found
-    for arch in found:
+    matching = [arch for arch in OURS if re.fullmatch(archs, arch)]
+    assert matching
+    for arch in matching:
         config = resolved(arch)
         for option, value in (word.split("=") for word in options.split()):
             sides = {option.replace("*", side) for side in ("encoder", "decoder")}
@@ -216,5 +216,5 @@ def test_hydra_finds_the_same_defaults(arch):
     config = OmegaConf.create({"model": model, "common": CommonConfig()})
     add_defaults(config)
     expected = OmegaConf.to_container(resolved(arch), enum_to_str=True)
-    found = OmegaConf.to_container(config, enum_to_str=True)["model"]
-    assert found == {**expected, "_name": arch}
+    actual = OmegaConf.to_container(config, enum_to_str=True)["model"]
+    assert actual == {**expected, "_name": arch}

@@ -507,9 +507,9 @@ def end(line, **limits):
     process.start()
     os.close(writer)
     with open(reader, errors="replace") as output:
-        said = output.read()
+        printed = output.read()
     process.join()
-    return process.exitcode, said
+    return process.exitcode, printed
 
 
 @pytest.mark.parametrize(
@@ -519,16 +519,16 @@ def test_a_file_without_end_is_refused(spoil, line, words, copy):
     """No device is read, and no more memory is used than there is."""
     spoil()
     before = times(copy)
-    status, said = end(line)
-    check_line(said, words)
+    status, output = end(line)
+    check_line(output, words)
     assert status == 2 and times(copy) == before
 
 
 @pytest.mark.parametrize("line", [*WRITERS, f"{PARALLEL} parallel"])
 def test_a_full_disk_is_reported(line, copy):
     before, name = times(copy), re.search("made|own", line)
-    status, said = end(line, FSIZE=100)
-    check_line(said, f"{name and name[0]} cannot be written")
+    status, output = end(line, FSIZE=100)
+    check_line(output, f"{name and name[0]} cannot be written")
     assert status == 2 and times(copy) == before
 
 
@@ -584,12 +584,12 @@ def test_a_damaged_file_is_refused_or_read(path, seed, copy):
     whole = end(line)
     assert whole[0] == 0, whole[1]
     write(path, mutated(Path(path).read_bytes(), random.Random(f"{path} {seed}")))
-    status, said = end(line)
+    status, output = end(line)
     if status == 0:
-        assert not checked or said == whole[1]
+        assert not checked or output == whole[1]
     else:
         assert status == 2
-        check_line(said)
+        check_line(output)
 
 
 @pytest.mark.parametrize("name", ["a,b", ".x", "a b", "zh.hans", "ü", "[", "*", "%j", "=", "'"])

@@ -52,8 +52,8 @@ def test_formulas_of_docstrings_become_mathml():
 
     and more.
     """
-    found = [(display, text) for display, text, _ in formulas(content(in_page(docstring)))]
-    assert found == [("inline", "X˙"), ("block", "a=1,b=2,"), ("block", "c<3")]
+    displayed = [(display, text) for display, text, _ in formulas(content(in_page(docstring)))]
+    assert displayed == [("inline", "X˙"), ("block", "a=1,b=2,"), ("block", "c<3")]
 
 
 def in_page(docstring):

@@ -37,9 +37,9 @@ def test_the_demo_translates_and_resumes_its_training(tmp_path, monkeypatch, cap
 def test_every_sentence_occurs_once(tmp_path):
     pairs.write_corpus(tmp_path, **demo.PAIRS)
     for language in ("de", "en"):
-        found = {split: lines(tmp_path / f"{split}.{language}") for split in demo.PAIRS}
-        assert {split: len(texts) for split, texts in found.items()} == demo.PAIRS
-        assert len(set().union(*found.values())) == sum(demo.PAIRS.values())
+        sentences = {split: lines(tmp_path / f"{split}.{language}") for split in demo.PAIRS}
+        assert {split: len(texts) for split, texts in sentences.items()} == demo.PAIRS
+        assert len(set().union(*sentences.values())) == sum(demo.PAIRS.values())
 
 
 def test_both_sides_of_a_production_correspond():
@@ -57,8 +57,8 @@ def test_both_sides_of_a_production_correspond():
 
 def test_a_second_field_has_a_different_value():
     grammar = {"a": [("{b}{b2}", "{b2}{b}")], "b": [("x", "X"), ("y", "Y")]}
-    found = {pairs.expand("a", grammar, random.Random(seed)) for seed in range(20)}
-    assert found == {("xy", "YX"), ("yx", "XY")}
+    expansions = {pairs.expand("a", grammar, random.Random(seed)) for seed in range(20)}
+    assert expansions == {("xy", "YX"), ("yx", "XY")}
 
 
 def test_detokenization_inverts_tokenization():

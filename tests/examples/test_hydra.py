@@ -44,10 +44,10 @@ def test_yaml_equals_the_command_line(name):
         config = compose(stem)
     add_defaults(config)
     parts = OmegaConf.masked_copy(config, [*PARTS, "common"])
-    found = OmegaConf.to_container(parts, resolve=True, enum_to_str=True)
-    for config in (found, expected):
+    actual = OmegaConf.to_container(parts, resolve=True, enum_to_str=True)
+    for config in (actual, expected):
         del config["checkpoint"]["save_dir"]
         for name in ("update_epoch_batch_itr", "num_workers"):  # which every run of compare sets
             del config["dataset"][name]
     for part in PARTS:
-        assert found[part] == expected[part], part
+        assert actual[part] == expected[part], part

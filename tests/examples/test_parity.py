@@ -108,21 +108,21 @@ def test_a_run_that_diverges_is_reported(runs, error):
 
 
 @pytest.mark.parametrize(
-    "epochs, then, named",
+    "epochs, then, message",
     [
         ([], "raise FloatingPointError", "FloatingPointError"),
         (EPOCHS, "raise OSError('no space left')", "no space left"),
         (EPOCHS, "os.kill(os.getpid(), 9)", "status -9"),
     ],
 )
-def test_a_run_that_fails_leaves_no_row(runs, tmp_path, epochs, then, named):
-    with pytest.raises(SystemExit, match=f"(?s)run.py: error: .*{named}"):
+def test_a_run_that_fails_leaves_no_row(runs, tmp_path, epochs, then, message):
+    with pytest.raises(SystemExit, match=f"(?s)run.py: error: .*{message}"):
         runs(epochs, "--runs", 1, then=then)
     assert not (tmp_path / "updates3000.csv").exists()
 
 
 @pytest.mark.parametrize(
-    "line, named",
+    "line, message",
     [
         ("table1 --runs 0", "--runs: 0"),
         ("table1 --dims 4 5", "--dims 4 5: table1 has 4 6 8 10"),
@@ -131,10 +131,10 @@ def test_a_run_that_fails_leaves_no_row(runs, tmp_path, epochs, then, named):
         ("table1 --reports none.csv", "none.csv"),
     ],
 )
-def test_bad_options_are_refused(tmp_path, monkeypatch, capsys, line, named):
+def test_bad_options_are_refused(tmp_path, monkeypatch, capsys, line, message):
     with pytest.raises(SystemExit) as stopped:
         main(monkeypatch, run, *line.split(), "--out", tmp_path)
-    assert named in f"{capsys.readouterr().err}{stopped.value}"
+    assert message in f"{capsys.readouterr().err}{stopped.value}"
     assert not list(tmp_path.iterdir())
 
 

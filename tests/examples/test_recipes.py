@@ -259,15 +259,15 @@ RECIPES = {
 def recipe(name):
     """The recipe and part of a name in the table."""
     stem, *part = name.split()
-    (found,) = read_recipe(RECIPES[stem], *part).values()
-    return found
+    (experiment,) = read_recipe(RECIPES[stem], *part).values()
+    return experiment
 
 
 @cache
 def command_line(name, arch):
     """The arguments of fairseq-train, with 1,000 updates where the recipe gives shares of them."""
-    found = recipe(name)
-    return training_words(found.data, resolve_shares(options_of(found, arch), 1000))
+    experiment = recipe(name)
+    return training_words(experiment.data, resolve_shares(options_of(experiment, arch), 1000))
 
 
 def parse(line):
@@ -287,9 +287,9 @@ def test_a_recipe_has_the_options_of_its_source(name, arch, stated, source):
     names = [word[2:].replace("-", "_") for word in stated if word.startswith("--")]
     line = command_line(name, arch)
     read = (parse([*line, *more]) for more in ([], stated))
-    found, expected = (resolved(args.arch, args) for args in read)
+    actual, expected = (resolved(args.arch, args) for args in read)
     for option in names:
-        assert str(found[option]) == str(expected[option]), source
+        assert str(actual[option]) == str(expected[option]), source
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -310,15 +310,15 @@ def test_every_command_of_a_recipe_exists(name):
     path = f"examples/{name}.yaml"
     assert re.search(rf"^#     odeformers compare {path} .*--out ", text, re.M)
     assert f"({name}.yaml)" in (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
-    for found in read_parts(RECIPES[name]).values():
-        if prepare := found.get("prepare"):
+    for experiment in read_parts(RECIPES[name]).values():
+        if prepare := experiment.get("prepare"):
             program, command, corpus, *_ = shlex.split(prepare)
             assert (program, command) == ("odeformers", "prepare") and corpus in CORPORA
-        scores = found.get("score", {})
+        scores = experiment.get("score", {})
         for score in scores.values():
             program, command, *_ = shlex.split(score)
             assert program == "odeformers" and command in COMMANDS
-        assert set(scores) <= set(found.get("splits", []))
+        assert set(scores) <= set(experiment.get("splits", []))
 
 
 def test_every_recipe_is_in_the_table():
@@ -334,8 +334,8 @@ def test_the_last_checkpoints_are_averaged():
     for part in ("transevolve/wmt14 en-de", "transevolve/figure2 en-fr"):
         assert recipe(part).average == 10
     for language, beam, lenpen in (("de", 4, 0.6), ("fr", 5, 0.8), ("ro", 5, 1.3)):
-        found = recipe(f"ode_transformer/wmt14 en-{language}")
-        assert (found.average, found.evaluate["beam"], found.evaluate["lenpen"]) == (
+        experiment = recipe(f"ode_transformer/wmt14 en-{language}")
+        assert (experiment.average, experiment.evaluate["beam"], experiment.evaluate["lenpen"]) == (
             5,
             beam,
             lenpen,
@@ -355,21 +355,23 @@ TRAINED_BASELINES = {
 def test_figures_of_a_paper_belong_to_its_models(name):
     """Figures of other models have a source, and each figure occurs once beside a recipe's row."""
     text = RECIPES[name].read_text(encoding="utf-8")
-    for found in read_recipe(RECIPES[name]).values():
+    for experiment in read_recipe(RECIPES[name]).values():
         figures = [
             (arch, column)
-            for each in (found.paper, *found.cited.values())
+            for each in (experiment.paper, *experiment.cited.values())
             for arch, columns in each.items()
             for column in columns
         ]
         assert len(figures) == len(set(figures))
-        rows = set(found.architectures)
+        rows = set(experiment.architectures)
         assert "base:" in text or {arch for arch, _ in figures} <= rows
-        for arch in rows & found.paper.keys() - TRAINED_BASELINES.get(name.split("/")[0], set()):
-            model = ARCH_MODEL_REGISTRY[found.architectures[arch].get("arch", arch)]
+        for arch in rows & experiment.paper.keys() - TRAINED_BASELINES.get(
+            name.split("/")[0], set()
+        ):
+            model = ARCH_MODEL_REGISTRY[experiment.architectures[arch].get("arch", arch)]
             family = declared_family(model)
             assert family and family.year and f"{family.authors} {family.year}" in text, arch
-        assert all(re.search(r" et al\. \d{4}", source) for source in found.cited)
+        assert all(re.search(r" et al\. \d{4}", source) for source in experiment.cited)
 
 
 def test_trainings_on_long_text_take_equal_time():

@@ -69,8 +69,8 @@ def test_differences_have_dunnetts_interval(tmp_path):
     test = dunnett(scores["ours"], scores["b"], control=scores["a"], random_state=0)
     interval, ours = test.confidence_interval(), cells["ours"]
     expected = (86, 5, interval.low[0], interval.high[0], test.pvalue[0])
-    found = (ours.mean, ours.difference, ours.low, ours.high, ours.p_value)
-    assert found == pytest.approx(expected, abs=0.02) and ours.test == "Dunnett"
+    actual = (ours.mean, ours.difference, ours.low, ours.high, ours.p_value)
+    assert actual == pytest.approx(expected, abs=0.02) and ours.test == "Dunnett"
     assert cells["a"].low is None and cells["a"].difference == 0
     assert f"| ours | **+5.0 ({ours.low:+.1f} to {ours.high:+.1f})** |" in page
     assert "| a | 81.0 (3 seeds) |" in page
@@ -176,8 +176,10 @@ def test_notes_of_earlier_versions_make_a_verdict_inconclusive(tmp_path):
         for seed, score in enumerate(of_seeds)
     ]
     page, cells = board(write_comparison(tmp_path, *runs))
-    told = "inconclusive (better over these seeds, but see the notes)"
-    assert cells["b"].verdict == told and f"b: {told} |" in page and ": b may improve." in page
+    message = "inconclusive (better over these seeds, but see the notes)"
+    assert (
+        cells["b"].verdict == message and f"b: {message} |" in page and ": b may improve." in page
+    )
 
 
 def test_an_edge_of_an_earlier_version_can_only_make_its_model_better(tmp_path):
@@ -249,8 +251,8 @@ def test_pages_state_the_verdicts_of_the_board():
     assert f"reports p = {on_bytes.p_value:.3f}" in text
     for page, family in (("pcformer", "PCformer"), ("diffeq_transformer", "DiffEqFormer")):
         (cell,) = (cell for cell in shown if cell.family == family)
-        told = (ROOT / f"docs/papers/{page}.md").read_text("utf-8")
-        assert f"shows {abs(cell.difference):.1f}" in told, family
+        paper_page = (ROOT / f"docs/papers/{page}.md").read_text("utf-8")
+        assert f"shows {abs(cell.difference):.1f}" in paper_page, family
 
 
 def test_scores_are_the_best_checkpoints_on_the_test_set(tmp_path):
@@ -343,10 +345,10 @@ def test_a_board_has_the_differences_of_its_report(tmp_path):
     shutil.rmtree(runs)
     shown = pages.table((first / "scoreboard.md").read_text("utf-8"), "three")
     for name in ("good", "poor"):
-        told = pages.numbers(rows[name]["accuracy against base"])
-        assert pages.numbers(pages.cell(shown[name], "three")) == told
-    told = pages.numbers(rows["base"]["accuracy"])[0]
-    assert pages.numbers(pages.cell(shown["base"], "three"))[0] == told
+        reported = pages.numbers(rows[name]["accuracy against base"])
+        assert pages.numbers(pages.cell(shown[name], "three")) == reported
+    reported = pages.numbers(rows["base"]["accuracy"])[0]
+    assert pages.numbers(pages.cell(shown["base"], "three"))[0] == reported
     write(first / "trainings.csv", "--out", second)
     for name in ("scoreboard.md", "scoreboard.csv", "trainings.csv"):
         assert (second / name).read_bytes() == (first / name).read_bytes(), name

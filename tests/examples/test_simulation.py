@@ -52,7 +52,7 @@ def test_the_simulation_equals_the_verdict(equal):
         spreads = np.exp(generator.normal(0, 1.2, models))
         sizes = np.full(models, 3) if equal else generator.integers(3, 9, models)
         samples = [generator.normal(0, s, n) for s, n in zip(spreads, sizes)]
-        told = compare_with_baseline({str(n): s.tolist() for n, s in enumerate(samples)}, "0")
+        comparison = compare_with_baseline({str(n): s.tolist() for n, s in enumerate(samples)}, "0")
         tables = simulate.Tables(
             np.array([[s.mean() for s in samples]]),
             np.array([[s.var(ddof=1) for s in samples]]),
@@ -60,7 +60,7 @@ def test_the_simulation_equals_the_verdict(equal):
         )
         pools = simulate.find_pools(tables)
         half = simulate.half_intervals(tables, pools)[0]
-        for number, each in enumerate(told.differences.values()):
+        for number, each in enumerate(comparison.differences.values()):
             assert (each.method == DUNNETT) == bool(pools[0, 0] and pools[0, number + 1])
             assert np.ptp(each.interval) / 2 == pytest.approx(half[number], rel=1e-3)
 

@@ -17,8 +17,8 @@ def test_all_ways_to_solve_compute_the_same_model():
     models, steps = zip(*(ode.build(name, ARGS) for name in ode.MODELS))
     sizes = [sum(p.numel() for p in model.parameters()) for model in models]
     losses = [step().item() for step in steps]
-    for found, tolerance in ((sizes, 0), (losses, 1e-4)):
-        *same, vanilla_transformer = found
+    for values, tolerance in ((sizes, 0), (losses, 1e-4)):
+        *same, vanilla_transformer = values
         assert same == pytest.approx([same[0]] * 3, rel=tolerance)
         assert vanilla_transformer != pytest.approx(same[0], rel=1e-3)
 

@@ -55,7 +55,7 @@ def test_lack_of_memory_is_explained():
 
 
 @pytest.mark.parametrize(
-    "owner, name, meant",
+    "owner, name, suggestion",
     [
         (Namespace(rk_order=2), "rk_ordr", "rk_order"),
         (OmegaConf.structured(TransformerConfig), "quant_nois", "quant_noise"),
@@ -63,10 +63,10 @@ def test_lack_of_memory_is_explained():
         (torch, "sofmax", "softmax"),
     ],
 )
-def test_a_misspelt_attribute_gets_a_suggestion(owner, name, meant):
+def test_a_misspelt_attribute_gets_a_suggestion(owner, name, suggestion):
     with pytest.raises(AttributeError, match=name) as raised:
         getattr(owner, name)
-    assert f"; did you mean {meant}" in explain(raised.value)
+    assert f"; did you mean {suggestion}" in explain(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_a_misspelt_attribute_gets_a_suggestion(owner, name, meant):
     ],
 )
 def test_an_error_of_a_library_becomes_a_line_with_the_input(error, reason):
-    with pytest.raises(InputError) as found, naming_faults("file", "is damaged"):
+    with pytest.raises(InputError) as raised, naming_faults("file", "is damaged"):
         raise error
-    assert str(found.value) == f"file is damaged ({reason})"
+    assert str(raised.value) == f"file is damaged ({reason})"
 
 
 def test_a_full_disk_that_causes_an_error_of_a_library_is_named():
@@ -108,9 +108,9 @@ def test_a_full_disk_that_causes_an_error_of_a_library_is_named():
     ],
 )
 def test_a_complete_error_is_not_wrapped(error):
-    with pytest.raises(type(error)) as found, naming_faults("file"):
+    with pytest.raises(type(error)) as raised, naming_faults("file"):
         raise error
-    assert found.value is error
+    assert raised.value is error
 
 
 @pytest.mark.parametrize(

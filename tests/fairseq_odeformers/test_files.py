@@ -146,14 +146,14 @@ def test_a_path_with_a_colon_is_refused(tmp_path, monkeypatch):
         Path(name).touch() if name != "c" else Path(name).mkdir()
     for paths in ("a", "a:b2", "b:a", "c:b", "c/x:a", "absent:x"):
         check_joined(paths)
-    for paths, named in (
+    for paths, refused in (
         ("a:b", "a:b"),
         ("a:b/x", "a:b"),
         ("b:a:b/x.pt:c", "a:b"),
         (f"c:{tmp_path}/a:b", f"{tmp_path}/a:b"),
         ("a:c:d:e", "c:d:e"),
     ):
-        with pytest.raises(ValueError, match=f"^{named}: .*':'"):
+        with pytest.raises(ValueError, match=f"^{refused}: .*':'"):
             check_joined(paths)
 
 
@@ -195,7 +195,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, named",
+    "content, message",
     [
         ("ab\nc\n".encode("utf-16-le"), "line 1: not UTF-8 .* iconv -f utf-16le"),
         ("äb\nc\n".encode("utf-16-le"), "line 1: not UTF-8 .* iconv -f utf-16le"),
@@ -204,9 +204,9 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path):
         (b"a\rb", "lines end with carriage returns"),
     ],
 )
-def test_another_encoding_is_detected_and_named(content, named, tmp_path):
+def test_another_encoding_is_detected_and_named(content, message, tmp_path):
     (tmp_path / "text").write_bytes(content)
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(ValueError, match=message):
         list(read_lines(tmp_path / "text"))
 
 
@@ -255,7 +255,7 @@ def test_compressed_lines_are_read(name, pack, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, told",
+    "content, message",
     [
         (
             gzip.compress(b"text", mtime=0),
@@ -267,10 +267,10 @@ def test_compressed_lines_are_read(name, pack, tmp_path):
     ],
     ids=["gzip", "xz", "bzip2", "latin1"],
 )
-def test_bytes_that_are_not_text_are_refused(content, told, tmp_path):
+def test_bytes_that_are_not_text_are_refused(content, message, tmp_path):
     path = tmp_path / "t.txt"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=f"^{path}.* {told}"):
+    with pytest.raises(ValueError, match=f"^{path}.* {message}"):
         deque(read_lines(path))
 
 

@@ -22,6 +22,6 @@ CLASSES = "data --task sentence_prediction --num-classes 3 --criterion sequence_
 def test_it_is_hydra_s(line):
     args = options.parse_args_and_arch(options.get_training_parser(), line.split())
     make_config(options.parse_args_and_arch(options.get_training_parser(), line.split()))
-    found = make_config(args)
-    assert found == convert_namespace_to_omegaconf(args)
-    assert found.model._name == args.arch
+    config = make_config(args)
+    assert config == convert_namespace_to_omegaconf(args)
+    assert config.model._name == args.arch

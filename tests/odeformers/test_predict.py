@@ -128,8 +128,8 @@ def test_unknown_symbols_are_named_with_their_line(predict, caplog):
     WARNED.clear()
     Path("text").write_text("2 7 5\n2 film 5\n")
     predict("classifier.pt", "--text", "text")
-    said = "text, line 2: the model knows 2 of the 3 symbols; later texts are not reported"
-    assert f"{said} (unknown: film)" in caplog.text
+    message = "text, line 2: the model knows 2 of the 3 symbols; later texts are not reported"
+    assert f"{message} (unknown: film)" in caplog.text
 
 
 def test_a_long_unknown_word_is_truncated_in_its_warning(predict, caplog):
@@ -142,8 +142,8 @@ def test_a_long_unknown_word_is_truncated_in_its_warning(predict, caplog):
 def test_a_compressed_file_of_texts_is_read(predict):
     Path("text").write_text("2 7 5\n7 7\n")
     Path("text.gz").write_bytes(gzip.compress(b"2 7 5\n7 7\n"))
-    found, expected = (predict("classifier.pt", "--text", name)[0] for name in ("text.gz", "text"))
-    assert found == expected
+    actual, expected = (predict("classifier.pt", "--text", name)[0] for name in ("text.gz", "text"))
+    assert actual == expected
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_a_table_is_read_as_by_the_preparation(name, predict, caplog):
     Path("text").write_text("2 7 5\n7 7\n")
     expected, _ = predict("classifier.pt", "--text", "text")
     Path(name).write_text(content, newline="")
-    found, _ = predict("classifier.pt", "--text", name, *options)
-    assert [row[1].split() for row in found] == [row[1].split() for row in expected]
-    assert [row[2:] for row in found] == [row[2:] for row in expected]
+    rows, _ = predict("classifier.pt", "--text", name, *options)
+    assert [row[1].split() for row in rows] == [row[1].split() for row in expected]
+    assert [row[2:] for row in rows] == [row[2:] for row in expected]
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_a_labelled_file_is_refused(predict, capsys):
     Path("text").write_text("left\t2 7 5\n")
     with pytest.raises(SystemExit):
         predict("classifier.pt", "--text", "text")
-    told = "2 texts instead of 1 (tabs separate texts); give only the column of texts (cut -f 2)"
-    assert f"text, line 1: {told}" in capsys.readouterr().err
+    message = "2 texts instead of 1 (tabs separate texts); give only the column of texts (cut -f 2)"
+    assert f"text, line 1: {message}" in capsys.readouterr().err
 
 
 def test_escaped_characters_are_warned_of(predict, monkeypatch, capsys):
@@ -235,8 +235,8 @@ def test_escaped_characters_are_warned_of(predict, monkeypatch, capsys):
     main(["predict", "words", "--path", "classifier.pt", "--cpu", "--text", "text"])
     stdout.flush()
     assert rb"2 \xfc" in stdout.buffer.getvalue()
-    said = capsys.readouterr().err
-    assert said.count("escaped") == 1 and r"'\xfc'; give --output FILE" in said
+    output = capsys.readouterr().err
+    assert output.count("escaped") == 1 and r"'\xfc'; give --output FILE" in output
 
 
 def test_a_text_is_predicted_as_in_the_data_set(predict, monkeypatch):
@@ -289,8 +289,8 @@ def test_pairs_are_lines_of_two_texts(saved, predict, capsys):
         Path("text").write_text(f"1\t2\n{wrong}\n")
         with pytest.raises(SystemExit):
             main(line)
-        told = f"text, line 2: {given} instead of {takes} (tabs separate texts); give two texts "
-        assert told in capsys.readouterr().err
+        message = f"text, line 2: {given} instead of {takes} (tabs separate texts); give two texts "
+        assert message in capsys.readouterr().err
 
 
 PAIRS = {
@@ -327,8 +327,8 @@ def test_a_table_has_pairs_in_two_columns(name, predict, capsys):
         Path("settings.json").write_text(json.dumps({"--columns": "Art,Erster,Zweiter"}))
     Path(name).write_text(content, newline="")
     main([*line, name, *options])
-    found, _ = capsys.readouterr()
-    assert found == expected and len(found.splitlines()) == 3
+    actual, _ = capsys.readouterr()
+    assert actual == expected and len(actual.splitlines()) == 3
 
 
 @pytest.mark.parametrize(
@@ -352,8 +352,10 @@ def test_wrong_columns_of_pairs_are_named(content, options, fault, predict, caps
 
 def test_a_first_pair_that_may_be_a_header_is_warned_of(predict, caplog):
     Path("own.csv").write_text("Erster,Zweiter\n1 2 3,4 5 6\n")
-    told = "own.csv, line 1: Erster | Zweiter is the first pair; if it is a header, give --column"
+    message = (
+        "own.csv, line 1: Erster | Zweiter is the first pair; if it is a header, give --column"
+    )
     for chosen in ([], ["--column", "1,2"], ["--column", "Erster,Zweiter"]):
         caplog.clear()
         main([*pair_line(), "own.csv", *chosen])
-        assert (told in caplog.text) == ("Erster,Zweiter" not in chosen)
+        assert (message in caplog.text) == ("Erster,Zweiter" not in chosen)

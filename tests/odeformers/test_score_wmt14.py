@@ -94,7 +94,7 @@ def test_references_are_segments_or_lines(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text, named",
+    "text, message",
     [
         ("", "0 "),
         ("H-0\t-1\ta\nH-2\t-1\tb\nH-1\t-1.", "2 "),
@@ -104,9 +104,9 @@ def test_references_are_segments_or_lines(tmp_path):
         ("H-0\t-1\ta\nH-1\t-1\ta b@@\nH-2\t-1\ta\n", "subwords"),
     ],
 )
-def test_outputs_that_cannot_be_scored_are_refused(text, named, tmp_path):
+def test_outputs_that_cannot_be_scored_are_refused(text, message, tmp_path):
     (tmp_path / "out.txt").write_text(text)
-    with pytest.raises(ValueError, match=f"out.txt has {named}"):
+    with pytest.raises(ValueError, match=f"out.txt has {message}"):
         read_hypotheses(tmp_path / "out.txt", 3)
 
 

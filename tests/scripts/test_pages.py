@@ -41,8 +41,8 @@ def test_a_comment_does_not_break_a_paragraph(page):
 
 
 def test_each_figure_is_on_a_page():
-    named = {match[1].split("; ")[0] for text in PAGES.values() for match in MARKED.findall(text)}
-    assert named == SCRIPT["FIGURES"].keys()
+    names = {match[1].split("; ")[0] for text in PAGES.values() for match in MARKED.findall(text)}
+    assert names == SCRIPT["FIGURES"].keys()
 
 
 def test_numbers_are_replaced_without_rewrapping():

@@ -36,8 +36,8 @@ def test_the_scripts_of_earlier_versions_exist():
 def test_a_script_runs_its_command(script, command, tmp_path):
     (tmp_path / "scripts").symlink_to(SCRIPTS)
     stub_commands(tmp_path, python='echo "$@"')
-    said = execute("bash", tmp_path / "scripts" / f"{script}.sh", "--out", "a b")
-    assert said == f"-m odeformers {command} --out a b\n"
+    output = execute("bash", tmp_path / "scripts" / f"{script}.sh", "--out", "a b")
+    assert output == f"-m odeformers {command} --out a b\n"
 
 
 def test_a_killed_preparation_ends_with_the_same_files(tmp_path, monkeypatch):

@@ -24,9 +24,9 @@ def test_direction_of_a_metric_follows_from_its_name(names, known):
     for name in names:
         assert rises(name) is known, name
         assert check_direction(name, None) is bool(known)
-        for told in (True, False):
-            if known in (None, told):
-                assert check_direction(name, told) is told
+        for maximize in (True, False):
+            if known in (None, maximize):
+                assert check_direction(name, maximize) is maximize
             else:
                 with pytest.raises(ValueError, match=f"the best {name} is the "):
-                    check_direction(name, told)
+                    check_direction(name, maximize)

@@ -151,8 +151,8 @@ def test_a_checkpoint_is_read_once(reader, change, monkeypatch):
 def test_an_export_gets_the_checks_of_a_checkpoint(part, options, refusal, change, tmp_path):
     """Unsafe options of an export are refused even if its checksums fit."""
     pytest.importorskip("safetensors")
-    found = Checkpoint.read(change("macaron_transformer", lambda state: None))
-    found.export(tmp_path / "out")
+    original = Checkpoint.read(change("macaron_transformer", lambda state: None))
+    original.export(tmp_path / "out")
     config = json.loads((tmp_path / "out/config.json").read_text())
     config["config"][part] = options
     del config[weights.OWN_SUM]

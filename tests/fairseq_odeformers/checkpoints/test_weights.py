@@ -39,8 +39,8 @@ def test_tied_embeddings_are_written_once_and_stay_tied(data, exported):
 def test_an_export_keeps_the_classes(exported, tmp_path):
     """An export has the classes by which the loaders refuse a data set with other classes."""
     path, _ = exported("transject")
-    named = dataclasses.replace(Checkpoint.read(str(path)), task_state={"classes": ["b", "a"]})
-    named.export(tmp_path / "named")
+    renamed = dataclasses.replace(Checkpoint.read(str(path)), task_state={"classes": ["b", "a"]})
+    renamed.export(tmp_path / "named")
     assert Checkpoint.read(str(tmp_path / "named")).classes == ["b", "a"]
 
 

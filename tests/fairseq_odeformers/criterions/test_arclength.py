@@ -50,15 +50,15 @@ def arclength(model, source, target):
 
 def formula(states, tokens):
     """L/2 sum_l ||X_(l+1) - X_l||^2 / n of each text (B), token by token."""
-    found = []
+    results = []
     for text, row in enumerate(tokens):
         squares = sum(
             (after[position, text] - before[position, text]).double().square().sum()
             for before, after in zip(states, states[1:])
             for position in row.ne(PAD).nonzero()
         )
-        found.append((len(states) - 1) / 2 * squares / row.ne(PAD).sum())
-    return torch.stack(found)
+        results.append((len(states) - 1) / 2 * squares / row.ne(PAD).sum())
+    return torch.stack(results)
 
 
 def hidden_states(model, source, target):
@@ -69,11 +69,11 @@ def hidden_states(model, source, target):
         _, extra = model.decoder(target, return_all_hiddens=True)
         return [(extra["inner_states"], target)]
     out = encoder(source, return_all_hiddens=True)
-    found = [(out["encoder_states"], source)]
+    stacks = [(out["encoder_states"], source)]
     if hasattr(model, "decoder"):
         _, extra = model.decoder(target, encoder_out=out, return_all_hiddens=True)
-        found.append((extra["inner_states"], target))
-    return found
+        stacks.append((extra["inner_states"], target))
+    return stacks
 
 
 @pytest.mark.parametrize("arch", LAYERED)
@@ -83,11 +83,11 @@ def test_arclength_equals_the_formula(arch):
     value = arclength(model, source, target)
     assert (value > 0).all() and value.requires_grad
     with torch.no_grad():
-        found = hidden_states(model, source, target)
-        expected = sum(formula(states, tokens) for states, tokens in found)
+        actual = hidden_states(model, source, target)
+        expected = sum(formula(states, tokens) for states, tokens in actual)
     in_two_blocks = "transevolve" in arch and not arch.endswith("_1")
     depths = 4 if in_two_blocks else 2
-    assert [len(states) - 1 for states, _ in found] == [depths] * len(found)
+    assert [len(states) - 1 for states, _ in actual] == [depths] * len(actual)
     assert torch.allclose(value.double(), expected, rtol=1e-4)
     for row in range(2):
         rows = (
@@ -100,9 +100,9 @@ def test_arclength_equals_the_formula(arch):
 def test_half_precision_states_are_summed_in_single(dtype):
     """Squares would overflow float16, and bfloat16 has too few digits for the sum."""
     states = [torch.full((3, 2, 6), value, dtype=dtype) for value in (0, 301, 0)]
-    found = discrete_arclength(states, torch.ones(2, 3).bool())
-    assert found.dtype == torch.float32
-    assert (found == 2 / 2 * 2 * 6 * states[1][0, 0, 0].float() ** 2).all()
+    value_in_single = discrete_arclength(states, torch.ones(2, 3).bool())
+    assert value_in_single.dtype == torch.float32
+    assert (value_in_single == 2 / 2 * 2 * 6 * states[1][0, 0, 0].float() ** 2).all()
 
 
 @pytest.mark.parametrize("arch", ["transformer_lm", "transevolve_fullff_2"])

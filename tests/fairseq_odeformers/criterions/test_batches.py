@@ -94,8 +94,8 @@ def gradient(criterion, model, samples):
     model.zero_grad()
     outputs = [criterion(model, sample)[:2] for sample in samples]
     (sum(loss for loss, _ in outputs) / sum(size for _, size in outputs)).backward()
-    found = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-    return torch.cat(found).double()
+    gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    return torch.cat(gradients).double()
 
 
 @pytest.mark.parametrize("name, arch, options", CASES)

@@ -166,8 +166,8 @@ def test_an_export_computes_what_the_loader_computes(name, form, export):
             assert_same_hypotheses(model, product, {**search, "max_len_b": 12})
         expected = [float(result["positional_scores"].sum()) for result in model.score(TEXTS[:2])]
         ends = [end_of(model, text) for text in TEXTS[:2]]
-        found = [score for score, _ in product.score(TEXTS[:2], block=0)]
-        assert found == pytest.approx([sum(pair) for pair in zip(expected, ends)], abs=1e-4)
+        actual = [score for score, _ in product.score(TEXTS[:2], block=0)]
+        assert actual == pytest.approx([sum(pair) for pair in zip(expected, ends)], abs=1e-4)
     else:
         classifier = load_classifier(path, **options)
         texts: list = [] if classifier.towers == 2 else [*TEXTS]
@@ -180,8 +180,8 @@ def test_an_export_computes_what_the_loader_computes(name, form, export):
         rows = [text if isinstance(text, str) else "\t".join(text) for text in texts]
         printed = run_outside(out, text="".join(f"{row}\n" for row in rows))
         for line, (label, shares) in zip(printed, expected, strict=True):
-            found, *numbers = line.split("\t")
-            assert (found, [*map(float, numbers)]) == (
+            actual, *numbers = line.split("\t")
+            assert (actual, [*map(float, numbers)]) == (
                 label,
                 pytest.approx([*shares.values()], abs=1e-4),
             )
@@ -274,9 +274,13 @@ def test_the_readme_names_a_paper(tmp_path, monkeypatch):
     about = {"kind": "classification", "parameters": 5, "text": {}, "symbols": []}
     (tmp_path / "classify.onnx").touch()
     about["programs"] = {"classify": {"file": "classify.onnx"}}
-    for paper, said in {BASELINES: "5.", OWN: "5.", "Model (A 2021)": "5: Model (A 2021)."}.items():
+    for paper, expected in {
+        BASELINES: "5.",
+        OWN: "5.",
+        "Model (A 2021)": "5: Model (A 2021).",
+    }.items():
         description.write_files({**about, "paper": paper}, tmp_path)
-        assert (tmp_path / "README.md").read_text() == said
+        assert (tmp_path / "README.md").read_text() == expected
 
 
 def test_an_export_translates_raw_text(export, prepared):
@@ -295,10 +299,10 @@ def test_an_export_translates_raw_text(export, prepared):
 @pytest.mark.parametrize("kept", [{"topk": 3}, {"topp": 0.5}, {}])
 def test_samples_are_reproducible_by_seed(kept, export):
     _, out = export("macaron_transformer_lm", "onnx")
-    (found,) = run.load(out).generate(["1 2"], sampling=True, seed=1, nbest=3, **kept)
+    (hypotheses,) = run.load(out).generate(["1 2"], sampling=True, seed=1, nbest=3, **kept)
     words = [word for name, value in kept.items() for word in (f"--{name}", value)]
     printed = run_outside(out, *"--sampling --seed 1 --nbest 3".split(), *words, text="1 2\n")
-    assert printed == [text for _, text in found]
+    assert printed == [text for _, text in hypotheses]
     assert all(text.startswith("1 2 ") for text in printed)
     assert len({*printed}) == 3
 
@@ -312,8 +316,8 @@ def test_samples_are_drawn_from_the_most_probable_symbols(topk, topp, allowed):
     drawn = run.pick(logs, topk, topp, np.random.default_rng(0))[:, 0]
     best = np.argsort(-shares)[:allowed]
     expected = np.where(np.isin(np.arange(4), best), shares, 0)
-    found = np.bincount(drawn, minlength=4) / len(drawn)
-    assert found == pytest.approx(expected / expected.sum(), abs=0.03)
+    actual = np.bincount(drawn, minlength=4) / len(drawn)
+    assert actual == pytest.approx(expected / expected.sum(), abs=0.03)
 
 
 @pytest.mark.parametrize("form", ["torch", pytest.param("onnx", marks=pytest.mark.slow)])

@@ -87,8 +87,8 @@ def test_a_batch_is_classified_as_its_texts(name, checkpoint, data):
     """Each text has the model's probabilities for its tokens alone, in bfloat16 approximately."""
     classifier = load_classifier(checkpoint(name), data / set_of(name))
     texts = [(text, text[::-1]) for text in TEXTS] if set_of(name) == "pairs" else TEXTS
-    found = classifier.classify(texts, batch_size=2)
-    for text, (label, probabilities) in zip(texts, found):
+    results = classifier.classify(texts, batch_size=2)
+    for text, (label, probabilities) in zip(texts, results):
         assert list(probabilities) == classifier.classes == ["0", "1", "2"]
         assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
         assert label == max(probabilities, key=probabilities.get)
@@ -106,18 +106,18 @@ def test_score_is_the_mean_log_probability(name, checkpoint, data):
     Sampling returns one text per prompt, and scores in bfloat16 are finite.
     """
     model = load_language_model(checkpoint(name), data / "words")
-    for text, found in zip(TEXTS, model.score(TEXTS)):
+    for text, result in zip(TEXTS, model.score(TEXTS)):
         tokens = torch.tensor([[2, *(model.src_dict.index(word) for word in text.split()), 2]])
         with torch.no_grad():
             output = model.models[0](tokens[:, :-1])
         log_probs = model.models[0].get_normalized_probs(output, log_probs=True)
         each = log_probs.gather(2, tokens[:, 1:, None])[0, :, 0]
-        assert torch.allclose(found["positional_scores"], each[: len(found["tokens"])], atol=1e-4)
-        assert found["score"] == pytest.approx(found["positional_scores"].mean().item(), abs=1e-4)
+        assert torch.allclose(result["positional_scores"], each[: len(result["tokens"])], atol=1e-4)
+        assert result["score"] == pytest.approx(result["positional_scores"].mean().item(), abs=1e-4)
     assert model.score([]) == []
     assert isinstance(model.score("1"), dict)
     assert len(model.sample(TEXTS, beam=2, max_len_b=8)) == len(TEXTS)
-    assert all(math.isfinite(found["score"]) for found in model.bfloat16().score(TEXTS))
+    assert all(math.isfinite(result["score"]) for result in model.bfloat16().score(TEXTS))
 
 
 USES = {
@@ -161,12 +161,12 @@ def test_shorten_method_changes_nothing_in_a_truncating_task(checkpoint, data):
     assert str(asked.classify("1 2 " * 2000)) == str(plain.classify("1 2 " * 2000))
 
 
-@pytest.mark.parametrize("codes, named", [("e n 3", "e n 3"), ("a\nb", "line 1 .*: a")])
-def test_codes_of_another_bpe_program_are_refused(codes, named, checkpoint, data, tmp_path):
+@pytest.mark.parametrize("codes, message", [("e n 3", "e n 3"), ("a\nb", "line 1 .*: a")])
+def test_codes_of_another_bpe_program_are_refused(codes, message, checkpoint, data, tmp_path):
     """The error names the program, such as fastBPE, which counts its pairs in a third column."""
     words = shutil.copytree(data / "words", tmp_path / "words")
     (words / "code").write_text(f"{codes}\n")
-    with pytest.raises(ValueError, match=f"{words}/code has no BPE codes .*{named}"):
+    with pytest.raises(ValueError, match=f"{words}/code has no BPE codes .*{message}"):
         load_translator(checkpoint("macaron_transformer"), words)
 
 
@@ -215,17 +215,19 @@ def test_a_truncated_sentence_keeps_its_end_token(name, positions, options, shor
     _, path = shorter(name, **positions)
     if "_lm" in name:
         model = load_language_model(path, data / "words", **options)
-        whole, found = model.score(["1 2 3 4 5", "1 2 3 4 5 6 7"])
-        assert found["tokens"].tolist() == [5, 6, 7, 8, 9]
-        assert torch.allclose(found["positional_scores"], whole["positional_scores"], atol=1e-5)
+        whole, truncated = model.score(["1 2 3 4 5", "1 2 3 4 5 6 7"])
+        assert truncated["tokens"].tolist() == [5, 6, 7, 8, 9]
+        assert torch.allclose(truncated["positional_scores"], whole["positional_scores"], atol=1e-5)
         return
     model = load_translator(path, data / "words", **options)
     assert model.fit(model.encode("1 2 3 4 5 6 7")).tolist() == [5, 6, 7, 8, 9, EOS]
-    whole, found = model.generate([model.encode(text) for text in ("1 2 3 4 5", "1 2 3 4 5 6 7")])
-    assert [best["tokens"].tolist() for best in found] == [
+    whole, truncated = model.generate(
+        [model.encode(text) for text in ("1 2 3 4 5", "1 2 3 4 5 6 7")]
+    )
+    assert [best["tokens"].tolist() for best in truncated] == [
         best["tokens"].tolist() for best in whole
     ]
-    assert found[0]["score"].item() == pytest.approx(whole[0]["score"].item(), abs=1e-5)
+    assert truncated[0]["score"].item() == pytest.approx(whole[0]["score"].item(), abs=1e-5)
 
 
 @pytest.mark.parametrize("init_token", [None, 0])
@@ -254,10 +256,10 @@ def test_a_typed_text_has_the_tokens_of_the_data_set(
     task.load_dataset("test")
     expected = task.dataset("test").collater([task.dataset("test")[0]])["net_input"]["src_tokens"]
     classifier = Classifier([task.build_model(cfg.model)], task)
-    (found,) = classifier.encode(" ".join(str(token - 4) for token in tokens[:-1]))
-    assert found.tolist() == expected[0].tolist()
+    (actual,) = classifier.encode(" ".join(str(token - 4) for token in tokens[:-1]))
+    assert actual.tolist() == expected[0].tolist()
     start = [] if init_token is None else [init_token]
-    assert found.tolist() == [*start, *tokens][:5]
+    assert actual.tolist() == [*start, *tokens][:5]
 
 
 @pytest.mark.parametrize("init_token", [None, 0])
@@ -275,9 +277,9 @@ def test_a_typed_pair_has_the_tokens_of_the_data_set(init_token, data, tmp_path)
     task = setup_task(cfg.task)
     task.load_dataset("test")
     expected = task.dataset("test")[0]["net_input.src_tokens"].tolist()
-    (found,) = Classifier([task.build_model(cfg.model)], task).encode(("1 2", "3 4 5"))
+    (actual,) = Classifier([task.build_model(cfg.model)], task).encode(("1 2", "3 4 5"))
     start = [] if init_token is None else [init_token]
-    assert found.tolist() == expected == [*start, *pair[0], 3, *pair[1]]
+    assert actual.tolist() == expected == [*start, *pair[0], 3, *pair[1]]
 
 
 def test_a_text_begins_and_ends_as_in_the_data(checkpoint, data, tmp_path):
@@ -489,8 +491,8 @@ def test_truncation_is_reported_once(checkpoint, data, caplog):
         caplog.clear()
         classifier = load_classifier(checkpoint("transject"), data / "words", **options)
         classifier.task.towers = 1  # as long_range_arena, which always truncates
-        found = classifier.classify([long, "1 2", long])
-        assert found[0] == found[2] and found[0].label
+        results = classifier.classify([long, "1 2", long])
+        assert results[0] == results[2] and results[0].label
         assert (
             len(re.findall(r"a text has 4,00\d tokens, and the model takes", caplog.text)) == times
         )
@@ -561,13 +563,13 @@ def test_the_parent_folder_of_the_data_is_refused(load, checkpoint, data, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "folders, named",
+    "folders, message",
     [
         (("absent", "model.pt"), "absent: no such folder; give the one with model.pt"),
         ((".", "model.pt", "absent"), "absent: no such folder; give the one with the dictionaries"),
     ],
 )
 @pytest.mark.parametrize("model", [MacaronTransformerModel, MacaronBertModel])
-def test_a_missing_folder_is_named(model, folders, named):
-    with pytest.raises(FileNotFoundError, match=f"^{named}$"):
+def test_a_missing_folder_is_named(model, folders, message):
+    with pytest.raises(FileNotFoundError, match=f"^{message}$"):
         model.from_pretrained(*folders)

@@ -86,8 +86,8 @@ def test_a_program_computes_what_its_model_computes(name, load, tmp_path):
     with torch.no_grad():
         for batch, length in ((1, 1), (1, 3), (2, 1), (3, min(longest, 40))):
             tokens = [texts(batch, length) for _ in range(getattr(model, "towers", 1))]
-            found = run(*tokens)
-            assert torch.allclose(found, expected(model, *tokens), atol=1e-5)
+            actual = run(*tokens)
+            assert torch.allclose(actual, expected(model, *tokens), atol=1e-5)
     too_long = [texts(1, longest + 1) for _ in tokens]
     with pytest.raises((AssertionError, RuntimeError), match=f"<= {longest}"):
         run(*too_long)
@@ -103,18 +103,18 @@ def classify(path, texts, sender):
             sys.modules[name] = None
     extra = {"description.json": ""}
     exported = torch.export.load(path, extra_files=extra).module()
-    found = json.loads(extra["description.json"])
-    tokenizer = Tokenizer.from_str(found["tokenizer"])
-    numbers = {symbol: number for number, symbol in enumerate(found["vocabulary"])}
+    description = json.loads(extra["description.json"])
+    tokenizer = Tokenizer.from_str(description["tokenizer"])
+    numbers = {symbol: number for number, symbol in enumerate(description["vocabulary"])}
     for text in texts:
         first, *second = (
-            [numbers.get(piece, found["unknown"]) for piece in tokenizer.encode(part).tokens]
+            [numbers.get(piece, description["unknown"]) for piece in tokenizer.encode(part).tokens]
             for part in ([text] if isinstance(text, str) else text)
         )
         for other in second:
-            first += [*found["end"], found["separator"], *other]
-        tokens = torch.tensor([found["start"] + first + found["end"]])
-        sender.send(dict(zip(found["classes"], exported(tokens)[0].tolist())))
+            first += [*description["end"], description["separator"], *other]
+        tokens = torch.tensor([description["start"] + first + description["end"]])
+        sender.send(dict(zip(description["classes"], exported(tokens)[0].tolist())))
 
 
 def test_a_program_classifies_without_fairseq(data, checkpoint, tmp_path, monkeypatch):

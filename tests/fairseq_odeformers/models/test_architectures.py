@@ -92,8 +92,8 @@ def test_padding_changes_nothing(line):
     right = torch.stack([torch.cat([row[row != PAD], row[row == PAD]]) for row in left])
     longer = torch.nn.functional.pad(right, (0, 2), value=PAD)
     expected, *padded = (outputs(model, source, target) for source in (right, left, longer))
-    for found in padded:
-        for ours, theirs in zip(found, expected):
+    for other in padded:
+        for ours, theirs in zip(other, expected):
             assert (ours - theirs).abs().max() < 1e-5
 
 
@@ -106,9 +106,9 @@ def test_a_joined_pair_is_read_as_one_text(line):
     longest = model.max_positions()
     first, second = torch.randint(4, 50, (2, 2, longest))
     first[1, longest // 2 :] = second[0, 4:] = PAD
-    for n, found in enumerate(scores(model, first, second)):
+    for n, score in enumerate(scores(model, first, second)):
         text = torch.cat([first[n], second[n]])
-        assert (found - scores(model, text[text != PAD].unsqueeze(0))[0]).abs().max() < 1e-5
+        assert (score - scores(model, text[text != PAD].unsqueeze(0))[0]).abs().max() < 1e-5
 
 
 @classifying
@@ -216,7 +216,7 @@ def test_each_dropout_can_be_retained_in_generation(line):
 )
 def test_activation_checkpointing_changes_no_gradient(line, option):
     """Checkpointing saves fewer tensors, and the gradients, also of a regulariser, are the same."""
-    found, kept = [], []
+    results, kept = [], []
     for extra in ([], [option]):
         model, saved = build(line, *extra, "--dropout", "0.1"), []
         inputs = call(model, *batch())
@@ -227,8 +227,8 @@ def test_activation_checkpointing_changes_no_gradient(line, option):
             out, more = model(**inputs)
         kept.append(len(saved))
         loss(out, more).backward()
-        found.append([parameter.grad for parameter in model.parameters()])
-    for ours, theirs in zip(*found):
+        results.append([parameter.grad for parameter in model.parameters()])
+    for ours, theirs in zip(*results):
         assert torch.allclose(ours, theirs, atol=1e-5)
     assert kept[1] < kept[0]
 
@@ -261,8 +261,8 @@ def test_generation_equals_full_decoding(line, kind):
     prefix = torch.tensor([[EOS, 7, 8, 9], [EOS, 10, PAD, PAD], [EOS, 11, PAD, PAD]])
     tokens = source if line in TRANSLATING else prefix
     inputs = {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}
-    found = generator.generate(models, {"net_input": inputs}, prefix_tokens=prefix[:, 1:])
-    for number, (row, texts) in enumerate(zip(prefix, found)):
+    hypotheses = generator.generate(models, {"net_input": inputs}, prefix_tokens=prefix[:, 1:])
+    for number, (row, texts) in enumerate(zip(prefix, hypotheses)):
         forced = row[row != PAD][1:]
         for text in texts:
             tokens = text["tokens"]

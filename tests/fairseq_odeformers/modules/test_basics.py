@@ -27,13 +27,13 @@ def test_elements_are_independent():
 
 def test_gradient_is_the_mask_of_the_forward_pass():
     """The forward and the backward pass use the same mask, which follows the seed."""
-    x, found = torch.rand(7, 3, requires_grad=True), []
+    x, results = torch.rand(7, 3, requires_grad=True), []
     for _ in range(2):
         torch.manual_seed(3)
-        found.append(dropout(x, 0.4))
-    found[0].sum().backward()
-    assert torch.equal(*found)
-    assert torch.allclose(x.grad * x.detach(), found[0].detach())
+        results.append(dropout(x, 0.4))
+    results[0].sum().backward()
+    assert torch.equal(*results)
+    assert torch.allclose(x.grad * x.detach(), results[0].detach())
 
 
 def test_dropout_acts_only_in_training():

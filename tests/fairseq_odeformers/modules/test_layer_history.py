@@ -34,8 +34,8 @@ def test_a_history_of_only_the_last_layer_changes_nothing(arch):
         elif "output_layer_norms" not in name:
             state[name.replace("layers.0.depths.", "layers.")] = tensor
     plain.load_state_dict(state)
-    found, expected = (m(**call(m, tokens, tokens))[0] for m in (model, plain))
-    assert found.shape == expected.shape and not torch.allclose(found, expected)
+    actual, expected = (m(**call(m, tokens, tokens))[0] for m in (model, plain))
+    assert actual.shape == expected.shape and not torch.allclose(actual, expected)
     for stack in filter(None, (getattr(model, side, None) for side in ("encoder", "decoder"))):
         norms = stack.layers[0].output_layer_norms
         for n in range(len(norms)):

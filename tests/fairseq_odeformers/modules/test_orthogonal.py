@@ -86,16 +86,16 @@ def test_matrices_are_computed_once_in_evaluation(case):
 
     def count(mode):
         with mode(), Counter() as counter:
-            found.append(look_up(module))
+            results.append(look_up(module))
         return counter.number
 
-    found = []
+    results = []
     made = count(torch.no_grad)
     assert count(torch.no_grad) == made
     module.eval()
     assert count(torch.inference_mode) >= made
     assert count(torch.inference_mode) <= 2 < made and count(torch.no_grad) <= 2
-    assert all(torch.equal(one, found[0]) for one in found)
+    assert all(torch.equal(one, results[0]) for one in results)
     # The kept matrix is of use in a pass that records gradients of something else.
     (torch.ones(1, requires_grad=True) * module._cache).sum().backward()
 

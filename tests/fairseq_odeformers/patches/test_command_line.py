@@ -85,8 +85,8 @@ def folder(tmp_path, monkeypatch):
 def test_a_training_that_cannot_work_is_refused(line, parser, message, capsys):
     with pytest.raises((ValueError, SystemExit)) as refused:
         options.parse_args_and_arch(parser(), line.split())
-    (said,) = capsys.readouterr().err.splitlines()[-1:] or [str(refused.value)]
-    assert re.search(message, said)
+    (output,) = capsys.readouterr().err.splitlines()[-1:] or [str(refused.value)]
+    assert re.search(message, output)
 
 
 @pytest.mark.parametrize("line", ACCEPTED)

@@ -75,8 +75,8 @@ def test_resuming_with_another_schedule_names_both(data, tmp_path):
     train(data, tmp_path, "--max-epoch", 1, "--lr-scheduler", "fixed")
     place = ["--user-dir", PLUGIN, "--save-dir", tmp_path, "--arch", "scripted_peak"]
     more = ["--max-epoch", 2, "--lr-scheduler", "reduce_lr_on_plateau"]
-    told = failing_command("train", data, *TRAINING, *place, *more)
-    assert "Traceback" not in told
-    *_, last = told.splitlines()
+    output = failing_command("train", data, *TRAINING, *place, *more)
+    assert "Traceback" not in output
+    *_, last = output.splitlines()
     assert last.startswith("error: --lr-scheduler reduce_lr_on_plateau: the training of ")
     assert "had fixed; give the same" in last

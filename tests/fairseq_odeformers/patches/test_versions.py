@@ -46,9 +46,9 @@ def test_checkpoints_of_other_versions_load(tmp_path, monkeypatch):
     loaded = checkpoint_utils.load_checkpoint_to_cpu(path)
     assert loaded["cfg"]["model"] == saved["cfg"]["model"]
     assert torch.equal(loaded["model"]["weight"], saved["model"]["weight"])
-    found = loaded["extra_state"]
-    assert found["best"] == 0.5 and found["counts"].tolist() == [3, 4]
-    for ours, old in zip(found["train_meters"], old_meters):
+    extra_state = loaded["extra_state"]
+    assert extra_state["best"] == 0.5 and extra_state["counts"].tolist() == [3, 4]
+    for ours, old in zip(extra_state["train_meters"], old_meters):
         assert type(ours) is type(old) and vars(ours) == vars(old)
 
 
@@ -76,9 +76,9 @@ def test_lengths_are_divided_into_buckets(buckets):
     The function works without an argument that numpy dropped.
     """
     sizes = np.random.RandomState(1).randint(1, 100, 50)
-    found = bucket_pad_length_dataset.get_buckets(sizes, buckets)
-    assert found[-1] == sizes.max() and len(found) == buckets
-    assert set(found) <= set(sizes)
+    ends = bucket_pad_length_dataset.get_buckets(sizes, buckets)
+    assert ends[-1] == sizes.max() and len(ends) == buckets
+    assert set(ends) <= set(sizes)
 
 
 def test_data_sets_work_without_numpys_compat(monkeypatch):
@@ -113,8 +113,8 @@ def test_processes_of_torchrun_select_their_gpu(gpus, device, monkeypatch):
 
 def test_unknown_words_are_replaced_by_aligned_words():
     alignment = [(1, 0), (0, 1), (2, 2)]
-    found = utils.replace_unk("a <unk> <unk>", "x y z", alignment, {"z": "c"}, "<unk>")
-    assert found == "a x c"
+    replaced = utils.replace_unk("a <unk> <unk>", "x y z", alignment, {"z": "c"}, "<unk>")
+    assert replaced == "a x c"
 
 
 @pytest.fixture

@@ -119,12 +119,12 @@ def test_folders_are_read_in_turn(tmp_path):
         write_documents(tmp_path / name, words=WORDS, train=draw(*size), valid=draw(2, 4))
     joined = ":".join(str(tmp_path / name) for name in sizes)
     _, task = set_up(joined)
-    found = [len(task.load_dataset("train", epoch=epoch)) for epoch in (1, 2, 3, 4)]
+    actual = [len(task.load_dataset("train", epoch=epoch)) for epoch in (1, 2, 3, 4)]
     expected = []
     for name in sizes:
         _, alone = set_up(tmp_path / name)
         expected.append(len(alone.dataset("train")))
-    assert len({*expected}) == 3 and found == [*expected, expected[0]]
+    assert len({*expected}) == 3 and actual == [*expected, expected[0]]
 
 
 def test_a_corpus_without_blank_lines_is_refused(tmp_path):

@@ -135,7 +135,7 @@ def test_buckets_limit_the_shapes_of_batches(tmp_path, inputs):
     free = make_task(data, *options)
     fixed = make_task(data, *options, "--num-batch-buckets", "3")
     model = make_task_model(free)
-    found = {}
+    results = {}
     for task in (free, fixed):
         shapes, by_id = set(), {}
         for batch in batches(task, max_tokens=70):
@@ -145,11 +145,11 @@ def test_buckets_limit_the_shapes_of_batches(tmp_path, inputs):
             assert tokens[0].numel() <= 70
             shapes |= {t.size(1) for t in tokens}
             by_id.update(zip(batch["id"].tolist(), scores(model, *tokens)))
-        found[task] = by_id
+        results[task] = by_id
     assert len(shapes) <= 3
-    assert sorted(found[fixed]) == list(range(12))
-    for index, logits in found[fixed].items():
-        assert torch.allclose(logits, found[free][index], atol=1e-5)
+    assert sorted(results[fixed]) == list(range(12))
+    for index, logits in results[fixed].items():
+        assert torch.allclose(logits, results[free][index], atol=1e-5)
 
 
 # --- the layout that was published with Mega -------------------------------
@@ -231,8 +231,8 @@ def test_the_seed_determines_the_order(data):
 def test_every_example_is_in_a_batch(data, buckets):
     """Batches also contain the remainder beside batches of a multiple of eight examples."""
     task = make_task(data, "--num-batch-buckets", buckets)
-    found = batches(task, max_sentences=8, required_batch_size_multiple=8)
-    assert sorted(torch.cat([batch["id"] for batch in found]).tolist()) == list(range(12))
+    all_batches = batches(task, max_sentences=8, required_batch_size_multiple=8)
+    assert sorted(torch.cat([batch["id"] for batch in all_batches]).tolist()) == list(range(12))
 
 
 # --- bad data and options --------------------------------------------------

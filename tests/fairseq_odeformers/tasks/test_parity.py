@@ -28,15 +28,15 @@ def batches(task, split="train", **limits):
 def strings(batch):
     """The strings of a batch and their classes, read from its tokens."""
     symbols = {0: "<s>", 1: "<pad>", 4: "0", 5: "1"}
-    found = {}
+    results = {}
     for tokens, length, target in zip(
         batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"], batch["target"]
     ):
         start, *bits = (symbols[index] for index in tokens.tolist())
         string = "".join(bits).rstrip("<pad>")
         assert start == "<s>" and length == 1 + len(string)
-        found[string] = target.item()
-    return found
+        results[string] = target.item()
+    return results
 
 
 @pytest.mark.parametrize("longest", [1, 2, 6])
@@ -73,9 +73,9 @@ def test_visible_padding_is_the_end_of_sequence():
 @pytest.mark.parametrize("limits", [{"max_sentences": 20}, {"max_tokens": 100}])
 def test_batches_have_one_width_and_every_string(limits):
     task = make_task()
-    found = batches(task, required_batch_size_multiple=8, **limits)
-    assert sorted(torch.cat([batch["id"] for batch in found]).tolist()) == list(range(126))
-    shapes = {batch["net_input"]["src_tokens"].shape for batch in found[:-1]}
+    all_batches = batches(task, required_batch_size_multiple=8, **limits)
+    assert sorted(torch.cat([batch["id"] for batch in all_batches]).tolist()) == list(range(126))
+    shapes = {batch["net_input"]["src_tokens"].shape for batch in all_batches[:-1]}
     assert len(shapes) == 1
     assert shapes.pop().numel() <= limits.get("max_tokens", 20 * 7)
 

@@ -69,5 +69,5 @@ def test_a_reference_with_other_words_stays_as_published():
     """Only spaces of a reference are changed, not unknown words or another text."""
     tokens = ["the <<unk>> ’ s bone", "a dog", "( a )"]
     published = ["The dog ’s bone", "A cat", "(A)"]
-    found = choose_references(tokens, published, make_detokenizer("en"))
-    assert found == (published, 0)
+    chosen = choose_references(tokens, published, make_detokenizer("en"))
+    assert chosen == (published, 0)

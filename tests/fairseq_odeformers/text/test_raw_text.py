@@ -22,8 +22,8 @@ def test_bytes_of_a_text_are_its_symbols(tmp_path, text):
     task = make_task(tmp_path, BYTES)
     symbols, sources = tokenize(task, text)
     dictionary = task.source_dictionary
-    found = bytes(dictionary.index(symbol) - dictionary.nspecial for symbol in symbols)
-    assert found == " ".join(text.split()).encode() and len(sources) == len(symbols)
+    encoded = bytes(dictionary.index(symbol) - dictionary.nspecial for symbol in symbols)
+    assert encoded == " ".join(text.split()).encode() and len(sources) == len(symbols)
 
 
 def test_word_pieces_need_their_vocabulary(tmp_path):

@@ -57,9 +57,9 @@ def alone(row):
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_maps_are_distributions_over_visible_tokens(arch):
     net_input = batch()
-    found = attention_maps(make_model(arch).eval(), net_input)
-    assert list(found) == list(KINDS)
-    for kind, (weights, *_) in found.items():
+    maps = attention_maps(make_model(arch).eval(), net_input)
+    assert list(maps) == list(KINDS)
+    for kind, (weights, *_) in maps.items():
         assert weights.size(1) == 3
         assert (weights.sum(-1) - 1).abs().max() < 1e-5
         if kind == "decoder":

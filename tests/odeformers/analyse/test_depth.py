@@ -27,17 +27,17 @@ SLOW = "diffeq_transformer_lm.slow"  # with as many steps as frequencies
 def paths(data, tmp_path_factory):
     """Checkpoints by name, beside a data set."""
     write_splits(data, valid=20)
-    found = {}
+    results = {}
     for name in GOLDEN:
-        found[name] = data / name / "checkpoint_best.pt"
-        found[name].parent.mkdir()
-        found[name].write_bytes(gzip.decompress(PATHS[name].read_bytes()))
-    found[SLOW] = data / SLOW / "checkpoint_best.pt"
-    found[SLOW].parent.mkdir()
+        results[name] = data / name / "checkpoint_best.pt"
+        results[name].parent.mkdir()
+        results[name].write_bytes(gzip.decompress(PATHS[name].read_bytes()))
+    results[SLOW] = data / SLOW / "checkpoint_best.pt"
+    results[SLOW].parent.mkdir()
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(data)
-        make(SLOW, ["--decoder-steps", "4"], str(found[SLOW]))
-    return found
+        make(SLOW, ["--decoder-steps", "4"], str(results[SLOW]))
+    return results
 
 
 def run(paths, names, out, *options):
@@ -56,7 +56,7 @@ def test_each_model_has_a_curve_with_its_trained_depth(paths, tmp_path, capsys):
     values = {}
     for row in rows:
         values.setdefault((row["model"], row["dial"]), []).append(row)
-    steps = {place: [float(row["value"]) for row in found] for place, found in values.items()}
+    steps = {place: [float(row["value"]) for row in curve] for place, curve in values.items()}
     tolerances = pytest.approx([0.1, 0.01, 0.001, 1e-4, 1e-5])
     assert steps == {
         ("ot_transformer", "ode_steps"): [1, 2, 5, 10, 20, 40],
@@ -65,16 +65,16 @@ def test_each_model_has_a_curve_with_its_trained_depth(paths, tmp_path, capsys):
         ("node_transformer_mt", "decoder_ode_steps"): [1, 2, 4, 8],
         (SLOW, "eval_steps"): [1, 2, 4, 8, 16, 32],
     }
-    for (_, dial), found in values.items():
-        trained = [float(row["value"]) for row in found if row["trained"] == "True"]
+    for (_, dial), curve in values.items():
+        trained = [float(row["value"]) for row in curve if row["trained"] == "True"]
         assert trained in ([5], [4], [1], [0.001])
-        errors = [float(row["error"]) for row in found]
+        errors = [float(row["error"]) for row in curve]
         assert errors[-1] < errors[0]
         if dial in ("ode_steps", "eval_steps"):
-            assert float(found[-2]["order"]) == pytest.approx(1, abs=0.25)
-    said = capsys.readouterr().out
-    assert "**ot_transformer**, `ode_steps`: " in said
-    assert "still follows an ODE" in said
+            assert float(curve[-2]["order"]) == pytest.approx(1, abs=0.25)
+    output = capsys.readouterr().out
+    assert "**ot_transformer**, `ode_steps`: " in output
+    assert "still follows an ODE" in output
     assert {path.name for path in (tmp_path / "out").glob("*.png")} == {
         "depth.png",
         "convergence.png",
@@ -102,19 +102,19 @@ def test_scores_equal_the_models_at_that_depth(paths, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, said",
+    "name, message",
     [
         ("transformer_lm_prenorm", "has a layer for each depth; give a model .* OT-Transformer"),
         ("diffeq_transformer_lm", "--time-frequencies 4: the features turn too fast for the 2 ste"),
     ],
 )
-def test_models_without_a_dial_are_refused_or_skipped(name, said, paths, tmp_path, capsys):
+def test_models_without_a_dial_are_refused_or_skipped(name, message, paths, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run(paths, [name], tmp_path / "refused")
-    assert re.search(said, capsys.readouterr().err)
+    assert re.search(message, capsys.readouterr().err)
     rows = run(paths, [name, "ot_transformer_lm"], tmp_path / "out", "--steps", "2")
     assert {row["model"] for row in rows} == {"ot_transformer_lm"}
-    assert re.search(said, capsys.readouterr().err)
+    assert re.search(message, capsys.readouterr().err)
 
 
 def test_the_default_models_have_dials():
@@ -142,7 +142,7 @@ def fairseq_model(arch):
 
 
 @pytest.mark.parametrize(
-    "losses, orders, follows, said",
+    "losses, orders, follows, message",
     [
         ([2.1, 2.0, 2.0, 2.01], [None, 0.9, 1.1, 1.0], True, "still follows an ODE"),
         ([2.1, 2.0, 2.0, 2.03], [None, 0.9, 1.1, 1.0], False, "no longer follows an ODE"),
@@ -151,7 +151,7 @@ def fairseq_model(arch):
         ([2.1, 2.0], [None, 0.9], None, "no finer solution was measured"),
     ],
 )
-def test_a_model_follows_an_ode_if_finer_solutions_are_as_good(losses, orders, follows, said):
+def test_a_model_follows_an_ode_if_finer_solutions_are_as_good(losses, orders, follows, message):
     """Scores are at most 1% worse, and their order is near the method's."""
     rows = [
         {"trained": number == 1, "loss": loss, "order": order}
@@ -159,4 +159,4 @@ def test_a_model_follows_an_ode_if_finer_solutions_are_as_good(losses, orders, f
     ]
     verdict = judge(Dial({"ode_steps": 5}, 1), rows)
     assert verdict["follows"] is follows
-    assert said in sentence({"model": "ot", "dial": "ode_steps", **verdict})
+    assert message in sentence({"model": "ot", "dial": "ode_steps", **verdict})

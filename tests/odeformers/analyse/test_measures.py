@@ -76,10 +76,10 @@ def test_entropy_of_a_constant_vector_is_minus_infinity():
 
 def test_summaries_leave_out_non_finite_values():
     values = torch.tensor([[5.0, -math.inf, 1.0, 2.0, math.nan], [math.nan] * 5])
-    found = summarize(values)
-    assert found.pop("left_out").tolist() == [2, 5]
-    assert [row[0] for row in found.values()] == pytest.approx([8 / 3, 1, 1.5, 2, 3.5, 5])
-    assert all(np.isnan(row[1]) for row in found.values())
+    summary = summarize(values)
+    assert summary.pop("left_out").tolist() == [2, 5]
+    assert [row[0] for row in summary.values()] == pytest.approx([8 / 3, 1, 1.5, 2, 3.5, 5])
+    assert all(np.isnan(row[1]) for row in summary.values())
 
 
 def test_isomap_keeps_distances_in_a_plane():

@@ -45,7 +45,7 @@ TOKENS = {
 @pytest.mark.parametrize("arch", ARCHS)
 def test_rows_contain_the_weights_of_the_named_tokens(arch):
     model = make_model(arch).eval()
-    found = {}
+    results = {}
     for head in (None, 1, 2):
         rows = sentence.measure(model, net_input(), TOKENS, head)
         assert {row["head"] for row in rows} == {head or "mean"}
@@ -55,12 +55,12 @@ def test_rows_contain_the_weights_of_the_named_tokens(arch):
             expected = expected.mean(1) if head is None else expected[:, head - 1]
             weights = torch.tensor([row["weight"] for row in own])
             assert torch.allclose(weights, expected.flatten())
-            found[kind, head] = weights
+            results[kind, head] = weights
             pairs = [(row["query_token"], row["key_token"]) for row in own]
             assert pairs == [(q, k) for q in queries for k in keys] * len(expected)
     for kind in TOKENS:
         for head in (None, 1):
-            assert not torch.allclose(found[kind, head], found[kind, 2])
+            assert not torch.allclose(results[kind, head], results[kind, 2])
     with pytest.raises(ValueError, match="--head 3: .* from 1 to 2"):
         sentence.measure(model, net_input(), TOKENS, 3)
 
@@ -145,8 +145,8 @@ def test_pictures_have_a_largest_size(line, tokens):
         maps = sorted({(row["block"], row["depth"]) for row in rows if row["kind"] == kind})
         assert (len(panels) < len(maps)) == ("of" in heading.split("(")[-1].split())
         for axes, (block, depth) in ((panels[0], maps[0]), (panels[-1], maps[-1])):
-            named = re.search(r"\d+", axes.get_title())[0]
-            assert named in (str(block), str(depth)) or len(panels) < len(maps)
+            number = re.search(r"\d+", axes.get_title())[0]
+            assert number in (str(block), str(depth)) or len(panels) < len(maps)
 
 
 def test_dollar_signs_are_not_read_as_formulas():
@@ -210,8 +210,8 @@ def test_the_command_maps_a_translation(trained, tmp_path):
     ):
         own = [row for row in rows if row["kind"] == kind]
         for name, expected in (("query", own_queries), ("key", own_keys)):
-            found = {int(row[name]): row[f"{name}_token"] for row in own}
-            assert [found[index] for index in range(len(found))] == expected
+            actual = {int(row[name]): row[f"{name}_token"] for row in own}
+            assert [actual[index] for index in range(len(actual))] == expected
     assert f": {interface.decode(tokens)}\n" in (out / "index.md").read_text()
     net_input = {
         "src_tokens": ids[None],
@@ -219,8 +219,8 @@ def test_the_command_maps_a_translation(trained, tmp_path):
         "prev_output_tokens": torch.cat([tokens[-1:], tokens[:-1]])[None],
     }
     for kind, maps in attention_maps(interface.models[0], net_input).items():
-        found = [float(row["weight"]) for row in rows if row["kind"] == kind]
-        assert found == pytest.approx(maps.weights[:, 0, 1].flatten().tolist(), abs=1e-4)
+        actual = [float(row["weight"]) for row in rows if row["kind"] == kind]
+        assert actual == pytest.approx(maps.weights[:, 0, 1].flatten().tolist(), abs=1e-4)
 
 
 def test_the_text_may_be_in_a_file(tmp_path):
@@ -236,7 +236,7 @@ def test_the_text_may_be_in_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options, named",
+    "options, message",
     [
         (["--head", "1"], "--head: give --text"),
         (["--tokenized"], "--tokenized: give --text"),
@@ -245,10 +245,10 @@ def test_the_text_may_be_in_a_file(tmp_path):
         (["--text", "a", "--tokens", "a"], "--tokens"),
     ],
 )
-def test_bad_command_lines_are_refused(options, named, capsys):
+def test_bad_command_lines_are_refused(options, message, capsys):
     with pytest.raises(SystemExit):
         parse_args(["attention", "a.pt", "--data", "data", "--out", "out", *options])
-    assert named in capsys.readouterr().err.splitlines()[-1]
+    assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_text_too_long_to_draw_is_refused(trained):

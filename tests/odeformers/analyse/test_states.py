@@ -51,33 +51,33 @@ def test_drawn_texts_are_always_the_same():
 
 
 @pytest.mark.parametrize(
-    "chosen, named",
+    "chosen, message",
     [
         (["word0", "cat"], "--tokens cat: .* word0 word1 word0 word2"),
         (["word0", "wrd2"], "--tokens wrd2: did you mean word2"),
         (["word2", "word2"], "--tokens word2: give at least two"),
     ],
 )
-def test_tokens_that_cannot_be_followed_are_named(chosen, named):
+def test_tokens_that_cannot_be_followed_are_named(chosen, message):
     model = make_classifier("transformer_classifier").eval()
-    with pytest.raises(ValueError, match=named):
+    with pytest.raises(ValueError, match=message):
         follow(model, torch.tensor([4, 5, 4, 6]), WORDS, chosen)
 
 
 def test_tokens_are_followed_at_their_first_place():
     model = make_classifier("transformer_classifier").eval()
-    found = follow(model, torch.tensor([4, 5, 4, 6]), WORDS, ["word2", "word0", "word2"])
-    assert {row["tokens"] for row in found["distances"]} == {"word2 - word0"}
+    actual = follow(model, torch.tensor([4, 5, 4, 6]), WORDS, ["word2", "word0", "word2"])
+    assert {row["tokens"] for row in actual["distances"]} == {"word2 - word0"}
     out = model.encoder(torch.tensor([[4, 5, 4, 6]]), None, return_all_hiddens=True)
     hidden = [x.detach() for x in out["encoder_states"]]
     expected = [(x[3, 0] - x[0, 0]).norm().item() for x in hidden]
-    assert [row["euclidean"] for row in found["distances"]] == pytest.approx(expected, rel=1e-5)
+    assert [row["euclidean"] for row in actual["distances"]] == pytest.approx(expected, rel=1e-5)
     expected = [1 - F.cosine_similarity(x[3, 0], x[0, 0], dim=0).item() for x in hidden]
-    assert [row["cosine"] for row in found["distances"]] == pytest.approx(expected, abs=1e-5)
+    assert [row["cosine"] for row in actual["distances"]] == pytest.approx(expected, abs=1e-5)
     head = text_states(model, torch.tensor([4, 5, 4, 6])).parts[1, 0]
-    place = next(row for row in found["part_distances"] if (row["layer"], row["part"]) == (2, 1))
+    place = next(row for row in actual["part_distances"] if (row["layer"], row["part"]) == (2, 1))
     assert place["euclidean"] == pytest.approx((head[3] - head[0]).norm().item(), rel=1e-5)
-    assert [row["token"] for row in found["isomap"][:4]] == ["word0", "word1", "word0", "word2"]
+    assert [row["token"] for row in actual["isomap"][:4]] == ["word0", "word1", "word0", "word2"]
 
 
 def test_statistics_are_means_over_texts():
@@ -114,8 +114,8 @@ def test_correlations_need_three_models():
     expected = {("activation", "accuracy"): 1, ("entropy", "accuracy"): -1}
     expected |= {("activation", "entropy"): -1}
     for count in (3, 5):
-        found = {(row["x"], row["y"]): row["spearman"] for row in correlations(models[:count])}
-        assert found == pytest.approx(expected)
+        actual = {(row["x"], row["y"]): row["spearman"] for row in correlations(models[:count])}
+        assert actual == pytest.approx(expected)
 
 
 def test_tokens_have_other_colours_than_architectures():
@@ -149,25 +149,25 @@ def test_tables_are_written_in_markdown():
 def test_heads_too_narrow_for_an_entropy_are_left_out():
     """The narrow heads of the parity model are counted as left out, and change nothing else."""
     model = make_classifier("vanilla_transformer", "--encoder-attention-heads", "8").eval()
-    found = measure(model, [(3, torch.tensor([5, 6, 7]))])
-    assert [row["left_out"] for row in found["parts"]] == [3] * 2 * 8
-    (summary,) = found["models"]
+    tables = measure(model, [(3, torch.tensor([5, 6, 7]))])
+    assert [row["left_out"] for row in tables["parts"]] == [3] * 2 * 8
+    (summary,) = tables["models"]
     assert math.isnan(summary["part_entropy"])
-    entropies = [row["mean"] for row in found["layers"] if row["measure"] == "entropy"]
+    entropies = [row["mean"] for row in tables["layers"] if row["measure"] == "entropy"]
     assert summary["entropy"] == pytest.approx(np.mean(entropies[1:]))  # the embedding's is first
 
 
 def test_a_model_without_heads_or_experts_has_no_parts():
-    found = measure(make_classifier("node_transformer").eval(), [(3, torch.tensor([5, 6, 7]))])
-    assert found["parts"] == [] and found["models"][0]["parts"] is None
+    tables = measure(make_classifier("node_transformer").eval(), [(3, torch.tensor([5, 6, 7]))])
+    assert tables["parts"] == [] and tables["models"][0]["parts"] is None
 
 
 def test_pairs_without_a_factor_are_left_out():
     """Without positions, equal symbols have equal embeddings and so no factor."""
     model = make_classifier("vanilla_transformer").eval()
     texts = [(3, torch.tensor([5, 5, 5])), (4, torch.tensor([5, 6, 5]))]
-    found = measure(model, texts)
-    assert [row["left_out"] for row in found["layers"]] == [3 + 1] * 2 + [0] * 3
+    tables = measure(model, texts)
+    assert [row["left_out"] for row in tables["layers"]] == [3 + 1] * 2 + [0] * 3
     both, alone, none = (
         measure(model, part)["models"][0] for part in (texts, texts[1:], texts[:1])
     )

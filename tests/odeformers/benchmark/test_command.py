@@ -179,12 +179,12 @@ def test_the_name_sets_the_form_of_attention(form):
     option = f"[--attention-backend {form}]" if form else ""
     subject, _ = prepared("encoder", f"transevolve_fullff_1{option}")
     inputs = [torch.randn(2, 2, 8, 8), torch.randn(2, 2, 8, 8), torch.randn(2, 2, 8, 2)]
-    found = [
+    forms = [
         type(module.evolve(*inputs)).__name__
         for module in subject.model.modules()
         if isinstance(module, TimeEvolvingAttention)
     ]
-    assert {*found} == {f"{(form or 'direct').title()}Attention"}  # sequences are short
+    assert {*forms} == {f"{(form or 'direct').title()}Attention"}  # sequences are short
 
 
 @pytest.mark.parametrize("what", ["train", "generate"])
@@ -239,7 +239,7 @@ def test_steps_take_turns_in_each_round():
     calls = []
     times = timing.measure({name: lambda name=name: calls.append(name) for name in "ab"}, rounds=2)
     assert "".join(calls) == "ababab"
-    assert [len(found) for found in times.values()] == [2, 2]
+    assert [len(timings) for timings in times.values()] == [2, 2]
     figures = {"a": [1.0, 8.0, 3.0], "b": [2.0, 2.0, 2.0]}
     _, row = timing.compare(figures, {"a": 5, "b": 6}, 7, length=7, unit="ms")
     assert row["ratio"] == 1.5 and (row["lowest_ratio"], row["highest_ratio"]) == (0.5, 4.0)
@@ -247,7 +247,7 @@ def test_steps_take_turns_in_each_round():
 
 
 @pytest.mark.parametrize(
-    "line, named",
+    "line, message",
     [
         (
             "train --models transevolv",
@@ -275,13 +275,13 @@ def test_steps_take_turns_in_each_round():
         ("", "give either WHAT to measure or --quick"),
     ],
 )
-def test_bad_command_lines_are_refused(line, named, capsys, monkeypatch):
+def test_bad_command_lines_are_refused(line, message, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     what, *rest = line.split() or [""]
     words = [what, *sizes(what), *rest] if what in MEASUREMENTS else line.split()
     with pytest.raises(SystemExit, match="^2$"):
         main(["benchmark", *words])
-    assert named in capsys.readouterr().err.splitlines()[-1]
+    assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("content", [None, "{", "[1]", '{"rows": [{"what": "infer"}]}'])

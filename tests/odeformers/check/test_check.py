@@ -86,7 +86,7 @@ def test_the_status_is_1_if_there_is_a_fault(printed):
 
 
 @pytest.mark.parametrize(
-    "arch, code, said",
+    "arch, code, pattern",
     [
         (
             "mistake",
@@ -141,11 +141,11 @@ def test_the_status_is_1_if_there_is_a_fault(printed):
         ),
     ],
 )
-def test_a_fault_is_named_with_its_module_file_and_line(arch, code, said, printed):
+def test_a_fault_is_named_with_its_module_file_and_line(arch, code, pattern, printed):
     before, _ = (Path(__file__).parent / "faults.py").read_text().split(code, 1)
     line = before.count("\n") + 1
-    said = said.replace("FILE", r"faulty_plugin/__init__\.py").replace("LINE", str(line))
-    assert re.search(said, printed[0][arch])
+    pattern = pattern.replace("FILE", r"faulty_plugin/__init__\.py").replace("LINE", str(line))
+    assert re.search(pattern, printed[0][arch])
 
 
 @pytest.mark.parametrize(

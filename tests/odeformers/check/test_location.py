@@ -44,8 +44,8 @@ def test_the_origin_of_a_non_finite_number_is_located(function, blamed):
     model = nn.Sequential(Outer(torch.exp), Outer(function), Outer(torch.log))
     evaluate = partial(model, torch.ones(2))
     line = Outer.forward.__code__.co_firstlineno
-    said = f"1 (Outer), {__file__}, line {line}" if blamed else ""
-    assert find_not_finite(model, evaluate) == said
+    message = f"1 (Outer), {__file__}, line {line}" if blamed else ""
+    assert find_not_finite(model, evaluate) == message
 
 
 def test_the_innermost_module_of_an_error_is_named():

@@ -251,8 +251,8 @@ def failing(found):
 
 
 def test_every_property_has_a_fault():
-    named = {name for name, _ in [*MEASURED.values(), *EXACT.values()]}
-    assert named == BOUNDS.keys()
+    names = {name for name, _ in [*MEASURED.values(), *EXACT.values()]}
+    assert names == BOUNDS.keys()
     for prop in JUDGED:
         (kinds,) = [sizes for name, sizes in MEASURED.values() if name == prop.name] or [ALL]
         assert {*kinds} == {*prop.kinds}
@@ -263,9 +263,9 @@ def test_every_property_has_a_fault():
 )
 def test_ten_times_the_bound_fails_only_its_row(fault, kind):
     name, sizes = MEASURED[fault]
-    found = verdicts(kind, fault.__name__, (fault, sizes[kind]))
-    assert failing(found) == {name}
-    measured = re.search(r"\d\.\de[-+]\d+", found[name].fault + found[name].shown)[0]
+    by_name = verdicts(kind, fault.__name__, (fault, sizes[kind]))
+    assert failing(by_name) == {name}
+    measured = re.search(r"\d\.\de[-+]\d+", by_name[name].fault + by_name[name].shown)[0]
     assert 5 < float(measured) / BOUNDS[name] < 20
 
 

@@ -256,7 +256,7 @@ def test_an_existing_vocabulary_is_used(prepare, published, out):
 
 def test_a_bad_vocabulary_is_refused_before_work_starts(prepare, published, tmp_path):
     vocabulary = tmp_path / "code", tmp_path / "dict.txt"
-    for texts, named in (
+    for texts, message in (
         (("#version: 0.2\n", "a 1\n"), f"{vocabulary[0]} has no BPE codes"),
         (
             ("#version: 0.2\na b\n", "a\n"),
@@ -266,7 +266,7 @@ def test_a_bad_vocabulary_is_refused_before_work_starts(prepare, published, tmp_
         for path, text in zip(vocabulary, texts):
             path.write_text(text)
         options = ["--bpe-codes", vocabulary[0], "--dict", vocabulary[1]]
-        prepare.refuses(named, "glue RTE", published, *options)
+        prepare.refuses(message, "glue RTE", published, *options)
         assert not list(prepare.out.glob("[!.]*"))
 
 
@@ -315,21 +315,21 @@ def test_bad_tables_are_named(task, table, message, prepare, tmp_path):
 def test_a_task_with_one_label_is_refused(prepare, tmp_path):
     table = ended([RTE_HEADER, *(f"{n}\tfirst {n}\tsecond {n}\tentailment" for n in range(9))])
     files = {f"RTE/{name}.tsv": table for name in ("train", "dev", "test")}
-    named = "training set has one class, entailment"
+    message = "training set has one class, entailment"
     line = f"glue RTE --bpe-operations {OPERATIONS}"
-    prepare.refuses(named, line, write_folder(tmp_path / "from", files))
+    prepare.refuses(message, line, write_folder(tmp_path / "from", files))
 
 
 @pytest.mark.parametrize(
-    "label, listed, named",
+    "label, listed, message",
     [
         (1, "11\t10", "mrpc_dev_ids.tsv names no pair of msr_paraphrase_train"),
         (2, "10\t11", "msr_paraphrase_train.txt, line 2: Quality is '2', expected 0, 1"),
     ],
 )
-def test_bad_files_of_microsofts_corpus_are_named(label, listed, named, prepare, tmp_path):
+def test_bad_files_of_microsofts_corpus_are_named(label, listed, message, prepare, tmp_path):
     header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
     tables = [header, f"{label}\t10\t11\ta\tb"], [header], [listed]
     names = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "mrpc_dev_ids.tsv"
     source = write_folder(tmp_path / "from", dict(zip(names, map(ended, tables))))
-    prepare.refuses(named, "glue MRPC", source)
+    prepare.refuses(message, "glue MRPC", source)

@@ -29,5 +29,5 @@ def test_iwslt14_has_the_text_of_its_talks(prepare, tmp_path, warnings):
         for line in (f"sentence {name.lower()} – it &apos;s &amp; amp ; so .", "")
     ]
     assert lines(tokenized / "test.en") == expected
-    found = binarized_lines(prepare.out / "data-bin", "test", "de-en", "de")
-    assert len(found) == len(expected)
+    actual = binarized_lines(prepare.out / "data-bin", "test", "de-en", "de")
+    assert len(actual) == len(expected)

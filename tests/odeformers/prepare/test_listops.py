@@ -77,12 +77,12 @@ def test_drawn_expressions_reach_their_bounds(drawn):
 def test_all_expressions_of_a_small_kind_are_drawn_once(monkeypatch):
     """All 400 expressions of one operator and two digits are found, and no others."""
     monkeypatch.setattr(listops, "PATIENCE", 10)
-    found = []
+    results = []
     with pytest.raises(ValueError, match="--max-args 2: there are hardly more than 400 "):
         for tokens, _ in generate(Shape(3, 5, max_depth=2, max_args=2), seed=1, workers=1):
-            found.append(" ".join(tokens))
+            results.append(" ".join(tokens))
     expected = itertools.product(listops.OPERATORS, range(10), range(10))
-    assert sorted(found) == sorted(f"{operator} {a} {b} ]" for operator, a, b in expected)
+    assert sorted(results) == sorted(f"{operator} {a} {b} ]" for operator, a, b in expected)
 
 
 def test_nodes_are_drawn_as_in_the_long_range_arena():

@@ -32,9 +32,9 @@ def test_own_text_is_not_compared_with_a_published_one(prepare, tmp_path, warnin
     """The log only warns of a missing test set."""
     source = write_folder(tmp_path / "texts", {**TEXTS, "more/notes.txt": b"\xff"})
     (source / "test.txt").unlink()
-    said = warnings(prepare("lm", source))
-    assert f"{source} has no test.txt; this split is left out" in said
-    assert not any("published" in line for line in said)
+    messages = warnings(prepare("lm", source))
+    assert f"{source} has no test.txt; this split is left out" in messages
+    assert not any("published" in line for line in messages)
     assert not list((prepare.out / "data-bin").glob("test*"))
 
 
@@ -78,7 +78,7 @@ def test_characters_of_lines_are_kept(prepare, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, text, named",
+    "name, text, message",
     [
         ("own.jsonl", b'{"text": "a"}\n' * 30, "own.jsonl: a table; save its texts"),
         ("own.txt", b"a\n" * 9, "own.txt has 9 lines with words; give 10 or more"),
@@ -86,12 +86,12 @@ def test_characters_of_lines_are_kept(prepare, tmp_path):
         ("train.txt", b"a\n" * 99, "--from .*train.txt: give its folder; or, to draw"),
     ],
 )
-def test_one_text_that_cannot_be_divided_is_refused(name, text, named, prepare, tmp_path):
-    prepare.refuses(named, "lm", write_folder(tmp_path / "texts", {name: text}) / name)
+def test_one_text_that_cannot_be_divided_is_refused(name, text, message, prepare, tmp_path):
+    prepare.refuses(message, "lm", write_folder(tmp_path / "texts", {name: text}) / name)
 
 
 @pytest.mark.parametrize(
-    "changes, named",
+    "changes, message",
     [
         ({"train.txt": None}, "texts has no train.txt; give a"),
         ({"train.txt": None, "valid.txt": None}, "texts has no train.txt, valid.txt; give a"),
@@ -103,9 +103,9 @@ def test_one_text_that_cannot_be_divided_is_refused(name, text, named, prepare, 
         ({"other/valid.txt": b"a\n"}, "texts has more than one valid.txt; keep one"),
     ],
 )
-def test_bad_text_is_named(changes, named, prepare, tmp_path):
+def test_bad_text_is_named(changes, message, prepare, tmp_path):
     texts = {name: text for name, text in {**TEXTS, **changes}.items() if text is not None}
-    prepare.refuses(named, "lm", write_folder(tmp_path / "texts", texts))
+    prepare.refuses(message, "lm", write_folder(tmp_path / "texts", texts))
 
 
 def test_the_counted_lines_are_binarised(prepare, tmp_path):

@@ -204,7 +204,7 @@ LINES = IMAGES[METADATA].splitlines(keepends=True)
 
 
 @pytest.mark.parametrize(
-    "changes, named",
+    "changes, message",
     [
         *(({IMAGE: png(picture(2, 5))[:size]}, f"{IMAGE}") for size in (0, 30, -25)),
         ({IMAGE: png(np.zeros((32, 64)))}, f"{IMAGE} .*64x32"),
@@ -218,9 +218,9 @@ LINES = IMAGES[METADATA].splitlines(keepends=True)
         ({IMAGE: None}, "29 .* 30 .* imgs/2/sample_5.png is the"),
     ],
 )
-def test_a_bad_image_or_label_is_named(changes, named, prepare, tmp_path):
+def test_a_bad_image_or_label_is_named(changes, message, prepare, tmp_path):
     files = {name: data for name, data in {**IMAGES, **changes}.items() if data is not None}
-    prepare.refuses(named, "lra pathfinder", write_folder(tmp_path / "raw", files))
+    prepare.refuses(message, "lra pathfinder", write_folder(tmp_path / "raw", files))
 
 
 def record(label, red=0, green=0, blue=0):
@@ -274,8 +274,8 @@ def test_a_bad_pair_is_named(line, prepare, tmp_path):
         f"new_aan_pairs.{name}.tsv": b"1.0\tP0\tC0\ta\tb\n" for name in ("train", "eval", "test")
     }
     files["new_aan_pairs.train.tsv"] += line + b"\n"
-    named = "new_aan_pairs.train.tsv, line 2: "
-    prepare.refuses(named, "lra retrieval", write_folder(tmp_path / "raw", files))
+    message = "new_aan_pairs.train.tsv, line 2: "
+    prepare.refuses(message, "lra retrieval", write_folder(tmp_path / "raw", files))
 
 
 @pytest.mark.parametrize("content", [b"", bytes(3 * 3073 - 1), record(9) + record(10)])

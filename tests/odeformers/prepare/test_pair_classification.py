@@ -137,8 +137,10 @@ def test_a_training_pair_with_an_empty_text_is_dropped(prepare, tmp_path, vocab,
     assert "dropped 2 training pairs with an empty text" in log
     assert load(prepare.out / "data-bin", "train")[0] == ("same", "a", "b")
     assert load(prepare.out / "data-bin", "test")[0] == ("same", "", "wind")
-    said = [line for line in warnings(log) if line.startswith("test, input0: 1.6% of the texts")]
-    assert len(said) == 1 and "line 1" in said[0]
+    messages = [
+        line for line in warnings(log) if line.startswith("test, input0: 1.6% of the texts")
+    ]
+    assert len(messages) == 1 and "line 1" in messages[0]
 
 
 def test_pairs_with_unique_texts_are_held_out_first(prepare, tmp_path, vocab, warnings):
@@ -169,13 +171,17 @@ def test_ambiguous_and_leaked_pairs_are_warned_of(prepare, tmp_path, vocab, warn
         )
     }
     log = prepare(LINE, write_folder(tmp_path / "own", files), "--vocab", vocab)
-    said = warnings(log)
-    assert any(line.startswith("train: 1 pair has several classes, first 'a | b'") for line in said)
-    assert any(line.startswith("test: 50.0% of the pairs (1 of 2) are also in") for line in said)
+    messages = warnings(log)
+    assert any(
+        line.startswith("train: 1 pair has several classes, first 'a | b'") for line in messages
+    )
+    assert any(
+        line.startswith("test: 50.0% of the pairs (1 of 2) are also in") for line in messages
+    )
 
 
 @pytest.mark.parametrize(
-    "header, order, columns, named",
+    "header, order, columns, message",
     [
         (
             (),
@@ -205,23 +211,25 @@ def test_ambiguous_and_leaked_pairs_are_warned_of(prepare, tmp_path, vocab, warn
         (("a", "b", "c"), (0, 1, 2), "a,b,d", "line 1: there is no column d"),
     ],
 )
-def test_unclear_columns_are_refused(header, order, columns, named, prepare, tmp_path, vocab):
+def test_unclear_columns_are_refused(header, order, columns, message, prepare, tmp_path, vocab):
     source = tmp_path / "own.tsv"
     source.write_bytes(table(order, header, "plain"))
-    prepare.refuses(named, LINE, source, "--vocab", vocab, *["--columns", columns] * bool(columns))
+    prepare.refuses(
+        message, LINE, source, "--vocab", vocab, *["--columns", columns] * bool(columns)
+    )
 
 
 def test_repeated_premises_are_not_taken_for_classes(prepare, tmp_path, vocab):
     examples = [(CLASSES[n % 3], f"the {n // 3}", f"a {n}") for n in range(60)]
     source = tmp_path / "own.tsv"
     source.write_bytes(table((1, 0, 2), ("a", "b", "c"), "plain", examples))
-    named = "20 classes for 3 different texts: the columns seem to be swapped"
-    prepare.refuses(named, LINE, source, "--vocab", vocab, "--columns", "a,b,c")
+    message = "20 classes for 3 different texts: the columns seem to be swapped"
+    prepare.refuses(message, LINE, source, "--vocab", vocab, "--columns", "a,b,c")
     prepare(LINE, source, "--vocab", vocab, "--columns", "b,a,c")
 
 
 @pytest.mark.parametrize(
-    "row, named",
+    "row, message",
     [
         (b"same,a", "own.csv, line 62: expected 3 columns, label,text1,text2, found 2"),
         (b"same,a,b,c", "line 62: expected 3 columns, .* found 4; correct the line, or put its"),
@@ -230,10 +238,10 @@ def test_repeated_premises_are_not_taken_for_classes(prepare, tmp_path, vocab):
         (b'same,"a,b', "line 62: .*correct the row's quotes"),
     ],
 )
-def test_a_bad_row_of_pairs_is_named(row, named, prepare, tmp_path, vocab):
+def test_a_bad_row_of_pairs_is_named(row, message, prepare, tmp_path, vocab):
     source = tmp_path / "own.csv"
     source.write_bytes(table((0, 1, 2), ("label", "text1", "text2")) + row + b"\r\n")
-    prepare.refuses(named, LINE, source, "--vocab", vocab)
+    prepare.refuses(message, LINE, source, "--vocab", vocab)
 
 
 def test_tables_with_and_without_pairs_cannot_be_mixed(prepare, tmp_path, vocab):

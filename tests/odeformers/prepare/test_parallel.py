@@ -59,8 +59,8 @@ def test_files_of_a_folder_become_the_splits(prepare, tmp_path):
     for split, drawn_by in splits.items():
         for side, lang in enumerate(LANGS):
             expected = [pair[side].replace(".", " .") for pair in sentences(*drawn_by)]
-            found = binarized_lines(prepare.out / "data-bin", split, "de-en", lang)
-            assert found == expected
+            actual = binarized_lines(prepare.out / "data-bin", split, "de-en", lang)
+            assert actual == expected
 
 
 def test_names_may_have_hyphens_and_dots(prepare, tmp_path):
@@ -72,8 +72,8 @@ def test_names_may_have_hyphens_and_dots(prepare, tmp_path):
     prepare("parallel -s de -t pt-br --bpe-operations 9", source)
     for split, size in names.items():
         assert len(lines(out / "plain" / f"{split}.pt-br")) == size
-        found = binarized_lines(out / "data-bin", split, "de-pt-br", "pt-br")
-        assert len(found) == size, split
+        actual = binarized_lines(out / "data-bin", split, "de-pt-br", "pt-br")
+        assert len(actual) == size, split
 
 
 def test_comparisons_use_the_references_as_published(prepare, tmp_path):
@@ -82,16 +82,16 @@ def test_comparisons_use_the_references_as_published(prepare, tmp_path):
     pairs = [(text, references[n]) for n, (text, _) in enumerate(sentences(5, 3))]
     prepare(LINE, folder_of(tmp_path / "own", **files(test=pairs)))
     options = {"task": "translation", "source-lang": "de", "target-lang": "en"}
-    found = find_test_sets(Kind.TRANSLATION, tmp_path / "out" / "data-bin", options)
-    assert read_texts(Path(found["test"])) == references
+    test_sets = find_test_sets(Kind.TRANSLATION, tmp_path / "out" / "data-bin", options)
+    assert read_texts(Path(test_sets["test"])) == references
     assert not (tmp_path / "out" / "plain" / "train.en").exists()
 
 
 def test_references_with_lost_spaces_are_counted(prepare, tmp_path):
     pairs = sentences(5, 3)
     unclear = [*pairs[:3], ("Ein Hund", "a/b runs."), pairs[4]]
-    told = "test: 20% of the texts in en have other spaces .* line 4: 'a / b runs.'"
-    assert re.search(told, prepare(LINE, folder_of(tmp_path / "own", **files(test=unclear))))
+    message = "test: 20% of the texts in en have other spaces .* line 4: 'a / b runs.'"
+    assert re.search(message, prepare(LINE, folder_of(tmp_path / "own", **files(test=unclear))))
 
 
 def test_training_pairs_are_cleaned_by_subwords(prepare, tmp_path):
@@ -110,8 +110,8 @@ def test_training_pairs_are_cleaned_by_subwords(prepare, tmp_path):
     bpe = prepare.out / "bpe"
     assert len(lines(bpe / "train.de")) == 61 and lines(bpe / "train.en")[-1] == " ".join("1" * 15)
     assert len(lines(bpe / "test.de")) == 4
-    said = "leaves 61 of 64 training pairs .* 1 with .*; 1 with more than 30 subwords; 1 with"
-    assert re.search(said, log)
+    message = "leaves 61 of 64 training pairs .* 1 with .*; 1 with more than 30 subwords; 1 with"
+    assert re.search(message, log)
 
 
 def write_pairs(path, pairs):
@@ -157,8 +157,8 @@ def test_a_suffix_of_any_text_is_no_language(names, options, prepare, tmp_path):
     paths = [tmp_path / name for name in names.split()]
     for path in paths:
         path.write_bytes(gzip.compress(b"x\n") if path.suffix == ".gz" else b"x\n")
-    named = "the ending .txt is no language; give -s and -t"
-    prepare.refuses(named, f"parallel {options}", None, "--from", *paths)
+    message = "the ending .txt is no language; give -s and -t"
+    prepare.refuses(message, f"parallel {options}", None, "--from", *paths)
 
 
 def test_a_suffix_names_the_other_language(prepare, tmp_path):
@@ -240,7 +240,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
 
 
 @pytest.mark.parametrize(
-    "changes, named",
+    "changes, message",
     [
         ({"val.en": None}, "own has no valid.en; it needs"),
         (
@@ -287,7 +287,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"one.tsv": b""}, "own/one.tsv is empty"),
     ],
 )
-def test_bad_text_is_named(changes, named, prepare, tmp_path):
+def test_bad_text_is_named(changes, message, prepare, tmp_path):
     """The error comes before the tokenisation, which takes minutes."""
     source, options = folder_of(tmp_path / "own"), []
     for name, data in changes.items():
@@ -297,7 +297,7 @@ def test_bad_text_is_named(changes, named, prepare, tmp_path):
             (source / name).write_bytes(data)
     if "one.tsv" in changes:
         source, options = source / "one.tsv", ["--valid", 4, "--test", 4]
-    assert " train, " not in prepare.refuses(named, LINE, source, *options)
+    assert " train, " not in prepare.refuses(message, LINE, source, *options)
 
 
 @pytest.mark.parametrize(
@@ -369,12 +369,12 @@ def test_a_folder_may_be_named_like_an_archive(prepare, tmp_path):
 
 def test_an_ambiguous_table_is_refused(prepare, tmp_path):
     pairs = [*sentences(20, 1), ('"er sagt ""ja"""', "x"), ('ein "Wort"', "y")]
-    named = "own.tsv, line 21: quoted as by a spreadsheet"
-    prepare.refuses(named, LINE, write_pairs(tmp_path / "own.tsv", pairs))
+    message = "own.tsv, line 21: quoted as by a spreadsheet"
+    prepare.refuses(message, LINE, write_pairs(tmp_path / "own.tsv", pairs))
 
 
 @pytest.mark.parametrize(
-    "options, named",
+    "options, message",
     [
         ("-s d:e -t en", "-s d:e: .*':'"),
         ("-s de -t e,n", "-t e,n: .*','"),
@@ -383,8 +383,8 @@ def test_an_ambiguous_table_is_refused(prepare, tmp_path):
         ("-s de -t en --out {}/a,b", "--out .*/a,b: .*','"),
     ],
 )
-def test_names_with_fairseqs_separators_are_refused_first(options, named, prepare, tmp_path):
+def test_names_with_fairseqs_separators_are_refused_first(options, message, prepare, tmp_path):
     source = folder_of(tmp_path / "own")
     out = tmp_path / options.split("--out {}/")[1] if "--out" in options else None
-    prepare.refuses(named, f"parallel {options.split(' --out')[0]}", source, out=out)
+    prepare.refuses(message, f"parallel {options.split(' --out')[0]}", source, out=out)
     assert [path.name for path in tmp_path.iterdir()] == ["own"]

@@ -90,12 +90,12 @@ def test_a_missing_test_set_can_be_added_later(prepare, tmp_path, expected, warn
 
 
 @pytest.mark.parametrize(
-    "texts, named",
+    "texts, message",
     [
         ({"ptb.test.txt": "a\n"}, "source has no ptb.train.txt, ptb.valid.txt; give a"),
         ({**TEXTS, "ptb.valid.txt": " \n"}, "source/ptb.valid.txt is empty"),
         ({**TEXTS, "ptb.valid.txt": "a\n\udce4\n"}, "ptb.valid.txt, line 2: not UTF-8"),
     ],
 )
-def test_bad_texts_are_named(texts, named, prepare, tmp_path):
-    prepare.refuses(named, "ptb", write(tmp_path / "source", texts))
+def test_bad_texts_are_named(texts, message, prepare, tmp_path):
+    prepare.refuses(message, "ptb", write(tmp_path / "source", texts))

@@ -180,12 +180,12 @@ def test_a_class_that_is_rare_or_misspelt_has_one_warning(
     test = ["positive\tp", "negative\tn", *[f"{label}\tq"] * tested]
     folder = write(tmp_path / "table", {"train.tsv": train, "test.tsv": test})
     log = prepare(f"{LINE} tsv --valid-fraction 0", folder, "--vocab", vocab)
-    said = [line for line in warnings(log) if line.startswith("class")]
-    assert said == [(fault or "").format("did you mean ")] * bool(fault)
+    messages = [line for line in warnings(log) if line.startswith("class")]
+    assert messages == [(fault or "").format("did you mean ")] * bool(fault)
 
 
 @pytest.mark.parametrize(
-    "names, said",
+    "names, message",
     [
         (
             ["yes", "Yes", "no"],
@@ -199,15 +199,15 @@ def test_a_class_that_is_rare_or_misspelt_has_one_warning(
         (["no", "null", "~", "true", "1e1", "1"], None),
     ],
 )
-def test_similar_classes_are_warned_of(names, said, prepare, tmp_path, vocab, warnings):
+def test_similar_classes_are_warned_of(names, message, prepare, tmp_path, vocab, warnings):
     """Similar classes are kept as they are, and none becomes a number or a word of YAML."""
     lines = [f" {name} \tx {n}" for n in range(4) for name in names]
     folder = write(
         tmp_path / "table", {f"{split}.tsv": lines for split in ("train", "valid", "test")}
     )
     log = prepare(f"{LINE} tsv", folder, "--vocab", vocab)
-    found = [line for line in warnings(log) if line.startswith("classes")]
-    assert [line.startswith(said or "") for line in found] == [True] * bool(said)
+    messages = [line for line in warnings(log) if line.startswith("classes")]
+    assert [line.startswith(message or "") for line in messages] == [True] * bool(message)
     classes = Dictionary.load(str(prepare.out / "data-bin" / "label" / "dict.txt"))
     assert classes.symbols[classes.nspecial :] == sorted(names)
 
@@ -324,14 +324,14 @@ def test_columns_are_chosen_by_name_or_number(case, prepare, tmp_path, vocab):
         name: rows,
         "txt": [f"{a}\t{b}" for a, b in ROWS],
     }
-    found = []
+    results = []
     for ending, lines in files.items():
         source = write(tmp_path / case, {f"own.{ending}": lines}) / f"own.{ending}"
         chosen = ["--columns", columns] if columns and lines is rows else []
         prepare(f"{LINE} tsv", source, "--vocab", vocab, *chosen, out=tmp_path / f"{case}.{ending}")
         splits = ("train", "valid", "test")
-        found.append([load(tmp_path / f"{case}.{ending}/data-bin", split) for split in splits])
-    assert found[0] == found[1] and len(found[0][0]) > 20
+        results.append([load(tmp_path / f"{case}.{ending}/data-bin", split) for split in splits])
+    assert results[0] == results[1] and len(results[0][0]) > 20
 
 
 @pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz"])
@@ -422,7 +422,7 @@ def test_options_set_the_vocabulary_and_the_held_out_share(prepare, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, rows, named",
+    "name, rows, message",
     [
         ("own.csv", ["a,b", "a;b"], "own.csv, line 2: expected 2 columns, class,text, found 1"),
         (
@@ -495,14 +495,14 @@ def test_options_set_the_vocabulary_and_the_held_out_share(prepare, tmp_path):
         ("own.csv", ["class,text"], "has no rows below its header"),
     ],
 )
-def test_a_table_that_is_refused_leaves_no_folder(name, rows, named, prepare, tmp_path, vocab):
+def test_a_table_that_is_refused_leaves_no_folder(name, rows, message, prepare, tmp_path, vocab):
     source = write(tmp_path / "table", {name: rows}) / name
-    prepare.refuses(named, f"{LINE} tsv", source, "--vocab", vocab)
+    prepare.refuses(message, f"{LINE} tsv", source, "--vocab", vocab)
     assert not prepare.out.exists()
 
 
 @pytest.mark.parametrize(
-    "columns, named",
+    "columns, message",
     [
         ("a", "--columns: a: give two or three"),
         ("label,x", "no column x"),
@@ -510,13 +510,13 @@ def test_a_table_that_is_refused_leaves_no_folder(name, rows, named, prepare, tm
         ("7,1", "no column 7"),
     ],
 )
-def test_missing_columns_are_named(columns, named, prepare, tmp_path, vocab):
+def test_missing_columns_are_named(columns, message, prepare, tmp_path, vocab):
     source = write(tmp_path / "table", {"own.csv": table("label", "text")}) / "own.csv"
-    prepare.refuses(named, f"{LINE} tsv", source, "--vocab", vocab, "--columns", columns)
+    prepare.refuses(message, f"{LINE} tsv", source, "--vocab", vocab, "--columns", columns)
 
 
 @pytest.mark.parametrize(
-    "name, files, named",
+    "name, files, message",
     [
         (
             "tsv",
@@ -584,15 +584,15 @@ def test_missing_columns_are_named(columns, named, prepare, tmp_path, vocab):
         ("agnews", {"train.csv": []}, "train.csv has no texts"),
     ],
 )
-def test_bad_files_are_named(name, files, named, prepare, tmp_path, vocab):
+def test_bad_files_are_named(name, files, message, prepare, tmp_path, vocab):
     whole = NEWS if name == "agnews" else TABLE
     there = {name: lines for name, lines in {**whole, **files}.items() if lines is not None}
     folder = write(tmp_path / "table", there)
-    prepare.refuses(named, f"{LINE} {name}", folder, "--vocab", vocab)
+    prepare.refuses(message, f"{LINE} {name}", folder, "--vocab", vocab)
 
 
 @pytest.mark.parametrize(
-    "lines, named",
+    "lines, message",
     [
         (["[UNK]", "a", "b 1"], ", line 3: 'b 1'"),
         (["[UNK]", "", "a"], ", line 2: ''"),
@@ -600,9 +600,9 @@ def test_bad_files_are_named(name, files, named, prepare, tmp_path, vocab):
         (["a", "b"], r".*\[UNK\]"),
     ],
 )
-def test_a_bad_vocabulary_is_refused_before_work_starts(lines, named, prepare, tmp_path):
+def test_a_bad_vocabulary_is_refused_before_work_starts(lines, message, prepare, tmp_path):
     vocab = write(tmp_path, {"vocab.txt": lines}) / "vocab.txt"
-    prepare.refuses(f"vocab.txt{named}", f"{LINE} imdb", None, "--vocab", vocab)
+    prepare.refuses(f"vocab.txt{message}", f"{LINE} imdb", None, "--vocab", vocab)
     assert not list(prepare.out.glob("[!.]*"))
 
 
@@ -616,13 +616,13 @@ def test_words_that_differ_by_an_accent(strip, prepare, tmp_path, warnings):
     lines += ["should\tich", "must\tich"]
     source = write(tmp_path / "texts", {"train.tsv": lines, "test.tsv": lines})
     options = ["--strip-accents"] * strip
-    said = warnings(prepare(f"{LINE} tsv --vocab-size 100", source, *options))
+    messages = warnings(prepare(f"{LINE} tsv --vocab-size 100", source, *options))
     tokenizer = load_tokenizer(prepare.out / "data-bin" / "vocab.txt")
     first, second = (tokenizer.encode(word).tokens for word in WORDS.values())
     assert (first == second) == strip
     first = "21 texts have .* 'ich müsste 0'" if strip else "1 text has .* 'ich'"
-    told = f"test: {first} [(]should, must[)]".replace(" .* ", " several classes, first ")
-    assert any(re.match(told, line) for line in said)
+    pattern = f"test: {first} [(]should, must[)]".replace(" .* ", " several classes, first ")
+    assert any(re.match(pattern, line) for line in messages)
 
 
 WORDS = {"should": "müsste", "must": "musste"}

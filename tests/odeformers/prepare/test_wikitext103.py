@@ -40,11 +40,11 @@ def test_wikitext103_is_downloaded(prepare, tmp_path, monkeypatch, warnings):
 
 def test_other_text_is_warned_of(prepare, tmp_path, warnings):
     log = prepare("wikitext103", write_folder(tmp_path / "texts", wikitext103()))
-    said = [line for line in warnings(log) if "the published WikiText-103 corpus has" in line]
-    assert len(said) == 3 and "1,801,350 lines and 101,425,671 words" in said[0]
+    messages = [line for line in warnings(log) if "the published WikiText-103 corpus has" in line]
+    assert len(messages) == 3 and "1,801,350 lines and 101,425,671 words" in messages[0]
 
 
 def test_missing_files_are_named(prepare, tmp_path):
     texts = write_folder(tmp_path / "texts", {"train.txt": b"a\n", "valid.txt": b"a\n"})
-    named = "texts has no wiki.train.tokens, wiki.valid.tokens; give a"
-    prepare.refuses(named, "wikitext103", texts)
+    message = "texts has no wiki.train.tokens, wiki.valid.tokens; give a"
+    prepare.refuses(message, "wikitext103", texts)

@@ -145,13 +145,13 @@ def test_decoding_in_pieces_equals_decoding_at_once(float64):
     padding = torch.zeros(B, T).bool()
     padding[1, :2] = True
     expected, *_ = layer(x, source, self_attn_mask=causal_mask(T), self_attn_padding_mask=padding)
-    state, found, first = {}, [], 0
+    state, actual, first = {}, [], 0
     for end in (1, 4, T):
         piece = padding[:, first:end]
         out, *_ = layer(x[first:end], source, None, state, self_attn_padding_mask=piece)
-        found.append(out)
+        actual.append(out)
         first = end
-    torch.testing.assert_close(torch.cat(found), expected)
+    torch.testing.assert_close(torch.cat(actual), expected)
 
 
 # --- biases and widths ---------------------------------------------------------------

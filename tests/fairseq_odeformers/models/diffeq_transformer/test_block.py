@@ -90,7 +90,7 @@ def test_block_equals_the_formula(float64, cls, form):
 @pytest.mark.parametrize("cls", [*BLOCKS, DiffEqDecoderBlock])
 def test_single_precision_gradients_equal_float64s(cls):
     """Single-precision gradients equal float64's, also with a source and padding."""
-    found = []
+    results = []
     for dtype in (torch.float32, torch.float64):
         block = make_block(cls).to(dtype)
         torch.manual_seed(1)
@@ -104,8 +104,8 @@ def test_single_precision_gradients_equal_float64s(cls):
         out = block(x, **inputs)
         out = out if cls is DiffEqEncoderBlock else out[0]
         loss = (out * torch.arange(C) * ~padding.T.unsqueeze(-1)).sum()
-        found.append(torch.autograd.grad(loss, [*block.parameters()]))
-    for ours, exact in zip(*found):
+        results.append(torch.autograd.grad(loss, [*block.parameters()]))
+    for ours, exact in zip(*results):
         assert (ours - exact).abs().max() < 1e-4 * max(1, exact.abs().max().item())
 
 
@@ -232,8 +232,8 @@ def test_released_features_have_known_values():
     """Features of t = 1/12 with four frequencies are those of qkvflow/nn/time_embed.py."""
     known = [0.08333333, 0.99671093, 0.88729411, 0.74017685, 0.08323692]
     known += [-0.08103905, -0.46120404, 0.67241224, 0.99652979]
-    found = time_features(12, 4, "released")[0]
-    torch.testing.assert_close(found, torch.tensor(known), rtol=0, atol=1e-6)
+    features = time_features(12, 4, "released")[0]
+    torch.testing.assert_close(features, torch.tensor(known), rtol=0, atol=1e-6)
 
 
 def test_released_weights_start_as_in_the_code():

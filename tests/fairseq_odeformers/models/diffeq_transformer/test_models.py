@@ -84,5 +84,5 @@ def test_a_checkpoint_is_evaluated_and_fine_tuned_with_other_steps(training_data
     (overridden,), _ = load_model_ensemble([start], arg_overrides={"eval_steps": 4})
     (trained,), _ = load_model_ensemble([start])
     tokens = torch.randint(4, 24, (2, 7))
-    found = [model.eval()(tokens)[0] for model in (tuned, overridden, trained)]
-    assert torch.equal(found[0], found[1]) and not torch.allclose(found[1], found[2])
+    outputs = [model.eval()(tokens)[0] for model in (tuned, overridden, trained)]
+    assert torch.equal(outputs[0], outputs[1]) and not torch.allclose(outputs[1], outputs[2])

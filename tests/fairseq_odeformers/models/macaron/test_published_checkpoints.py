@@ -15,7 +15,7 @@ SIZES = {"embed_dim": 16, "ffn_embed_dim": 16, "layers": 2, "attention_heads": 4
 
 def released(state):
     """The same parameters in the tensors and under the names that the authors' code saves."""
-    found = {}
+    results = {}
     for name, tensor in state.items():
         if match := re.match(r"(.*)\.([qkv])_proj\.(\w+)", name):
             path, which, kind = match.groups()
@@ -24,11 +24,11 @@ def released(state):
         for number, norm in enumerate(LAYER_NORMS if name.startswith("encoder") else ()):
             name = name.replace(norm, f"layer_norms.{number}")
         if not name.endswith("dictionary_version") and "output_projection" not in name:
-            found[name] = tensor
+            results[name] = tensor
     for side in ("encoder", "decoder"):
-        found[f"{side}.version"] = torch.Tensor([2])
-        found[f"{side}.embed_positions._float_tensor"] = torch.zeros(1)
-    return found
+        results[f"{side}.version"] = torch.Tensor([2])
+        results[f"{side}.embed_positions._float_tensor"] = torch.zeros(1)
+    return results
 
 
 def saved(state, arch, data, normalize_before):
@@ -101,8 +101,8 @@ def test_checkpoints_with_the_released_names_load(tmp_path, arch, normalize_befo
         [str(tmp_path / "checkpoint.pt")]
     )
     source, target = torch.randint(4, 50, (1, 9)), torch.randint(4, 50, (1, 7))
-    found, expected = (one.eval()(source, torch.tensor([9]), target)[0] for one in (loaded, model))
-    assert torch.equal(found, expected)
+    actual, expected = (one.eval()(source, torch.tensor([9]), target)[0] for one in (loaded, model))
+    assert torch.equal(actual, expected)
 
 
 def test_every_tensor_of_a_published_layer_is_needed():

@@ -42,12 +42,12 @@ def test_arclength_equals_the_integral(float64, monkeypatch, order):
     attention.
     """
     x, padding = batch()
-    found = []
+    results = []
     for per_sequence, few in ((False, 0), (True, 1000)):
         monkeypatch.setattr(layout, "FEW_KEY_ELEMENTS", few)
         solver = Adaptive(rtol=1e-6, atol=1e-6, per_sequence=per_sequence)
         block = make_block(solver, order, vector_field="residual")
-        found.append(block(x, padding)[1].integral)
+        results.append(block(x, padding)[1].integral)
     start, times = features_first(x), torch.linspace(0, 1, 201)
     f = block.field.bind(start, padding)
     states = odeint(f, start, times, rtol=1e-9, atol=1e-9, method="dopri8")
@@ -56,7 +56,7 @@ def test_arclength_equals_the_integral(float64, monkeypatch, order):
         (slopes,) = torch.gradient(slopes, spacing=1 / 200, dim=0, edge_order=2)
     squares = slopes.square().sum((1, 2)) / (2 * torch.tensor([T, 4, 1]))
     expected = torch.trapezoid(squares, times, dim=0)
-    for integral in found:
+    for integral in results:
         relative = (integral - expected).abs() / expected
         assert relative.max() < (1e-4 if order == 1 else 1e-3)
 
@@ -115,13 +115,13 @@ def test_gradients_of_the_arclength_are_exact(float64, solver, order):
     parameters = list(block.parameters())
     direction = [torch.randn_like(p) for p in parameters]
     block(x, padding)[1].integral.sum().backward()
-    found = sum((p.grad * v).sum() for p, v in zip(parameters, direction))
+    slope = sum((p.grad * v).sum() for p, v in zip(parameters, direction))
     values = []
     for step in (1e-5, -2e-5):
         for p, v in zip(parameters, direction):
             p.data.add_(v, alpha=step)
         values.append(block(x, padding)[1].integral.sum())
-    assert abs((values[0] - values[1]) / 2e-5 - found) < 1e-4 * abs(found)
+    assert abs((values[0] - values[1]) / 2e-5 - slope) < 1e-4 * abs(slope)
 
 
 @pytest.mark.parametrize("per_sequence, order", [(False, 2), (True, 1)])
@@ -178,10 +178,10 @@ def test_autocast_does_not_change_a_solve():
     source, source_padding = batch((5, T, 2))
     encoder, decoder = make_block(), make_decoder_block()
     mixed, single = [], []
-    for found, enabled in ((mixed, True), (single, False)):
+    for outputs, enabled in ((mixed, True), (single, False)):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            found.append(encoder(x, padding)[0])
-            found.append(decoder(x, source, source_padding, None, torch.empty(0), padding)[0])
+            outputs.append(encoder(x, padding)[0])
+            outputs.append(decoder(x, source, source_padding, None, torch.empty(0), padding)[0])
     assert all(torch.equal(a, b) for a, b in zip(mixed, single))
 
 

@@ -15,12 +15,12 @@ def make_field(decoder=False, **options):
 
 def dropped(f):
     """The places (3, C, T, B) where sub-layers drop their outputs, for any t and X."""
-    found = []
+    results = []
     for t in (0.3, 0.7):
         x = torch.rand(C, 40, 30)
-        found.append(torch.stack([sublayer(t, x) == 0 for sublayer in sublayers(f)]))
-    assert torch.equal(*found)
-    return found[0].double()
+        results.append(torch.stack([sublayer(t, x) == 0 for sublayer in sublayers(f)]))
+    assert torch.equal(*results)
+    return results[0].double()
 
 
 def sublayers(f):

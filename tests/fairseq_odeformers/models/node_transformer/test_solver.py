@@ -137,15 +137,15 @@ def test_each_sequence_is_solved_as_if_alone(float64, method):
 
 def test_the_adjoint_method_on_a_fixed_grid_equals_the_steps(float64):
     """State and integral are the same, and so are their gradients for the start and the field."""
-    found, grid = [], FixedGrid("rk4", steps=100)
+    results, grid = [], FixedGrid("rk4", steps=100)
     for solve in (grid, Adjoint(grid)):
         f, x = Nonlinear(), start().requires_grad_()
         solution = solve(problem(f, x, integrand=squared))
         loss = solution.state.square().sum() + 0.1 * solution.integral.sum()
         gradients = torch.autograd.grad(loss, [x, f.matrix])
-        found.append((solution.state, solution.integral, *gradients))
+        results.append((solution.state, solution.integral, *gradients))
         assert solution.statistics["nfe"].tolist() == [400] * B
-    for a, b in zip(*found):
+    for a, b in zip(*results):
         assert (a - b).abs().max() < 1e-6
 
 

@@ -107,8 +107,8 @@ def test_a_norm_of_the_field_makes_the_regulariser_constant(float64):
         with record_calls(block.state_modules()) as calls:
             run(block, x)
         states = [x, *(call.output for call in calls)]
-        found = discrete_arclength(states, torch.ones(1, T).bool())
-        assert found.item() == pytest.approx(C / 2, rel=1e-2)
+        arclength = discrete_arclength(states, torch.ones(1, T).bool())
+        assert arclength.item() == pytest.approx(C / 2, rel=1e-2)
 
 
 @pytest.mark.parametrize("field", FIELDS)

@@ -35,8 +35,8 @@ def test_one_textbook_euler_step_is_the_transformer(arch):
     state = ours.state_dict()
     inner = {name.replace("layers.0.layers.", "layers."): value for name, value in state.items()}
     theirs.load_state_dict(inner)
-    found, expected = (model(**call(model, *batch()))[0] for model in (ours, theirs))
-    assert torch.allclose(found, expected, atol=1e-5)
+    actual, expected = (model(**call(model, *batch()))[0] for model in (ours, theirs))
+    assert torch.allclose(actual, expected, atol=1e-5)
     other = make_any(arch, *line[:2], *line[4:]).eval()
     other.load_state_dict(state)
     assert not torch.allclose(other(**call(other, *batch()))[0], expected, atol=1e-2)
@@ -64,7 +64,7 @@ def test_the_published_small_model_has_6_164_800_parameters():
 @every
 def test_arclength_follows_the_states_between_steps(arch, steps):
     """The states are x_0, ..., x_M and not the layers', also where activations are recomputed."""
-    found = []
+    results = []
     for extra in ([], ["--checkpoint-activations"]):
         model = make_any(arch, "--ode-steps", str(steps), *extra).eval()
         inputs = call(model, *batch())
@@ -72,9 +72,9 @@ def test_arclength_follows_the_states_between_steps(arch, steps):
             states = [output[side] for side, output in hidden_states(model, *batch()).items()]
         assert [len(of_side) for of_side in states] == [steps + 1] * len(states)
         regularizers = with_arclength(model, inputs)[1]["regularizers"]
-        found.append(regularizers["arclength"])
-    assert (found[0] > 0).all() and torch.allclose(*found)
-    found[1].sum().backward()
+        results.append(regularizers["arclength"])
+    assert (results[0] > 0).all() and torch.allclose(*results)
+    results[1].sum().backward()
     assert any(p.grad is not None and p.grad.any() for p in model.parameters())
 
 
@@ -83,11 +83,11 @@ def hidden_states(model, source, target):
     if not hasattr(model, "encoder"):
         return {"inner_states": model.decoder(target, return_all_hiddens=True)[1]}
     out = model.encoder(source, return_all_hiddens=True)
-    found = {"encoder_states": out}
+    stacks = {"encoder_states": out}
     if hasattr(model, "decoder"):
         decoded = model.decoder(target, encoder_out=out, return_all_hiddens=True)
-        found["inner_states"] = decoded[1]
-    return found
+        stacks["inner_states"] = decoded[1]
+    return stacks
 
 
 @pytest.mark.parametrize("method", ["euler", "midpoint", "rk4"])
@@ -120,14 +120,14 @@ def test_a_trained_model_accepts_another_number_of_steps(tmp_path):
     write_data(tmp_path)
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(gzip.decompress(PATHS["ot_transformer_lm"].read_bytes()))
-    tokens, found = torch.randint(4, 24, (2, 6)), []
+    tokens, results = torch.randint(4, 24, (2, 6)), []
     for steps in (5, 40, 80):
         overrides = {"data": str(tmp_path / "words"), "ode_steps": steps}
         (model,), *_ = load_model_ensemble_and_task([str(path)], overrides)
         assert len(model.decoder.layers[0].depths) == steps
-        found.append(model.eval()(tokens)[0])
-    fine = (found[2] - found[1]).norm()
-    assert 0 < 4 * fine < (found[2] - found[0]).norm()
+        results.append(model.eval()(tokens)[0])
+    fine = (results[2] - results[1]).norm()
+    assert 0 < 4 * fine < (results[2] - results[0]).norm()
 
 
 def test_attention_maps_cover_every_layer_in_every_step():

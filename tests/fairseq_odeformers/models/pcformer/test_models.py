@@ -18,8 +18,8 @@ every = pytest.mark.parametrize("arch, side", SIDES.items())
 def test_alpha_is_shared_or_one_per_layer(arch, side, line, alphas):
     """Alpha starts at 1/2 and has one name, and the LayerNorms of stages are shared."""
     model = make_any(arch, *line.split())
-    found = [p for name, p in model.named_parameters() if name.endswith("coefficients.alpha")]
-    assert [alpha.item() for alpha in found] == [0.5] * alphas
+    parameters = [p for name, p in model.named_parameters() if name.endswith("coefficients.alpha")]
+    assert [alpha.item() for alpha in parameters] == [0.5] * alphas
     norms = [name for name, _ in model.named_parameters() if ".norms." in name]
     assert len(norms) == {"--rk-norm": 2 * 3, "--rk-norm-slopes": 2 * 2}.get(line, 0)
 

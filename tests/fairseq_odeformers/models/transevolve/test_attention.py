@@ -49,7 +49,7 @@ def test_unused_depths_and_partial_gradients():
     """All forms agree if depths are unused, gradients stop at the values, or one is taken twice."""
     inputs = torch.randn(B, H, T, 8), torch.randn(B, H, S, 8), torch.randn(B, H, S, L)
     values = torch.randn(B, H, S, 4)
-    found = []
+    results = []
     for backend in FORMS:
         q, k, bias, value = (x.clone().requires_grad_() for x in (*inputs, values))
         attend = form(backend)(q, k, bias)
@@ -57,10 +57,10 @@ def test_unused_depths_and_partial_gradients():
         first = torch.autograd.grad(out.sum(), value, retain_graph=True)
         second = torch.autograd.grad(out.square().sum(), (q, k, bias, value), retain_graph=True)
         third = torch.autograd.grad(out.square().sum(), (q, k, bias, value))
-        found.append((*first, *second))
+        results.append((*first, *second))
         assert all(torch.equal(a, b) for a, b in zip(second, third))
-    for other in found[1:]:
-        for ours, theirs in zip(other, found[0]):
+    for other in results[1:]:
+        for ours, theirs in zip(other, results[0]):
             assert (ours - theirs).norm() / theirs.norm() < 1e-5
 
 

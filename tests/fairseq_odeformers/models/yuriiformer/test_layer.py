@@ -136,8 +136,8 @@ def test_a_layer_without_momentum_is_a_transformers(kind, nu):
             twin.encoder_attn_layer_norm.weight = layer.encoder_attn_step.layer_norm.weight
         expected = run(twin, kind, expected, source)
         expected = expected[0] if expected.dim() == 2 else expected
-    found = run(block, kind, x, source, velocity=torch.randn_like(x))
-    assert (found - expected).abs().max() < 1e-6 * expected.abs().max()
+    actual = run(block, kind, x, source, velocity=torch.randn_like(x))
+    assert (actual - expected).abs().max() < 1e-6 * expected.abs().max()
 
 
 @kinds
@@ -174,8 +174,8 @@ def test_nu_can_be_absorbed_by_the_other_scalars(float64):
 
 def test_scalars_have_their_initial_values():
     step = Step(C, learns_nu=True)
-    found = [scalar.item() for scalar in (step.mu(), step.beta(), step.gamma(), step.nu())]
-    assert found == pytest.approx([0.5, 0.5, math.log(2), 1])
+    values = [scalar.item() for scalar in (step.mu(), step.beta(), step.gamma(), step.nu())]
+    assert values == pytest.approx([0.5, 0.5, math.log(2), 1])
 
 
 @pytest.mark.parametrize("condition", [4.0, 100.0])
@@ -191,14 +191,14 @@ def test_a_step_on_an_energy_is_nesterovs(float64, condition):
     step.layer_norm = step.velocity_layer_norm = nn.Identity()
     set_scalars(step, momentum, momentum, 1)
     x, v = torch.randn(50), torch.zeros(50)
-    found = [x]
+    actual = [x]
     for _ in range(200):
         x, v = step.move(x, v, -curvatures * step.look(x, v))
-        found.append(x)
-    expected = naive.nesterov(lambda x: curvatures * x, found[0], momentum, 1, 200)
-    assert (torch.stack(found) - expected).abs().max() < 1e-12
+        actual.append(x)
+    expected = naive.nesterov(lambda x: curvatures * x, actual[0], momentum, 1, 200)
+    assert (torch.stack(actual) - expected).abs().max() < 1e-12
     rate, count = 1 - condition**-0.5, torch.arange(201)
-    norms = torch.stack(found).norm(dim=1)
+    norms = torch.stack(actual).norm(dim=1)
     bound = norms[0] * (1 + count) * rate**count
     assert (norms <= bound + 1e-14).all()
     plain = norms[0] * (1 - 1 / condition) ** count  # gradient descent, in its slowest mode

@@ -76,7 +76,7 @@ def test_velocities_are_separate_in_threads():
     model = make_any("yuriiformer_classifier", "--velocity", "embedding").eval()
     texts = torch.randint(4, 50, (2, 1, 9))
     alone = [model(**call(model, text, text))[0] for text in texts]
-    inside, found = threading.Barrier(2, timeout=20), {}
+    inside, results = threading.Barrier(2, timeout=20), {}
 
     def wait(*_):
         inside.wait()
@@ -84,7 +84,7 @@ def test_velocities_are_separate_in_threads():
     model.encoder.layers[0].depths[0].register_forward_pre_hook(wait)
 
     def run(index):
-        found[index] = model(**call(model, texts[index], texts[index]))[0]
+        results[index] = model(**call(model, texts[index], texts[index]))[0]
 
     threads = [threading.Thread(target=run, args=(index,)) for index in range(2)]
     for thread in threads:
@@ -92,7 +92,7 @@ def test_velocities_are_separate_in_threads():
     for thread in threads:
         thread.join()
     for index, expected in enumerate(alone):
-        assert torch.allclose(found[index], expected, atol=1e-6)
+        assert torch.allclose(results[index], expected, atol=1e-6)
 
 
 @every

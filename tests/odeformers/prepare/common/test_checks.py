@@ -47,8 +47,8 @@ def find_warnings(prepare, tmp_path, warnings):
     """The warnings of a preparation, except that of a small test set; or its whole log."""
 
     def run(kind, log=False, **splits):
-        found = prepare(KINDS[kind], write_folder(tmp_path / "raw", corpus(kind, **splits)))
-        return found if log else [line for line in warnings(found) if "too few" not in line]
+        log_text = prepare(KINDS[kind], write_folder(tmp_path / "raw", corpus(kind, **splits)))
+        return log_text if log else [line for line in warnings(log_text) if "too few" not in line]
 
     return run
 
@@ -83,8 +83,8 @@ def test_a_pair_is_compared_as_a_whole(prepare, tmp_path, warnings):
         lines = ["sentence1\tsentence2\tlabel", *lines]
         files[f"RTE/{split}.tsv"] = "".join(f"{line}\n" for line in lines).encode()
     log = prepare("glue RTE --bpe-operations 2", write_folder(tmp_path / "raw", files))
-    found = [line for line in warnings(log) if "the training set" in line]
-    assert [line.split(" are")[0] for line in found] == ["valid: 25.0% of the pairs (1 of 4)"]
+    messages = [line for line in warnings(log) if "the training set" in line]
+    assert [line.split(" are")[0] for line in messages] == ["valid: 25.0% of the pairs (1 of 4)"]
 
 
 @pytest.mark.parametrize(
@@ -114,17 +114,19 @@ def test_unknown_words_are_warned_of(find_warnings):
         ([f"<unk> {text}" for text in TRAIN], unknown, True),
         ([f"{text} {text} <unk>" for text in TRAIN], [f"{t} {t} <unk>" for t in TEST], False),
     ):
-        found = find_warnings("lines", train=train, valid=VALID, test=test)
-        assert any("test: " in line and "are unknown (<unk>)" in line for line in found) == warned
+        messages = find_warnings("lines", train=train, valid=VALID, test=test)
+        assert (
+            any("test: " in line and "are unknown (<unk>)" in line for line in messages) == warned
+        )
 
 
 @pytest.mark.parametrize("kind", ["pairs", "labels"])
 def test_words_with_unknown_characters_are_warned_of(kind, find_warnings):
     """Half of the characters of each word do not occur in the training text."""
     test = [text.replace("e", "ж").replace("a", "щ") for text in TEST]
-    found = find_warnings(kind, train=TRAIN, valid=VALID, test=test)
-    assert any(line.startswith("test") and "are unknown" in line for line in found)
-    assert not any(line.startswith("valid") for line in found)
+    messages = find_warnings(kind, train=TRAIN, valid=VALID, test=test)
+    assert any(line.startswith("test") and "are unknown" in line for line in messages)
+    assert not any(line.startswith("valid") for line in messages)
 
 
 @pytest.mark.parametrize("kind", ["pairs", "labels"])
@@ -132,13 +134,13 @@ def test_empty_texts_are_named_by_their_lines(kind, find_warnings):
     """Texts of invisible characters are empty, too, and running text may have empty lines."""
     blanks = ["", " ", "\u00a0", "\u200b", "\u3000", "\u00ad\u200d"]
     test = [blanks[n % 6] if n % 3 == 2 else text for n, text in enumerate(TEST)]
-    found = find_warnings(kind, train=TRAIN, valid=VALID, test=test)
+    messages = find_warnings(kind, train=TRAIN, valid=VALID, test=test)
     if kind == "labels":
-        assert [line.split(";")[0] for line in found] == [
+        assert [line.split(";")[0] for line in messages] == [
             "test: 32.5% of the texts are empty (13 of 40, line 3, 6, 9, 12, 15, ...)"
         ]
     else:
-        assert [line.split(";")[0] for line in found] == [
+        assert [line.split(";")[0] for line in messages] == [
             "test, de: 17.5% of the texts are empty (7 of 40, line 3, 9, 15, 21, 27, ...)",
             "test, en: 15.0% of the texts are empty (6 of 40, line 6, 12, 18, 24, 30, ...)",
         ]
@@ -163,8 +165,8 @@ def test_blank_lines_of_running_text_have_no_warning(find_warnings):
 def test_texts_longer_than_a_models_limit_are_warned_of(kind, positions, find_warnings):
     """The end of a text counts as a token."""
     long = [" ".join(["oak"] * (positions - more)) for more in (0, 1)]
-    found = find_warnings(kind, train=TRAIN, valid=VALID, test=[long[0], *TEST, long[1]])
-    [warning] = found
+    messages = find_warnings(kind, train=TRAIN, valid=VALID, test=[long[0], *TEST, long[1]])
+    [warning] = messages
     assert warning.startswith(f"more than {positions:,} tokens, ")
     assert "limit of models: 1 of 42 in test; longer" in warning
 
@@ -193,8 +195,8 @@ def test_other_pairs_in_a_folder_do_not_matter(tmp_path, caplog):
     for pair in (("de", "en"), ("en", "de")):
         assert find_flaws(tmp_path, pair, ["test"])["test"]["leaked"] == 1
     assert not caplog.records and find_flaws(tmp_path, ("fr", "en"), ["test"]) == {}
-    (told,) = caplog.messages
-    assert "leaked" in told and "train.fr-en.fr.bin" in told
+    (message,) = caplog.messages
+    assert "leaked" in message and "train.fr-en.fr.bin" in message
     (tmp_path / "train.de-en.de.idx").write_text("damaged")
     assert (
         find_flaws(tmp_path, ("de", "en"), ["test"]) == {} and str(tmp_path) in caplog.messages[1]

@@ -34,9 +34,9 @@ def test_other_settings_need_another_folder(prepare):
         prepare(f"{LISTOPS} --seed 2 --max-depth 1")
     prepare(f"{LISTOPS} --seed 1")
     prepare(f"{LISTOPS} --seed 1", workers=2)
-    with pytest.raises(Exception, match=f"{prepare.out} was prepared with other settings") as said:
+    with pytest.raises(Exception, match=f"{prepare.out} was prepared with other settings") as error:
         prepare(f"{LISTOPS} --seed 2")
-    assert "(--seed 1 → 2); remove it, or give another --out" in str(said.value)
+    assert "(--seed 1 → 2); remove it, or give another --out" in str(error.value)
     assert "is up to date" in prepare(f"{LISTOPS} --seed 1")
 
 
@@ -45,8 +45,10 @@ def test_another_corpus_needs_another_folder(prepare, tmp_path):
     (text := tmp_path / "own.txt").write_text("the wind\nthe sea\n" * 10)
     prepare("lm", text)
     before = contents(prepare.out)
-    named = "was prepared with other settings .--corpus lm → ptb.; remove it, or give another --out"
-    with pytest.raises(Exception, match=named):
+    message = (
+        "was prepared with other settings .--corpus lm → ptb.; remove it, or give another --out"
+    )
+    with pytest.raises(Exception, match=message):
         prepare("ptb", tmp_path)
     assert contents(prepare.out) == before
     settings = prepare.out / "settings.json"
@@ -88,8 +90,8 @@ def test_a_second_preparation_waits_for_the_first(killed, tmp_path, capfd, reque
     second.start()
     request.addfinalizer(second.kill)
     assert not second_begun.wait(1)
-    (said,) = capfd.readouterr().out.splitlines()
-    assert said.endswith(f"another process is writing to {tmp_path}; waiting for it")
+    (output,) = capfd.readouterr().out.splitlines()
+    assert output.endswith(f"another process is writing to {tmp_path}; waiting for it")
     if killed:
         os.kill(first.pid, signal.SIGKILL)
         assert second_begun.wait(3)

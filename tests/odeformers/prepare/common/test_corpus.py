@@ -79,8 +79,8 @@ def test_missing_and_repeated_files_are_named(kind, changes, fault, prepare, tmp
 
 def test_a_file_that_is_no_archive_is_refused(prepare, tmp_path):
     source = write_folder(tmp_path / "folder", {"train.zip": b"a\n"}) / "train.zip"
-    named = "train.zip is .* not a tar or zip archive; give the folder with train.txt, valid.txt"
-    prepare.refuses(named, "lm", source)
+    message = "train.zip is .* not a tar or zip archive; give the folder with train.txt, valid.txt"
+    prepare.refuses(message, "lm", source)
 
 
 LINKS = [tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
@@ -226,8 +226,8 @@ def read(source, out):
 def test_files_of_several_downloads_are_found(kind, published, tmp_path):
     write = {"loose files": write_folder, "one archive": write_archive}.get(kind)
     source = write(tmp_path / "all.tgz", dict(reversed(PAIRS.items()))) if write else published
-    found = read(source, tmp_path / "out")
-    assert found == PAIRS and [*found] == [*PAIRS]
+    read_files = read(source, tmp_path / "out")
+    assert read_files == PAIRS and [*read_files] == [*PAIRS]
 
 
 def test_missing_files_are_reported_with_their_archive(published, tmp_path):

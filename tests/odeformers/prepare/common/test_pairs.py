@@ -129,5 +129,5 @@ def test_cleaning_that_leaves_nothing_is_an_error(prepare, tmp_path):
     files = {name: b"eins zwei drei\n" * 3 for name in corpus()}
     files["train.words"] = b"eins\n" * 3
     source = write_folder(tmp_path / "raw", files)
-    named = "cleaning leaves 0 of 3 training pairs; at least 1 .*--max-ratio"
-    prepare.refuses(named, LINE, source)
+    message = "cleaning leaves 0 of 3 training pairs; at least 1 .*--max-ratio"
+    prepare.refuses(message, LINE, source)

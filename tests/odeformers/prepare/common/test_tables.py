@@ -20,12 +20,14 @@ def make_rows(drawn, pieces):
 def check(path, rows):
     """Whether a table is read as these rows except for spaces, rather than refused in one line."""
     try:
-        found = read_pairs(path, ("de", "en"))
+        actual = read_pairs(path, ("de", "en"))
     except ValueError as error:
         assert str(path) in str(error) and "\n" not in str(error)
         return False
-    expected, found = ([[text.split() for text in row] for row in table] for table in (rows, found))
-    assert found == expected
+    expected, actual = (
+        [[text.split() for text in row] for row in table] for table in (rows, actual)
+    )
+    assert actual == expected
     return True
 
 
