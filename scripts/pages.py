@@ -25,7 +25,7 @@ sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 from questions import correct_by_holm  # noqa: E402  a script beside its results
 from scoreboard import show_interval  # noqa: E402
 
-from odeformers.compare.results.verdict import OverSeeds, compare_with_baseline  # noqa: E402
+from odeformers.compare.results.intervals import OverSeeds, compare_with_baseline  # noqa: E402
 from scripts import reference  # noqa: E402
 from scripts.reference import table  # noqa: E402
 

@@ -21,9 +21,10 @@ from .experiment import Experiment
 from .fairness import make_fair
 from .results.comparison import choose_settings
 from .results.rows import Row, find_runs, read_runs
-from .run import Run, make_runs, read_run, write_yaml
+from .run import Run, make_runs, read_run
 from .trial import Trial
 from .variant import COST_FREE, make_variants
+from .yaml_files import write_yaml
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,7 @@ from ..results.statistics import (
     join_blocks,
     metric_of,
 )
-from ..results.verdict import (
-    FEW_SEEDS,
-)
+from .verdict import FEW_SEEDS
 
 LEVEL = 0.05  # level of significance
 SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
