@@ -131,7 +131,7 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
     if len(names) > 1 and not comparison.candidates:
         sentence = "Options were not tuned for each model (`--tune`). Other values may change the "
         yield Note(LEAVES_OPEN, names, sentence + "order.", "options were not tuned")
-    left = {row.architecture: None for row in comparison.candidates if not row.conclusive}
+    left = {row.architecture: None for row in comparison.candidates if not row.informative}
     if left:
         sentence = f"Tuning has not finished: {', '.join(left)}. Other values may still be chosen."
         yield Note(RULES_OUT, tuple(left), sentence, "tuning has not finished")
@@ -188,7 +188,7 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
     edges: dict[str, list[str]] = {}  # architectures
     for name, (chosen, *_) in comparison.trained.items():
         candidates = [row for row in comparison.candidates if row.architecture == name]
-        finished = all(row.conclusive for row in candidates)
+        finished = all(row.informative for row in candidates)
         tried = [parse_tuned(row.tuned) for row in candidates if finished]
         for option, value in parse_tuned(chosen.tuned).items() if tried else ():
             numbers = {parse_number(values.get(option)) for values in tried}
