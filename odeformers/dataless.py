@@ -10,9 +10,13 @@ from fairseq import options
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
+from fairseq.models import (
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
 from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_DATACLASS_REGISTRY, FairseqTask
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, FairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
@@ -20,12 +24,33 @@ from fairseq.tasks.translation import TranslationTask
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.registry import Kind
+from fairseq_odeformers.errors import InputError, did_you_mean
+from fairseq_odeformers.registry import Kind, find_architectures, kind_of, kinds_of
 
-from .parsers import training_parser
+from .parsers import explain_unknown_architecture, training_parser
 
 COMPOSED: dict[str, DictConfig] = {}  # keys: the options of all parts except the model
 INTERPOLATION = re.compile(r"\$\{(\w+)\.(\w+)\}")  # a default that refers to another option
+
+
+def choose_kind(arch: str, task: str | None = None) -> Kind:
+    """Choose the kind of an architecture for a task (default: the architecture's first task).
+
+    Raises:
+        InputError: the architecture or the task does not exist, or the task does not train it.
+    """
+    if arch not in ARCH_MODEL_REGISTRY:
+        raise InputError(explain_unknown_architecture(arch, find_architectures()))
+    kind = kind_of(ARCH_MODEL_REGISTRY[arch], task)
+    if kind is None:
+        kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
+        tasks = ", ".join(name for kind in kinds for name in kind.tasks) or "no task"
+        if task and task not in TASK_REGISTRY:
+            remedy = did_you_mean(task, TASK_REGISTRY, f"{arch} is for {tasks}")
+            raise InputError(f"--task {task}: no such task; {remedy}")
+        given = f", not for --task {task}" if task else " that can be checked"
+        raise InputError(f"{arch}: it is for {tasks}{given}")
+    return kind
 
 
 def parse(kind: Kind, *words: str) -> Namespace:
