@@ -37,12 +37,12 @@ class Subject:
 
     def __init__(self, arch: str, kind: Kind, *words: str):
         self.kind = kind
-        line = [*("--arch", arch), *("--criterion", kind.criterion), *NEEDED.get(kind, ())]
+        line = [*NEEDED.get(kind, ())]
         for name, size in size_options(arch, SIZES).items():
             line += [flag(name), str(size)]
         if "share_all_embeddings" in default_options(arch):
             line.append("--share-all-embeddings")
-        self.cfg = make_parts(parse(kind, *line, *words))
+        self.cfg = make_parts(parse(kind, arch, *line, *words))
         self.task = make_task(kind, self.cfg.task, WORDS)
         self.dictionary = self.task.source_dictionary or self.task.dictionary
 
