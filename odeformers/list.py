@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairseq.criterions import CRITERION_REGISTRY
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_odeformers.registry import Kind, declared_family, kinds_of, paper_of
@@ -13,10 +13,10 @@ from fairseq_odeformers.registry import Kind, declared_family, kinds_of, paper_o
 from .options import (
     architectures,
     listing_parser,
-    model_name,
-    option_rows,
+    model_summary,
     package_of,
     packages_of,
+    summary,
 )
 
 
@@ -49,31 +49,6 @@ def paper_order(arch: str) -> tuple[bool, bool, int, str]:
     """Return a sort key: by the year of the paper, then baselines, then others."""
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
     return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
-
-
-def model_summary(arch: str) -> str:
-    """Describe a model; describe a preset by its model and the options that it changes."""
-    model = model_name(arch)
-    if arch == model:
-        return summary(MODEL_REGISTRY[model])
-    defaults = {names[0]: default for names, default, _ in option_rows(model)}
-    changes = (
-        typed(names, default)
-        for names, default, _ in option_rows(arch)
-        if default != defaults[names[0]]
-    )
-    return " ".join([model, *changes])
-
-
-def typed(names: Sequence[str], value: str) -> str:
-    """Return an option as typed on the command line, from a row of :func:`.option_rows`."""
-    switch = {"True": names[0], "False": names[-1]}
-    return switch.get(value, f"{names[0]} {value}")
-
-
-def summary(cls: type) -> str:
-    """Return the first line of a docstring, as plain text."""
-    return (cls.__doc__ or cls.__name__).strip().splitlines()[0].replace("``", "").rstrip(".")
 
 
 def trained_by(arch: str) -> str:

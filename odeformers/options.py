@@ -130,3 +130,28 @@ def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
             if allowed := bounds.describe(config):
                 text = f"{text.rstrip('.')}; {allowed}"
             yield names, "" if default is None else str(default), text
+
+
+def model_summary(arch: str) -> str:
+    """Describe a model; describe a preset by its model and the options that it changes."""
+    model = model_name(arch)
+    if arch == model:
+        return summary(MODEL_REGISTRY[model])
+    defaults = {names[0]: default for names, default, _ in option_rows(model)}
+    changes = (
+        typed(names, default)
+        for names, default, _ in option_rows(arch)
+        if default != defaults[names[0]]
+    )
+    return " ".join([model, *changes])
+
+
+def typed(names: Sequence[str], value: str) -> str:
+    """Return an option as typed on the command line, from a row of :func:`option_rows`."""
+    switch = {"True": names[0], "False": names[-1]}
+    return switch.get(value, f"{names[0]} {value}")
+
+
+def summary(cls: type) -> str:
+    """Return the first line of a docstring, as plain text."""
+    return (cls.__doc__ or cls.__name__).strip().splitlines()[0].replace("``", "").rstrip(".")
