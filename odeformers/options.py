@@ -20,9 +20,11 @@ from omegaconf import OmegaConf
 from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.options import bounds_of, flag
 from fairseq_odeformers.registry import (
+    declared_family,
     find_architectures,
     model_parser,
     option_names,
+    paper_of,
     registered_by,
 )
 
@@ -32,10 +34,11 @@ from .parser import Parser
 from .parsers import explain_unknown_architecture
 
 TRANSFORMERS = ("transformer", "transformer_lm")  # fairseq's models
+OptionRow = tuple[list[str], str, str]  # names on the command line, default and help
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the options of an architecture and their defaults.
+    """Print the description of an architecture, its options and their defaults.
 
     Raises:
         InputError: the architecture does not exist.
@@ -50,17 +53,48 @@ def main(arguments: Sequence[str]) -> None:
     if args.arch not in archs:
         names = filter(archs.__contains__, find_architectures())
         raise InputError(explain_unknown_architecture(args.arch, [*names]))
-    common = {flag(name) for model in TRANSFORMERS for name in option_names(model)}
-    lacks, has = [], []
-    for names, default, text in option_rows(args.arch):
-        (has if names[0] in common else lacks).append((", ".join(names), default, text))
-    headings = {"lacks": lacks, "has": has}
+    headings = dict(zip(("lacks", "has"), split_rows(args.arch)))
     tables = [
-        table([(f"options that fairseq's Transformer {verb}", "default", ""), *rows])
+        table(
+            [
+                (f"options that fairseq's Transformer {verb}", "default", ""),
+                *((", ".join(names), default, text) for names, default, text in rows),
+            ]
+        )
         for verb, rows in headings.items()
         if rows
     ]
-    print("\n\n".join(tables))
+    print("\n\n".join([describe(args.arch), *tables]))
+
+
+def describe(arch: str) -> str:
+    """Describe an architecture in lines: its model, the preset, the paper and its page."""
+    model = model_name(arch)
+    lines = {"description": summary(MODEL_REGISTRY[model])}
+    if arch != model:
+        lines["preset"] = model_summary(arch)
+    lines["paper"] = paper_of(arch)
+    if page := page_of(arch):
+        lines["page"] = page
+    return "\n".join(f"{name:13}{text}" for name, text in lines.items())
+
+
+def page_of(arch: str) -> str:
+    """Return the path of the page about an architecture of this project; "" for a plugin's."""
+    package, *folders = ARCH_MODEL_REGISTRY[arch].__module__.split(".")
+    family = declared_family(ARCH_MODEL_REGISTRY[arch])
+    if package != PLUGIN or family is None:
+        return ""
+    return f"docs/papers/{folders[1]}.md" if family.year else "docs/correctness.md#baselines"
+
+
+def split_rows(arch: str) -> tuple[list[OptionRow], list[OptionRow]]:
+    """Return the rows of the options that fairseq's Transformer lacks, and of those that it has."""
+    common = {flag(name) for model in TRANSFORMERS for name in option_names(model)}
+    lacks, has = [], []
+    for row in option_rows(arch):
+        (has if row[0][0] in common else lacks).append(row)
+    return lacks, has
 
 
 def table(rows: Sequence[tuple[str, str, str]]) -> str:
@@ -100,7 +134,7 @@ def model_name(arch: str) -> str:
     return min(name for name, cls in MODEL_REGISTRY.items() if cls is ARCH_MODEL_REGISTRY[arch])
 
 
-def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
+def option_rows(arch: str) -> Iterator[OptionRow]:
     """Yield the names on the command line, the default and the help of each option.
 
     For a switch, the name that switches it off comes after the name that switches it on. If an
