@@ -6,7 +6,7 @@ import argparse
 import os
 from argparse import Namespace
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import Field, fields, replace
 from typing import Any
 
 from fairseq.models import (
@@ -18,7 +18,7 @@ from fairseq.models import (
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.errors import InputError
-from fairseq_odeformers.options import bounds_of, flag
+from fairseq_odeformers.options import Bounds, bounds_of, flag
 from fairseq_odeformers.registry import (
     declared_family,
     find_architectures,
@@ -34,7 +34,7 @@ from .parser import Parser
 from .parsers import explain_unknown_architecture
 
 TRANSFORMERS = ("transformer", "transformer_lm")  # fairseq's models
-OptionRow = tuple[list[str], str, str]  # names on the command line, default and help
+OptionRow = tuple[tuple[str, ...], str, str]  # names on the command line, default and help
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -154,16 +154,25 @@ def option_rows(arch: str) -> Iterator[OptionRow]:
         defaults |= vars(preset)
     actions = model_parser(arch)._actions
     for item in fields(config):
-        if (text := item.metadata.get("help")) is not None:
+        if "help" in item.metadata:
             matches = [action for action in actions if action.dest == item.name]
-            names = [name for action in matches for name in action.option_strings]
+            names = tuple(name for action in matches for name in action.option_strings)
             default = defaults[item.name]
             if isinstance(default, str) and default.startswith("${model."):
                 default = flag(default[len("${model.") : -1])
             bounds = replace(bounds_of(item), choices=tuple(matches[0].choices or ()))
-            if allowed := bounds.describe(config):
-                text = f"{text.rstrip('.')}; {allowed}"
-            yield names, "" if default is None else str(default), text
+            yield names, show_default(default), help_with_bounds(item, bounds, config)
+
+
+def show_default(default: Any) -> str:
+    """Return a default as listings show it; an option without one shows nothing."""
+    return "" if default is None else str(default)
+
+
+def help_with_bounds(item: Field, bounds: Bounds, config: type) -> str:
+    """Return the help of an option, with the values that it may take at the end."""
+    text, allowed = item.metadata["help"], bounds.describe(config)
+    return f"{text.rstrip('.')}; {allowed}" if allowed else text
 
 
 def model_summary(arch: str) -> str:
