@@ -47,9 +47,8 @@ def build_model(
 ) -> BaseFairseqModel:
     """Build an untrained model of any architecture registered with fairseq, also by a plugin.
 
-    Its symbols are the numbers below *vocabulary*. The first four are fairseq's: 0 begins a text, 1
-    is padding, 2 ends a text and 3 is an unknown symbol. A masked language model has one symbol
-    more, its mask.
+    Its symbols are the numbers below *vocabulary*. The first four are fairseq's ``<s>``,
+    ``<pad>``, ``</s>`` and ``<unk>``. A masked language model has one symbol more, its mask.
 
     Args:
         arch: name of the architecture, as given to ``--arch``.
