@@ -30,6 +30,7 @@ from odeformers.options import (
     split_rows,
 )
 
+FIRST, UNLIKE = "odeformers benchmark train", "odeformers benchmark startup"
 NO_HELP = ("hydra-train",)  # Hydra prints all options of fairseq
 # The baselines of each kind, whose options most families have.
 PLAIN = ("transformer_prenorm", "transformer_classifier", "transformer_lm_prenorm")
@@ -96,9 +97,29 @@ def commands_of(text: str) -> str:
 
 
 def commands() -> str:
-    """The help of each command, under a heading."""
-    sections = (f"## `{name}`\n\n{fence(text)}" for name, text in helps())
+    """The help of each command, under a heading; options of the first benchmark come only once."""
+    found = dict(helps())
+    sections = []
+    for name, text in found.items():
+        similar = name.startswith("odeformers benchmark ") and name not in (FIRST, UNLIKE)
+        section = own_part(text, found[FIRST]) if similar else fence(text)
+        sections.append(f"## `{name}`\n\n{section}")
     return "\n\n" + "\n\n".join(sections) + "\n\n"
+
+
+def own_part(text: str, first: str) -> str:
+    """What a help says, with only those options that the help of the first command lacks."""
+    description = re.split(r"\n\n", text)[1]
+    known, own = options_of(first), options_of(text)
+    lines = "".join(option for option in own if option not in known)
+    shown = f"{fence(lines)}\n\n" if lines else ""
+    others = "The other options" if lines else "The options"
+    return f"{description}\n\n{shown}{others} are those of `{FIRST}`."
+
+
+def options_of(text: str) -> list[str]:
+    """The options of a help, each with its lines."""
+    return re.findall(r"^  -.*\n(?:   .*\n?)*", text.partition("\noptions:\n")[2], re.M)
 
 
 def families() -> Iterator[tuple[str, list[str]]]:
@@ -267,4 +288,5 @@ def table(head: Iterable[str], align: str, rows: Iterable[Iterable[str]]) -> str
 
 
 def fence(text: str) -> str:
-    return f"```text\n{text.strip()}\n```"
+    lines = text.strip("\n")
+    return f"```text\n{lines}\n```"

@@ -81,7 +81,7 @@ def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -
         for prop in properties:
             needed = (builds.name, *DECISIVE, *prop.premises)
             if premise := next((name for name in lacking if name in needed), None):
-                yield Verdict(prop.name, f"once {premise!r} passes", fault=None)
+                yield Verdict(prop.name, f"not tested: {premise!r} must pass first", fault=None)
                 continue
             verdict = judge(subject, prop)
             yield verdict

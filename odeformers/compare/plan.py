@@ -21,9 +21,10 @@ from .experiment import Experiment
 from .fairness import make_fair
 from .results.comparison import choose_settings
 from .results.rows import Row, find_runs, read_runs
-from .run import Run, make_runs, read_run, write_yaml
+from .run import Run, make_runs, read_run
 from .trial import Trial
 from .variant import COST_FREE, make_variants
+from .yaml_files import write_yaml
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Plan:
     """The runs of a command in a folder.
 
     Attributes:
-        flaws: for each split, what makes scores on it misleading, as columns of its rows.
+        flaws: what makes the scores of each split misleading; added as columns to the split's rows.
     """
 
     experiment: Experiment
@@ -57,7 +58,7 @@ class Plan:
     def extend_grids(self, trainings: Iterable[Row]) -> Iterator[Trial]:
         """Yield one more value for each option whose best value is at its grid's edge.
 
-        Nothing is yielded before trainings with all requested values have ended or diverged. The
+        Yields nothing until all requested values have been trained or have diverged. The
         new value continues the grid by the factor of its last step. A grid is extended once, at the
         best of the requested values. Options that change the size of a model, or that have a value
         of 0, are not extended.
@@ -77,8 +78,8 @@ class Plan:
     def choose_best(self, trainings: Sequence[Row]) -> Iterator[Trial]:
         """Yield one variant of each architecture: its best so far, or its first.
 
-        The best variant is the one that reports choose, even among candidates that other commands
-        have trained, maybe after the planning.
+        The best variant is the one that reports choose, including candidates that another command
+        has trained since this one was planned.
         """
         folders = {(row.architecture, row.tuned): row.folder for row in trainings}
         settings = choose_settings(trainings)

@@ -180,6 +180,18 @@ def test_notes_of_earlier_versions_leave_a_column_open(tmp_path):
     assert cells["b"].verdict == told and f"b: {told} |" in page and ": b may improve." in page
 
 
+def test_an_edge_of_an_earlier_version_can_only_make_its_model_better(tmp_path):
+    scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0)}
+    notes = json.dumps([["leaves open", ["b"], "b chose the largest lr.", "at a grid's edge"]])
+    runs = [
+        write_run(tmp_path, name, seed, score, tuned="lr 1", notes=notes)
+        for name, of_seeds in scores.items()
+        for seed, score in enumerate(of_seeds)
+    ]
+    _, cells = board(write_comparison(tmp_path, *runs))
+    assert cells["b"].verdict == "better"
+
+
 def points(axes):
     """The places of markers in a panel."""
     lines = (line for line in axes.lines if line.get_marker() != "None")
@@ -226,7 +238,8 @@ def test_pages_tell_the_verdicts_of_the_board():
     conclusive = {cell.family: cell.verdict for cell in firm if "inconclusive" not in cell.verdict}
     assert conclusive == {"modern Transformer": "better", "OT-Transformer": "worse"}
     others = [cell.verdict for cell in firm if cell.family not in conclusive]
-    assert all(verdict.endswith("over these seeds, but at a grid's edge)") for verdict in others)
+    edge = "over these seeds, but the best value is at the end of the grid)"
+    assert all(verdict.endswith(edge) for verdict in others)
     words = "none one two three four five six seven eight nine ten".split()
     gains = sum(cell.low > 0 for cell in firm)
     losses = len(firm) - gains

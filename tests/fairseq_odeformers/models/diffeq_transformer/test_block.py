@@ -261,7 +261,7 @@ def test_weights_start_with_the_scale_of_fairseq_s():
     for width in (1, 20):
         block = DiffEqEncoderBlock(BlockSpec(**sizes, steps=6, time_embed_dim=width, eval_steps=50))
         for module, ordinary, _ in linear_maps(block, layer):
-            for weight, _ in module.make():
+            for weight, _ in module.compute():
                 assert 0.75 < weight.std() / ordinary.std() < 1.1
 
 
