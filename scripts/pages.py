@@ -34,9 +34,12 @@ BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_lin
 FIGURES: dict[str, Callable[..., str]] = {
     "commands": reference.commands,
     "names": reference.names,
+    "options": reference.options,
     "models": reference.base_models,
     "tasks": reference.registered("--task"),
     "criterions": reference.registered("--criterion"),
+    "task-options": reference.registered_options("--task"),
+    "criterion-options": reference.registered_options("--criterion"),
     **{name: reference.docstrings(name) for name in reference.TABLES},
 }
 
