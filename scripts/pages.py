@@ -25,7 +25,7 @@ sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 from questions import correct_by_holm  # noqa: E402  a script beside its results
 from scoreboard import show_interval  # noqa: E402
 
-from odeformers.compare.results.verdict import OverSeeds, compare_with_baseline  # noqa: E402
+from odeformers.compare.results.intervals import OverSeeds, compare_with_baseline  # noqa: E402
 from scripts import reference  # noqa: E402
 from scripts.reference import table  # noqa: E402
 
@@ -34,9 +34,12 @@ BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_lin
 FIGURES: dict[str, Callable[..., str]] = {
     "commands": reference.commands,
     "names": reference.names,
+    "options": reference.options,
     "models": reference.base_models,
     "tasks": reference.registered("--task"),
     "criterions": reference.registered("--criterion"),
+    "task-options": reference.registered_options("--task"),
+    "criterion-options": reference.registered_options("--criterion"),
     **{name: reference.docstrings(name) for name in reference.TABLES},
 }
 
@@ -193,17 +196,25 @@ def beyond_zero() -> str:
         if cell["low"] and (float(cell["low"]) > 0 or float(cell["high"]) < 0)
     ]
     cells.sort(key=lambda cell: cell["verdict"].startswith("inconclusive"))
+
+    def unit(cell: Row) -> str:
+        if cell["metric"] == "accuracy":
+            return "accuracy points"
+        difference = float(cell["difference"])
+        baseline = float(cell["mean"]) + difference  # a lower perplexity is better
+        return f"{cell['metric']} ({abs(difference) / baseline:.0%})"
+
     rows = (
         [
             cell["column"],
             cell["family"],
             show_interval(*(float(cell[name]) for name in ("difference", "low", "high"))),
-            "better" if float(cell["low"]) > 0 else "worse",
+            unit(cell),
             cell["verdict"].partition(" (")[0],
         ]
         for cell in cells
     )
-    head = ["data", "model", "difference (95% interval)", "over seeds", "verdict"]
+    head = ["data", "model", "difference (95% interval)", "unit", "verdict"]
     return table(head, "lllll", rows)
 
 

@@ -11,11 +11,12 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_odeformers.errors import InputError, explain, naming_faults
 from odeformers.arguments import add_user_dir
+from odeformers.dataless import choose_kind
 from odeformers.parser import Parser
 
 from .location import innermost_module
 from .properties import DECISIVE, PROPERTIES, Broken, Property, Skipped
-from .subject import Subject, choose_kind
+from .subject import Subject
 
 
 class Verdict(NamedTuple):

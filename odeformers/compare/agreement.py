@@ -19,8 +19,9 @@ from odeformers.commands import Options, to_words
 from .experiment import Experiment
 from .numbers import clock
 from .results.comparison import TUNING_SEED, find_tuning_seed
-from .run import Run, pick_fields, reading_yaml
+from .run import Run
 from .variant import BEST_BY, Variant
+from .yaml_files import pick_fields, reading_yaml
 
 COMPARISON = "comparison.yaml"
 MOST_NAMED = 5  # maximum number of differences in a message

@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         runs, failed = [], False
         for name, experiment in read_experiments(args, parse_words(others)).items():
-            ran, lacking = compare(args, experiment, args.out / name if name else args.out)
-            runs, failed = runs + ran, failed or lacking
+            of_part, any_failed = compare(args, experiment, args.out / name if name else args.out)
+            runs, failed = runs + of_part, failed or any_failed
     except KeyboardInterrupt as interrupted:
         again = "nothing was trained" if args.dry_run else "the same command resumes its runs"
         print(f"\nodeformers compare: interrupted; {again}", file=sys.stderr)
@@ -202,12 +202,12 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
     preview(plan, args.jobs, commands=args.dry_run)
     if args.dry_run:
         return [], False
-    ran, failed = execute(plan.stages(), choose_launcher(args, out))
+    runs, failed = execute(plan.stages(), choose_launcher(args, out))
     # A killed command may have left rows only in the folder of a run, and a run may be repeated.
     restore_files(out, experiment.architectures)
     write_report(out, margin=args.margin)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    return ran, failed
+    return runs, failed
 
 
 # --- options -----------------------------------------------------------------------------------

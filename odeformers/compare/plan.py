@@ -21,9 +21,10 @@ from .experiment import Experiment
 from .fairness import make_fair
 from .results.comparison import choose_settings
 from .results.rows import Row, find_runs, read_runs
-from .run import Run, make_runs, read_run, write_yaml
+from .run import Run, make_runs, read_run
 from .trial import Trial
 from .variant import COST_FREE, make_variants
+from .yaml_files import write_yaml
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,11 @@ class Plan:
         best of the requested values. Options that change the size of a model, or that have a value
         of 0, are not extended.
         """
-        asked = {place(each): each for each in self.trials if each.variant.tried}
+        asked = {key_of(each): each for each in self.trials if each.variant.tried}
         rows = {
             (row.architecture, row.tuned): row
             for row in trainings
-            if row.seed == self.experiment.tuning_seed and row.conclusive
+            if row.seed == self.experiment.tuning_seed and row.informative
         }
         rows = {key: row for key, row in rows.items() if key in asked and self.experiment.extend}
         for name, tuned in choose_settings(rows.values()).items():
@@ -84,7 +85,7 @@ class Plan:
         settings = choose_settings(trainings)
         of_architecture: dict[str, dict[str, Trial]] = {}
         for trial in self.trials:
-            name, tuned = place(trial)
+            name, tuned = key_of(trial)
             of_architecture.setdefault(name, {})[tuned] = trial
         for name, planned in of_architecture.items():
             first, *_ = planned
@@ -113,7 +114,7 @@ def read_trainings(out: Path) -> list[Row]:
     return [row for row in read_runs(out) if not row.metric]
 
 
-def place(trial: Trial) -> tuple[str, str]:
+def key_of(trial: Trial) -> tuple[str, str]:
     """Return architecture and tuned values in the form of rows."""
     return trial.variant.architecture, trial.variant.tuned
 
@@ -162,8 +163,8 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
     while True:
         begun = {folder: read_run(folder) for folder in find_runs(out)}
         joined = join(experiment, out, begun)
-        tried = [run.trial for run in begun.values()]
-        trials = call_in_child(partial(make_trials, joined, tried))
+        earlier = [run.trial for run in begun.values()]
+        trials = call_in_child(partial(make_trials, joined, earlier))
         check_settings(begun, [trial.variant for trial in trials], out)
         # A dry run has no scores that flaws would qualify.
         plan = Plan(joined, trials, out, flaws_of(joined, begun.values()) if begin else {})

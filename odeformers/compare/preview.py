@@ -12,9 +12,9 @@ from .experiment import Experiment
 from .numbers import clock, count_decimals
 from .plan import Plan
 from .results.comparison import read_comparison
+from .results.intervals import minimal_detectable
 from .results.rows import RESULTS
 from .results.statistics import compare_seeds
-from .results.verdict import minimal_detectable
 from .run import Run
 from .trial import Trial
 

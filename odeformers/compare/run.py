@@ -16,8 +16,8 @@ import signal
 import subprocess
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field, fields
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import product
@@ -25,17 +25,16 @@ from pathlib import Path
 from typing import Any
 
 import submitit
-import yaml
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.errors import InputError, explain
-from fairseq_odeformers.files import reading, replacing, sha256_once
+from fairseq_odeformers.files import replacing, sha256_once
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options, end_with_parent, python_command, to_words
 
 from .experiment import BOARD
+from .outcome import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .results.curves import read_progress
-from .results.outcome import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .results.rows import (
     DIVERGED,
     NOT_EVALUATED,
@@ -48,6 +47,7 @@ from .results.rows import (
 )
 from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
+from .yaml_files import pick_fields, reading_yaml, write_yaml
 
 LOCK, FAILURE = ".lock", "failed.txt"
 # For each kind, the output of an evaluation that is its product; fairseq-eval-lm logs its score.
@@ -367,20 +367,3 @@ def read_run(folder: Path) -> Run:
         variant = Variant(**pick_fields(content, Variant))
         trial = Trial(**{**pick_fields(content, Trial), "variant": variant})
         return Run(folder, trial, **{name: content[name] for name in OF_RUN})
-
-
-def pick_fields(content: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """Pick the keys of a file that are fields of a dataclass."""
-    return {item.name: content[item.name] for item in fields(kind) if item.name in content}
-
-
-@contextmanager
-def reading_yaml(path: Path) -> Iterator[dict[str, Any]]:
-    """Read a file of this version; errors in the block name the file."""
-    with reading(path, f"is no {path.name} of this version"):
-        yield yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(yaml.safe_dump({**content}, sort_keys=False), encoding="utf-8")

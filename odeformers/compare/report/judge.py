@@ -7,16 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ..results.comparison import Comparison, Table
+from ..results.intervals import OverSeeds
 from ..results.statistics import Statistics, compute_statistics
-from ..results.verdict import (
-    BETTER,
-    INCONCLUSIVE,
-    WORSE,
-    OverSeeds,
-    Verdict,
-    find_margin,
-    give_verdict,
-)
 from .notes import (
     EDGES,
     LEAVES_OPEN,
@@ -34,6 +26,7 @@ from .notes import (
     note_undertrained,
     note_untuned,
 )
+from .verdict import BETTER, INCONCLUSIVE, WORSE, Verdict, find_margin, give_verdict
 
 
 @dataclass(frozen=True)

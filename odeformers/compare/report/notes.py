@@ -30,9 +30,7 @@ from ..results.statistics import (
     join_blocks,
     metric_of,
 )
-from ..results.verdict import (
-    FEW_SEEDS,
-)
+from .verdict import FEW_SEEDS
 
 LEVEL = 0.05  # level of significance
 SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
@@ -133,7 +131,7 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
     if len(names) > 1 and not comparison.candidates:
         sentence = "Options were not tuned for each model (`--tune`). Other values may change the "
         yield Note(LEAVES_OPEN, names, sentence + "order.", "options were not tuned")
-    left = {row.architecture: None for row in comparison.candidates if not row.conclusive}
+    left = {row.architecture: None for row in comparison.candidates if not row.informative}
     if left:
         sentence = f"Tuning has not finished: {', '.join(left)}. Other values may still be chosen."
         yield Note(RULES_OUT, tuple(left), sentence, "tuning has not finished")
@@ -190,7 +188,7 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
     edges: dict[str, list[str]] = {}  # architectures
     for name, (chosen, *_) in comparison.trained.items():
         candidates = [row for row in comparison.candidates if row.architecture == name]
-        finished = all(row.conclusive for row in candidates)
+        finished = all(row.informative for row in candidates)
         tried = [parse_tuned(row.tuned) for row in candidates if finished]
         for option, value in parse_tuned(chosen.tuned).items() if tried else ():
             numbers = {parse_number(values.get(option)) for values in tried}

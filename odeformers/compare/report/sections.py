@@ -18,22 +18,15 @@ from odeformers.commands import to_words
 
 from ..numbers import clock, count_decimals, describe_difference, over_seeds, p_as_text
 from ..results.comparison import Comparison, Table, read_comparison
+from ..results.intervals import ENOUGH, WELCH, Difference, OverSeeds
 from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, lock, name_time
 from ..results.scores import CLASSES
 from ..results.statistics import Statistics
-from ..results.verdict import (
-    ENOUGH,
-    INCONCLUSIVE,
-    WELCH,
-    WORDS,
-    Difference,
-    OverSeeds,
-    Verdict,
-)
 from .figures import draw_learning_curves, draw_quality
 from .judge import Judged, judge
 from .notes import REMARK, RULES_OUT, Note, different_defaults, find_majority, parse_tuned
 from .pages import Section, to_html, to_page, to_png
+from .verdict import INCONCLUSIVE, WORDS, Verdict
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {

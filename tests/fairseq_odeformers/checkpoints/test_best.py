@@ -15,17 +15,17 @@ FALLING = (
 OTHER = "delays_var wps code_size lossless macro frob".split()
 
 
-@pytest.mark.parametrize("names, known", [(RISING, True), (FALLING, False), (OTHER, None)])
-def test_direction_of_a_metric_follows_from_its_name(names, known):
+@pytest.mark.parametrize("names, rising", [(RISING, True), (FALLING, False), (OTHER, None)])
+def test_direction_of_a_metric_follows_from_its_name(names, rising):
     """Known names have a direction.
 
     For others fairseq's option decides, which may contradict no known name.
     """
     for name in names:
-        assert rises(name) is known, name
-        assert check_direction(name, None) is bool(known)
+        assert rises(name) is rising, name
+        assert check_direction(name, None) is bool(rising)
         for maximize in (True, False):
-            if known in (None, maximize):
+            if rising in (None, maximize):
                 assert check_direction(name, maximize) is maximize
             else:
                 with pytest.raises(ValueError, match=f"the best {name} is the "):

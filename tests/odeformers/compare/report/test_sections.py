@@ -15,8 +15,8 @@ from odeformers.compare.report.pages import Section, to_html, to_markdown, to_pa
 from odeformers.compare.report.sections import PAGE, make_sections
 from odeformers.compare.results.comparison import read_comparison
 from odeformers.compare.results.curves import Likelihoods
+from odeformers.compare.results.intervals import minimal_detectable
 from odeformers.compare.results.rows import RESULTS, collect_rows, lock
-from odeformers.compare.results.verdict import minimal_detectable
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,
     write_comparison,
