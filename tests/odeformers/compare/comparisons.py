@@ -1,4 +1,4 @@
-"""Comparisons that nobody has trained: rows, curves and predictions with known statistics."""
+"""Comparisons without trainings: rows, curves and predictions with known statistics."""
 
 import json
 from dataclasses import replace
@@ -108,7 +108,7 @@ EPOCH, TEXTS, CLASSES = 20, 120, 3
 
 
 def log_line(kind, **stats):
-    """A line of fairseq-train, with the statistics of an epoch, of some updates or a validation."""
+    """A line of fairseq-train with the statistics of an epoch, of updates or of a validation."""
     stats = {name: str(value) for name, value in stats.items()}
     return f"2026-11-22 16:38:37 | INFO | {kind} | {json.dumps({'epoch': 1, **stats})}\n"
 

@@ -8,7 +8,7 @@ from tests.odeformers.compare.comparisons import SCRIPTS, write_scripted
 
 @pytest.fixture(scope="session")
 def board(tmp_path_factory):
-    """The report of runs of three models with three seeds; tests change nothing in it.
+    """The report of runs of three models with three seeds, which no test changes.
 
     The best validation, the last one and the one of the smallest loss are of three updates.
     """

@@ -1,4 +1,4 @@
-"""What a page in Markdown says, by its tables."""
+"""Read the tables of a page in Markdown."""
 
 import re
 

@@ -23,7 +23,7 @@ def check(out, variant):
 
 
 def test_the_same_settings_continue_a_folder(tmp_path):
-    """Wherever the package is, and however large the batches of an evaluation are."""
+    """The place of the package and the batch size of an evaluation do not matter."""
     begun(tmp_path, replace(VARIANT, evaluate={"beam": 5}))
     same = {**OPTIONS, "user-dir": "elsewhere", "fp16": False, "clip-norm": None}
     smaller = {"beam": 5, "batch-size": 8}
@@ -44,7 +44,7 @@ def test_the_same_settings_continue_a_folder(tmp_path):
     ],
 )
 def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, tmp_path):
-    """Which are all of the architecture, whatever their seeds."""
+    """The folders are all of the architecture, for every seed."""
     out = tmp_path / "runs"
     kept = replace(VARIANT, evaluate={"beam": 5}, test_sets={"test": None}, code="y")
     for variant, seed in ((kept, 1), (kept, 2), (replace(kept, architecture="b"), 1)):
@@ -74,12 +74,12 @@ def continued(experiment, out):
 
 
 def begin(experiment, out):
-    """A command that begins a run."""
+    """The command that begins an experiment's runs in a folder."""
     return Plan(continued(experiment, out), [tried(VARIANT)], out).begin({})
 
 
-def test_the_first_command_says_what_runs_share(experiment, tmp_path):
-    """The baseline and the seed that tunes stay its own, once a run has begun."""
+def test_the_first_command_sets_what_runs_share(experiment, tmp_path):
+    """The first baseline and tuning seed stay, once a run has begun."""
     out = tmp_path / "runs"
     first = continued(experiment, out)
     assert (first.baseline, first.tuning_seed) == ("a", 0)
@@ -103,7 +103,7 @@ def test_the_first_command_says_what_runs_share(experiment, tmp_path):
         ({"data_digest": "another"}, "the files of {data} have changed"),
     ],
 )
-def test_another_comparison_is_told_a_free_folder(changes, named, experiment, tmp_path):
+def test_another_comparison_is_refused_with_a_free_folder(changes, named, experiment, tmp_path):
     out = tmp_path / "runs"
     begin(experiment, out)
     own = shutil.copytree(experiment.data, tmp_path / "own")
@@ -117,7 +117,7 @@ def test_another_comparison_is_told_a_free_folder(changes, named, experiment, tm
         (tmp_path / free).mkdir()
 
 
-def test_fields_of_an_earlier_version_are_left_out(experiment, tmp_path):
+def test_fields_of_an_earlier_version_are_ignored(experiment, tmp_path):
     begin(experiment, out := tmp_path / "runs")
     joined = continued(experiment, out)
     for path in (out / "comparison.yaml", out / "a-seed5/run.yaml"):
@@ -127,7 +127,7 @@ def test_fields_of_an_earlier_version_are_left_out(experiment, tmp_path):
 
 @pytest.mark.parametrize("name", ["comparison.yaml", "part/comparison.yaml"])
 def test_a_folder_with_other_files_is_refused(name, experiment, tmp_path):
-    """But for one with a comparison, whatever else is there."""
+    """A folder with a comparison may have any other files."""
     (out := tmp_path / "runs").mkdir()
     (out / ".hidden").touch()
     joined = continued(experiment, out)
@@ -141,7 +141,7 @@ def test_a_folder_with_other_files_is_refused(name, experiment, tmp_path):
     assert continued(experiment, out) == joined
 
 
-def test_runs_without_what_they_share_are_not_continued(experiment, tmp_path):
+def test_runs_without_their_comparison_are_refused(experiment, tmp_path):
     begin(experiment, out := tmp_path / "runs")
     (out / "comparison.yaml").unlink()
     with pytest.raises(ValueError, match=f"{out}: it has files, but no comparison.yaml; give a "):

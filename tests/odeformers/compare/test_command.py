@@ -1,4 +1,4 @@
-"""The command ``odeformers compare``: what is refused, and what a dry run plans and prints."""
+"""The command ``odeformers compare``: its errors, and the plan that a dry run prints."""
 
 import os
 import signal
@@ -47,8 +47,8 @@ def data(tmp_path_factory):
         ("--out /proc/foo", "argument --out: /proc/foo: cannot be written"),
     ],
 )
-def test_what_has_gone_is_told_with_what_to_do_instead(words, told, data, tmp_path, capsys):
-    """Before anything is built or written."""
+def test_removed_options_are_refused_with_their_replacement(words, told, data, tmp_path, capsys):
+    """The command ends before anything is built or written."""
     places = {name: tmp_path / f"{name}_{tmp_path.name}" for name in "ab"}
     for name, folder in places.items():
         folder.mkdir()
@@ -60,7 +60,7 @@ def test_what_has_gone_is_told_with_what_to_do_instead(words, told, data, tmp_pa
     assert f"odeformers compare: error: {told.format(**places)}" in capsys.readouterr().err
 
 
-def test_an_interrupted_dry_run_speaks_of_no_checkpoint(data, tmp_path):
+def test_an_interrupted_dry_run_does_not_mention_checkpoints(data, tmp_path):
     errors = open(tmp_path / "errors", "w+b")
 
     def compare():
@@ -82,7 +82,7 @@ def test_an_interrupted_dry_run_speaks_of_no_checkpoint(data, tmp_path):
 
 
 def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkeypatch, capfd):
-    """Of every seed; candidates of tuned options come first, and count once."""
+    """Every seed has its commands; candidates of tuned options come first, and count once."""
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # forks of this process need one thread
     line = ["compare", data, "--archs", "transformer_prenorm", "--out", tmp_path / "runs", *SMALL]
     line += ["--tune", "lr=1e-3,2e-3", "--seeds", 5, 6, "--epochs", 3, "--dry-run"]
@@ -96,8 +96,8 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkey
     assert "--lr 1e-3" in others and "--total-num-update 2e" not in others
 
 
-def test_a_dry_run_says_what_its_seeds_would_find(tmp_path):
-    """If runs that have finished tell how scores spread over seeds."""
+def test_a_dry_run_predicts_the_differences_that_seeds_find(tmp_path):
+    """The prediction needs finished runs, which show how scores spread over seeds."""
     experiment = Experiment(
         data="/data", train={}, architectures={"a": {}, "b": {}, "c": {}}, seeds=[1, 2, 3, 4, 5]
     )
@@ -115,10 +115,8 @@ def test_a_dry_run_says_what_its_seeds_would_find(tmp_path):
     assert not [*foresee(tmp_path, experiment)]
 
 
-def test_the_size_of_a_baseline_that_is_not_there_any_more_is_forgotten(
-    data, tmp_path, monkeypatch, capfd
-):
-    """Its runs and others are deleted as a message says, and the sizes are others now."""
+def test_the_size_of_a_deleted_baseline_is_forgotten(data, tmp_path, monkeypatch, capfd):
+    """A message advises to delete runs of other sizes, which the baseline then does not keep."""
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     left = Shared(str(data), sha256(data), "translation", "", {"max-epoch": "3"}, "transformer")
     write_yaml(tmp_path / "comparison.yaml", asdict(left))

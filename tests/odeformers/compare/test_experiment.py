@@ -43,7 +43,7 @@ def read(*words):
     return read_experiments(args, parse_words(others))
 
 
-def test_a_base_gives_what_a_recipe_does_not_say(recipe):
+def test_a_recipe_inherits_from_its_base(recipe):
     parts = {"one": {"seeds": [1]}, "two": {"seeds": [2], "train": {"lr": 2e-3}}}
     architectures = {"transformer": {}, "lstm": {}}
     recipe("base.yaml", architectures=architectures, parts=parts)
@@ -63,8 +63,8 @@ def test_a_base_gives_what_a_recipe_does_not_say(recipe):
         *(("0", 0), ("012", "012"), ("0x10", "0x10"), ("1:30", "1:30"), ("-0.5", -0.5)),
     ],
 )
-def test_words_of_yaml_are_strings_but_for_true_and_false(text, value, tmp_path):
-    """So Norwegian is no, and not false."""
+def test_only_true_and_false_are_no_strings(text, value, tmp_path):
+    """The language code no, Norwegian, is not read as false."""
     (tmp_path / "recipe.yaml").write_text(f"train: {{target-lang: {text}}}")
     assert read_parts(tmp_path / "recipe.yaml")[""]["train"] == {"target-lang": value}
 
@@ -92,8 +92,8 @@ def test_bad_recipes_name_the_file_and_the_key(changes, named, recipe):
         read(path)
 
 
-def test_a_key_replaces_that_of_a_merged_dictionary(tmp_path):
-    """Also if yet another one is made of both, higher up in the file."""
+def test_a_key_replaces_the_one_of_a_merged_dictionary(tmp_path):
+    """The merged dictionary may itself be used in another merge, higher up in the file."""
     path = tmp_path / "recipe.yaml"
     path.write_text(
         "train: {a: &own {<<: &base {lr: 1, seed: 1}, lr: 2}}\nshared: {<<: *own, lr: 3}\n"
@@ -111,15 +111,15 @@ def test_a_key_replaces_that_of_a_merged_dictionary(tmp_path):
         ("data: a\ntrain:\n  lr: 1\n  lr: 2", "the key lr is there twice, .*line 3"),
     ],
 )
-def test_what_is_no_yaml_is_named(text, named, tmp_path):
+def test_a_file_that_is_no_yaml_is_refused(text, named, tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match=f"{path}.*{named}"):
         read(path)
 
 
-def test_data_that_are_not_there_are_made(recipe, tmp_path):
-    """Once; a command that does not make them is refused, and so is a recipe that has none."""
+def test_missing_data_are_prepared(recipe, tmp_path):
+    """The recipe's command prepares them once; a missing or failing command is an error."""
     path = recipe(data="new", prepare="mkdir new")
     with pytest.raises(ValueError, match="new: no such folder; make it: mkdir new"):
         read(path, "--dry-run")
@@ -131,15 +131,15 @@ def test_data_that_are_not_there_are_made(recipe, tmp_path):
             read(path)
 
 
-def test_wrong_options_of_any_part_are_refused_before_data_are_made(recipe, tmp_path):
+def test_wrong_options_are_refused_before_data_are_prepared(recipe, tmp_path):
     parts = {"one": {"data": "new", "prepare": "mkdir new"}, "two": {"seeds": [1, 1]}}
     with pytest.raises(ValueError, match="--seeds 1 1: list each seed once"):
         read(recipe(parts=parts))
     assert not (tmp_path / "new").exists()
 
 
-def test_the_command_line_wins_over_a_recipe(recipe, tmp_path):
-    """And an option in brackets over one for all architectures, or of the recipe's own name."""
+def test_the_command_line_overrides_a_recipe(recipe, tmp_path):
+    """An option in brackets overrides options for all architectures and those of its name."""
     (tmp_path / "own").mkdir()
     architectures = {"transformer": {"dropout": 0.1}, "slow": {"arch": "lstm", "dropout": 0}}
     path = recipe(architectures={**architectures, "lstm": {}}, prepare="false", average=2)
@@ -155,7 +155,7 @@ def test_the_command_line_wins_over_a_recipe(recipe, tmp_path):
     }
 
 
-def test_a_program_that_scores_is_there_and_of_a_split(recipe):
+def test_a_score_program_must_exist_and_name_a_split(recipe):
     for line in ("absent-program {output}", "''", "'a b' c"):
         path = recipe(score={"test": line}, splits=["test"])
         with pytest.raises(ValueError, match=f"^score {re.escape(line)}: there is no program"):
@@ -165,8 +165,8 @@ def test_a_program_that_scores_is_there_and_of_a_split(recipe):
         read(path)
 
 
-def test_test_sets_are_the_ones_of_the_recipe_or_of_the_data(tmp_path):
-    """Else the validation set; each has its file of references, if it is kept."""
+def test_test_sets_come_from_the_recipe_or_the_data(tmp_path):
+    """The default is the validation set, and each set has its references, if they are kept."""
     data, plain = tmp_path / "data-bin", tmp_path / "plain"
     data.mkdir()
     plain.mkdir()
@@ -198,14 +198,14 @@ def test_names_of_test_sets_may_have_dots(kind, folder, tmp_path):
     assert list(find_test_sets(kind, tmp_path, {})) == ["test", "test.2016", "test1"]
 
 
-def test_words_and_options_are_the_same():
+def test_words_and_options_convert_into_each_other():
     options = {"lr": "1e-3", "share-all-embeddings": True, "dropout": "0"}
     assert parse_words(to_words(options)) == options
     assert parse_words(["--restore-file=", "--name=a=b"]) == {"restore-file": "", "name": "a=b"}
     assert to_words({"off": False, "unset": None}) == []
 
 
-def test_options_of_one_architecture_give_it_a_name_of_its_own():
+def test_options_of_an_architecture_are_part_of_its_name():
     found = parse_architectures(
         ["transformer", "transject[--encoder-experts 1 --adam-betas '(0.9, 0.98)']"]
     )
@@ -219,7 +219,7 @@ def test_options_of_one_architecture_give_it_a_name_of_its_own():
     }
 
 
-def test_values_of_tuned_options():
+def test_tuned_options_need_two_or_more_values():
     assert parse_tuning(["lr=1,2", "--dropout=0,3"]) == {"lr": ["1", "2"], "dropout": ["0", "3"]}
     for text in ("lr", "lr=", "lr=1", "lr=1,,2"):
         remedy = "two or more values between commas, such as lr="
@@ -228,8 +228,8 @@ def test_values_of_tuned_options():
 
 
 @pytest.mark.parametrize("values", [["1e-3", 0.001], ["a", "a"], [0.1, "0.10"]])
-def test_a_recipe_tries_each_value_once(values, recipe):
-    """However a number is written."""
+def test_a_repeated_tuned_value_is_refused(values, recipe):
+    """Numbers are compared as numbers."""
     path, told = recipe(tune={"dropout": values}), ",".join(map(str, values))
     with pytest.raises(ValueError, match=f"{path}: tune: dropout={told}: give each value once"):
         read(path)
@@ -238,7 +238,7 @@ def test_a_recipe_tries_each_value_once(values, recipe):
 
 @pytest.mark.parametrize("option", ["size", "width", "ffn", "encoder-embed-dim"])
 def test_tuned_widths_conflict_with_equal_parameters(option, recipe):
-    """Of several models, if these are asked for."""
+    """Only several models with requested equal parameters conflict."""
     path = recipe(architectures={"lstm": {}, "transformer": {}})
     words = [path, "--tune", f"{option}=8,16"]
     with pytest.raises(ValueError, match=f"--tune {option}: equal parameters set widths"):
@@ -259,8 +259,8 @@ def folders(training_data):
     return {**{task: folder / task for task in kinds}, "long_range_arena": words}
 
 
-def test_classes_are_counted_without_what_fills_up_their_dictionary(folders, tmp_path):
-    """As fairseq-preprocess does, to a multiple of 8 symbols."""
+def test_classes_are_counted_without_fill_symbols(folders, tmp_path):
+    """fairseq-preprocess pads the dictionary to a multiple of 8 symbols."""
     data = shutil.copytree(folders["long_range_arena"], tmp_path / "data")
     labels = Dictionary.load(str(data / "label/dict.txt"))
     classes = len(labels) - labels.nspecial
@@ -270,7 +270,7 @@ def test_classes_are_counted_without_what_fills_up_their_dictionary(folders, tmp
     assert found.train["num-classes"] == classes < len(labels) - labels.nspecial
 
 
-def test_bert_s_pretraining_has_its_criterion_and_documents(folders):
+def test_bert_pretraining_has_its_criterion_and_documents(folders):
     words = ["--archs", "macaron_bert", "--task", "bert_pretraining"]
     found = read(folders["language_modeling"], *words)[""]
     assert found.train["criterion"] == "bert_pretraining" and found.test_sets == {}
@@ -278,7 +278,7 @@ def test_bert_s_pretraining_has_its_criterion_and_documents(folders):
 
 
 def test_batches_and_epochs_fit_the_size_of_the_data():
-    """About 20 updates in an epoch, and 1,000 in a training, within bounds."""
+    """An epoch has about 20 updates and a training 1,000, within bounds."""
     batches = Batches("max-tokens", 20, 512, 4096)
     sizes = {100: 512, 20 * 512 - 1: 512, 20 * 1024: 1024, 20 * 1536 + 9: 1536, 10**9: 4096}
     assert {size: batches.choose(size) for size in sizes} == sizes
@@ -286,8 +286,8 @@ def test_batches_and_epochs_fit_the_size_of_the_data():
     assert {updates: choose_epochs(updates) for updates in epochs} == epochs
 
 
-def test_the_task_is_found_in_the_data(folders, tmp_path):
-    """A file whose name ends like that of a pair of languages makes no translation."""
+def test_the_task_is_inferred_from_the_data(folders, tmp_path):
+    """A file whose name ends like a pair of languages does not make it translation."""
     assert {task: find_task(folder) for task, folder in folders.items()} == {n: n for n in folders}
     data = shutil.copytree(folders["language_modeling"], tmp_path / "data")
     (data / "notes.2026-01.txt").touch()
@@ -309,7 +309,7 @@ def test_the_task_is_found_in_the_data(folders, tmp_path):
         ("long_range_arena", "macaron", r"no such .* did you mean macaron_classifier\b"),
     ],
 )
-def test_an_architecture_for_the_data_is_named(task, arch, remedy, folders):
-    """Of the same paper if there is one, else the baseline; a beginning is completed."""
+def test_an_architecture_for_the_data_is_suggested(task, arch, remedy, folders):
+    """An architecture of the same paper comes first, else the baseline; a prefix is completed."""
     with pytest.raises(ValueError, match=f"--archs {arch}: .*{remedy}"):
         read(folders[task], "--archs", arch)

@@ -1,4 +1,4 @@
-"""Widths at which architectures have a wanted number of parameters, and schedules that end."""
+"""Widths that give architectures a target number of parameters, and schedules that end."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -24,8 +24,8 @@ MEASURED = Measured(parameters=1234, epoch_updates=10, update_seconds=0.5)
 @pytest.mark.parametrize("start, step, target", [(96, 24, 9000), (8, 8, 10**6), (257, 2, 20000)])
 @pytest.mark.parametrize("square", [0, 0.01, 3])
 @pytest.mark.parametrize("rest", [100, 10**6])
-def test_no_other_width_is_nearer(start, step, target, square, rest):
-    """Parameters grow with the width, or also with its square, beside a rest that does not."""
+def test_the_chosen_width_is_the_nearest(start, step, target, square, rest):
+    """Parameters grow linearly or quadratically with the width, beside a constant."""
     target += rest
     asked = set()
 
@@ -42,8 +42,8 @@ def test_no_other_width_is_nearer(start, step, target, square, rest):
 
 
 @pytest.mark.parametrize("count", [lambda width: width + 76, lambda width: 100])
-def test_a_size_that_is_out_of_reach_takes_few_models(count):
-    """Too small a one, or a width without an effect."""
+def test_an_unreachable_size_builds_few_models(count):
+    """The target is too small, or the width has no effect."""
     asked = set()
     search_width(lambda width: asked.add(width) or count(width), 1024, 10, 2)
     search_width(lambda width: asked.add(width) or 100, 1024, 200, 2)
@@ -51,7 +51,7 @@ def test_a_size_that_is_out_of_reach_takes_few_models(count):
 
 
 def test_a_width_fits_the_heads():
-    """Of both sides; the width of the whole model counts only where there is no inner one."""
+    """Both sides' heads divide it; the whole model's width is used only without an inner width."""
     heads = SimpleNamespace(encoder_attention_heads=12)
 
     def options(arch):
@@ -68,8 +68,8 @@ def variant(data, arch, *words):
     return found
 
 
-def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys):
-    """Wherever the baseline stands. What has begun keeps its width and figures, and sets others."""
+def test_models_have_the_baselines_size_and_are_built_once(training_data, capsys):
+    """The baseline may be anywhere. Runs that have begun keep their width and determine others'."""
     archs = ["macaron_classifier", "transformer_classifier"]
     words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 64, "--epochs", 1, "--cpu"]
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
@@ -90,8 +90,8 @@ def test_models_are_of_the_baseline_s_size_and_tried_once(training_data, capsys)
     assert abs(base.parameters - other.parameters) < 40, "another baseline sets the width anew"
 
 
-def test_a_width_that_the_model_chooses_itself_can_be_matched(training_data):
-    """It has no number until then, and keeps none in a baseline."""
+def test_a_models_default_width_can_be_matched(training_data):
+    """The width is unset until then, and stays unset in a baseline."""
     archs = ["transformer_classifier", "transformer_classifier_modern"]
     words = ["--layers", 2, "--width", 8, "--heads", 2, "--epochs", 1, "--cpu"]
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
@@ -104,7 +104,7 @@ def test_a_width_that_the_model_chooses_itself_can_be_matched(training_data):
     assert base.size.startswith("encoder-ffn-embed-dim 1024 -> ")
 
 
-def test_values_of_an_option_share_a_trial_also_where_no_width_is_equal(training_data, capsys):
+def test_values_of_an_option_share_a_trial(training_data, capsys):
     archs = ["transformer_classifier", "macaron_classifier"]
     words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 2, "--epochs", 1, "--cpu"]
     words += ["--tune", "lr=1e-3,2e-3"]
@@ -116,7 +116,7 @@ def test_values_of_an_option_share_a_trial_also_where_no_width_is_equal(training
 
 
 def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
-    """It rises in the same share of the updates, and the limit of the epochs goes."""
+    """Warm-up keeps its share of the updates, and a budget removes the limit of epochs."""
     data, warmup = training_data / "words", ["--warmup-updates", "20%"]
     found = fit_effort(variant(data, "transject", "--epochs", 3, *warmup), MEASURED)
     assert found.updates == found.variant.options["total-num-update"] == 30
@@ -137,8 +137,8 @@ def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
 
 
 @pytest.mark.parametrize("warmup, told", [("31", True), ("30", False), ("10%", False)])
-def test_a_warm_up_that_is_longer_than_the_training_is_told(warmup, told, training_data):
-    """Of 30 updates; shares are not."""
+def test_a_warm_up_longer_than_the_training_is_warned_of(warmup, told, training_data):
+    """The training has 30 updates, and shares are never longer."""
     words = ["--epochs", 3, "--warmup-updates", warmup, "--lr-scheduler", "inverse_sqrt"]
     trial = fit_effort(variant(training_data / "words", "transject", *words), MEASURED)
     lines = [*warn_of_warmup([trial, trial])]
@@ -147,7 +147,7 @@ def test_a_warm_up_that_is_longer_than_the_training_is_told(warmup, told, traini
     ] * told
 
 
-def test_as_many_checkpoints_are_saved_as_are_averaged(training_data):
+def test_averaging_more_checkpoints_than_saved_is_refused(training_data):
     found = variant(training_data / "words", "transject", "--epochs", 2, "--average", 3)
     refused = "--average 3: 20 updates of transject leave 2 checkpoints"
     with pytest.raises(ValueError, match=refused):
@@ -155,7 +155,7 @@ def test_as_many_checkpoints_are_saved_as_are_averaged(training_data):
 
 
 def test_a_training_ends_at_its_first_limit():
-    """Of epochs or of updates, where 0 is none; without any it would not end."""
+    """Epochs or updates limit it, where 0 is no limit; a training without any is refused."""
     for max_epoch, max_update, expected in ((3, 0, 30), (3, 20, 20), (3, 40, 30), (0, 40, 40)):
         limits = SimpleNamespace(max_epoch=max_epoch, max_update=max_update)
         assert count_updates(limits, 10) == expected
@@ -174,6 +174,6 @@ def test_a_training_ends_at_its_first_limit():
         ({"save-interval-updates": 500}, 2000, 0),
     ],
 )
-def test_checkpoints_are_those_that_fairseq_saves(options, updates, saved):
-    """In epochs of 100 updates; what is saved at their ends is not named by its updates."""
+def test_checkpoints_are_counted_as_fairseq_saves_them(options, updates, saved):
+    """Epochs have 100 updates; checkpoints at their ends are not named by updates."""
     assert count_checkpoints(options, updates, 100) == saved

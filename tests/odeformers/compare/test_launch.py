@@ -1,4 +1,4 @@
-"""Launchers: their GPUs, their limits, and that no process outlives its command."""
+"""Launchers assign GPUs, respect limits, and leave no process behind."""
 
 import os
 import signal
@@ -71,8 +71,8 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
-def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
-    """Neither a command nor what a command has started."""
+def test_a_cancelled_job_leaves_no_process(tmp_path):
+    """Neither its command nor a process that the command started remains."""
     job = LocalJob(OneStep(tmp_path, HOLD_WITH_CHILD), [])
     wait_until((tmp_path / "begun").exists)
     assert not job.done()
@@ -83,7 +83,7 @@ def test_a_job_that_is_cancelled_leaves_no_process(tmp_path):
 
 
 def test_jobs_share_the_gpus_of_a_machine(tmp_path, monkeypatch):
-    """Those of the command, in turn; a job that has ended gives its GPU back."""
+    """Jobs take the command's GPUs in turn, and return them when they end."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,GPU-3f,5")
     line = f"until [ -e {tmp_path}/end ]; do sleep 0.1; done; echo $CUDA_VISIBLE_DEVICES > gpus"
     shells = [Shell(tmp_path / str(n), line) for n in range(5)]
@@ -102,7 +102,7 @@ def test_jobs_share_the_gpus_of_a_machine(tmp_path, monkeypatch):
 
 
 def test_a_cluster_gets_all_runs_at_once(tmp_path):
-    """By the public interface of submitit, here of its executor for tests."""
+    """submitit's public interface takes them, here with its executor for tests."""
     slurm = Slurm.__new__(Slurm)
     slurm.executor = AutoExecutor(tmp_path / "jobs", cluster="debug")
     runs = [Run(tmp_path / str(n), tried(VARIANT), n) for n in range(2)]
@@ -120,7 +120,7 @@ def job_folder(tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_a_killed_command_leaves_no_process(number, job_folder):
-    """Its job and the step of the job end with it, whatever the signal."""
+    """A command's job and the job's step end with it, whatever the signal."""
 
     def compare():
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
@@ -145,14 +145,14 @@ def is_alive(pid):
     return True
 
 
-def test_no_runs_have_no_progress(capsys):
-    """As after tuning runs that have all failed."""
+def test_an_empty_launch_prints_no_progress(capsys):
+    """A launch is empty if all runs have failed in tuning."""
     launch([], Machine(1, 0))
     assert capsys.readouterr().out == ""
 
 
-def test_a_run_that_has_failed_is_not_begun_again(tmp_path):
-    """Even if nothing is known of why, or another command begins at once; until the next one."""
+def test_a_failed_run_is_not_restarted(tmp_path):
+    """Only the next command restarts a failed run, even if the cause is unknown."""
     run = Failing(tmp_path / "run", tried(VARIANT), 1)
     launch([run], Machine(1, 0))
     assert run.failure == "" and (run.folder / TRAIN_LOG).read_text() == "begun\n"
@@ -171,7 +171,7 @@ def run(tmp_path):
 
 
 def test_progress_says_what_is_left(run):
-    """Of the updates, by the present speed; runs that are not active are counted."""
+    """The remaining time follows from the present speed, and inactive runs are counted."""
     past = "epoch 2, 150 of 600 updates, validation loss 8, 1.50 updates/s, 0:05:00 left"
     assert progress([run], [run]) == [
         "0 of 1 runs finished",
@@ -182,7 +182,7 @@ def test_progress_says_what_is_left(run):
     assert progress([run, run], []) == ["0 of 2 runs finished, 2 failed"]
 
 
-def test_a_fork_that_is_killed_is_an_error_of_one_line(monkeypatch):
+def test_a_killed_fork_is_an_error_of_one_line(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert call_in_child(os.getpid) != os.getpid()
     with pytest.raises(ValueError, match="memory"):

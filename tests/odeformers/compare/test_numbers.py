@@ -13,7 +13,7 @@ def test_intervals_need_three_seeds():
     assert over_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0"
 
 
-def test_a_score_below_100_does_not_read_100():
+def test_a_score_below_100_is_not_shown_as_100():
     assert over_seeds([99.953], 1) == "99.95" and over_seeds([99.7], 0) == "99.7"
     assert over_seeds([100.0 - 1e-12], 1) == "100.0" and over_seeds([99.94], 1) == "99.9"
     assert over_seeds([99.95, 99.97], 1) == "99.96 ± 0.01"
@@ -39,5 +39,5 @@ def test_few_texts_have_few_decimals(metric, texts, decimals):
         (Difference(-0.01), 1, "+0.0"),
     ],
 )
-def test_differences_as_text(difference, digits, told):
+def test_differences_are_described(difference, digits, told):
     assert describe_difference(difference, digits) == told

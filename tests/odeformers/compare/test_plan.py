@@ -17,8 +17,8 @@ from tests.odeformers.compare.test_agreement import begin, continued, read_begun
 from tests.odeformers.compare.test_run import OPTIONS, VARIANT, begun
 
 
-def test_a_plan_is_made_anew_where_another_command_has_begun_runs(experiment, tmp_path):
-    """It was made for the folder as it was; nothing of it is left there."""
+def test_a_plan_is_discarded_if_another_command_has_begun(experiment, tmp_path):
+    """The plan was made for an earlier state of the folder, and leaves nothing there."""
     out = tmp_path / "runs"
     other = Plan(continued(experiment, out), [tried(replace(VARIANT, architecture="c"))], out)
     begin(experiment, out)
@@ -27,7 +27,7 @@ def test_a_plan_is_made_anew_where_another_command_has_begun_runs(experiment, tm
 
 
 def test_flaws_of_the_data_are_looked_for_once(experiment):
-    """By the first command; its runs keep them, whatever other splits they have."""
+    """The first command finds them, and its runs keep them, whatever other splits they have."""
     experiment, found = replace(experiment, test_sets={"test": None}), {"test": {"leaked": 0.5}}
     none, other, kept = (
         Run(Path("a-seed1"), tried(VARIANT), 1, flaws=flaws)
@@ -41,8 +41,8 @@ def test_flaws_of_the_data_are_looked_for_once(experiment):
 # --- tuning ----------------------------------------------------------------------------
 
 
-def test_the_best_validation_is_chosen_also_of_earlier_candidates(tmp_path):
-    """Not the last one, which is better here for another; what has diverged is not chosen."""
+def test_the_best_validation_chooses_the_candidate(tmp_path):
+    """The last validation does not count, nor do diverged candidates, but earlier ones do."""
     logs = {
         "1": [(10, 3.0, 1), (20, 1.0, 1), (30, 4.0, 1)],
         "2": [(10, 3.0, 1), (20, 2.5, 1), (30, 2.0, 1)],
@@ -99,8 +99,8 @@ def test_a_grid_of_one_value_has_no_edge(tmp_path):
         ([f"failed: {DIVERGED}"] * 2, []),
     ],
 )
-def test_a_grid_is_extended_when_all_of_it_was_tried(states, extended, tmp_path):
-    """Whatever has become of the extension, and of the other seeds at the rate that was chosen."""
+def test_a_grid_is_extended_after_all_its_candidates(states, extended, tmp_path):
+    """The state of the extension and of other seeds at the chosen rate does not matter."""
     every = [
         replace(VARIANT, tried={"lr": rate}, options={**OPTIONS, "lr": rate})
         for rate in ("1e-3", "2e-3")

@@ -35,8 +35,8 @@ def lines(variant, folder=Path("out/a-seed1")):
         ({"save-interval-updates": 500}, "update", "--keep-interval-updates 2 --no-epoch"),
     ],
 )
-def test_what_a_run_averages_and_scores(saving, by, kept):
-    """The checkpoints that the training keeps, and each translation of the splits with a score."""
+def test_a_run_averages_kept_checkpoints_and_scores_splits(saving, by, kept):
+    """A run averages checkpoints that the training keeps, and scores splits that have a score."""
     score = {"test": "odeformers score-wmt14 en-de {output}"}
     sets = dict.fromkeys(["valid", "test"])
     variant = replace(
@@ -60,7 +60,7 @@ def test_what_a_run_averages_and_scores(saving, by, kept):
             assert line.endswith(step.product.replace(".score", ".out"))
 
 
-def test_without_averages_no_epoch_is_kept():
+def test_without_averaging_no_epoch_is_kept():
     ((_, training),) = lines(VARIANT)
     assert "--no-epoch-checkpoints" in training and "keep-last" not in training
 
@@ -69,7 +69,7 @@ def test_without_averages_no_epoch_is_kept():
     "task, suffix, printed",
     [("sentence_prediction", "tsv", ""), ("language_modeling", "out", "all")],
 )
-def test_predictions_are_a_table_or_what_a_command_logs(task, suffix, printed):
+def test_predictions_are_a_table_or_a_log(task, suffix, printed):
     variant = replace(VARIANT, task=task, test_sets={"test.2016": None})
     _, (step, line) = lines(variant)
     assert (step.product, step.printed) == (f"checkpoint_best.test.2016.{suffix}", printed)
@@ -77,8 +77,8 @@ def test_predictions_are_a_table_or_what_a_command_logs(task, suffix, printed):
 
 
 @pytest.mark.parametrize("printed", ["", "stdout", "all"])
-def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, tmp_path):
-    """And with the log that has its errors."""
+def test_a_failure_has_the_last_line_of_its_output(printed, tmp_path):
+    """The message also names the log with the errors."""
     step = Step(
         "training", ("sh", "-c", "echo begun >&2; echo no such thing >&2; exit 1"), "x", printed
     )
@@ -91,8 +91,8 @@ def test_a_failure_is_kept_with_the_last_line_of_its_output(printed, tmp_path):
 
 
 @pytest.mark.parametrize("printed", [">&2", ""])
-def test_a_score_that_is_logged_is_read_from_both_streams(printed, tmp_path, monkeypatch):
-    """As fairseq-eval-lm logs it, also where LOGLEVEL would hide it."""
+def test_a_logged_score_is_read_from_both_streams(printed, tmp_path, monkeypatch):
+    """fairseq-eval-lm logs its score even if LOGLEVEL would hide it."""
     monkeypatch.setenv("LOGLEVEL", "ERROR")
     line = f"echo hello; echo $LOGLEVEL Perplexity: 7.5 {printed}"
     Step("predicting", ("sh", "-c", line), "test.out", "all").make_product(tmp_path)
@@ -100,7 +100,7 @@ def test_a_score_that_is_logged_is_read_from_both_streams(printed, tmp_path, mon
 
 
 def test_warnings_are_no_score(tmp_path):
-    """They are in the log; nothing printed is a failure."""
+    """Warnings go to the log, and a command that prints nothing fails."""
     line = "echo careful >&2; echo 27.55"
     Step("scoring", ("sh", "-c", line), "test.score", "stdout").make_product(tmp_path)
     assert (tmp_path / "test.score").read_text() == "27.55\n"
@@ -111,7 +111,7 @@ def test_warnings_are_no_score(tmp_path):
     assert not (tmp_path / "other.score").exists()
 
 
-def test_a_training_that_diverged_says_so_and_where():
+def test_a_diverged_training_is_explained():
     output = (
         "WARNING | NaN detected in output of encoder.layers.0.fc1, shape: torch.Size([3, 4])\n"
         "FloatingPointError: gradients are Nan/Inf\nTraceback\nStopIteration"
@@ -140,7 +140,7 @@ def test_a_training_that_diverged_says_so_and_where():
         ("odeformers predict: error: no\nadvice", 2, "odeformers predict: error: no (status 2)"),
     ],
 )
-def test_a_failure_is_told_by_its_signal_its_error_or_its_last_line(output, status, told):
+def test_a_failure_is_explained_by_its_signal_or_last_line(output, status, told):
     assert explain_failure(output, status) == told
 
 
@@ -154,8 +154,8 @@ def begun(out, variant=VARIANT, seed=1, **more):
     return run
 
 
-def test_what_is_missing_of_a_run(tmp_path):
-    """From its folder alone; the comparison's file says it."""
+def test_missing_parts_of_a_run_are_recorded(tmp_path):
+    """The run's folder determines them, and the comparison's file states them."""
     trial = tried(replace(VARIANT, test_sets={"test": None}))
     (run,) = make_runs([trial], tmp_path, [3])
     run.note_unfinished()
@@ -178,7 +178,7 @@ def test_what_is_missing_of_a_run(tmp_path):
     assert state() == "not evaluated" and not run.finished
 
 
-def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
+def test_a_trained_candidate_is_finished(tmp_path):
     variant = replace(VARIANT, tried={"lr": "1"}, test_sets={"test": None})
     run = begun(tmp_path, variant, tuning=True)
     write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
@@ -189,8 +189,8 @@ def test_a_candidate_is_finished_when_it_is_trained(tmp_path):
     assert [row.validation for row in read_rows(tmp_path)] == [5.0]
 
 
-def test_the_log_has_the_traceback_of_an_error_of_the_run_s_own(tmp_path):
-    """Here its rows cannot be written; what a user has done wrong needs none."""
+def test_the_log_has_the_traceback_of_an_internal_error(tmp_path):
+    """The run's rows cannot be written here; a user's mistakes have no traceback."""
     (data := tmp_path / "data").mkdir()
     run = begun(tmp_path / "runs", replace(VARIANT, tried={"lr": "1"}, data=str(data)), tuning=True)
     log = run.folder / TRAIN_LOG
@@ -203,8 +203,8 @@ def test_the_log_has_the_traceback_of_an_error_of_the_run_s_own(tmp_path):
     assert run.failure in log.read_text() and "Traceback" in log.read_text()
 
 
-def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):
-    """What is trained already is still evaluated."""
+def test_a_run_does_not_train_on_replaced_data(tmp_path):
+    """A run that is already trained is still evaluated."""
     (data := tmp_path / "data").mkdir()
     (data / "train.bin").write_text("1")
     run = begun(tmp_path / "runs", replace(VARIANT, data=str(data), data_digest="another"))
@@ -219,7 +219,7 @@ def test_a_run_does_not_train_on_data_that_were_replaced(tmp_path):
     replace(run, trial=tried(now)).check_data()
 
 
-def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
+def test_a_run_of_another_process_is_left_alone(tmp_path):
     run = begun(tmp_path)
     with FileLock(run.folder / LOCK):
         assert run.busy
@@ -233,8 +233,8 @@ def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
     assert not (tmp_path / "results.csv").exists() and not (run.folder / TRAIN_LOG).exists()
 
 
-def test_the_checkpoints_of_the_training_go_when_all_is_done(tmp_path):
-    """Of a candidate, too, but not while another process is at it."""
+def test_checkpoints_of_a_finished_run_are_removed(tmp_path):
+    """A candidate's go, too, but not while another process works at it."""
     run = replace(begun(tmp_path), tuning=True)
     write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
     for name in ("checkpoint_best", "checkpoint_last", "checkpoint3", "averaged"):
@@ -281,7 +281,7 @@ flaws: {test: {unknown: 0.0, leaked: 0.5}}
 
 
 def test_a_run_of_an_earlier_commit_is_read(tmp_path):
-    """Its file has the fields of three values side by side, as it still has."""
+    """The file of a run has the fields of three values side by side, as now."""
     (tmp_path / "run.yaml").write_text(KEPT)
     run, content = read_run(tmp_path), yaml.safe_load(KEPT)
     values = [vars(run), vars(run.trial), vars(run.variant)]
@@ -293,8 +293,8 @@ def test_a_run_of_an_earlier_commit_is_read(tmp_path):
     assert {**{name: written[name] for name in content}, "begun": run.begun} == content
 
 
-def test_what_determines_a_run_is_kept_as_it_is(tmp_path):
-    """Variant, trial and the rest of the run, in one file."""
+def test_the_settings_of_a_run_are_saved(tmp_path):
+    """One file has the variant, the trial and the rest of the run."""
     variant = replace(VARIANT, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5)
     run = begun(tmp_path, variant, command="now", flaws={"test": {"leaked": 0.5}})
     kept = read_run(run.folder)

@@ -1,4 +1,4 @@
-"""Runs on a Slurm cluster of one node, which Debian's slurm-wlm and munge are enough for."""
+"""Runs on a Slurm cluster of one node, for which Debian's slurm-wlm and munge suffice."""
 
 import os
 import shutil
@@ -99,8 +99,8 @@ def jobs():
     return dict(line.split() for line in output("squeue", "-rho", "%i %T").splitlines())
 
 
-def test_a_preempted_run_goes_on(slurm, tmp_path):
-    """Two architectures, one tuned value of two each; the first job is requeued after an epoch."""
+def test_a_preempted_run_continues(slurm, tmp_path):
+    """Two architectures have two values of an option; the first job is requeued after an epoch."""
     (tmp_path / "pairs").mkdir()
     parallel_data(tmp_path / "pairs", "de", "en", train=500, valid=8, test=8)
     out = tmp_path / "runs"

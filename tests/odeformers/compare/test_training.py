@@ -1,4 +1,4 @@
-"""``fairseq-train`` as a run starts it, and the seconds that it logs."""
+"""``fairseq-train`` as started by a run, and the seconds that it logs."""
 
 import json
 import re
@@ -27,7 +27,7 @@ class Sleepy(SequenceClassificationCriterion):
 
 
 def test_the_log_of_a_training_has_its_statistics(tmp_path):
-    """Of each epoch and validation, in lines that a report reads; with the CPU's seconds."""
+    """Each epoch and validation has a line that a report reads, with CPU seconds."""
     write_data(tmp_path)
     write_splits(tmp_path, train=8)
     options = [*training_line("transformer_classifier"), *IN_MAIN_THREAD, "--max-epoch", "1"]
@@ -40,7 +40,7 @@ def test_the_log_of_a_training_has_its_statistics(tmp_path):
         assert float(found[name]) >= 0
 
 
-def test_an_update_that_sleeps_takes_time_but_none_of_the_cpu(training_data, tmp_path):
+def test_a_sleeping_update_takes_no_cpu_time(training_data, tmp_path):
     (plugin := tmp_path / tmp_path.name).mkdir()
     (plugin / "__init__.py").write_text(SLEEPY)
     line = [training_data / "words", *training_line("transject")[1:], "--user-dir", plugin]

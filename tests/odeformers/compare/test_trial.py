@@ -1,4 +1,4 @@
-"""What a trial measures, and for how long; what it refuses is in ``outside/test_trials.py``."""
+"""Measurements of a trial and their duration; ``outside/test_trials.py`` tests its refusals."""
 
 import itertools
 from types import SimpleNamespace
@@ -34,14 +34,14 @@ def test_the_first_call_of_an_update_is_not_timed(clock):
     assert found == [0.25, 0.5, 0.75, 1.5], "two seconds of four updates are enough"
 
 
-def test_a_few_updates_tell_the_time_where_nothing_depends_on_it(clock):
+def test_a_few_updates_are_timed_by_default(clock):
     trainer, _ = clock
     assert time_updates(trainer, [[0.1]] * 9) == pytest.approx([0.1] * 4)
 
 
 @pytest.mark.parametrize("end, timed", [(50, 1), (150, 2), (250, 3), (1e9, 6)])
-def test_timing_ends_when_its_time_is_over(end, timed, clock):
-    """After one update at least."""
+def test_timing_ends_at_its_time_limit(end, timed, clock):
+    """At least one update is timed."""
     trainer, times = clock
     assert len(time_updates(trainer, [[0.1]] * 6, 9, end)) == timed
 
@@ -54,7 +54,7 @@ def variant(data, *words):
 
 
 def test_a_trial_measures_the_model_and_the_epoch(training_data):
-    """Gradients that are accumulated make one update."""
+    """Batches whose gradients are accumulated count as one update."""
     data = training_data / "words"
     alone, together = (
         variant(data, "--batch-size", 4, "--update-freq", number) for number in (1, 2)

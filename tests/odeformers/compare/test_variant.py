@@ -1,4 +1,4 @@
-"""What variants make of the options of an experiment, and the words of their commands."""
+"""The options that a variant makes from an experiment's, and the words of its commands."""
 
 from dataclasses import replace
 
@@ -22,10 +22,10 @@ def variants(*words):
     return make_variants(experiment)
 
 
-def test_what_a_variant_makes_of_the_options_of_a_recipe(recipe):  # noqa: F811
-    """Its architecture in their values, a size for both sides, and no option that is removed.
+def test_a_variant_resolves_the_options_of_a_recipe(recipe):  # noqa: F811
+    """Values name its architecture, a size sets both sides, and removed options are left out.
 
-    A shared option is left out where the model does not have it; an option of its own wins.
+    A shared option is left out if the model lacks it, and the variant's own options win.
     """
     path = recipe(
         train={
@@ -51,7 +51,7 @@ def test_what_a_variant_makes_of_the_options_of_a_recipe(recipe):  # noqa: F811
     assert defaults["encoder-normalize-before"] == "False" and "dropout" not in defaults
 
 
-def test_a_shared_option_may_switch_a_default_off(recipe):  # noqa: F811
+def test_a_shared_option_may_turn_a_default_off(recipe):  # noqa: F811
     archs, off = (
         {"transformer": {}, "transformer_prenorm": {}},
         {"no-encoder-normalize-before": True},
@@ -75,8 +75,8 @@ register_preset("transject", "wide_transject", encoder_embed_dim=48)
 
 
 @pytest.mark.parametrize("text", [PRESET, OURS])
-def test_a_preset_alone_is_a_plugin_s_code(text, training_data, tmp_path):
-    """Of a model of this package; the model itself does not depend on the plugin."""
+def test_only_a_preset_depends_on_a_plugins_code(text, training_data, tmp_path):
+    """The package's model does not depend on the plugin that adds a preset to it."""
     (plugin := tmp_path / tmp_path.name).mkdir()
     file = plugin / "__init__.py"
     line = [training_data / "words", "--user-dir", plugin, "--no-check"]
@@ -104,7 +104,7 @@ class LayeredTransJect(TransJect):
 
 
 def test_a_change_anywhere_in_a_plugin_changes_its_code(training_data, tmp_path):
-    """Also in a subfolder of a subfolder, or by another name; other kinds of files do not count."""
+    """A file in a subfolder or of another name counts, but other kinds of files do not."""
     (plugin := tmp_path / tmp_path.name).mkdir()
     file = plugin / "parts" / "deeper" / "layers.py"
     file.parent.mkdir(parents=True)
@@ -132,22 +132,22 @@ def test_a_change_anywhere_in_a_plugin_changes_its_code(training_data, tmp_path)
 
 
 def test_shares_of_a_training_become_updates():
-    """A share is rounded, to one update at least; anything else stays."""
+    """A share is rounded to at least one update, and other values stay."""
     options = {"warmup-updates": "2.5%", "total-num-update": "100%", "lr": "1e-3", "seed": 5}
     expected = {**options, "warmup-updates": 5, "total-num-update": 200}
     assert resolve_shares(options, 200) == expected
     assert resolve_shares(options, 10)["warmup-updates"] == 1
 
 
-def test_a_training_validates_on_all_examples_without_processes_that_stay():
-    """Unless its options say otherwise."""
+def test_a_training_validates_on_all_examples():
+    """No worker processes remain, and options may replace both settings."""
     line = " ".join(training_words("data", {"arch": "a"}, seed=3))
     assert line == "data --required-batch-size-multiple 1 --num-workers 0 --arch a --seed 3"
     assert "--num-workers 2" in " ".join(training_words("data", {"num-workers": 2}))
 
 
-def test_an_evaluation_repeats_what_fairseq_does_not_know_of_a_training():
-    """Languages, positions and blocks; an option of the evaluation wins."""
+def test_an_evaluation_repeats_options_of_its_training():
+    """fairseq does not save languages, positions and blocks; the evaluation's options win."""
     options = {"source-lang": "en", "target-lang": "pt-br", "max-source-positions": 2000, "lr": 1}
     options |= {"tokens-per-sample": 64, "sample-break-mode": "none", "user-dir": "plugin"}
     variant = Variant("a", "translation", "data", options, evaluate={"beam": 5})

@@ -1,4 +1,4 @@
-"""Commands of ``odeformers`` in processes of their own, and what they leave."""
+"""Commands of ``odeformers`` in their own processes, and their output."""
 
 import os
 import shlex
@@ -47,7 +47,7 @@ class Command:
         return self.process.wait(WAIT)
 
     def end(self):
-        """What it has printed, and how it has ended."""
+        """Wait for the end, and return the output and the status."""
         try:
             status = self.wait()
         except subprocess.TimeoutExpired as error:
@@ -64,7 +64,7 @@ class Command:
 
 
 class Fork(Command):
-    """The same, whose main function runs in a fork of this process."""
+    """A command line whose main function runs in a fork of this process."""
 
     def start(self, words, environment):
         self.process = FORK.Process(target=self.main, args=(words, environment))
@@ -101,7 +101,7 @@ def refuse(*words, **environment):
 
 
 def wait_for(condition):
-    """What a condition returns as soon as that is true."""
+    """Wait until a condition is true, and return its value."""
     end = time.monotonic() + WAIT
     while not (found := condition()):
         assert time.monotonic() < end
@@ -110,7 +110,7 @@ def wait_for(condition):
 
 
 def held(controls):
-    """The marks of processes that a file holds up; they end in the number of a process."""
+    """The marks of waiting processes, whose names end in the number of a process."""
     return [*controls.glob("hold-*-*")]
 
 

@@ -33,7 +33,7 @@ def finished(data, tmp_path_factory):
 
 @pytest.fixture
 def controls(tmp_path):
-    """A folder whose files hold scripted models up; an environment for their commands."""
+    """A folder whose files make scripted models wait, and an environment for their commands."""
     folder = tmp_path / "controls"
     folder.mkdir()
     yield folder

@@ -11,14 +11,14 @@ FOUR = ["--epochs", 4]
 
 
 def training(out):
-    """The row of the only training, and its folder."""
+    """The row of the only training and its folder."""
     with open(out / "results.csv", encoding="utf-8", newline="") as file:
         row = next(row for row in csv.DictReader(file) if not row["metric"])
     return row, out / row["run"]
 
 
 def scored_epoch(out):
-    """The epoch of the checkpoint that is scored, by the learning curve that the report draws."""
+    """The epoch of the scored checkpoint, by the learning curve of the report."""
     row, folder = training(out)
     with open(folder / "curve.csv", encoding="utf-8", newline="") as file:
         return [point["best"] for point in csv.DictReader(file)].index("True")
@@ -26,7 +26,7 @@ def scored_epoch(out):
 
 @pytest.mark.parametrize("metric, direction", [("loss", "lowest"), ("accuracy", "highest")])
 def test_the_direction_follows_from_the_metric(metric, direction, data, tmp_path):
-    """Of "peak", the second epoch has the best accuracy and not the best loss."""
+    """The second epoch of the script "peak" has the best accuracy but not the best loss."""
     words = ["--archs", "scripted_peak", "--best-checkpoint-metric", metric]
     compare(data, tmp_path / "runs", *words, *FOUR)
     row, folder = training(tmp_path / "runs")
@@ -44,7 +44,7 @@ def test_a_direction_against_the_metric_is_refused(data, tmp_path):
     assert "--maximize-best-checkpoint-metric: the best loss is the lowest" in told
 
 
-def test_of_equal_validations_the_one_of_the_lowest_loss_is_best(data, tmp_path):
+def test_the_lowest_loss_breaks_ties_between_validations(data, tmp_path):
     compare(data, tmp_path / "runs", "--archs", "scripted_tied", *FOUR)
     _, folder = training(tmp_path / "runs")
     losses = validations(folder, "nll_loss")
@@ -53,7 +53,7 @@ def test_of_equal_validations_the_one_of_the_lowest_loss_is_best(data, tmp_path)
 
 
 def test_a_validation_without_a_checkpoint_is_not_the_best(data, tmp_path):
-    """Of "peak", the second epoch is the best, but only the third and the sixth are saved."""
+    """The second epoch of "peak" is the best, but only the third and the sixth are saved."""
     words = ["--archs", "scripted_peak", "--epochs", 6, "--save-interval", 3]
     compare(data, tmp_path / "runs", *words)
     row, folder = training(tmp_path / "runs")
@@ -62,7 +62,7 @@ def test_a_validation_without_a_checkpoint_is_not_the_best(data, tmp_path):
     assert scored_epoch(tmp_path / "runs") == 2 and float(row["validation"]) == values[2]
 
 
-def test_options_of_a_replaced_optimizer_or_schedule_go_with_it(data, tmp_path):
+def test_a_replaced_optimizer_or_schedule_loses_its_options(data, tmp_path):
     words = ["--archs", "scripted_base", *FOUR, "--dry-run"]
     (kept,) = commands(compare(data, tmp_path / "a", *words), "fairseq-train")
     assert {"adam-betas", "total-num-update"} <= kept.keys()

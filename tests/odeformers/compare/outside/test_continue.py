@@ -38,7 +38,7 @@ MADE_OF_PRODUCTS = ["averaged.test.csv", "checkpoint_best.test.csv", "curve.csv"
 
 @pytest.fixture
 def again(finished, tmp_path):
-    """Runs a command on a copy of these runs; its ``out`` is the copy."""
+    """Runs a command on a copy of the finished runs; its ``out`` is the copy."""
     out = shutil.copytree(finished / "runs", tmp_path / "runs")
 
     def command(*words, call=run, **environment):
@@ -50,7 +50,7 @@ def again(finished, tmp_path):
 
 
 def runs(out):
-    """The products of each run, by its folder's name; what is missing is left out."""
+    """The products of each run that exist, by its folder's name."""
     return {
         folder.name: {
             name: (folder / name).read_bytes() for name in PRODUCTS if (folder / name).exists()
@@ -60,12 +60,12 @@ def runs(out):
 
 
 def trainings(out, run):
-    """How often a run was trained to its end, and how often that began from a checkpoint."""
+    """How often a run was trained to its end, and how often from a checkpoint."""
     log = (out / run / "train.log").read_text("utf-8")
     return log.count("done training in"), log.count("Loaded checkpoint")
 
 
-def test_a_finished_run_has_its_products_and_no_other_checkpoint(finished):
+def test_a_finished_run_keeps_only_its_products(finished):
     for products in runs(finished / "runs").values():
         assert [*products] == PRODUCTS
     for folder in (finished / "runs").glob("*-seed1"):
@@ -73,15 +73,15 @@ def test_a_finished_run_has_its_products_and_no_other_checkpoint(finished):
 
 
 def test_the_same_command_repeats_nothing(again):
-    """Neither trainings nor trials."""
+    """The same command repeats neither trainings nor trials."""
     before, told = runs(again.out), scores(again.out)
     ended = again(*BOTH, *SHORT, call=Fork).end()
     assert ended.status == 0 and "trying" not in ended.errors
     assert runs(again.out) == before and scores(again.out) == told
 
 
-def test_rows_that_a_killed_command_has_not_written_are_written(again):
-    """A command that waits for another one has its run in the report as well."""
+def test_missing_rows_of_a_run_are_written(again):
+    """A command that waits for another one at the run also has the run in its report."""
     rows, told = again.out / "scripted_poor-seed1/results.csv", scores(again.out)
     kept = rows.read_bytes()
     rows.unlink()
@@ -95,8 +95,8 @@ def test_rows_that_a_killed_command_has_not_written_are_written(again):
     assert rows.read_bytes() == kept and scores(again.out) == told
 
 
-def test_outputs_that_cannot_be_scored_are_a_failure(again):
-    """Of their run alone; the same command scores it as soon as they can be."""
+def test_outputs_that_cannot_be_scored_fail_their_run(again):
+    """Other runs are scored, and the same command scores the failed one once it can."""
     folder, told = again.out / "scripted_poor-seed1", scores(again.out)
     (folder / "results.csv").unlink()
     outputs = folder / "averaged.test.tsv"
@@ -111,8 +111,8 @@ def test_outputs_that_cannot_be_scored_are_a_failure(again):
     assert scores(again.out) == told
 
 
-def test_more_seeds_train_alone(again):
-    """A seed that is not named stays in the report."""
+def test_more_seeds_do_not_repeat_others(again):
+    """Seeds that a command does not name stay in the report."""
     before = runs(again.out)
     again("--archs", "scripted_poor", *SHORT, "--seeds", 3)
     after = runs(again.out)
@@ -122,10 +122,10 @@ def test_more_seeds_train_alone(again):
     assert [rows[name]["seeds"] for name in BOTH[1:]] == ["1", "2"]
 
 
-def test_more_architectures_train_alone(again, controls):
-    """The first one of the first command stays the baseline, though the next names another.
+def test_more_architectures_do_not_repeat_others(again, controls):
+    """The baseline stays that of the first command, though the next names another.
 
-    A run that fails is told, and tried again.
+    A failed run is reported, and trained again by the next command.
     """
     before, told = runs(again.out), scores(again.out)
     words = ["--archs", "scripted_good", *SHORT]
@@ -153,9 +153,9 @@ def test_more_architectures_train_alone(again, controls):
     ids=lambda words: str(words[0]),
 )
 def test_other_options_are_refused_before_training(again, options, named):
-    """By name and value; nothing changes, and the message says which folder it is about.
+    """The message has the option's name, its values and the folder, and nothing changes.
 
-    What all runs share comes first, and before a trial.
+    Settings that all runs share are compared first, before any trial.
     """
     before = contents(again.out)
     said = again(*BOTH, "--epochs", 2, "--average", 2, *options, call=refuse)
@@ -173,8 +173,8 @@ def test_other_options_are_refused_before_training(again, options, named):
         ("plugin/__init__.py", "scripted_base", ["--seeds", 2]),
     ],
 )
-def test_other_data_and_another_plugin_are_refused(again, finished, changed, named, words):
-    """The same file, but for its last byte; before a further seed, too."""
+def test_changed_data_and_plugins_are_refused(again, finished, changed, named, words):
+    """A changed last byte of a file suffices, also before a further seed."""
     file, before = finished / changed, contents(again.out)
     content = file.read_bytes()
     file.write_bytes(content[:-1] + b" " if changed.endswith(".bin") else content + b"\n")
@@ -193,11 +193,8 @@ def test_data_of_another_folder_are_refused(again, finished, tmp_path):
     assert str(other) in said
 
 
-def test_what_was_killed_resumes(finished, controls, tmp_path):
-    """By SIGKILL; in the end there is what an uninterrupted command leaves, to the bit.
-
-    No process is left behind, and what was finished before is not repeated.
-    """
+def test_a_killed_command_resumes_bit_for_bit(finished, controls, tmp_path):
+    """SIGKILL at any stage leaves no process and repeats no finished work."""
     out, name = tmp_path / "runs", "scripted_base-seed1"
     words = ["--archs", "scripted_base", *SHORT]
     words = line(finished / "data", out, *words, plugin=finished / "plugin")
@@ -231,8 +228,8 @@ def test_what_was_killed_resumes(finished, controls, tmp_path):
     assert scores(out)["scripted_base"] == scores(finished / "runs")["scripted_base"]
 
 
-def test_commands_that_begin_at_once_train_one_plan(data, tmp_path):
-    """Updates by a budget, which each would count otherwise, are those of one of them."""
+def test_simultaneous_commands_train_one_plan(data, tmp_path):
+    """Both commands train the updates that one of them has counted for the budget."""
     out = tmp_path / "runs"
     words = line(data, out, *BOTH, "--budget", "1s")
     commands = [Fork(*words), Fork(*words)]
@@ -242,8 +239,8 @@ def test_commands_that_begin_at_once_train_one_plan(data, tmp_path):
     assert "(budget 0:00:01 → 0:00:03); give another folder" in refused
 
 
-def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):
-    """Two at a time in one folder: each trains what it names, none twice, and no seed is lost."""
+def test_a_command_leaves_another_commands_runs_alone(finished, controls, tmp_path):
+    """Two commands in one folder train the runs that each names, none twice, and lose no seed."""
     out, plugin = tmp_path / "runs", finished / "plugin"
     hold = controls / "hold-training"
     hold.touch()
@@ -268,8 +265,8 @@ def test_a_command_leaves_another_s_runs_to_it(finished, controls, tmp_path):
 @pytest.mark.parametrize(
     "name", ["results.csv", *(f"scripted_poor-seed1/{name}" for name in MADE_OF_PRODUCTS)]
 )
-def test_a_report_makes_a_file_anew_that_somebody_has_removed(again, name):
-    """Its page, and the file, are as before."""
+def test_a_report_restores_a_removed_file(again, name):
+    """The page and the restored file are as before."""
     page, kept = (again.out / "report.md").read_bytes(), (again.out / name).read_bytes()
     (again.out / name).unlink()
     run("report", again.out)
@@ -278,8 +275,8 @@ def test_a_report_makes_a_file_anew_that_somebody_has_removed(again, name):
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv"])
-def test_outputs_that_somebody_has_removed_are_predicted_anew(again, suffix):
-    """By compare, as report says where it needs them."""
+def test_compare_restores_removed_outputs(again, suffix):
+    """``report`` names the command ``compare`` where it needs the outputs."""
     told = scores(again.out)
     paths = [again.out / f"scripted_poor-seed1/averaged.test.{name}" for name in ("tsv", suffix)]
     for path in paths:
@@ -291,7 +288,7 @@ def test_outputs_that_somebody_has_removed_are_predicted_anew(again, suffix):
     assert scores(again.out) == told and all(path.exists() for path in paths)
 
 
-def test_a_report_leaves_out_runs_that_somebody_has_removed(again):
+def test_a_report_leaves_out_removed_runs(again):
     shutil.rmtree(again.out / "scripted_poor-seed1")
     run("report", again.out)
     assert [*scores(again.out)] == ["scripted_base", "always 0"]

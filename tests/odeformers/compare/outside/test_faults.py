@@ -1,4 +1,4 @@
-"""Faults in one's own code end a comparison before the first training, with file and line."""
+"""Faults in a user's code end a comparison before the first training, with file and line."""
 
 import pytest
 
@@ -35,7 +35,7 @@ PLACE = "{plugin}/__init__.py, line 9: NameError: name 'undefined_name' is not d
         (["not_a_number"], ["{plugin}/__init__.py, line 12", "NotANumber"]),
     ],
 )
-def test_a_fault_is_told_in_one_line(options, told, data, tmp_path):
+def test_a_fault_is_reported_in_one_line(options, told, data, tmp_path):
     plugin = tmp_path / "faulty_layers"
     plugin.mkdir()
     (plugin / "__init__.py").write_text(PLUGIN)

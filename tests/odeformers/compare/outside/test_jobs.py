@@ -20,7 +20,7 @@ QUICK = ["--epochs", 2, "--average", 0]
 
 
 def test_runs_end_with_their_command(data, controls, tmp_path):
-    """Of three, as many are trained at a time as jobs are asked for."""
+    """Two of three runs train at once, as --jobs says, and end when the command is terminated."""
     (controls / "hold-training").touch()
     words = ["--archs", "scripted_base", "scripted_poor", "scripted_good", *QUICK, "--jobs", 2]
     command = Command(*line(data, tmp_path / "runs", *words), SCRIPTED=str(controls))
@@ -49,7 +49,7 @@ echo Submitted batch job 7
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """Commands of Slurm's; returns the folder of what they got."""
+    """Stubs of Slurm's commands; returns the folder of their arguments."""
     folder = tmp_path / "slurm"
     folder.mkdir()
     scripts = {"sbatch": SBATCH.format(folder=folder), **dict.fromkeys(("srun", "scancel"), "")}
@@ -60,10 +60,10 @@ def slurm(tmp_path, monkeypatch):
     return folder
 
 
-def test_runs_are_jobs_of_a_cluster(slurm, data, tmp_path, monkeypatch):
-    """One array, with the options of its command; a limit of 90 seconds is two minutes.
+def test_runs_are_submitted_as_one_array(slurm, data, tmp_path, monkeypatch):
+    """The array has the command's options, and a limit of 90 seconds becomes two minutes.
 
-    Jobs have the cores that the cluster gives them, whatever this machine has.
+    The cluster, not this machine, determines the cores of a job.
     """
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     out = tmp_path / "runs"
@@ -78,7 +78,7 @@ def test_runs_are_jobs_of_a_cluster(slurm, data, tmp_path, monkeypatch):
     assert {"scripted_base", "scripted_poor"} < scores(out).keys()
 
 
-def test_what_sbatch_refuses_is_one_line(slurm, data, tmp_path):
+def test_an_error_of_sbatch_is_one_line(slurm, data, tmp_path):
     (slurm / "sbatch").write_text("#!/bin/sh\necho 'error: no partition x' >&2\nexit 1\n")
     words = ["--archs", "scripted_base", *QUICK, "--cluster", "slurm", "--slurm-partition", "x"]
     said = refuse(*line(data, tmp_path / "runs", *words))

@@ -1,4 +1,4 @@
-"""What options make of models: their sizes, updates and commands, by a dry run."""
+"""The sizes, updates and commands that options give, by a dry run."""
 
 import re
 
@@ -33,8 +33,8 @@ def matched(data, tmp_path_factory):
     return dry_run(data, folder, *words, "--epochs", 10, "--average", 2, "--lr", "3e-3")
 
 
-def test_models_have_the_parameters_of_the_first(matched):
-    """To a hundredth; the first keeps its width, and the others' are told."""
+def test_models_have_as_many_parameters_as_the_first(matched):
+    """Sizes agree to a hundredth; the first keeps its width, and the others' widths are listed."""
     rows = table(matched, "parameters")
     assert len(rows) == 3
     first, *others = (int(cell(row, "parameters").replace(",", "")) for row in rows.values())
@@ -45,8 +45,8 @@ def test_models_have_the_parameters_of_the_first(matched):
     assert rezero["pooling"] == "max" and "pooling" not in macaron
 
 
-def test_a_run_is_trained_averaged_and_evaluated_by_printed_commands(matched):
-    """One of each seed and model, with the options for all; folders and seeds alone differ."""
+def test_the_printed_commands_train_average_and_evaluate(matched):
+    """Each seed and model has its commands, which differ only in folder, seed and model options."""
     trained = commands(matched, "fairseq-train")
     assert [options["seed"] for options in trained] == ["4"] * 3 + ["2"] * 3
     assert len({options["save-dir"] for options in trained}) == 6
@@ -64,8 +64,8 @@ def test_a_run_is_trained_averaged_and_evaluated_by_printed_commands(matched):
     assert {name for name in one if one[name] != other[name]} == {"seed", "save-dir"}
 
 
-def test_a_size_is_four_numbers_and_no_match_keeps_them(data, tmp_path):
-    """An architecture's own comes before."""
+def test_a_named_size_sets_four_options(data, tmp_path):
+    """An architecture's own option replaces one of the four."""
     archs = ["--archs", *ARCHS, "transformer_classifier[--ffn 24]"]
     words = [*archs, "--size", "small", "--match", "none", "--epochs", 3]
     trained = commands(dry_run(data, tmp_path, *words), "fairseq-train")
@@ -75,8 +75,8 @@ def test_a_size_is_four_numbers_and_no_match_keeps_them(data, tmp_path):
     assert sizes[1][:3] == ["2", "128", "4"]
 
 
-def test_a_budget_is_a_number_of_updates(data, tmp_path):
-    """The schedule ends with it, and epochs limit nothing."""
+def test_a_budget_becomes_a_number_of_updates(data, tmp_path):
+    """The schedule ends with the budget, and epochs do not limit the training."""
     words = ["--archs", ARCHS[0], *SMALL, "--budget", "30s"]
     printed = dry_run(data, tmp_path, *words)
     (row,) = table(printed, "parameters").values()
@@ -87,8 +87,8 @@ def test_a_budget_is_a_number_of_updates(data, tmp_path):
     assert int(updates) > 300, "of a tenth of a second, on a busy machine"
 
 
-def test_a_recipe_says_what_an_experiment_trains(data, tmp_path):
-    """Options of the command line win; a selection of architectures keeps their options."""
+def test_a_recipe_describes_an_experiment(data, tmp_path):
+    """Options of the command line replace the recipe's; architectures keep their own options."""
     recipe = {
         "data": str(data),
         "train": {"task": "long_range_arena", "criterion": "sequence_classification"},

@@ -1,4 +1,4 @@
-"""What the trials of a command refuse before the first training, of the data and of options."""
+"""Faults of data and options that trials find before the first training."""
 
 import shutil
 
@@ -28,7 +28,7 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
-    """A folder of data for each of these tasks, whose sentences are short."""
+    """Folders of data for each of these tasks, with short sentences."""
     folder = tmp_path_factory.mktemp("words")
     write_data(folder)
     write_splits(folder, train=12, valid=6, test=8)
@@ -36,7 +36,7 @@ def words(tmp_path_factory):
 
 
 def lengthen(words, split, size=8):
-    """The third sentence of a split has 70 tokens, the others have three."""
+    """Give the third sentence of a split 70 tokens, and the others three."""
     rows = [[5, 6, EOS]] * size
     rows[2] = [*[5] * 69, EOS]
     for part in (f"{split}.de-en.de", f"{split}.de-en.en", split, f"input0/{split}"):
@@ -51,7 +51,7 @@ def line(words, task, options):
 
 @pytest.mark.parametrize("task", MODELS)
 def test_long_examples_are_named_before_the_training(task, words, tmp_path):
-    """Of the training set, they are left out; a model with more positions takes all."""
+    """Long training examples are left out, and a model with more positions takes all."""
     words = shutil.copytree(words, tmp_path / "words")
     _, less, more = (option.split() for option in MODELS[task])
     lengthen(words, "train", 12)
@@ -69,7 +69,7 @@ def test_long_examples_are_named_before_the_training(task, words, tmp_path):
     assert training["task"] == task and training["max-epoch"] == "2"
 
 
-def test_validation_texts_that_are_skipped_are_not_counted(words, tmp_path):
+def test_skipped_validation_texts_are_not_counted(words, tmp_path):
     words, out = shutil.copytree(words, tmp_path / "words"), tmp_path / "runs"
     lengthen(words, "valid")
     options = [*MODELS["translation"][1].split(), "--skip-invalid-size-inputs-valid-test"]
@@ -89,7 +89,7 @@ def test_a_batch_has_room_for_the_longest_example(words, tmp_path):
 
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_labels_of_two_words_are_named(split, words, tmp_path):
-    """Of the test set too, which nothing else reads before the trainings."""
+    """Labels of the test set, which trainings do not read, are checked as well."""
     words = shutil.copytree(words, tmp_path / "words")
     write_rows(words / "label" / split, [[4, 5, EOS]] * {"train": 12, "test": 8}[split])
     options = ["--archs", "macaron_classifier", "--task", "long_range_arena"]

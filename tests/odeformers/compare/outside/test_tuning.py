@@ -1,4 +1,4 @@
-"""Tuning: what is trained, and that the best by the metric is chosen, not the last, nor by loss."""
+"""Tuning trains each candidate, and selects the best by the metric, not the last or by loss."""
 
 import json
 import os
@@ -23,9 +23,9 @@ RATES = ("1e-3", "2e-3", "5e-4")
 
 @pytest.fixture(scope="module")
 def tuned(data, tmp_path_factory):
-    """Two scripts and two values of luck for one model, and two seeds.
+    """Two scripts and two values of luck for one model, with two seeds.
 
-    After its second epoch, "peak" is better than "steady" is ever; at the end, and by its loss, it
+    After its second epoch "peak" is better than "steady" ever is; at its end, and by its loss, it
     is worse.
     """
     out = tmp_path_factory.mktemp("tuned") / "runs"
@@ -42,7 +42,7 @@ def validations(folder, name):
     ]
 
 
-def test_the_best_by_the_metric_continues_with_the_other_seeds(tuned):
+def test_the_best_candidate_trains_with_the_other_seeds(tuned):
     """All candidates have seed 0, which is not evaluated."""
     first = [*tuned.glob("*-seed0")]
     assert len(first) == 4
@@ -58,7 +58,7 @@ def test_the_best_by_the_metric_continues_with_the_other_seeds(tuned):
     assert {path.parent for path in tuned.glob("*/checkpoint_best.test.tsv")} == best
 
 
-def test_the_report_has_all_candidates_and_the_chosen_one_s_scores(tuned):
+def test_the_report_lists_candidates_and_the_chosen_scores(tuned):
     page = (tuned / "report.md").read_text("utf-8")
     rows = [row for row in page.splitlines() if re.match(r"\| scripted_base \| \w+ \| \d+ ", row)]
     assert len(rows) == 4
@@ -69,8 +69,8 @@ def test_the_report_has_all_candidates_and_the_chosen_one_s_scores(tuned):
     assert table(page, "macro-F1")["scripted_base"]["seeds"] == "2"
 
 
-def test_a_grid_is_extended_once_where_its_best_is_at_an_edge(data, tmp_path):
-    """Here any rate is as good, so that the first is chosen, the smallest; the script is words."""
+def test_a_grid_is_extended_once_beyond_its_edge(data, tmp_path):
+    """All rates are equal here, so that the smallest is chosen; words are not extended."""
     words = ["--archs", "scripted_base", "--epochs", 2, "--seeds", 1]
     grid = ["--tune", "lr=1e-3,2e-3"]
     for _ in range(2):  # the second command finds all of it done
@@ -86,8 +86,8 @@ def test_a_grid_is_extended_once_where_its_best_is_at_an_edge(data, tmp_path):
 COUNTS = ["1 of 2 tuning runs finished, 1 failed", "1 of 1 runs finished"]  # and 1 of 3 failed
 
 
-def test_a_candidate_that_was_killed_is_not_tried(data, controls, tmp_path):
-    """It is told, nothing is concluded without it, and the same command trains it."""
+def test_a_killed_candidate_leaves_tuning_unfinished(data, controls, tmp_path):
+    """The report names it and concludes nothing without it, and the same command trains it."""
     out, (hold, killed) = tmp_path / "runs", (controls / "hold-training", "lr-2e-3-seed0")
     words = ["--archs", "scripted_base", "--epochs", 2, "--seeds", 1, "--no-extend"]
     words = line(data, out, *words, "--tune", "lr=1e-3,2e-3")
@@ -113,15 +113,15 @@ def test_a_candidate_that_was_killed_is_not_tried(data, controls, tmp_path):
     assert "Tuning has not finished" not in page and "values beyond" in page
 
 
-def test_a_candidate_that_diverged_was_tried(data, tmp_path):
+def test_a_diverged_candidate_counts_as_tried(data, tmp_path):
     tune = ["--tune", "script=base,wild"]
     compare(data, tmp_path / "runs", "--archs", "scripted_base", "--epochs", 4, *tune)
     page = (tmp_path / "runs/report.md").read_text("utf-8")
     assert "became NaN or infinite" in page and "Tuning has not finished" not in page
 
 
-def test_a_value_at_the_edge_is_told(tuned):
-    """Of numbers, which have a largest one; words have none."""
+def test_a_chosen_value_at_the_edge_is_noted(tuned):
+    """Only numbers have a largest value, not words."""
     page = (tuned / "report.md").read_text("utf-8")
     (note,) = (row for row in page.splitlines() if "largest" in row)
     assert "scripted_base" in note and "luck" in note and "20" in note and "script=" not in note

@@ -1,4 +1,4 @@
-"""Pictures of a comparison, by what their axes show."""
+"""Pictures of a comparison, by the content of their axes."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -31,7 +31,7 @@ def score(value, seconds=300.0, parameters=2_000_000):
 
 
 def test_figures_have_the_units_of_their_values(tmp_path):
-    """Parameters have a panel if they differ by more than 10%; axes of far costs begin at 0."""
+    """Parameters have a panel if they differ by over 10%, and axes of distant costs start at 0."""
     minutes = Curve([10, 20], [120.0, 300.0], [5.0, 4.0], [5.0, 4.0], [5.0, 4.0], 1)
     curves = draw_learning_curves([training(tmp_path, minutes, "loss")], "bits")
     updates, minutes = (axes.lines[0].get_xdata().tolist() for axes in curves.axes)
@@ -47,8 +47,8 @@ def test_figures_have_the_units_of_their_values(tmp_path):
 
 
 @pytest.mark.parametrize("seconds", [(500, 503), (500, 500), (9, 400, 401)])
-def test_models_of_nearly_equal_cost_stand_side_by_side(seconds):
-    """By more than the width of a mean's line, and within the axis."""
+def test_models_of_similar_cost_are_drawn_side_by_side(seconds):
+    """Their distance exceeds the width of a mean's line, and all models are within the axis."""
     scores = {name: [score(70.0, each)] for name, each in zip("abc", seconds)}
     (axes,) = draw_quality(scores, {}).axes
     left, right = axes.get_xlim()
@@ -60,8 +60,8 @@ def test_models_of_nearly_equal_cost_stand_side_by_side(seconds):
 
 
 @pytest.mark.parametrize("model", ["transformer_prenorm", "transevolve_classifier_fullff_1"])
-def test_only_the_baseline_has_the_colour_of_a_family(model, tmp_path):
-    """So that bands of two models of a family differ."""
+def test_only_the_baseline_has_its_familys_colour(model, tmp_path):
+    """Bands of two models of a family would not differ otherwise."""
     rows = [training(tmp_path, curve([2.0, 1.0], [2.0, 1.0], 1), "loss") for _ in range(3)]
     names = [model, f"{model}-b", "pcformer"]
     rows = [replace(row, architecture=name) for row, name in zip(rows, names)]
@@ -75,15 +75,15 @@ def test_only_the_baseline_has_the_colour_of_a_family(model, tmp_path):
 
 @pytest.mark.parametrize("seconds, unit", [(179, "seconds"), (3600, "minutes"), (10801, "hours")])
 def test_times_have_a_unit_for_their_length(seconds, unit):
-    """And say whether they are the CPU's."""
+    """A unit also says whether the time is the CPU's."""
     rows = [Row(cpu_seconds=9.0), Row(cpu_seconds=8.0)]
     assert choose_time_unit(seconds, rows)[1].startswith(f"CPU {unit}")
     assert choose_time_unit(seconds, [*rows, Row(seconds=7.0)])[1].startswith(unit)
 
 
 @pytest.mark.parametrize("metric, best", [("loss", (2, 1)), ("accuracy", (3, 3))])
-def test_curves_mark_the_best_checkpoints_and_fit_the_axes_to_them(metric, best, tmp_path):
-    """A point of each seed, at the loss and at the metric; the bad first values leave the axis."""
+def test_curves_mark_the_best_checkpoints(metric, best, tmp_path):
+    """Each seed has a point at the loss and at the metric, and axes leave out bad first values."""
     losses = [9.0, 3.0, 2.0, 4.0, 5.0, 6.0], [9.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     shares = [50.0, 80.0, 85.0, 90.0, 89.0, 88.0], [10.0, 80.0, 85.0, 88.0, 87.0, 86.0, 85.0]
     chosen = losses if metric == "loss" else shares
@@ -105,7 +105,7 @@ def test_curves_mark_the_best_checkpoints_and_fit_the_axes_to_them(metric, best,
     [([70.0, 70.1], 66.5, 73.6), ([99.9, 99.95], 94.9, 100), ([10.0, 80.0], 0, 90)],
 )
 def test_noise_does_not_look_like_a_gap(values, low, high):
-    """An axis spans a tenth of the scores at least, if these can be so high."""
+    """An axis spans at least a tenth of the scores, if these can be so high."""
     scores = {name: [score(value)] for name, value in zip("ab", values)}
     (axes,) = draw_quality(scores, dict.fromkeys("ab", 1.0)).axes
     bottom, top = axes.get_ylim()
@@ -113,8 +113,8 @@ def test_noise_does_not_look_like_a_gap(values, low, high):
 
 
 @pytest.mark.parametrize("values", [[70.0], [70.0, 75.0], [70.0, 71.0, 75.0]])
-def test_the_line_of_an_architecture_is_at_the_mean_of_its_seeds(values):
-    """And at the mean of their costs; the markers are the seeds."""
+def test_an_architectures_line_is_at_its_mean(values):
+    """The line is at the mean of the costs, too, and the markers are the seeds."""
     runs = [score(value, seconds) for value, seconds in zip(values, (100, 110, 150))]
     (axes,) = draw_quality({"a": runs}, {"a": 1.0}).axes
     cost = fmean(run.cost for run in runs)
@@ -125,8 +125,8 @@ def test_the_line_of_an_architecture_is_at_the_mean_of_its_seeds(values):
 
 
 @pytest.mark.parametrize("count, half", [(2, 1.0), (3, 2.484)])
-def test_bars_are_over_seeds_where_there_are_three(count, half):
-    """Else over texts, as they are given."""
+def test_bars_are_over_seeds_from_three_on(count, half):
+    """Bars of fewer seeds are the given ones over texts."""
     values = [70.0, 71.0, 72.0][:count]
     (axes,) = draw_quality({"a": [score(v) for v in values]}, {"a": 1.0}).axes
     (bar,) = axes.containers[0][2]
@@ -135,16 +135,16 @@ def test_bars_are_over_seeds_where_there_are_three(count, half):
     assert ("seeds" if count == 3 else "texts") in axes.figure.get_suptitle().split("over")[1]
 
 
-def test_the_axis_of_losses_has_the_lowest(tmp_path):
-    """Though the metric chooses a checkpoint of a higher one."""
+def test_the_axis_of_losses_includes_the_lowest(tmp_path):
+    """The lowest loss is on the axis even if the metric chooses a checkpoint of a higher one."""
     losses, shares = [2.0, 0.58, 0.9, 0.95, 1.0, 1.1], [50.0, 60.0, 70.0, 80.0, 90.0, 89.0]
     rows = [training(tmp_path, curve(losses, shares, 4), "accuracy")]
     for axes in draw_learning_curves(rows, "bits").axes[:2]:
         assert axes.get_ylim()[0] < 0.58 < 1.0 < axes.get_ylim()[1] < 2
 
 
-def test_equal_values_fill_no_axis(tmp_path):
-    """It spans a tenth of them, as an axis of scores does."""
+def test_equal_values_do_not_fill_an_axis(tmp_path):
+    """The axis spans a tenth of the values, like an axis of scores."""
     shares = [18.67, 18.67, 18.68]
     rows = [training(tmp_path, curve([2.0, 1.5, 1.0], shares, 2), "accuracy")]
     bottom, top = draw_learning_curves(rows, "bits").axes[2].get_ylim()
@@ -153,7 +153,7 @@ def test_equal_values_fill_no_axis(tmp_path):
 
 @pytest.mark.parametrize("validations, line", [(1, "None"), (2, "-")])
 def test_the_legend_shows_what_is_drawn(validations, line, tmp_path):
-    """Of one validation that is a marker: a line of one point is none."""
+    """A single validation is a marker, since a line needs two points."""
     losses = [2.0, 1.0][:validations]
     rows = [replace(training(tmp_path, curve(losses, losses, 0), "loss"), architecture="pcformer")]
     (handle,) = draw_learning_curves(rows, "bits").legends[0].legend_handles
@@ -161,8 +161,8 @@ def test_the_legend_shows_what_is_drawn(validations, line, tmp_path):
     assert (handle.get_marker() not in ("", "None")) == (validations == 1)
 
 
-def test_markers_at_100_are_whole_and_have_an_interval():
-    """The axis ends there."""
+def test_markers_at_100_are_not_clipped():
+    """The axis ends at 100, and the score has an interval."""
     low, high = interval_of_share(120, 120)
     error = (high - low) / 2
     figure = draw_quality({"a": [score(100.0)], "b": [score(90.0)]}, {"a": error, "b": 1.0})

@@ -44,10 +44,11 @@ def notes_of(out, start):
         ([40, 80], [70, 70], None),  # seeds of one architecture have made the same effort
     ],
 )
-def test_unequal_effort(a, b, kind, equal, tmp_path):
-    """A note from a quarter on; from a half on, scores are not compared.
+def test_unequal_effort_is_noted(a, b, kind, equal, tmp_path):
+    """Times that differ by a quarter get a note, and by a half rule the comparison out.
 
-    Other processes make the clock's times unequal, several cores the CPU's: one of both may be.
+    Other processes affect the clock's times and several cores the CPU's, so that one of both may
+    differ.
     """
     kind = None if equal else kind
     runs = []
@@ -62,7 +63,7 @@ def test_unequal_effort(a, b, kind, equal, tmp_path):
     assert bool(judged.statistics.differences) == (kind != RULES_OUT)
 
 
-def test_unfinished_trainings_are_not_of_equal_effort(tmp_path):
+def test_unfinished_trainings_have_no_note_on_effort(tmp_path):
     runs = (
         write_run(tmp_path, name, budget=1.0, seconds=float(s), state=state)
         for name, s, state in (("a", 60, ""), ("b", 10, "1 of 9 updates"))
@@ -74,8 +75,8 @@ def test_unfinished_trainings_are_not_of_equal_effort(tmp_path):
 @pytest.mark.parametrize(
     "one, other, told", [(40, 50, False), (40, 51, True), (10, 30, True), (1, 29, False)]
 )
-def test_seeds_of_unequal_time_tell_no_cost(one, other, told, tmp_path):
-    """By the CPU, since the clock depends on other processes; not of trainings of seconds."""
+def test_seeds_of_unequal_time_are_noted(one, other, told, tmp_path):
+    """CPU time counts, as clocks depend on other processes, and only of trainings of minutes."""
     runs = (
         write_run(tmp_path, "a", seed, cpu_seconds=float(cpu), seconds=seed * 100.0)
         for seed, cpu in ((1, one), (2, other))
@@ -87,8 +88,8 @@ def test_seeds_of_unequal_time_tell_no_cost(one, other, told, tmp_path):
 @pytest.mark.parametrize(
     "clock, cpu, told", [(125, 100, 0), (126, 100, 1), (100, 200, 0), (9, 5, 1)]
 )
-def test_a_busy_machine_is_told(clock, cpu, told, tmp_path):
-    """Also of trainings of seconds, but not several threads."""
+def test_a_busy_machine_is_noted(clock, cpu, told, tmp_path):
+    """The note is on short trainings, too, but not on several threads."""
     runs = (
         write_run(tmp_path, "a", seconds=float(clock), cpu_seconds=float(cpu)),
         write_run(tmp_path, "b", seconds=500.0, cpu_seconds=500.0),
@@ -97,7 +98,7 @@ def test_a_busy_machine_is_told(clock, cpu, told, tmp_path):
     assert [note.subjects for note in found] == [("a",)] * told
 
 
-def test_models_of_several_commands(tmp_path):
+def test_models_of_several_commands_are_noted(tmp_path):
     runs = (write_run(tmp_path, name, command=f"10:0{name}") for name in "ab")
     write_comparison(tmp_path, *runs)
     assert len(notes_of(tmp_path, "The models were trained by 2 commands")) == 1
@@ -117,8 +118,8 @@ def improving(last, updates=(50, 100)):
         (4.69, ["Still improving", "Too little"]),  # 3% of 5 is 0.15
     ],
 )
-def test_a_loss_that_falls_at_the_end(last, notes, tmp_path):
-    """By 1% of the first one, the order is open; by 3%, there is too little training."""
+def test_a_loss_that_still_falls_is_noted(last, notes, tmp_path):
+    """A fall by 1% of the first loss leaves the order open, and by 3% the training is too short."""
     runs = [
         write_run(tmp_path, "a", score=70.0),
         write_run(tmp_path, "b", score=70.0, curve=improving(last)),
@@ -140,14 +141,14 @@ def test_a_loss_that_falls_at_the_end(last, notes, tmp_path):
         ([100], [5.0]),
     ],
 )
-def test_a_loss_that_has_ended_to_fall(updates, losses, tmp_path):
+def test_a_loss_that_no_longer_falls_has_no_note(updates, losses, tmp_path):
     curve = Curve(updates, [1.0] * len(losses), losses, losses, losses, 0)
     write_comparison(tmp_path, write_run(tmp_path, "a", score=70.0, curve=curve))
     assert not notes_of(tmp_path, "Too little")
 
 
 def test_untuned_options_leave_the_order_open(tmp_path):
-    """Nothing is to be said of one model."""
+    """A single model has no such note."""
     runs = [write_run(tmp_path, name) for name in "ab"]
     write_comparison(tmp_path, *runs)
     (note,) = notes_of(tmp_path, "Options were not tuned")
@@ -156,8 +157,8 @@ def test_untuned_options_leave_the_order_open(tmp_path):
     assert not notes_of(tmp_path, "Options were not tuned")
 
 
-def test_values_at_an_edge_are_told(tmp_path):
-    """A candidate without a value is none; values that are no numbers have no edge."""
+def test_values_at_an_edge_are_noted(tmp_path):
+    """A candidate without a value does not count, and words have no edge."""
     tried = {
         "a": {"1e-3": 3.0, "2e-3": 2.0, "4e-3": 1.0},
         "b": {"1e-3": 3.0, "2e-3": 2.0, "4e-3": 9.0},
@@ -172,7 +173,7 @@ def test_values_at_an_edge_are_told(tmp_path):
     assert not notes_of(tmp_path, "b chose")
 
 
-def test_an_edge_that_all_have_chosen_is_told_without_a_list(tmp_path):
+def test_an_edge_that_all_models_chose_is_noted_once(tmp_path):
     runs = [
         write_run(tmp_path, name, tuned=f"lr {value}", validation=loss)
         for name in "ab"
@@ -193,8 +194,8 @@ def test_an_edge_that_all_have_chosen_is_told_without_a_list(tmp_path):
         ({"a": "2e-3", "b": "2e-3"}, 70.1, "equivalent"),
     ],
 )
-def test_an_edge_leaves_open_what_it_could_undo(rates, score, verdict, tmp_path):
-    """Values beyond it could only make a model better."""
+def test_an_edge_leaves_open_only_what_it_could_change(rates, score, verdict, tmp_path):
+    """Values beyond an edge could only make a model better."""
     runs = [
         write_run(tmp_path, name, seed, score + seed / 10, tuned=f"lr {rate}", validation=loss)
         for name, score in {"a": 70.0, "b": score}.items()
@@ -214,8 +215,8 @@ def test_an_edge_leaves_open_what_it_could_undo(rates, score, verdict, tmp_path)
         ("failed: fairseq-train: the loss or the gradients became NaN or infinite (...)", True),
     ],
 )
-def test_a_tuning_that_has_not_finished_is_told_and_has_no_edge(state, edge, tmp_path):
-    """A killed training tells nothing of its rate; one that diverged does."""
+def test_unfinished_tuning_is_noted_instead_of_its_edge(state, edge, tmp_path):
+    """A killed training does not judge its rate, but a diverged one does."""
     runs = [
         write_run(tmp_path, "a", tuned="lr 1e-3", validation=1.0),
         write_run(tmp_path, "a", tuned="lr 2e-3", validation=None),
@@ -240,16 +241,16 @@ def test_a_tuning_that_has_not_finished_is_told_and_has_no_edge(state, edge, tmp
         ({"activation-fn": "relu"}, {"activation-fn": "gelu"}, False),
     ],
 )
-def test_norms_and_dropouts_that_differ_by_default_are_told(base, ours, differ, tmp_path):
-    """A dropout that is missing is one of 0; norms of one model alone belong to it."""
+def test_norms_and_dropouts_of_other_defaults_are_noted(base, ours, differ, tmp_path):
+    """A missing dropout is 0, and norms that only one model has belong to it."""
     defaults = {"a": base, "b": ours}
     runs = (write_run(tmp_path, name, defaults=json.dumps(d)) for name, d in defaults.items())
     found = notes_of(write_comparison(tmp_path, *runs), "Norms or dropout differ")
     assert [note.subjects for note in found] == [("b",)] * differ
 
 
-def test_defaults_are_compared_with_what_is_set_for_the_baseline(tmp_path):
-    """And what is set for a model is no default of its own."""
+def test_defaults_are_compared_with_the_baselines_options(tmp_path):
+    """An option that is set for a model is not one of its defaults."""
     runs = [
         write_run(tmp_path, "a", options='{"dropout": 0.3}', defaults='{"activation-dropout": 0}'),
         write_run(tmp_path, "b", options='{"dropout": 0.1}'),
@@ -272,8 +273,8 @@ def test_less_than_an_epoch_is_too_little(tmp_path):
     assert "compare: b (less than an epoch). Train" in note.sentence and note.subjects == ("b",)
 
 
-def test_a_training_that_has_not_ended_rules_nothing_out(tmp_path):
-    """Nor does it count in means, or is its candidate chosen."""
+def test_an_unfinished_training_rules_nothing_out(tmp_path):
+    """An unfinished training is not part of means either, and its candidate is not chosen."""
     half = Curve([10], [2.0], [0.5], [0.5], [0.5], 0)
     runs = [
         write_run(tmp_path, name, seed, score=70.0, epoch_updates=20)
@@ -295,7 +296,7 @@ def test_a_training_that_has_not_ended_rules_nothing_out(tmp_path):
 
 
 def test_a_classifier_of_one_class_has_learned_too_little(tmp_path):
-    """Unless the texts have no other, which rules out all."""
+    """If the texts have only one class, nothing can be compared."""
     outputs = {"a": CLASSES, "b": ["x"] * 120}
     runs = [write_run(tmp_path, n, outputs=o, references=CLASSES) for n, o in outputs.items()]
     (note,) = notes_of(write_comparison(tmp_path, *runs), "Too little")
@@ -308,17 +309,15 @@ def test_a_classifier_of_one_class_has_learned_too_little(tmp_path):
 
 
 def answers(gained, lost):
-    """Outputs for 70 texts of one class and 30 of another: so many differ from the first class."""
+    """Outputs for 70 texts of one class and 30 of another, of which some are right or wrong."""
     return ["y"] * lost + ["x"] * (70 - lost) + ["y"] * gained + ["x"] * (30 - gained)
 
 
 @pytest.mark.parametrize(
     "gained, lost, told", [(0, 5, True), (2, 0, True), (5, 0, False), (20, 13, True)]
 )
-def test_a_classifier_that_does_not_beat_the_constant_class_is_not_compared(
-    gained, lost, told, tmp_path
-):
-    """Also if chance alone puts it above, by texts; another model remains."""
+def test_a_classifier_must_beat_the_constant_class(gained, lost, told, tmp_path):
+    """A model must be better than by chance over texts, and other models are still compared."""
     references = ["x"] * 70 + ["y"] * 30
     each = {"a": answers(30, 0), "b": answers(gained, lost), "c": answers(25, 1)}
     runs = [
@@ -336,7 +335,7 @@ def test_a_classifier_that_does_not_beat_the_constant_class_is_not_compared(
 
 
 def test_one_seed_at_chance_does_not_rule_a_model_out(tmp_path):
-    """It is part of how its seeds spread; the median counts."""
+    """The median of the seeds counts, since one seed is part of their spread."""
     references = ["x"] * 70 + ["y"] * 30
     gains = {"a": (30, 30, 30), "b": (30, 1, 29)}
     runs = [
@@ -355,8 +354,8 @@ def test_one_seed_at_chance_does_not_rule_a_model_out(tmp_path):
         (3.0, 9, None),
     ],
 )
-def test_translations_that_are_hardly_words_of_the_references(score, words, told, tmp_path):
-    """Whatever their BLEU: with fewer than a tenth of the references' words."""
+def test_translations_with_few_words_of_the_references(score, words, told, tmp_path):
+    """Fewer than a tenth of the references' words are too little, whatever the BLEU."""
     references = [" ".join(f"w{30 * n + i}" for i in range(30)) for n in range(2)]  # 60 words
     outputs = [" ".join(f"w{i % words}" for i in range(30)) for _ in references]
     run = write_run(
@@ -374,8 +373,8 @@ def test_few_texts_rule_a_comparison_out(texts, told, tmp_path):
 
 
 @pytest.mark.parametrize("share, told", [(0.009, False), (0.121, True)])
-def test_unknown_words_make_a_perplexity_look_better(share, told, tmp_path):
-    """Also where it is not known of the first run."""
+def test_unknown_words_of_a_perplexity_are_noted(share, told, tmp_path):
+    """The first run may lack the share of unknown words."""
     runs = [
         write_run(tmp_path, name, score=100.0, unknown=of_run, **LANGUAGE_MODEL)
         for name, of_run in (("a", None), ("b", share))
@@ -385,8 +384,8 @@ def test_unknown_words_make_a_perplexity_look_better(share, told, tmp_path):
 
 
 @pytest.mark.parametrize("share, told", [(0.009, False), (0.031, True)])
-def test_test_texts_that_were_trained_on_are_told(share, told, tmp_path):
-    """Also where it is not known of the first run."""
+def test_leaked_test_texts_are_noted(share, told, tmp_path):
+    """The first run may lack the share of leaked texts."""
     runs = [
         write_run(tmp_path, name, score=20.0, leaked=of_run, **TRANSLATION)
         for name, of_run in (("a", None), ("b", share))
@@ -397,7 +396,7 @@ def test_test_texts_that_were_trained_on_are_told(share, told, tmp_path):
     assert len(found) == told
 
 
-def test_empty_references_are_told(tmp_path):
+def test_empty_references_are_noted(tmp_path):
     run = write_run(
         tmp_path, "a", score=20.0, outputs=["x", "y"], references=["x", " "], **TRANSLATION
     )
@@ -405,7 +404,7 @@ def test_empty_references_are_told(tmp_path):
 
 
 @pytest.mark.parametrize("more, told", [("", False), ("|restored:46.7%", True)])
-def test_references_whose_spaces_do_not_come_back_are_told(more, told, tmp_path):
+def test_references_with_lost_spaces_are_noted(more, told, tmp_path):
     run = write_run(tmp_path, "a", score=20.0, **TRANSLATION)
     run[1] = replace(run[1], signature=SIGNATURE + more)
     found = notes_of(write_comparison(tmp_path, run), "The spaces of 46.7% of the references")
@@ -413,8 +412,8 @@ def test_references_whose_spaces_do_not_come_back_are_told(more, told, tmp_path)
 
 
 @pytest.mark.parametrize("ours, told", [([60.0, 61.0, 62.0], True), ([68.0, 71.0, 75.0], False)])
-def test_seeds_that_agree_where_texts_do_not_leave_the_order_open(ours, told, tmp_path):
-    """A difference in the mean that the same outputs of both models do not show."""
+def test_disagreement_of_seeds_and_texts_leaves_the_order_open(ours, told, tmp_path):
+    """Means differ over seeds, but the outputs of both models are the same."""
     runs = [
         write_run(tmp_path, name, seed, score, CLASSES, CLASSES)
         for name, scores in (("a", [70.0, 71.0, 72.0]), ("b", ours))
@@ -431,8 +430,8 @@ def test_one_seed_leaves_the_order_open(tmp_path):
 
 
 @pytest.mark.parametrize("early, compared", [("b", ["c"]), ("a", [])])
-def test_a_model_with_too_little_training_withholds_its_own_statistics(early, compared, tmp_path):
-    """All if it is the baseline."""
+def test_too_little_training_withholds_a_models_statistics(early, compared, tmp_path):
+    """If the model is the baseline, no statistics remain."""
     runs = (
         write_run(tmp_path, n, score=70.0, epoch_updates=31 if n == early else 30) for n in "abc"
     )

@@ -64,8 +64,8 @@ def spread(values):
     return [fmean(values), stdev(values), fmean(values) - half, fmean(values) + half]
 
 
-def test_the_fixture_can_tell(logs, accuracies):
-    """Best, last and smallest loss are of three updates; clocks, seeds and models differ."""
+def test_the_fixture_distinguishes_all_choices(logs, accuracies):
+    """Best, last and smallest loss are of three updates, and clocks, seeds and models differ."""
     for (arch, _), log in logs.items():
         updates = [int(stats["valid_num_updates"]) for stats in log["valid"]]
         losses = [float(stats["valid_loss"]) for stats in log["valid"]]
@@ -77,7 +77,7 @@ def test_the_fixture_can_tell(logs, accuracies):
     assert len({value for values in accuracies.values() for value in values}) == 9
 
 
-def test_scores_are_means_with_student_s_interval(report, accuracies, predictions):
+def test_scores_are_means_with_students_interval(report, accuracies, predictions):
     rows = table(report, " against ")
     for arch in ARCHS:
         f1 = [100 * f1_score(*predictions[arch, seed], average="macro") for seed in SEEDS]
@@ -88,7 +88,7 @@ def test_scores_are_means_with_student_s_interval(report, accuracies, prediction
         assert each == pytest.approx(accuracies[arch], abs=0.051)
 
 
-def test_differences_have_dunnett_s_interval(report, accuracies):
+def test_differences_have_dunnetts_interval(report, accuracies):
     base, *others = ARCHS
     rows = table(report, " against ")
     samples = [accuracies[arch] for arch in others]
@@ -101,8 +101,8 @@ def test_differences_have_dunnett_s_interval(report, accuracies):
     assert not numbers(rows[base][f"accuracy against {base}"])
 
 
-def test_p_values_are_mcnemar_s_adjusted_for_their_number(report, predictions):
-    """By Benjamini and Hochberg's method; each is beside its own seed and model."""
+def test_p_values_are_mcnemars_and_adjusted(report, predictions):
+    """Benjamini and Hochberg's method adjusts them, and each stands at its seed and model."""
     base, *others = ARCHS
     p_values = {}
     for arch in others:
@@ -129,7 +129,7 @@ def test_p_values_are_mcnemar_s_adjusted_for_their_number(report, predictions):
 
 
 def test_trainings_are_described_by_their_logs(report, logs):
-    """The loss is the scored checkpoint's; the speed is that of all tokens on the CPU."""
+    """The loss is that of the scored checkpoint, and the speed counts all tokens per CPU time."""
     rows = table(report, "updates")
     for arch in ARCHS:
         of_arch = [logs[arch, seed] for seed in SEEDS]
@@ -148,8 +148,8 @@ def test_trainings_are_described_by_their_logs(report, logs):
         assert numbers(cell(row, "tokens per CPU second"))[0] == pytest.approx(fmean(speeds), abs=1)
 
 
-def test_pages_have_their_pictures_and_the_same_tables(board, report):
-    """The page in one file needs no other."""
+def test_both_pages_have_the_same_pictures_and_tables(board, report):
+    """The HTML page needs no other file."""
     page = (board / "report.html").read_text("utf-8")
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", report)
     assert pictures

@@ -1,4 +1,4 @@
-"""The command ``odeformers report``: what its page says of rows, and how it looks."""
+"""The command ``odeformers report``: the content and form of its page."""
 
 import json
 import re
@@ -27,7 +27,7 @@ CLASSES = ["x", "y", "x"] * 40
 
 
 def report(out, baseline=""):
-    """The lines of a report, whose pictures nobody looks at."""
+    """The lines of a report; its pictures are not looked at."""
     return to_page([*make_sections(read_comparison(out, baseline))]).splitlines()
 
 
@@ -48,8 +48,8 @@ def part(lines, heading):
     return lines[begin : next(ends, len(lines))]
 
 
-def test_trainings_are_a_row_for_each_architecture(tmp_path):
-    """The baseline first; what a training lacks is in a column of its own."""
+def test_each_architecture_has_a_row_of_trainings(tmp_path):
+    """The baseline comes first, and missing parts of trainings have a column."""
     more = {"validated": "mcc", "maximized": True, "validation": 0.5}
     runs = [
         write_run(tmp_path, "b", 1, budget=0.5, state="not evaluated", **more),
@@ -69,8 +69,8 @@ def test_trainings_are_a_row_for_each_architecture(tmp_path):
     assert [line[:4] for line in rows if line[:1] == "|"][2:] == ["| a ", "| b "]
 
 
-def test_costs_are_of_one_clock(tmp_path):
-    """The CPU's, unless a training lacks it, as on a GPU; learning curves end there."""
+def test_all_costs_are_of_one_clock(tmp_path):
+    """Costs are CPU times, unless a training lacks them, as on a GPU."""
     spent = {"score": 70.0, "seconds": 8.0, "cpu_seconds": 6.0, "tokens": 48.0}
     alone, mixed = tmp_path / "alone", tmp_path / "mixed"
     write_comparison(alone, write_run(alone, "a", **spent))
@@ -88,8 +88,8 @@ def test_costs_are_of_one_clock(tmp_path):
     assert table.first.learning.seconds == pytest.approx([8 / 3, 16 / 3, 8])
 
 
-def test_scores_are_beside_their_differences(tmp_path):
-    """And beside the paper's or cited figures; always the most frequent class is the last row."""
+def test_scores_and_differences_share_a_table(tmp_path):
+    """The paper's or cited figures follow, and the last row is always the most frequent class."""
     wrong = ["y", *CLASSES[1:]]
     runs = [
         write_run(tmp_path, "a", outputs=CLASSES, references=CLASSES, paper='{"accuracy": 88.8}'),
@@ -107,7 +107,7 @@ def test_scores_are_beside_their_differences(tmp_path):
 
 
 def test_a_seed_that_the_baseline_lacks_has_no_p_value(tmp_path):
-    """So the others are named."""
+    """The other seeds are named then."""
     runs = [
         write_run(tmp_path, name, seed, outputs=CLASSES, references=CLASSES)
         for name, seeds in (("a", (1, 3)), ("b", (1, 2, 3)), ("c", (1, 3)))
@@ -118,8 +118,8 @@ def test_a_seed_that_the_baseline_lacks_has_no_p_value(tmp_path):
     assert cells(lines, "c")["p over texts"] == "1.000, 1.000"
 
 
-def test_seeds_or_texts_limit_a_claim(tmp_path):
-    """Whichever has the larger p-value, with its model."""
+def test_the_larger_p_value_limits_a_claim(tmp_path):
+    """The page names seeds or texts, whichever limits it, with the model."""
     outputs = {"a": CLASSES, "b": CLASSES, "c": ["y"] * 20 + CLASSES[20:]}
     scores = {"a": (70.0, 70.5, 71.0), "b": (80.0, 80.5, 81.0), "c": (71.0, 70.2, 70.3)}
     runs = [
@@ -131,7 +131,7 @@ def test_seeds_or_texts_limit_a_claim(tmp_path):
     assert "To strengthen a claim, add more seeds (c) or more test texts (b): " in page
 
 
-def test_no_p_value_reads_zero(tmp_path):
+def test_small_p_values_are_not_shown_as_zero(tmp_path):
     outputs = {"a": ["y"] * 24 + CLASSES[24:], "b": CLASSES}
     scores = {"a": (70.0, 70.5, 71.0), "b": (90.0, 90.5, 91.0)}
     runs = [
@@ -143,7 +143,7 @@ def test_no_p_value_reads_zero(tmp_path):
     assert (row["p over seeds"], row["p over texts"]) == ("<0.001", "<0.001, <0.001, <0.001")
 
 
-def test_few_blocks_of_a_text_are_told(tmp_path):
+def test_few_blocks_of_a_text_are_noted(tmp_path):
     tokens = np.full(29, 500)
     runs = [
         write_run(tmp_path, n, likelihoods=Likelihoods(tokens, tokens * x), **LANGUAGE_MODEL)
@@ -162,8 +162,8 @@ def test_perplexities_without_likelihoods_have_no_p_values(tmp_path):
     assert not any("p over texts" in line for line in lines)
 
 
-def test_what_rules_a_comparison_out_takes_the_place_of_tests(tmp_path):
-    """For averaged checkpoints as well; the verdict, before all tables, says it once."""
+def test_a_ruled_out_comparison_has_no_tests(tmp_path):
+    """Averaged checkpoints have none either, and the verdict before all tables states it once."""
     runs = [write_run(tmp_path, name, outputs=CLASSES[:9], references=CLASSES[:9]) for name in "ab"]
     for rows in runs:
         rows.append(replace(rows[-1], checkpoint="average of the last 2 checkpoints"))
@@ -178,9 +178,11 @@ def test_what_rules_a_comparison_out_takes_the_place_of_tests(tmp_path):
     assert not any("against a |" in line for line in lines)
 
 
-def test_the_verdict_is_the_intervals_and_the_notes_that_bear_on_them(tmp_path):
-    """What a note leaves open is inconclusive; a note on one table of several names it; remarks are
-    beside their tables."""
+def test_the_verdict_combines_intervals_and_notes(tmp_path):
+    """A note makes a verdict inconclusive, and names its table if there are several.
+
+    Remarks are beside their tables.
+    """
     scores = {"a": (70.0, 70.5, 71.0), "b": (72.0, 72.5, 73.1), "c": (69.5, 70.4, 72.3)}
     scores["d"] = (60.0, 60.5, 60.8)
     empty = ["", *CLASSES[1:]]
@@ -209,7 +211,7 @@ def test_the_verdict_is_the_intervals_and_the_notes_that_bear_on_them(tmp_path):
 @pytest.mark.parametrize(
     "ours, margin, word", [(90.0, None, "better"), (70.1, None, "equivalent"), (70.1, 0.1, "incon")]
 )
-def test_a_difference_that_no_note_leaves_open_is_decided(ours, margin, word, tmp_path):
+def test_a_difference_without_notes_is_decided(ours, margin, word, tmp_path):
     runs = [
         write_run(tmp_path, name, seed, score + seed / 5, tuned="activation-fn relu")
         for name, score in {"a": 70.0, "b": ours}.items()
@@ -219,8 +221,8 @@ def test_a_difference_that_no_note_leaves_open_is_decided(ours, margin, word, tm
     assert f"compared with a (margin {margin or 1:g}):\n\n- b: {word}" in page
 
 
-def test_a_margin_may_be_asked_for(tmp_path, capsys):
-    """Points of accuracy; percent of the baseline's perplexity."""
+def test_the_margin_is_an_option(tmp_path, capsys):
+    """A margin is in points of accuracy, or percent of the baseline's perplexity."""
     for name, more in (("points", {}), ("percent", LANGUAGE_MODEL)):
         out = tmp_path / name
         write_comparison(out, *(write_run(out, n, score=80.0, **more) for n in "ab"))
@@ -233,8 +235,8 @@ def test_a_margin_may_be_asked_for(tmp_path, capsys):
     assert "argument --margin: -1: give a number from 0 on" in capsys.readouterr().err
 
 
-def test_seeds_that_spread_unlike_the_others_are_told(tmp_path):
-    """And what difference the others' seeds would find."""
+def test_models_of_another_spread_are_noted(tmp_path):
+    """The note also has the difference that the other models' seeds would find."""
     scores = {"a": (70.0, 70.5, 71.0), "b": (70.2, 70.9, 71.1), "wide": (40.0, 70.0, 90.0)}
     runs = [
         write_run(tmp_path, name, seed, score)
@@ -262,7 +264,7 @@ def test_another_baseline_may_be_named(tmp_path, capsys):
     assert cells(rows, "a")["accuracy against b"] == "-1.0"
 
 
-def test_what_was_tried_and_chosen(tmp_path):
+def test_tried_and_chosen_values_are_listed(tmp_path):
     tried = {"1e-3": 2.5, "2e-3": 1.5, "4e-3": 2.0}
     runs = [
         write_run(tmp_path, "a", tuned=f"lr {rate}", validation=loss, score=loss)
@@ -284,7 +286,7 @@ def test_what_was_tried_and_chosen(tmp_path):
     [(3600.0, "7 CPU hours"), (None, "6 CPU hours and 0.5 hours of wall-clock time on GPUs")],
 )
 def test_the_total_cost_counts_all_trainings(last, told, tmp_path):
-    """Candidates that were not chosen and unfinished trainings as well."""
+    """Candidates that were not chosen and unfinished trainings count as well."""
     spent = {"cpu_seconds": 3600.0, "seconds": 1800.0}
     tried = [
         write_run(tmp_path, name, tuned=f"lr {rate}", validation=loss, **spent)
@@ -299,7 +301,7 @@ def test_the_total_cost_counts_all_trainings(last, told, tmp_path):
     assert any(f"Total cost: {told}, without validations, {counts}" in line for line in lines)
 
 
-def test_what_a_recipe_s_own_command_has_printed(tmp_path):
+def test_the_output_of_a_recipes_score_command_is_shown(tmp_path):
     rows = write_run(tmp_path, "a", score=70.0)
     metric = "odeformers score-wmt14 en-de {output}"
     rows.append(replace(rows[-1], metric=metric, score=None, printed="tokenized: BLEU = 27.55"))
@@ -307,7 +309,7 @@ def test_what_a_recipe_s_own_command_has_printed(tmp_path):
     assert cells(lines, "a, seed 1")[metric] == "tokenized: BLEU = 27.55"
 
 
-def test_options_that_differ_are_told_and_defaults_that_nobody_has_set(tmp_path):
+def test_options_and_defaults_that_differ_are_listed(tmp_path):
     options = {"arch": "transformer", "adam-betas": "(0.9, 0.98)", "fp16": True}
     defaults = {"encoder-normalize-before": True, "dropout": 0.1}
     runs = [
@@ -328,7 +330,7 @@ def test_options_that_differ_are_told_and_defaults_that_nobody_has_set(tmp_path)
 
 
 def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
-    """Of what has begun, there are sizes."""
+    """The sizes of runs that have begun are reported."""
     (rows,) = [write_run(tmp_path, "a", state="seed 1 failed")]
     row = replace(rows[0], curve="", validation=None, updates=None, seconds=None, cpu_seconds=None)
     lines = report(write_comparison(tmp_path, [row]))
@@ -345,14 +347,14 @@ def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
         ("{}", "{}: no results.csv with a row; give a folder that was --out"),
     ],
 )
-def test_what_is_no_report_is_told_in_a_line(line, told, tmp_path, capsys):
+def test_folders_without_a_comparison_are_refused(line, told, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["report", *line.replace("{}", str(tmp_path)).split()])
     assert told.replace("{}", str(tmp_path)) in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_page_in_html_shows_figures_and_texts_as_they_are():
+def test_an_html_page_escapes_its_texts():
     """An interval is below its mean, names may break, and only backticks mark code."""
     table = [["loss", "of_all"], ["0.7 ± 0.1 (-0.6 to +0.8)", "<b> | c"]]
     section = Section("Trainings", table=table, lines=["give `--tune <x>` & more"])
@@ -364,8 +366,8 @@ def test_a_page_in_html_shows_figures_and_texts_as_they_are():
     assert not re.search(r"https?://", page), "it needs no other file"
 
 
-def test_a_report_that_waits_for_another_command_has_the_newest_rows(tmp_path):
-    """So files of two commands are never a mixture: one begins when the other has ended."""
+def test_a_report_that_waited_has_the_newest_rows(tmp_path):
+    """Two commands never mix files, since one begins after the other has ended."""
     runs = [write_run(tmp_path, name, score=70.0) for name in "ab"]
     write_comparison(tmp_path, *runs[:1])
     with lock(tmp_path / PAGE):
@@ -379,8 +381,8 @@ def test_a_report_that_waits_for_another_command_has_the_newest_rows(tmp_path):
         assert "2 models" in (tmp_path / name).read_text("utf-8")
 
 
-def test_a_report_does_not_wait_for_rows_nor_rows_for_it(tmp_path):
-    """It may take minutes, and runs that end meanwhile go on."""
+def test_reports_and_rows_do_not_wait_for_each_other(tmp_path):
+    """A report may take minutes, and runs that end meanwhile continue."""
     write_comparison(tmp_path, write_run(tmp_path, "a", score=70.0))
     (tmp_path / "a-seed1/run.yaml").touch()
     shutil.copy(tmp_path / "results.csv", tmp_path / "a-seed1/results.csv")
@@ -390,8 +392,8 @@ def test_a_report_does_not_wait_for_rows_nor_rows_for_it(tmp_path):
         collect_rows(tmp_path)
 
 
-def test_a_folder_that_was_copied_is_reported(board, tmp_path, monkeypatch):
-    """Without logs and checkpoints, by a relative path: pages and pictures are the same."""
+def test_a_copied_folder_is_reported(board, tmp_path, monkeypatch):
+    """Without logs and checkpoints, by a relative path, pages and pictures are the same."""
     copy = tmp_path / "copy"
     left_out = shutil.ignore_patterns("report*", "*.log", "*.png", "*.tsv")
     shutil.copytree(board, copy, ignore=left_out)

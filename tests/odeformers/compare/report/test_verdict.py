@@ -22,7 +22,7 @@ from odeformers.compare.results.intervals import Difference
         (-0.8, -0.1, "worse (by less than the margin)"),
     ],
 )
-def test_four_words(low, high, told):
+def test_an_interval_gives_one_of_four_words(low, high, told):
     assert str(give_verdict(Difference((low + high) / 2, (low, high), 0.1), 1.0)) == told
 
 

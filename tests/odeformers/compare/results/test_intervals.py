@@ -1,4 +1,4 @@
-"""Intervals over seeds agree with scipy's, and unstable models blunt no other."""
+"""Intervals over seeds equal scipy's, and unstable models do not widen others' intervals."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_intervals_of_alike_models_are_dunnetts():
     assert told.freedom == 10 and not told.left
 
 
-def test_an_unstable_model_leaves_and_blunts_no_other():
+def test_an_unstable_model_leaves_the_pool():
     told = compare_with_baseline(TOPIC, "base")
     assert {*told.left} == {"node"} and "node" not in told.pool and "base" in told.pool
     node, transject = told.differences["node"], told.differences["transject"]

@@ -1,4 +1,4 @@
-"""``results.csv``: what is written is read, and what is damaged is named."""
+"""``results.csv`` is read as it was written, and damaged files are named."""
 
 import csv
 import math
@@ -29,7 +29,7 @@ def test_rows_are_read_as_they_were_written(tmp_path):
 
 
 def test_curves_and_predictions_are_read_as_they_were_written(tmp_path):
-    """With whatever a text may have."""
+    """Texts may contain any characters."""
     curve = Curve([1, 2], [0.1, 0.2], [3.0, math.inf], [1 / 3, 2.0], [2.0, 1.0], best=1)
     write_curve(tmp_path / "curve.csv", curve)
     assert read_curve(tmp_path / "curve.csv") == curve
@@ -64,8 +64,8 @@ def test_a_damaged_file_is_named_with_its_line(column, cell, line, tmp_path):
         read_rows(path)
 
 
-def test_the_file_of_a_comparison_has_the_rows_of_all_runs(tmp_path):
-    """In the order in which architectures, and their runs, were begun."""
+def test_a_comparison_collects_the_rows_of_all_runs(tmp_path):
+    """Rows are in the order in which architectures and their runs began."""
     runs = {"c-seed1": "3", "a-seed1": "1", "b-seed1": "2", "a-seed2": "9"}
     for run, begun in runs.items():
         (tmp_path / run).mkdir()
@@ -79,16 +79,16 @@ def test_the_file_of_a_comparison_has_the_rows_of_all_runs(tmp_path):
 
 
 def write_other(out):
-    """A folder of something else, such as another comparison."""
+    """A folder with something else, such as another comparison."""
     (out / "other").mkdir()
     return out / "other"
 
 
 @pytest.mark.parametrize("maximized, chosen", [(True, "lr 2"), (False, "lr 3")])
-def test_the_setting_validates_best_with_the_seed_that_was_tuned_with(maximized, chosen):
-    """Whatever another seed has validated, and if the runs of this one were trained anew.
+def test_the_best_setting_is_chosen_by_the_tuning_seed(maximized, chosen):
+    """Validations of other seeds do not count, even if the tuning seed's runs were trained anew.
 
-    NaN and what has not validated yet are not chosen.
+    NaN and missing validations are not chosen.
     """
     tried = {"lr 1": 5.0, "lr 2": 7.0, "lr 3": 4.0, "lr 4": math.nan, "lr 5": None}
     row = replace(ROW, maximized=maximized, seed=5, begun="2")
@@ -98,7 +98,7 @@ def test_the_setting_validates_best_with_the_seed_that_was_tuned_with(maximized,
     assert choose_settings(rows) == {"a": chosen}
 
 
-def test_a_comparison_is_told_from_a_run_and_from_parts(tmp_path):
+def test_a_folder_of_a_run_or_of_parts_is_refused(tmp_path):
     part = tmp_path / "part"
     write_comparison(part, write_run(part, "a"))
     for folder in (tmp_path, part / "a-seed1"):
@@ -117,8 +117,8 @@ def test_another_baseline_is_one_of_the_architectures(tmp_path):
         read_comparison(tmp_path, "c")
 
 
-def test_files_are_found_wherever_the_folder_is(tmp_path):
-    """Their paths are relative to it."""
+def test_files_are_found_after_the_folder_moves(tmp_path):
+    """Paths are relative to the folder."""
     before, after = tmp_path / "before", tmp_path / "after"
     write_comparison(before, write_run(before, "a", outputs=["x", "y"], references=["x", "x"]))
     before.rename(after)

@@ -1,4 +1,4 @@
-"""What logs and outputs of runs come to, on ones with known statistics."""
+"""Rows that logs and outputs of runs give, with known statistics."""
 
 import json
 import re
@@ -71,8 +71,11 @@ def print_translations(path, texts, of_data=PERFECT):
     return path
 
 
-def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
-    """Seconds are of training alone, and a curve's are the CPU's."""
+def test_repeated_epochs_count_once(tmp_path):
+    """The last record of an epoch counts.
+
+    Seconds exclude validation, and a curve has CPU seconds.
+    """
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
     curve, found = read_log(log, "mcc", maximize=True)
     assert (found["seconds"], found["cpu_seconds"], found["tokens"]) == (20, 10, 180)
@@ -80,21 +83,21 @@ def test_of_what_an_interrupted_training_repeats_the_last_counts(tmp_path):
     assert (curve.loss, curve.metric, curve.best) == ([5.0, 4.0, 4.2], [5.0, 6.0, 5.8], 1)
 
 
-def test_a_training_on_a_gpu_has_the_clock_s_seconds(tmp_path):
+def test_a_training_on_a_gpu_has_wall_clock_seconds(tmp_path):
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 9), cpu=False)
     curve, found = read_log(log)
     assert (found["seconds"], found["cpu_seconds"], curve.seconds) == (16, None, [7, 16])
 
 
-def test_seconds_of_short_epochs_are_not_those_that_fairseq_rounds(tmp_path):
-    """Where training.py has logged them; fairseq-train's own log has only its own."""
+def test_seconds_of_short_epochs_are_not_rounded(tmp_path):
+    """training.py logs them, while fairseq-train's own log has only rounded ones."""
     log = write_log(tmp_path / "log", (10, 5.0, 0), (20, 4.5, 0))
     log.write_text(log.read_text().replace('"train_wpb"', '"train_clock": "0.4", "train_wpb"'))
     assert read_log(log)[1]["seconds"] == 0.8
 
 
-def test_the_best_the_last_and_the_smallest_loss_are_told_apart(tmp_path):
-    """The metric chooses, and its checkpoint's loss is reported; without the metric, the loss."""
+def test_the_metric_chooses_the_best_checkpoint(tmp_path):
+    """The best checkpoint's loss is reported; without the metric in the log, the loss chooses."""
     log = write_log(tmp_path / "log", (10, 3.0, 1), (20, 1.0, 1), (30, 2.0, 1), (40, 2.5, 1))
     assert read_log(log, "mcc", maximize=False)[0].best == 0
     assert read_log(log, "loss")[0].best == 1
@@ -106,7 +109,7 @@ def test_the_best_the_last_and_the_smallest_loss_are_told_apart(tmp_path):
 
 @pytest.mark.parametrize("subset", ["valid1", "valid1,valid"])
 def test_the_first_validation_set_is_read(subset, tmp_path):
-    """As fairseq chooses the best checkpoint by it, whatever its name."""
+    """fairseq chooses the best checkpoint by the first set, whatever its name."""
     log = write_log(tmp_path / "train.log", (10, 5.0, 7), (20, 4.0, 9))
     text = log.read_text()
     others = [line.replace("4.0", "1.0") for line in text.splitlines(True) if "| valid |" in line]
@@ -119,7 +122,7 @@ def test_the_first_validation_set_is_read(subset, tmp_path):
 
 
 def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
-    """Epochs of 10 updates and 7 and 9 seconds; validations after 5 and 15 updates."""
+    """Epochs are of 10 updates and 7 and 9 seconds, with validations after 5 and 15 updates."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.0, 9))
     text = log.read_text()
     for update in (5, 15):
@@ -133,13 +136,13 @@ def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
 
 
 def test_a_training_loss_is_of_a_full_epoch(tmp_path):
-    """The last epoch may end after a batch, whose loss says little."""
+    """The last epoch may end after a batch, whose loss is not representative."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.0, 9), (21, 0.5, 1))
     assert read_log(log)[0].train_loss == [5.0, 4.0, 4.0]
 
 
-def test_the_updates_are_those_of_the_last_line(tmp_path):
-    """That of an epoch's end, too, which --log-interval may not divide."""
+def test_progress_is_read_from_the_last_line(tmp_path):
+    """The line of an epoch's end counts, too, as --log-interval may not divide its updates."""
     log = tmp_path / "train.log"
     assert read_progress(log)["updates"] == 0
     start = "2026-11-24 08:31:02 | INFO |"
@@ -151,8 +154,8 @@ def test_the_updates_are_those_of_the_last_line(tmp_path):
     assert read_progress(log) == {"updates": 150, "epoch": "2", "ups": "1.5", "loss": "8.1"}
 
 
-def test_scores_are_those_of_sacrebleu_on_detokenised_text(tmp_path):
-    """In the order of the sentences, without case where the data have none."""
+def test_scores_equal_sacrebleus_on_detokenised_text(tmp_path):
+    """Sentences are in their order, and lowercased if the data are."""
     detokenised = [text.replace(" ,", ",").replace(" .", ".") for text in WORSE]
     detokenised = [text.replace(" &apos;", "'") for text in detokenised]
     references = [list(map(str.lower, REFERENCES))]
@@ -174,7 +177,7 @@ def test_cased_data_are_scored_with_their_case(tmp_path):
 
 @pytest.mark.parametrize("cased, case", [(0, "lc"), (1, "mixed"), (len(PERFECT), "mixed")])
 def test_one_capital_makes_the_data_cased(cased, case, tmp_path):
-    """The signatures say so, and a translation without it is not perfect."""
+    """The signatures say so, and a translation without the capital is not perfect."""
     of_data = [text.capitalize() if n < cased else text for n, text in enumerate(PERFECT)]
     found = score_translations(print_translations(tmp_path / "out", PERFECT, of_data), "en")
     for name, signature in found.signatures.items():
@@ -190,7 +193,7 @@ def test_translations_of_other_sentences_are_refused(tmp_path):
 
 @pytest.mark.parametrize("language", ["zh", "zh-CN", "zh.hans", "ja", "th", "ko"])
 def test_a_perfect_translation_without_spaces_has_a_bleu_of_100(tmp_path, language):
-    """The signature names the tokenizer; a half of it right is more than 0."""
+    """The signature names the tokenizer, and half of the translation scores above 0."""
     text = "今天天气很好我们去公园散步吧"
     path = print_translations(tmp_path / "test.txt", [text], [text])
     found = score_translations(path, language, [text])
@@ -200,8 +203,8 @@ def test_a_perfect_translation_without_spaces_has_a_bleu_of_100(tmp_path, langua
     assert score_translations(path, language, [text[: len(text) // 2] + "x"]).values["BLEU"] > 0
 
 
-def test_a_perfect_translation_scores_100_whatever_the_spaces_of_the_reference(tmp_path):
-    """The signature has the share of references whose spaces do not come back."""
+def test_a_perfect_translation_scores_100_for_any_spaces(tmp_path):
+    """The signature has the share of references whose spaces are lost."""
     tokens = ["either this and / or that one .", "that dog ’ s bone is “ here ” ."]
     path = print_translations(tmp_path / "out", tokens, tokens)
     published = ["Either this and/or that one.", "That dog’s bone is “here”."]
@@ -213,8 +216,8 @@ def test_a_perfect_translation_scores_100_whatever_the_spaces_of_the_reference(t
     assert "restored" not in exact.signatures["BLEU"]
 
 
-def test_of_several_hypotheses_the_best_is_scored(tmp_path):
-    """That is the first one; with --nbest, worse ones follow."""
+def test_the_first_of_several_hypotheses_is_scored(tmp_path):
+    """--nbest lists worse hypotheses after the best."""
     path = print_translations(tmp_path / "out", PERFECT)
     lines = path.read_text().splitlines(keepends=True)
     more = [[line, line.replace("-0.1", "-9")[:-5] + "x\n"] for line in lines if line[0] == "H"]
@@ -229,8 +232,8 @@ def test_a_tokenizer_may_be_chosen(tmp_path):
     assert "tok:char" in found.signatures["BLEU"]
 
 
-def test_classes(tmp_path):
-    """Seven of ten right, of one class: F1 of 2 * 7 / 17, and 0 of the other, as in the log."""
+def test_classes_are_scored_by_accuracy_and_f1(tmp_path):
+    """Seven of ten are right, of one class: F1 is 2 * 7 / 17 for it and 0 for the other."""
     rows = [f"{n}\ta\t{'a' if n < 7 else 'b'}\t0.{n}\t0.5\n" for n in range(10)]
     path = tmp_path / "test.tsv"
     path.write_text(HEADER + "".join(rows))
@@ -247,8 +250,8 @@ def test_classes(tmp_path):
         *("0\tc\ta\t0.5\t0.5", "0\ta\tc\t0.5\t0.5", "0\ta\ta\t0.5\t0.5\t1", ""),
     ],
 )
-def test_what_is_no_prediction_is_no_result(tmp_path, row):
-    """A row without a class or a probability, of a class that is no column, too long, or none."""
+def test_a_table_with_a_bad_prediction_is_refused(tmp_path, row):
+    """A row may lack its class or probability, have an unknown class, or be too long or missing."""
     path = tmp_path / "test.tsv"
     path.write_text(f"{HEADER}{row}\n")
     place = "line 2 is not the prediction" if row else "has no predictions"
@@ -256,7 +259,7 @@ def test_what_is_no_prediction_is_no_result(tmp_path, row):
         score_classes(path)
 
 
-def test_a_table_without_all_texts_is_no_result(tmp_path):
+def test_a_table_that_lacks_texts_is_refused(tmp_path):
     path = tmp_path / "test.tsv"
     path.write_text(HEADER + "".join(f"{n}\ta\ta\t0.5\t0.5\n" for n in range(9)))
     assert score_classes(path, ["text"] * 9).predictions.source == ["text"] * 9
@@ -264,8 +267,8 @@ def test_a_table_without_all_texts_is_no_result(tmp_path):
         score_classes(path, ["text"] * 10)
 
 
-def test_a_perplexity_of_no_token_is_none(tmp_path):
-    """fairseq-eval-lm logs 1.00 if all texts are longer than it is told to take."""
+def test_a_perplexity_without_tokens_is_refused(tmp_path):
+    """fairseq-eval-lm logs 1.00 if all texts are longer than its limit."""
     path = tmp_path / "checkpoint_best.test.out"
     path.write_text(EVALUATED.format(120, 8.25))
     assert score_language_model(path).values == {"perplexity": 8.25}
@@ -278,8 +281,8 @@ def test_a_perplexity_of_no_token_is_none(tmp_path):
     "start",
     ["2026-11-28 10:00:00 | INFO | fairseq_cli.eval_lm | ", "INFO:fairseq_cli.eval_lm:"],
 )
-def test_likelihoods_of_texts_are_those_of_the_log(start, tmp_path):
-    """In the order of the texts, of any words, and without infinite values, as in fairseq."""
+def test_likelihoods_of_texts_are_read_from_the_log(start, tmp_path):
+    """Texts are in their order, of any words, and infinite values are left out as in fairseq."""
     path = tmp_path / "checkpoint_best.test.out"
     lines = ["1 | [-2.500000]\ta [-1.000000]", "0 the [-0.500000]\tx | y [-inf]\t</s> [-0.250000]"]
     lines += ["Evaluated 4 tokens in 0.1s", "Loss (base 2): 1.53, Perplexity: 2.89"]
@@ -307,13 +310,13 @@ def write_text(folder, split, lines, language=""):
     return folder / f"{split}.idx"
 
 
-def test_texts_of_word_pieces_are_words(tmp_path):
+def test_word_pieces_are_joined_to_words(tmp_path):
     path = write_text(tmp_path, "test", ["un ##believ ##able film"])
     assert read_texts(path) == ["unbelievable film"]
 
 
-def test_rows_have_the_scores_of_all_checkpoints_and_the_training(tmp_path):
-    """Of each checkpoint and split, and what the recipe's own command has printed."""
+def test_rows_cover_the_training_and_all_checkpoints(tmp_path):
+    """Each checkpoint and split has its scores and the output of the recipe's own command."""
     (folder := tmp_path / "a-lr-1-seed2").mkdir()
     write_log(folder / "train.log", (10, 5.0, 7), (20, 4.0, 9))
     for name, perplexity in (("checkpoint_best", 8), ("averaged", 7)):

@@ -1,4 +1,4 @@
-"""Statistics whose values are known."""
+"""Statistics with known values."""
 
 import numpy as np
 import pytest
@@ -27,8 +27,8 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("metric, sign", [("accuracy", 1), ("perplexity", -1), ("valid_loss", -1)])
-def test_differences_are_positive_if_better_and_have_dunnett_s_interval(metric, sign):
-    """Simultaneous for all models of a table."""
+def test_differences_have_dunnetts_interval(metric, sign):
+    """Positive is better, and intervals are simultaneous for all models of a table."""
     scores = {"a": [80.0, 81.0, 82.0], "b": [84.0, 86.0, 88.0], "c": [80.5, 81.0, 83.0]}
     runs = {n: [Row(metric=metric, score=score) for score in of] for n, of in scores.items()}
     test = dunnett(scores["b"], scores["c"], control=scores["a"], random_state=0)
@@ -42,7 +42,7 @@ def test_differences_are_positive_if_better_and_have_dunnett_s_interval(metric, 
 
 @pytest.mark.parametrize("better, p", [(0, 1), (1, 1), (3, 0.25), (5, 0.0625), (6, 0.03125)])
 def test_classes_are_compared_by_mcnemars_exact_test(tmp_path, better, p):
-    """One of two models is right on some texts more, of ten, and on no text less: 2 * 0.5**n."""
+    """A model that is right on n more texts and wrong on no other has p = 2 * 0.5**n."""
     runs = (
         write_run(tmp_path, name, outputs=["x"] * hits + ["y"] * (10 - hits), references=["x"] * 10)
         for name, hits in (("a", 4), ("b", 4 + better))
@@ -54,8 +54,8 @@ def test_classes_are_compared_by_mcnemars_exact_test(tmp_path, better, p):
     assert found.errors["b"] == pytest.approx(50 * (high - low))
 
 
-def test_p_values_are_of_their_model_and_seed(tmp_path):
-    """In no order, of models and seeds of different sizes; a seed without a baseline has none."""
+def test_p_values_belong_to_their_model_and_seed(tmp_path):
+    """Models and seeds are in any order and of any number; a seed without a baseline has none."""
     gains = {("b", 1): 4, ("b", 2): 9, ("c", 1): 12, ("c", 2): 2, ("c", 3): 5}
     references, runs = ["x"] * 120, []
     for (name, seed), hits in {("a", 1): 0, ("a", 2): 0, **gains}.items():
@@ -70,7 +70,7 @@ def test_p_values_are_of_their_model_and_seed(tmp_path):
 
 
 def test_translations_are_compared_by_a_paired_bootstrap(tmp_path):
-    """What differs in many sentences is significant, other sentences or the same ones are not."""
+    """Differences in many sentences are significant, and in few or no sentences they are not."""
     worse = [text.replace("sleeps in the", "sleep on a") for text in TEXTS]
     outputs = {("a", 1): TEXTS, ("same", 1): TEXTS, ("worse", 1): worse}
     outputs |= {("a", 2): TEXTS[:-4] + worse[-4:], ("chance", 2): worse[:4] + TEXTS[4:]}
@@ -93,7 +93,7 @@ def draw_likelihoods(generator, blocks, models):
     return [Likelihoods(tokens, nll * tokens) for nll in each]
 
 
-def test_perplexities_are_compared_by_a_paired_bootstrap_of_blocks(tmp_path):
+def test_perplexities_are_compared_by_a_bootstrap_of_blocks(tmp_path):
     """A slight difference in all blocks is significant, chance is not; other texts have no test."""
     base, chance = draw_likelihoods(np.random.default_rng(2), 160, 2)
     better = Likelihoods(base.tokens, base.nll - 0.01 * base.tokens)
@@ -111,7 +111,7 @@ def test_perplexities_are_compared_by_a_paired_bootstrap_of_blocks(tmp_path):
 
 
 def test_equally_good_language_models_seldom_differ():
-    """In about 5% of pairs."""
+    """About 5% of pairs differ significantly."""
     generator, found = np.random.default_rng(4), []
     for _ in range(400):
         _, (_, p_value) = compare_perplexities(draw_likelihoods(generator, 120, 2))
@@ -119,8 +119,8 @@ def test_equally_good_language_models_seldom_differ():
     assert 0.02 < np.mean(found) < 0.085
 
 
-def test_blocks_are_of_consecutive_texts():
-    """Of 500 tokens or more, as far as there are more; the last text goes to the last block."""
+def test_blocks_consist_of_consecutive_texts():
+    """Blocks have 500 tokens or more if there are as many; the last texts join the last block."""
     tokens = np.array([300, 100, 200, 500, 400, 90])
     blocks = join_blocks(Likelihoods(tokens, tokens * 5.0))
     assert blocks.tokens.tolist() == [600, 990]
@@ -130,8 +130,8 @@ def test_blocks_are_of_consecutive_texts():
 
 
 @pytest.mark.parametrize("excluded, compared", [("b", ["c"]), ("a", [])])
-def test_what_is_excluded_has_no_tests(excluded, compared, tmp_path):
-    """Nor has anything if it is the baseline."""
+def test_an_excluded_model_has_no_tests(excluded, compared, tmp_path):
+    """If the baseline is excluded, no model has tests."""
     runs = (write_run(tmp_path, n, outputs=CLASSES, references=CLASSES) for n in "abc")
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
     found = compute_statistics(table, {excluded})

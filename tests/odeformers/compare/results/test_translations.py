@@ -1,4 +1,4 @@
-"""The scores of translations: sacrebleu's, of detokenised text, in its case, as published."""
+"""Scores of translations are sacrebleu's, of detokenised text with its case, as published."""
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
@@ -36,7 +36,7 @@ def detokenize(text):
 
 
 def translate(wrong):
-    """The texts, with words in lower case or after the next one in a share of the places."""
+    """The texts, lowercased or with swapped words at a share of the places."""
     texts, place = [], 0
     for text in TEXTS:
         words = text.split()
@@ -97,8 +97,8 @@ def write_rows_of(out, translations, published=None):
     return read_rows(out)
 
 
-def test_scores_are_sacrebleu_s_of_text_as_published(translations, published, page):
-    """With capitals, which some translations lack, and hyphens joined."""
+def test_scores_equal_sacrebleus_on_published_text(translations, published, page):
+    """The text has capitals, which some translations lack, and joined hyphens."""
     references = [published.read_text().splitlines()]
     texts = {name: [*map(detokenize, each)] for name, each in translations.items()}
     bleu = {name: BLEU().corpus_score(texts[name], references).score for name in NAMES}
@@ -116,8 +116,8 @@ def test_scores_are_sacrebleu_s_of_text_as_published(translations, published, pa
         assert difference == pytest.approx(expected, abs=0.051)
 
 
-def test_p_values_are_of_a_paired_bootstrap(translations, published, page):
-    """A thousand samples, as sacrebleu draws them, adjusted by Benjamini and Hochberg's method."""
+def test_p_values_equal_a_paired_bootstraps(translations, published, page):
+    """A thousand samples are drawn as by sacrebleu; Benjamini and Hochberg's method adjusts."""
     test = PairedTest(
         [(name, [*map(detokenize, texts)]) for name, texts in translations.items()],
         {"BLEU": BLEU()},
@@ -132,9 +132,7 @@ def test_p_values_are_of_a_paired_bootstrap(translations, published, page):
     assert found == pytest.approx([2 * far, near], abs=6e-4)
 
 
-def test_the_references_of_the_data_take_the_place_of_published_ones(
-    translations, folder, tmp_path
-):
-    """Here they are the same text."""
+def test_the_datas_references_replace_missing_published_ones(translations, folder, tmp_path):
+    """Both references are the same text here."""
     rows = write_rows_of(tmp_path, translations)
     assert [row.score for row in rows] == [row.score for row in read_rows(folder)]

@@ -1,4 +1,4 @@
-"""Has ``odeformers average`` wait as scripted models do, where PYTHONPATH names this folder."""
+"""Make ``odeformers average`` wait like scripted models, where PYTHONPATH names this folder."""
 
 import os
 import sys

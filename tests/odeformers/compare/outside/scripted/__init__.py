@@ -1,13 +1,4 @@
-"""Models whose answers and losses are written in a script, so that a report's numbers are known.
-
-Each has a script: how many of its answers are right after each epoch, and how sure it is of them.
-The best answers, the last and those of the smallest loss are of three different epochs. A
-checkpoint keeps the number of its updates, which its answers tell.
-
-Files in the folder of the variable ``SCRIPTED`` hold up a training (``hold-training``) or an
-evaluation (``hold-evaluation``) as long as they are there, end a training (``fail-training``), or
-have the updates of a script take four times as long as at first (``slow-NAME``).
-"""
+"""Models whose answers and losses follow a script, so that a report's numbers are known."""
 
 import math
 import os
@@ -59,7 +50,7 @@ def control(name):
 
 
 def hold(name):
-    """Wait while a file is there; a file beside it says that this process does."""
+    """Wait while a file exists; a file beside it shows that this process waits."""
     file = control(name)
     if file.exists():
         file.with_name(f"{name}-{os.getpid()}").touch()
