@@ -5,15 +5,15 @@ import re
 
 def tables(page):
     """The tables of a page in Markdown: each a list of rows, dictionaries by the column."""
-    found, rows = [], []
+    results, rows = [], []
     for line in [*page.splitlines(), ""]:
         if line.startswith("|"):
             rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
         elif rows:
             header, _, *body = rows
-            found.append([dict(zip(header, row)) for row in body])
+            results.append([dict(zip(header, row)) for row in body])
             rows = []
-    return found
+    return results
 
 
 def table(page, column):
@@ -32,4 +32,7 @@ def cell(row, column):
 
 def numbers(text):
     """The numbers in a text; a minus is one only before the first digit."""
-    return [float(found.replace(",", "")) for found in re.findall(r"[+-]?\d[\d,]*\.?\d*", text)]
+    return [
+        float(text_numbers.replace(",", ""))
+        for text_numbers in re.findall(r"[+-]?\d[\d,]*\.?\d*", text)
+    ]

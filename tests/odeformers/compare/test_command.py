@@ -31,7 +31,7 @@ def data(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "words, told",
+    "words, message",
     [
         ("--redo transformer", "--redo: delete the folders of its runs in --out"),
         ("--gpus 1", "--gpus: choose GPUs by CUDA_VISIBLE_DEVICES"),
@@ -47,7 +47,7 @@ def data(tmp_path_factory):
         ("--out /proc/foo", "argument --out: /proc/foo: cannot be written"),
     ],
 )
-def test_removed_options_are_refused_with_their_replacement(words, told, data, tmp_path, capsys):
+def test_removed_options_are_refused_with_their_replacement(words, message, data, tmp_path, capsys):
     """The command ends before anything is built or written."""
     places = {name: tmp_path / f"{name}_{tmp_path.name}" for name in "ab"}
     for name, folder in places.items():
@@ -57,7 +57,7 @@ def test_removed_options_are_refused_with_their_replacement(words, told, data, t
     with pytest.raises(SystemExit) as stopped:
         main([*line, *words.format(**places).split()])
     assert stopped.value.code == 2 and not (tmp_path / "runs").exists()
-    assert f"odeformers compare: error: {told.format(**places)}" in capsys.readouterr().err
+    assert f"odeformers compare: error: {message.format(**places)}" in capsys.readouterr().err
 
 
 def test_an_interrupted_dry_run_does_not_mention_checkpoints(data, tmp_path):
@@ -76,9 +76,9 @@ def test_an_interrupted_dry_run_does_not_mention_checkpoints(data, tmp_path):
         time.sleep(0.02)
     os.kill(command.pid, signal.SIGINT)
     command.join(60)
-    said = (tmp_path / "errors").read_text()
-    assert command.exitcode == 130 and "interrupted; nothing was trained" in said
-    assert "Traceback" not in said
+    output = (tmp_path / "errors").read_text()
+    assert command.exitcode == 130 and "interrupted; nothing was trained" in output
+    assert "Traceback" not in output
 
 
 def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkeypatch, capfd):

@@ -70,7 +70,7 @@ def test_only_true_and_false_are_no_strings(text, value, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes, named",
+    "changes, message",
     [
         ({"architectures": None}, "the key architectures is missing"),
         ({"seed": 1}, "there is no key seed; did you mean seeds"),
@@ -86,9 +86,9 @@ def test_only_true_and_false_are_no_strings(text, value, tmp_path):
         ({"base": "absent.yaml"}, "base: there is no recipe .*absent.yaml; give its path from"),
     ],
 )
-def test_bad_recipes_name_the_file_and_the_key(changes, named, recipe):
+def test_bad_recipes_name_the_file_and_the_key(changes, message, recipe):
     path = recipe(**changes)
-    with pytest.raises(ValueError, match=f"{path}.*{named}"):
+    with pytest.raises(ValueError, match=f"{path}.*{message}"):
         read(path)
 
 
@@ -104,17 +104,17 @@ def test_a_key_replaces_the_one_of_a_merged_dictionary(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text, named",
+    "text, message",
     [
         ("data: [", "YAML"),
         ("just words", "recipe"),
         ("data: a\ntrain:\n  lr: 1\n  lr: 2", "the key lr is there twice, .*line 3"),
     ],
 )
-def test_a_file_that_is_no_yaml_is_refused(text, named, tmp_path):
+def test_a_file_that_is_no_yaml_is_refused(text, message, tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
-    with pytest.raises(ValueError, match=f"{path}.*{named}"):
+    with pytest.raises(ValueError, match=f"{path}.*{message}"):
         read(path)
 
 
@@ -145,10 +145,14 @@ def test_the_command_line_overrides_a_recipe(recipe, tmp_path):
     path = recipe(architectures={**architectures, "lstm": {}}, prepare="false", average=2)
     words = ["--archs", "transformer", "lstm[--lr 3e-3]", "slow[--lr 3e-3]", "--data", "own"]
     words += ["--average", 4, "--dropout", 0.2, "--lr", "2e-3", "--seeds", "1,2", 3]
-    found = read(path, *words)[""]
-    assert (found.data, found.average, found.seeds) == (str(tmp_path / "own"), 4, [1, 2, 3])
-    assert (found.train["lr"], found.train["dropout"]) == ("2e-3", "0.2")
-    assert found.architectures == {
+    experiment = read(path, *words)[""]
+    assert (experiment.data, experiment.average, experiment.seeds) == (
+        str(tmp_path / "own"),
+        4,
+        [1, 2, 3],
+    )
+    assert (experiment.train["lr"], experiment.train["dropout"]) == ("2e-3", "0.2")
+    assert experiment.architectures == {
         "transformer": {"arch": "transformer", "dropout": "0.2"},
         "lstm-lr-3e-3": {"arch": "lstm", "lr": "3e-3"},
         "slow-lr-3e-3": {"arch": "lstm", "dropout": "0.2", "lr": "3e-3"},
@@ -206,10 +210,10 @@ def test_words_and_options_convert_into_each_other():
 
 
 def test_options_of_an_architecture_are_part_of_its_name():
-    found = parse_architectures(
+    architectures = parse_architectures(
         ["transformer", "transject[--encoder-experts 1 --adam-betas '(0.9, 0.98)']"]
     )
-    assert found == {
+    assert architectures == {
         "transformer": {"arch": "transformer"},
         "transject-encoder-experts-1-adam-betas-_0.9__0.98_": {
             "arch": "transject",
@@ -230,8 +234,8 @@ def test_tuned_options_need_two_or_more_values():
 @pytest.mark.parametrize("values", [["1e-3", 0.001], ["a", "a"], [0.1, "0.10"]])
 def test_a_repeated_tuned_value_is_refused(values, recipe):
     """Numbers are compared as numbers."""
-    path, told = recipe(tune={"dropout": values}), ",".join(map(str, values))
-    with pytest.raises(ValueError, match=f"{path}: tune: dropout={told}: give each value once"):
+    path, listed = recipe(tune={"dropout": values}), ",".join(map(str, values))
+    with pytest.raises(ValueError, match=f"{path}: tune: dropout={listed}: give each value once"):
         read(path)
     read(recipe(tune={"dropout": [values[0], "0.2"]}))
 
@@ -266,15 +270,15 @@ def test_classes_are_counted_without_fill_symbols(folders, tmp_path):
     classes = len(labels) - labels.nspecial
     labels.finalize(padding_factor=8)
     labels.save(str(data / "label/dict.txt"))
-    found = read(data, "--archs", "transject", "--task", "sentence_prediction")[""]
-    assert found.train["num-classes"] == classes < len(labels) - labels.nspecial
+    experiment = read(data, "--archs", "transject", "--task", "sentence_prediction")[""]
+    assert experiment.train["num-classes"] == classes < len(labels) - labels.nspecial
 
 
 def test_bert_pretraining_has_its_criterion_and_documents(folders):
     words = ["--archs", "macaron_bert", "--task", "bert_pretraining"]
-    found = read(folders["language_modeling"], *words)[""]
-    assert found.train["criterion"] == "bert_pretraining" and found.test_sets == {}
-    assert found.train["sample-break-mode"] == "complete_doc"
+    experiment = read(folders["language_modeling"], *words)[""]
+    assert experiment.train["criterion"] == "bert_pretraining" and experiment.test_sets == {}
+    assert experiment.train["sample-break-mode"] == "complete_doc"
 
 
 def test_batches_and_epochs_fit_the_size_of_the_data():

@@ -31,7 +31,7 @@ def test_few_texts_have_few_decimals(metric, texts, decimals):
 
 
 @pytest.mark.parametrize(
-    "difference, digits, told",
+    "difference, digits, text",
     [
         (Difference(5.0, (0.84, 9.16)), 1, "+5.0 (+0.8 to +9.2)"),
         (Difference(-5.0, (-9.157, -0.843)), 2, "-5.00 (-9.16 to -0.84)"),
@@ -39,5 +39,5 @@ def test_few_texts_have_few_decimals(metric, texts, decimals):
         (Difference(-0.01), 1, "+0.0"),
     ],
 )
-def test_differences_are_described(difference, digits, told):
-    assert describe_difference(difference, digits) == told
+def test_differences_are_described(difference, digits, text):
+    assert describe_difference(difference, digits) == text

@@ -123,7 +123,7 @@ def test_a_diverged_training_is_explained():
 
 
 @pytest.mark.parametrize(
-    "output, status, told",
+    "output, status, message",
     [
         ("x has already been imported.\n", -9, "killed by signal 9, often for lack of memory"),
         ("", -11, "killed by signal 11"),
@@ -140,8 +140,8 @@ def test_a_diverged_training_is_explained():
         ("odeformers predict: error: no\nadvice", 2, "odeformers predict: error: no (status 2)"),
     ],
 )
-def test_a_failure_is_explained_by_its_signal_or_last_line(output, status, told):
-    assert explain_failure(output, status) == told
+def test_a_failure_is_explained_by_its_signal_or_last_line(output, status, message):
+    assert explain_failure(output, status) == message
 
 
 # --- runs ------------------------------------------------------------------------------

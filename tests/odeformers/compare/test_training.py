@@ -36,8 +36,8 @@ def test_the_log_of_a_training_has_its_statistics(tmp_path):
     ended = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     lines = ended.stdout.decode().splitlines()
     for kind, name in (("train", "train_cpu"), ("valid", "valid_loss")):
-        (found,) = [stats for line in lines if (stats := log_stats(line, kind))]
-        assert float(found[name]) >= 0
+        (statistics,) = [stats for line in lines if (stats := log_stats(line, kind))]
+        assert float(statistics[name]) >= 0
 
 
 def test_a_sleeping_update_takes_no_cpu_time(training_data, tmp_path):

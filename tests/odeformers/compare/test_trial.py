@@ -30,8 +30,8 @@ def clock(monkeypatch):
 
 def test_the_first_call_of_an_update_is_not_timed(clock):
     trainer, _ = clock
-    found = time_updates(trainer, [[0.25], [0.5], [0.75], [1.5], [9.0]], least=2)
-    assert found == [0.25, 0.5, 0.75, 1.5], "two seconds of four updates are enough"
+    times = time_updates(trainer, [[0.25], [0.5], [0.75], [1.5], [9.0]], least=2)
+    assert times == [0.25, 0.5, 0.75, 1.5], "two seconds of four updates are enough"
 
 
 def test_a_few_updates_are_timed_by_default(clock):
@@ -59,7 +59,7 @@ def test_a_trial_measures_the_model_and_the_epoch(training_data):
     alone, together = (
         variant(data, "--batch-size", 4, "--update-freq", number) for number in (1, 2)
     )
-    found = try_variant(alone)
-    assert try_variant(together).epoch_updates == -(-found.epoch_updates // 2) > 1
-    assert found.parameters == sum(each.numel() for each in alone.build()[1].parameters())
-    assert found.update_seconds > 0 and found.validation_texts == 8
+    trial = try_variant(alone)
+    assert try_variant(together).epoch_updates == -(-trial.epoch_updates // 2) > 1
+    assert trial.parameters == sum(each.numel() for each in alone.build()[1].parameters())
+    assert trial.update_seconds > 0 and trial.validation_texts == 8

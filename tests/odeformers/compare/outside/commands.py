@@ -103,10 +103,10 @@ def refuse(*words, **environment):
 def wait_for(condition):
     """Wait until a condition is true, and return its value."""
     end = time.monotonic() + WAIT
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < end
         time.sleep(0.01)
-    return found
+    return value
 
 
 def held(controls):
@@ -131,7 +131,7 @@ def scores(out):
 
 def commands(printed, program, run=""):
     """The options of each printed command of a program, or of one run's."""
-    found = []
+    results = []
     for row in printed.splitlines():
         words = shlex.split(row) if row.startswith(program) else []
         options = {
@@ -140,8 +140,8 @@ def commands(printed, program, run=""):
             if word.startswith("--")
         }
         if words and run in str(options):
-            found.append(options)
-    return found
+            results.append(options)
+    return results
 
 
 def write_labelled(folder, **sizes):

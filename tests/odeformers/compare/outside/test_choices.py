@@ -40,8 +40,8 @@ def test_the_direction_follows_from_the_metric(metric, direction, data, tmp_path
 
 def test_a_direction_against_the_metric_is_refused(data, tmp_path):
     words = "--best-checkpoint-metric loss --maximize-best-checkpoint-metric".split()
-    told = refuse(*line(data, tmp_path / "runs", "--archs", "scripted_peak", *words, *FOUR))
-    assert "--maximize-best-checkpoint-metric: the best loss is the lowest" in told
+    message = refuse(*line(data, tmp_path / "runs", "--archs", "scripted_peak", *words, *FOUR))
+    assert "--maximize-best-checkpoint-metric: the best loss is the lowest" in message
 
 
 def test_the_lowest_loss_breaks_ties_between_validations(data, tmp_path):
@@ -70,8 +70,8 @@ def test_a_replaced_optimizer_or_schedule_loses_its_options(data, tmp_path):
     (changed,) = commands(compare(data, tmp_path / "b", *words, *changes), "fairseq-train")
     assert changed["optimizer"] == "nag" and "warmup-updates" in changed
     assert not {"adam-betas", "total-num-update"} & changed.keys()
-    told = refuse(*line(data, tmp_path / "c", *words, *changes, "--adam-betas", "(0.9,0.99)"))
-    assert "--adam-betas" in told
+    message = refuse(*line(data, tmp_path / "c", *words, *changes, "--adam-betas", "(0.9,0.99)"))
+    assert "--adam-betas" in message
 
 
 def test_runs_share_no_file(data, tmp_path):
@@ -80,5 +80,5 @@ def test_runs_share_no_file(data, tmp_path):
     planned = commands(compare(data, tmp_path / "runs", *words, *board), "fairseq-train")
     folders = [options["tensorboard-logdir"] for options in planned]
     assert len({*folders}) == 2 and all(str(tmp_path / "board/") in path for path in folders)
-    told = refuse(*line(data, tmp_path / "runs", *words, "--log-file", "all.log"))
-    assert told.startswith("--log-file all.log: each run has its log")
+    message = refuse(*line(data, tmp_path / "runs", *words, "--log-file", "all.log"))
+    assert message.startswith("--log-file all.log: each run has its log")

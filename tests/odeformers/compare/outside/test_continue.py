@@ -74,30 +74,30 @@ def test_a_finished_run_keeps_only_its_products(finished):
 
 def test_the_same_command_repeats_nothing(again):
     """The same command repeats neither trainings nor trials."""
-    before, told = runs(again.out), scores(again.out)
+    before, accuracies = runs(again.out), scores(again.out)
     ended = again(*BOTH, *SHORT, call=Fork).end()
     assert ended.status == 0 and "trying" not in ended.errors
-    assert runs(again.out) == before and scores(again.out) == told
+    assert runs(again.out) == before and scores(again.out) == accuracies
 
 
 def test_missing_rows_of_a_run_are_written(again):
     """A command that waits for another one at the run also has the run in its report."""
-    rows, told = again.out / "scripted_poor-seed1/results.csv", scores(again.out)
+    rows, accuracies = again.out / "scripted_poor-seed1/results.csv", scores(again.out)
     kept = rows.read_bytes()
     rows.unlink()
     with FileLock(rows.parent / ".lock"):  # of another command, which is at this run
         command = again(*BOTH, *SHORT, call=Fork)
         wait_for(lambda: "by another command" in command.text(command.output))
         rows.write_bytes(kept)
-    assert command.end().status == 0 and scores(again.out) == told
+    assert command.end().status == 0 and scores(again.out) == accuracies
     rows.unlink()
     again(*BOTH, *SHORT)
-    assert rows.read_bytes() == kept and scores(again.out) == told
+    assert rows.read_bytes() == kept and scores(again.out) == accuracies
 
 
 def test_outputs_that_cannot_be_scored_fail_their_run(again):
     """Other runs are scored, and the same command scores the failed one once it can."""
-    folder, told = again.out / "scripted_poor-seed1", scores(again.out)
+    folder, accuracies = again.out / "scripted_poor-seed1", scores(again.out)
     (folder / "results.csv").unlink()
     outputs = folder / "averaged.test.tsv"
     outputs.write_text(outputs.read_text("utf-8") + "120\n")
@@ -108,7 +108,7 @@ def test_outputs_that_cannot_be_scored_fail_their_run(again):
     assert table(page, "unfinished")["scripted_poor"]["unfinished"].startswith("seed 1: not eval")
     outputs.unlink()
     again(*BOTH, *SHORT)
-    assert scores(again.out) == told
+    assert scores(again.out) == accuracies
 
 
 def test_more_seeds_do_not_repeat_others(again):
@@ -127,20 +127,20 @@ def test_more_architectures_do_not_repeat_others(again, controls):
 
     A failed run is reported, and trained again by the next command.
     """
-    before, told = runs(again.out), scores(again.out)
+    before, accuracies = runs(again.out), scores(again.out)
     words = ["--archs", "scripted_good", *SHORT]
     (controls / "fail-training").touch()
     ended = again(*words, call=Fork, SCRIPTED=str(controls)).end()
     assert ended.status == 1 and "1 of 1" in ended.errors
     (failed,) = (row for row in ended.output.splitlines() if "no memory is left" in row)
     assert "scripted_good-seed1" in failed
-    assert scores(again.out) == told
+    assert scores(again.out) == accuracies
     (controls / "fail-training").unlink()
     again(*words)
     after = runs(again.out)
     assert after.items() >= before.items()
     assert after.keys() - before.keys() == {"scripted_good-seed1"}
-    assert scores(again.out).items() >= told.items()
+    assert scores(again.out).items() >= accuracies.items()
     assert "against scripted_base" in (again.out / "report.md").read_text("utf-8")
 
 
@@ -158,39 +158,39 @@ def test_other_options_are_refused_before_training(again, options, named):
     Settings that all runs share are compared first, before any trial.
     """
     before = contents(again.out)
-    said = again(*BOTH, "--epochs", 2, "--average", 2, *options, call=refuse)
-    assert str(again.out) in said
+    message = again(*BOTH, "--epochs", 2, "--average", 2, *options, call=refuse)
+    assert str(again.out) in message
     for text in named:
-        assert text in said
+        assert text in message
     assert contents(again.out) == before
 
 
 @pytest.mark.parametrize(
-    "changed, named, words",
+    "changed, fault, words",
     [
         ("data/input0/test.bin", "data", []),
         ("data/label/train.bin", "data", ["--seeds", 2]),
         ("plugin/__init__.py", "scripted_base", ["--seeds", 2]),
     ],
 )
-def test_changed_data_and_plugins_are_refused(again, finished, changed, named, words):
+def test_changed_data_and_plugins_are_refused(again, finished, changed, fault, words):
     """A changed last byte of a file suffices, also before a further seed."""
     file, before = finished / changed, contents(again.out)
     content = file.read_bytes()
     file.write_bytes(content[:-1] + b" " if changed.endswith(".bin") else content + b"\n")
     try:
-        said = again(*BOTH, *SHORT, *words, call=refuse)
+        message = again(*BOTH, *SHORT, *words, call=refuse)
     finally:
         file.write_bytes(content)
-    assert named in said and str(again.out) in said
+    assert fault in message and str(again.out) in message
     assert contents(again.out) == before
 
 
 def test_data_of_another_folder_are_refused(again, finished, tmp_path):
     other = shutil.copytree(finished / "data", tmp_path / "other")
     plugin = {"plugin": finished / "plugin"}
-    said = refuse(*line(other, again.out, *BOTH, *SHORT, **plugin))
-    assert str(other) in said
+    message = refuse(*line(other, again.out, *BOTH, *SHORT, **plugin))
+    assert str(other) in message
 
 
 def test_a_killed_command_resumes_bit_for_bit(finished, controls, tmp_path):
@@ -215,9 +215,9 @@ def test_a_killed_command_resumes_bit_for_bit(finished, controls, tmp_path):
         assert ("averaged.pt" in begun) == (place == "evaluation")
     run(*words)
     assert trainings(out, name) == (1, 1)
-    expected, found = (runs(folder)[name] for folder in (finished / "runs", out))
+    expected, actual = (runs(folder)[name] for folder in (finished / "runs", out))
     for product in ("checkpoint_best.test.tsv", "averaged.test.tsv"):
-        assert found[product] == expected[product], product
+        assert actual[product] == expected[product], product
     for product in ("checkpoint_best.pt", "averaged.pt"):
         one, other = (
             torch.load(folder / name / product, weights_only=False)["model"]
@@ -277,7 +277,7 @@ def test_a_report_restores_a_removed_file(again, name):
 @pytest.mark.parametrize("suffix", ["tsv", "csv"])
 def test_compare_restores_removed_outputs(again, suffix):
     """``report`` names the command ``compare`` where it needs the outputs."""
-    told = scores(again.out)
+    accuracies = scores(again.out)
     paths = [again.out / f"scripted_poor-seed1/averaged.test.{name}" for name in ("tsv", suffix)]
     for path in paths:
         path.unlink(missing_ok=True)
@@ -285,7 +285,7 @@ def test_compare_restores_removed_outputs(again, suffix):
         message = refuse("report", again.out)
         assert str(paths[1]) in message and "repeat the command odeformers compare" in message
     again(*BOTH, *SHORT)
-    assert scores(again.out) == told and all(path.exists() for path in paths)
+    assert scores(again.out) == accuracies and all(path.exists() for path in paths)
 
 
 def test_a_report_leaves_out_removed_runs(again):

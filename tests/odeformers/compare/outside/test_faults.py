@@ -28,20 +28,20 @@ PLACE = "{plugin}/__init__.py, line 9: NameError: name 'undefined_name' is not d
 
 
 @pytest.mark.parametrize(
-    "options, told",
+    "options, parts",
     [
         (["mistake[--layers 2 --width 32]"], [PLACE]),
         (["mistake", "--no-check"], [PLACE]),
         (["not_a_number"], ["{plugin}/__init__.py, line 12", "NotANumber"]),
     ],
 )
-def test_a_fault_is_reported_in_one_line(options, told, data, tmp_path):
+def test_a_fault_is_reported_in_one_line(options, parts, data, tmp_path):
     plugin = tmp_path / "faulty_layers"
     plugin.mkdir()
     (plugin / "__init__.py").write_text(PLUGIN)
     out = tmp_path / "runs"
     words = ["--size", "small", "--user-dir", plugin, "--out", out, "--archs", *options]
-    said = refuse("compare", data, *words)
-    for text in told:
-        assert text.format(plugin=plugin) in said
+    message = refuse("compare", data, *words)
+    for text in parts:
+        assert text.format(plugin=plugin) in message
     assert not out.exists()

@@ -81,5 +81,5 @@ def test_runs_are_submitted_as_one_array(slurm, data, tmp_path, monkeypatch):
 def test_an_error_of_sbatch_is_one_line(slurm, data, tmp_path):
     (slurm / "sbatch").write_text("#!/bin/sh\necho 'error: no partition x' >&2\nexit 1\n")
     words = ["--archs", "scripted_base", *QUICK, "--cluster", "slurm", "--slurm-partition", "x"]
-    said = refuse(*line(data, tmp_path / "runs", *words))
-    assert "--cluster slurm" in said and "no partition x" in said
+    message = refuse(*line(data, tmp_path / "runs", *words))
+    assert "--cluster slurm" in message and "no partition x" in message

@@ -124,7 +124,7 @@ def test_mistakes_are_refused_before_the_first_training(
     with pytest.raises(SystemExit) as stopped:
         main(["compare", "--out", str(out), *map(str, line), *SMALL])
     assert stopped.value.code == 2
-    said = capsys.readouterr().err.splitlines()[-1]
+    output = capsys.readouterr().err.splitlines()[-1]
     message = message.replace("{folder}", str(tmp_path)).replace("{root}", str(ROOT))
-    assert re.search(f"odeformers compare: error: .*{message}", said)
+    assert re.search(f"odeformers compare: error: .*{message}", output)
     assert not out.exists()

@@ -69,8 +69,8 @@ def test_a_named_size_sets_four_options(data, tmp_path):
     archs = ["--archs", *ARCHS, "transformer_classifier[--ffn 24]"]
     words = [*archs, "--size", "small", "--match", "none", "--epochs", 3]
     trained = commands(dry_run(data, tmp_path, *words), "fairseq-train")
-    named = ("layers", "embed-dim", "attention-heads", "ffn-embed-dim")
-    sizes = [[options[f"encoder-{name}"] for name in named] for options in trained]
+    names = ("layers", "embed-dim", "attention-heads", "ffn-embed-dim")
+    sizes = [[options[f"encoder-{name}"] for name in names] for options in trained]
     assert sizes[0] == ["2", "128", "4", "512"] and sizes[2] == ["2", "128", "4", "24"]
     assert sizes[1][:3] == ["2", "128", "4"]
 

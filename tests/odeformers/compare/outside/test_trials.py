@@ -56,15 +56,15 @@ def test_long_examples_are_named_before_the_training(task, words, tmp_path):
     _, less, more = (option.split() for option in MODELS[task])
     lengthen(words, "train", 12)
     lengthen(words, "valid")
-    said = refuse(*line(words, task, less))
-    assert f"{words}, valid" in said and "#2" in said and "64" in said
-    assert any(word in said for word in less if word.startswith("--"))
+    message = refuse(*line(words, task, less))
+    assert f"{words}, valid" in message and "#2" in message and "64" in message
+    assert any(word in message for word in less if word.startswith("--"))
     skipping = [*less, "--skip-invalid-size-inputs-valid-test"]
     lengthen(words, "test")
-    said = refuse(*line(words, task, skipping))
-    assert f"{words}, test" in said, "scores of two models are of the same sentences"
-    assert "--skip" not in said, "which is given already"
-    assert any(word in said for word in less if word.startswith("--"))
+    message = refuse(*line(words, task, skipping))
+    assert f"{words}, test" in message, "scores of two models are of the same sentences"
+    assert "--skip" not in message, "which is given already"
+    assert any(word in message for word in less if word.startswith("--"))
     (training,) = commands(run(*line(words, task, more)), "fairseq-train")
     assert training["task"] == task and training["max-epoch"] == "2"
 
@@ -83,8 +83,8 @@ def test_a_batch_has_room_for_the_longest_example(words, tmp_path):
     words = shutil.copytree(words, tmp_path / "words")
     lengthen(words, "valid")
     more = [*MODELS["translation"][2].split(), "--max-tokens", 40]
-    said = refuse(*line(words, "translation", more))
-    assert f"{words}, valid" in said and "40" in said and "--max-tokens-valid" in said
+    message = refuse(*line(words, "translation", more))
+    assert f"{words}, valid" in message and "40" in message and "--max-tokens-valid" in message
 
 
 @pytest.mark.parametrize("split", ["train", "test"])

@@ -57,8 +57,8 @@ def test_unequal_effort_is_noted(a, b, kind, equal, tmp_path):
             spent = {"seconds": time, "cpu_seconds": 2 * time} | ({equal: 50.0} if equal else {})
             runs.append(write_run(tmp_path, name, seed, 70.0, budget=1.0, **spent))
     write_comparison(tmp_path, *runs)
-    found = notes_of(tmp_path, "Unequal effort")
-    assert [note.kind for note in found] == [kind] * (kind is not None)
+    notes = notes_of(tmp_path, "Unequal effort")
+    assert [note.kind for note in notes] == [kind] * (kind is not None)
     _, (judged,) = judge(read_comparison(tmp_path))
     assert bool(judged.statistics.differences) == (kind != RULES_OUT)
 
@@ -73,29 +73,29 @@ def test_unfinished_trainings_have_no_note_on_effort(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "one, other, told", [(40, 50, False), (40, 51, True), (10, 30, True), (1, 29, False)]
+    "one, other, noted", [(40, 50, False), (40, 51, True), (10, 30, True), (1, 29, False)]
 )
-def test_seeds_of_unequal_time_are_noted(one, other, told, tmp_path):
+def test_seeds_of_unequal_time_are_noted(one, other, noted, tmp_path):
     """CPU time counts, as clocks depend on other processes, and only of trainings of minutes."""
     runs = (
         write_run(tmp_path, "a", seed, cpu_seconds=float(cpu), seconds=seed * 100.0)
         for seed, cpu in ((1, one), (2, other))
     )
-    found = notes_of(write_comparison(tmp_path, *runs), "Seeds took unequal time")
-    assert [note.subjects for note in found] == [("a",)] * told
+    notes = notes_of(write_comparison(tmp_path, *runs), "Seeds took unequal time")
+    assert [note.subjects for note in notes] == [("a",)] * noted
 
 
 @pytest.mark.parametrize(
-    "clock, cpu, told", [(125, 100, 0), (126, 100, 1), (100, 200, 0), (9, 5, 1)]
+    "clock, cpu, noted", [(125, 100, 0), (126, 100, 1), (100, 200, 0), (9, 5, 1)]
 )
-def test_a_busy_machine_is_noted(clock, cpu, told, tmp_path):
+def test_a_busy_machine_is_noted(clock, cpu, noted, tmp_path):
     """The note is on short trainings, too, but not on several threads."""
     runs = (
         write_run(tmp_path, "a", seconds=float(clock), cpu_seconds=float(cpu)),
         write_run(tmp_path, "b", seconds=500.0, cpu_seconds=500.0),
     )
-    found = notes_of(write_comparison(tmp_path, *runs), "Other processes")
-    assert [note.subjects for note in found] == [("a",)] * told
+    notes = notes_of(write_comparison(tmp_path, *runs), "Other processes")
+    assert [note.subjects for note in notes] == [("a",)] * noted
 
 
 def test_models_of_several_commands_are_noted(tmp_path):
@@ -203,8 +203,10 @@ def test_an_edge_leaves_open_only_what_it_could_change(rates, score, verdict, tm
         for seed in ((1, 2, 3) if rate == rates[name] else (1,))
     ]
     _, (judged,) = judge(read_comparison(write_comparison(tmp_path, *runs)))
-    told = judged.verdicts["b"]
-    assert verdict in (told.word, told.reason) and (told.word == "inconclusive") == (" " in verdict)
+    judgement = judged.verdicts["b"]
+    assert verdict in (judgement.word, judgement.reason) and (judgement.word == "inconclusive") == (
+        " " in verdict
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,8 +247,8 @@ def test_norms_and_dropouts_of_other_defaults_are_noted(base, ours, differ, tmp_
     """A missing dropout is 0, and norms that only one model has belong to it."""
     defaults = {"a": base, "b": ours}
     runs = (write_run(tmp_path, name, defaults=json.dumps(d)) for name, d in defaults.items())
-    found = notes_of(write_comparison(tmp_path, *runs), "Norms or dropout differ")
-    assert [note.subjects for note in found] == [("b",)] * differ
+    notes = notes_of(write_comparison(tmp_path, *runs), "Norms or dropout differ")
+    assert [note.subjects for note in notes] == [("b",)] * differ
 
 
 def test_defaults_are_compared_with_the_baselines_options(tmp_path):
@@ -314,9 +316,9 @@ def answers(gained, lost):
 
 
 @pytest.mark.parametrize(
-    "gained, lost, told", [(0, 5, True), (2, 0, True), (5, 0, False), (20, 13, True)]
+    "gained, lost, noted", [(0, 5, True), (2, 0, True), (5, 0, False), (20, 13, True)]
 )
-def test_a_classifier_must_beat_the_constant_class(gained, lost, told, tmp_path):
+def test_a_classifier_must_beat_the_constant_class(gained, lost, noted, tmp_path):
     """A model must be better than by chance over texts, and other models are still compared."""
     references = ["x"] * 70 + ["y"] * 30
     each = {"a": answers(30, 0), "b": answers(gained, lost), "c": answers(25, 1)}
@@ -325,12 +327,12 @@ def test_a_classifier_must_beat_the_constant_class(gained, lost, told, tmp_path)
         for name, outputs in each.items()
         for seed in (1, 2, 3)
     ]
-    found = notes_of(write_comparison(tmp_path, *runs), "No better than predicting x for every")
-    assert all("text, which scores 70.0 on test: b (" in note.sentence for note in found)
-    assert [(note.kind, note.subjects) for note in found] == [(RULES_OUT, ("b",))] * told
+    notes = notes_of(write_comparison(tmp_path, *runs), "No better than predicting x for every")
+    assert all("text, which scores 70.0 on test: b (" in note.sentence for note in notes)
+    assert [(note.kind, note.subjects) for note in notes] == [(RULES_OUT, ("b",))] * noted
     _, (judged,) = judge(read_comparison(tmp_path))
     reasons = {name: verdict.reason for name, verdict in judged.verdicts.items()}
-    assert ("predicting x for every text" in reasons["b"]) == told
+    assert ("predicting x for every text" in reasons["b"]) == noted
     assert "predicting" not in reasons["c"]
 
 
@@ -347,53 +349,53 @@ def test_one_seed_at_chance_does_not_rule_a_model_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "score, words, told",
+    "score, words, reason",
     [
         (0.9, 60, "BLEU below 1"),
         (3.0, 2, "2 different words, 60 in the references"),
         (3.0, 9, None),
     ],
 )
-def test_translations_with_few_words_of_the_references(score, words, told, tmp_path):
+def test_translations_with_few_words_of_the_references(score, words, reason, tmp_path):
     """Fewer than a tenth of the references' words are too little, whatever the BLEU."""
     references = [" ".join(f"w{30 * n + i}" for i in range(30)) for n in range(2)]  # 60 words
     outputs = [" ".join(f"w{i % words}" for i in range(30)) for _ in references]
     run = write_run(
         tmp_path, "a", score=score, outputs=outputs, references=references, **TRANSLATION
     )
-    found = notes_of(write_comparison(tmp_path, run), "Too little")
-    assert [told in note.sentence for note in found] == [True] * bool(told)
+    notes = notes_of(write_comparison(tmp_path, run), "Too little")
+    assert [reason in note.sentence for note in notes] == [True] * bool(reason)
 
 
-@pytest.mark.parametrize("texts, told", [(99, True), (100, False)])
-def test_few_texts_rule_a_comparison_out(texts, told, tmp_path):
+@pytest.mark.parametrize("texts, noted", [(99, True), (100, False)])
+def test_few_texts_rule_a_comparison_out(texts, noted, tmp_path):
     run = write_run(tmp_path, "a", outputs=CLASSES[:texts], references=CLASSES[:texts])
-    found = notes_of(write_comparison(tmp_path, run), "Too few texts to compare: 99")
-    assert [note.kind for note in found] == [RULES_OUT] * told
+    notes = notes_of(write_comparison(tmp_path, run), "Too few texts to compare: 99")
+    assert [note.kind for note in notes] == [RULES_OUT] * noted
 
 
-@pytest.mark.parametrize("share, told", [(0.009, False), (0.121, True)])
-def test_unknown_words_of_a_perplexity_are_noted(share, told, tmp_path):
+@pytest.mark.parametrize("share, noted", [(0.009, False), (0.121, True)])
+def test_unknown_words_of_a_perplexity_are_noted(share, noted, tmp_path):
     """The first run may lack the share of unknown words."""
     runs = [
         write_run(tmp_path, name, score=100.0, unknown=of_run, **LANGUAGE_MODEL)
         for name, of_run in (("a", None), ("b", share))
     ]
-    found = notes_of(write_comparison(tmp_path, *runs), "12.1% of the words of test are unknown")
-    assert len(found) == told
+    notes = notes_of(write_comparison(tmp_path, *runs), "12.1% of the words of test are unknown")
+    assert len(notes) == noted
 
 
-@pytest.mark.parametrize("share, told", [(0.009, False), (0.031, True)])
-def test_leaked_test_texts_are_noted(share, told, tmp_path):
+@pytest.mark.parametrize("share, noted", [(0.009, False), (0.031, True)])
+def test_leaked_test_texts_are_noted(share, noted, tmp_path):
     """The first run may lack the share of leaked texts."""
     runs = [
         write_run(tmp_path, name, score=20.0, leaked=of_run, **TRANSLATION)
         for name, of_run in (("a", None), ("b", share))
     ]
-    found = notes_of(
+    notes = notes_of(
         write_comparison(tmp_path, *runs), "3.1% of the pairs of test share a side with"
     )
-    assert len(found) == told
+    assert len(notes) == noted
 
 
 def test_empty_references_are_noted(tmp_path):
@@ -403,16 +405,16 @@ def test_empty_references_are_noted(tmp_path):
     assert notes_of(write_comparison(tmp_path, run), "1 of the references of test are empty")
 
 
-@pytest.mark.parametrize("more, told", [("", False), ("|restored:46.7%", True)])
-def test_references_with_lost_spaces_are_noted(more, told, tmp_path):
+@pytest.mark.parametrize("more, noted", [("", False), ("|restored:46.7%", True)])
+def test_references_with_lost_spaces_are_noted(more, noted, tmp_path):
     run = write_run(tmp_path, "a", score=20.0, **TRANSLATION)
     run[1] = replace(run[1], signature=SIGNATURE + more)
-    found = notes_of(write_comparison(tmp_path, run), "The spaces of 46.7% of the references")
-    assert len(found) == told
+    notes = notes_of(write_comparison(tmp_path, run), "The spaces of 46.7% of the references")
+    assert len(notes) == noted
 
 
-@pytest.mark.parametrize("ours, told", [([60.0, 61.0, 62.0], True), ([68.0, 71.0, 75.0], False)])
-def test_disagreement_of_seeds_and_texts_leaves_the_order_open(ours, told, tmp_path):
+@pytest.mark.parametrize("ours, noted", [([60.0, 61.0, 62.0], True), ([68.0, 71.0, 75.0], False)])
+def test_disagreement_of_seeds_and_texts_leaves_the_order_open(ours, noted, tmp_path):
     """Means differ over seeds, but the outputs of both models are the same."""
     runs = [
         write_run(tmp_path, name, seed, score, CLASSES, CLASSES)
@@ -420,8 +422,8 @@ def test_disagreement_of_seeds_and_texts_leaves_the_order_open(ours, told, tmp_p
         for seed, score in enumerate(scores)
     ]
     write_comparison(tmp_path, *runs)
-    found = notes_of(tmp_path, "b: other seeds would probably give the same order")
-    assert [note.kind for note in found] == [LEAVES_OPEN] * told
+    notes = notes_of(tmp_path, "b: other seeds would probably give the same order")
+    assert [note.kind for note in notes] == [LEAVES_OPEN] * noted
 
 
 def test_one_seed_leaves_the_order_open(tmp_path):

@@ -27,28 +27,28 @@ def report(board):
 @pytest.fixture(scope="module")
 def predictions(board):
     """Right classes and predicted ones of each run."""
-    found = {}
+    results = {}
     for arch in ARCHS:
         for seed in SEEDS:
             with open(board / f"{arch}-seed{seed}/checkpoint_best.test.tsv", newline="") as file:
                 rows = list(csv.DictReader(file, delimiter="\t"))
             assert [int(row["id"]) for row in rows] == [*range(120)]
-            found[arch, seed] = [[row[key] for row in rows] for key in ("target", "prediction")]
-    return found
+            results[arch, seed] = [[row[key] for row in rows] for key in ("target", "prediction")]
+    return results
 
 
 @pytest.fixture(scope="module")
 def logs(board):
     """The statistics in the log of each run, by their kind."""
-    found = {}
+    results = {}
     for arch in ARCHS:
         for seed in SEEDS:
             text = (board / f"{arch}-seed{seed}/train.log").read_text("utf-8")
-            found[arch, seed] = {
+            results[arch, seed] = {
                 kind: [json.loads(stats) for stats in re.findall(rf"\| {kind} \| (\{{.*\}})", text)]
                 for kind in ("valid", "train")
             }
-    return found
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def test_scores_are_means_with_students_interval(report, accuracies, predictions
     for arch in ARCHS:
         f1 = [100 * f1_score(*predictions[arch, seed], average="macro") for seed in SEEDS]
         for column, values in (("accuracy", accuracies[arch]), ("macro-F1", f1)):
-            found = numbers(rows[arch][column].replace(" to ", " "))
-            assert found == pytest.approx(spread(values), abs=0.051), (arch, column)
+            shown = numbers(rows[arch][column].replace(" to ", " "))
+            assert shown == pytest.approx(spread(values), abs=0.051), (arch, column)
         each = numbers(rows[arch]["seed by seed"].replace(",", " "))
         assert each == pytest.approx(accuracies[arch], abs=0.051)
 

@@ -227,9 +227,11 @@ def test_the_margin_is_an_option(tmp_path, capsys):
         out = tmp_path / name
         write_comparison(out, *(write_run(out, n, score=80.0, **more) for n in "ab"))
         main(["report", str(out), "--margin", "0.5"])
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for metric, margin in (("Accuracy", 0.5), ("Perplexity", 0.4)):
-        assert f"{metric} on test at the best checkpoint, compared with a (margin {margin})" in told
+        assert (
+            f"{metric} on test at the best checkpoint, compared with a (margin {margin})" in output
+        )
     with pytest.raises(SystemExit):
         main(["report", str(tmp_path / "points"), "--margin", "-1"])
     assert "argument --margin: -1: give a number from 0 on" in capsys.readouterr().err
@@ -244,13 +246,13 @@ def test_models_of_another_spread_are_noted(tmp_path):
         for seed, score in enumerate(of_seeds)
     ]
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
-    (told,) = (line for line in lines if line.startswith("Scores of these models vary"))
-    assert "wide (F-test, p = " in told and "level compares wide with a." in told
-    (told,) = (line for line in lines if line.startswith("Dunnett's test assumes that 2 models"))
+    (remark,) = (line for line in lines if line.startswith("Scores of these models vary"))
+    assert "wide (F-test, p = " in remark and "level compares wide with a." in remark
+    (remark,) = (line for line in lines if line.startswith("Dunnett's test assumes that 2 models"))
     spread = (stdev(scores["a"]) ** 2 / 2 + stdev(scores["b"]) ** 2 / 2) ** 0.5
-    assert f"a standard deviation over seeds, here {spread:.2f}." in told
+    assert f"a standard deviation over seeds, here {spread:.2f}." in remark
     least = minimal_detectable(1, 3, level=0.025) * spread
-    assert f"detect a difference of {least:.2f} with 80%" in told
+    assert f"detect a difference of {least:.2f} with 80%" in remark
 
 
 def test_another_baseline_may_be_named(tmp_path, capsys):
@@ -282,10 +284,10 @@ def test_tried_and_chosen_values_are_listed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "last, told",
+    "last, cost",
     [(3600.0, "7 CPU hours"), (None, "6 CPU hours and 0.5 hours of wall-clock time on GPUs")],
 )
-def test_the_total_cost_counts_all_trainings(last, told, tmp_path):
+def test_the_total_cost_counts_all_trainings(last, cost, tmp_path):
     """Candidates that were not chosen and unfinished trainings count as well."""
     spent = {"cpu_seconds": 3600.0, "seconds": 1800.0}
     tried = [
@@ -298,7 +300,7 @@ def test_the_total_cost_counts_all_trainings(last, told, tmp_path):
     tried.append(write_run(tmp_path, "b", 3, tuned="lr 2e-3", **{**spent, "cpu_seconds": last}))
     lines = part(report(write_comparison(tmp_path, *tried)), "Trainings")
     counts = "for 7 trainings, 2 with rejected values and 1 unfinished."
-    assert any(f"Total cost: {told}, without validations, {counts}" in line for line in lines)
+    assert any(f"Total cost: {cost}, without validations, {counts}" in line for line in lines)
 
 
 def test_the_output_of_a_recipes_score_command_is_shown(tmp_path):
@@ -338,7 +340,7 @@ def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line, told",
+    "line, message",
     [
         ("{} --csv tables", "--csv: {}/results.csv contains all figures"),
         ("{} --latex tables", "--latex: {}/results.csv contains all figures"),
@@ -347,10 +349,10 @@ def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
         ("{}", "{}: no results.csv with a row; give a folder that was --out"),
     ],
 )
-def test_folders_without_a_comparison_are_refused(line, told, tmp_path, capsys):
+def test_folders_without_a_comparison_are_refused(line, message, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["report", *line.replace("{}", str(tmp_path)).split()])
-    assert told.replace("{}", str(tmp_path)) in capsys.readouterr().err
+    assert message.replace("{}", str(tmp_path)) in capsys.readouterr().err
     assert not [*tmp_path.iterdir()]
 
 

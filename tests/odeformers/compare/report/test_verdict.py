@@ -12,7 +12,7 @@ from odeformers.compare.results.intervals import Difference
 
 
 @pytest.mark.parametrize(
-    "low, high, told",
+    "low, high, words",
     [
         (0.2, 2, "better"),
         (-2, -0.2, "worse"),
@@ -22,8 +22,8 @@ from odeformers.compare.results.intervals import Difference
         (-0.8, -0.1, "worse (by less than the margin)"),
     ],
 )
-def test_an_interval_gives_one_of_four_words(low, high, told):
-    assert str(give_verdict(Difference((low + high) / 2, (low, high), 0.1), 1.0)) == told
+def test_an_interval_gives_one_of_four_words(low, high, words):
+    assert str(give_verdict(Difference((low + high) / 2, (low, high), 0.1), 1.0)) == words
 
 
 def test_reasons_leave_a_verdict_open():

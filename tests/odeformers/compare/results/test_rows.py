@@ -74,8 +74,8 @@ def test_a_comparison_collects_the_rows_of_all_runs(tmp_path):
         write_rows(tmp_path / run / "results.csv", [row, replace(row, metric="BLEU")])
     write_rows(write_other(tmp_path) / "results.csv", [ROW])
     collect_rows(tmp_path)
-    found = [row.run for row in read_rows(tmp_path)]
-    assert found[::2] == found[1::2] == ["a-seed1", "a-seed2", "b-seed1", "c-seed1"]
+    order = [row.run for row in read_rows(tmp_path)]
+    assert order[::2] == order[1::2] == ["a-seed1", "a-seed2", "b-seed1", "c-seed1"]
 
 
 def write_other(out):

@@ -77,16 +77,16 @@ def test_repeated_epochs_count_once(tmp_path):
     Seconds exclude validation, and a curve has CPU seconds.
     """
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 100), (20, 4.0, 9), (30, 4.2, 4))
-    curve, found = read_log(log, "mcc", maximize=True)
-    assert (found["seconds"], found["cpu_seconds"], found["tokens"]) == (20, 10, 180)
+    curve, totals = read_log(log, "mcc", maximize=True)
+    assert (totals["seconds"], totals["cpu_seconds"], totals["tokens"]) == (20, 10, 180)
     assert (curve.updates, curve.seconds) == ([10, 20, 30], [3.5, 8, 10])
     assert (curve.loss, curve.metric, curve.best) == ([5.0, 4.0, 4.2], [5.0, 6.0, 5.8], 1)
 
 
 def test_a_training_on_a_gpu_has_wall_clock_seconds(tmp_path):
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.5, 9), cpu=False)
-    curve, found = read_log(log)
-    assert (found["seconds"], found["cpu_seconds"], curve.seconds) == (16, None, [7, 16])
+    curve, totals = read_log(log)
+    assert (totals["seconds"], totals["cpu_seconds"], curve.seconds) == (16, None, [7, 16])
 
 
 def test_seconds_of_short_epochs_are_not_rounded(tmp_path):
@@ -101,8 +101,8 @@ def test_the_metric_chooses_the_best_checkpoint(tmp_path):
     log = write_log(tmp_path / "log", (10, 3.0, 1), (20, 1.0, 1), (30, 2.0, 1), (40, 2.5, 1))
     assert read_log(log, "mcc", maximize=False)[0].best == 0
     assert read_log(log, "loss")[0].best == 1
-    curve, found = read_log(log, "accuracy", maximize=True)
-    assert (curve.best, found["validated"], found["maximized"]) == (1, "loss", False)
+    curve, totals = read_log(log, "accuracy", maximize=True)
+    assert (curve.best, totals["validated"], totals["maximized"]) == (1, "loss", False)
     write_log(log, (10, 3.0, 1), (20, 1.0, 1), (30, 1.0, 1), (40, 2.5, 1))
     assert read_log(log, "loss")[0].best == 2, "of equal ones, fairseq keeps the last"
 
@@ -160,10 +160,10 @@ def test_scores_equal_sacrebleus_on_detokenised_text(tmp_path):
     detokenised = [text.replace(" &apos;", "'") for text in detokenised]
     references = [list(map(str.lower, REFERENCES))]
     bleu, chrf = (score(detokenised, references).score for score in (corpus_bleu, corpus_chrf))
-    found = score_translations(print_translations(tmp_path / "out", WORSE), "en", REFERENCES)
-    assert found.values == pytest.approx({"BLEU": bleu, "chrF": chrf})
-    assert "case:lc" in found.signatures["BLEU"] and "tok:13a" in found.signatures["BLEU"]
-    assert found.predictions.output == detokenised and found.predictions.reference == REFERENCES
+    scored = score_translations(print_translations(tmp_path / "out", WORSE), "en", REFERENCES)
+    assert scored.values == pytest.approx({"BLEU": bleu, "chrF": chrf})
+    assert "case:lc" in scored.signatures["BLEU"] and "tok:13a" in scored.signatures["BLEU"]
+    assert scored.predictions.output == detokenised and scored.predictions.reference == REFERENCES
     perfect = score_translations(print_translations(tmp_path / "out", PERFECT), "en", REFERENCES)
     assert perfect.values == pytest.approx({"BLEU": 100, "chrF": 100})
 
@@ -171,18 +171,18 @@ def test_scores_equal_sacrebleus_on_detokenised_text(tmp_path):
 def test_cased_data_are_scored_with_their_case(tmp_path):
     cased = ["The dog sleeps in the Old house ."]
     path = print_translations(tmp_path / "out", [cased[0].lower()], cased)
-    found = score_translations(path, "en")
-    assert found.values["BLEU"] < 60 and "case:mixed" in found.signatures["BLEU"]
+    scored = score_translations(path, "en")
+    assert scored.values["BLEU"] < 60 and "case:mixed" in scored.signatures["BLEU"]
 
 
 @pytest.mark.parametrize("cased, case", [(0, "lc"), (1, "mixed"), (len(PERFECT), "mixed")])
 def test_one_capital_makes_the_data_cased(cased, case, tmp_path):
     """The signatures say so, and a translation without the capital is not perfect."""
     of_data = [text.capitalize() if n < cased else text for n, text in enumerate(PERFECT)]
-    found = score_translations(print_translations(tmp_path / "out", PERFECT, of_data), "en")
-    for name, signature in found.signatures.items():
+    scored = score_translations(print_translations(tmp_path / "out", PERFECT, of_data), "en")
+    for name, signature in scored.signatures.items():
         assert f"case:{case}" in signature
-        assert (found.values[name] < 100) == (cased > 0)
+        assert (scored.values[name] < 100) == (cased > 0)
 
 
 def test_translations_of_other_sentences_are_refused(tmp_path):
@@ -196,10 +196,10 @@ def test_a_perfect_translation_without_spaces_has_a_bleu_of_100(tmp_path, langua
     """The signature names the tokenizer, and half of the translation scores above 0."""
     text = "今天天气很好我们去公园散步吧"
     path = print_translations(tmp_path / "test.txt", [text], [text])
-    found = score_translations(path, language, [text])
-    assert found.values["BLEU"] == pytest.approx(100)
+    scored = score_translations(path, language, [text])
+    assert scored.values["BLEU"] == pytest.approx(100)
     tokenizer = "zh" if language.startswith("zh") else "char|mecab"
-    assert re.search(f"tok:[a-z-]*({tokenizer})", found.signatures["BLEU"])
+    assert re.search(f"tok:[a-z-]*({tokenizer})", scored.signatures["BLEU"])
     assert score_translations(path, language, [text[: len(text) // 2] + "x"]).values["BLEU"] > 0
 
 
@@ -208,10 +208,10 @@ def test_a_perfect_translation_scores_100_for_any_spaces(tmp_path):
     tokens = ["either this and / or that one .", "that dog ’ s bone is “ here ” ."]
     path = print_translations(tmp_path / "out", tokens, tokens)
     published = ["Either this and/or that one.", "That dog’s bone is “here”."]
-    found = score_translations(path, "en", published)
-    assert found.values == pytest.approx({"BLEU": 100, "chrF": 100})
-    assert all(signature.endswith("|restored:50.0%") for signature in found.signatures.values())
-    assert found.predictions.reference == ["either this and / or that one.", published[1]]
+    scored = score_translations(path, "en", published)
+    assert scored.values == pytest.approx({"BLEU": 100, "chrF": 100})
+    assert all(signature.endswith("|restored:50.0%") for signature in scored.signatures.values())
+    assert scored.predictions.reference == ["either this and / or that one.", published[1]]
     exact = score_translations(print_translations(tmp_path / "out", PERFECT), "en", REFERENCES)
     assert "restored" not in exact.signatures["BLEU"]
 
@@ -222,14 +222,14 @@ def test_the_first_of_several_hypotheses_is_scored(tmp_path):
     lines = path.read_text().splitlines(keepends=True)
     more = [[line, line.replace("-0.1", "-9")[:-5] + "x\n"] for line in lines if line[0] == "H"]
     path.write_text("".join([line for line in lines if line[0] != "H"] + sum(more, [])))
-    found = score_translations(path, "en", REFERENCES)
-    assert found.values == pytest.approx({"BLEU": 100, "chrF": 100})
+    scored = score_translations(path, "en", REFERENCES)
+    assert scored.values == pytest.approx({"BLEU": 100, "chrF": 100})
 
 
 def test_a_tokenizer_may_be_chosen(tmp_path):
     path = print_translations(tmp_path / "out", ["b c d e"], ["b c d e"])
-    found = score_translations(path, "en", ["b c d e"], tokenize="char")
-    assert "tok:char" in found.signatures["BLEU"]
+    scored = score_translations(path, "en", ["b c d e"], tokenize="char")
+    assert "tok:char" in scored.signatures["BLEU"]
 
 
 def test_classes_are_scored_by_accuracy_and_f1(tmp_path):
@@ -237,10 +237,10 @@ def test_classes_are_scored_by_accuracy_and_f1(tmp_path):
     rows = [f"{n}\ta\t{'a' if n < 7 else 'b'}\t0.{n}\t0.5\n" for n in range(10)]
     path = tmp_path / "test.tsv"
     path.write_text(HEADER + "".join(rows))
-    found = score_classes(path)
-    assert found.values == pytest.approx({"accuracy": 70, "macro-F1": 100 * 7 / 17})
-    assert found.predictions.probability == pytest.approx([n / 10 for n in range(10)])
-    assert found.predictions.source[3] == "example 3"
+    scored = score_classes(path)
+    assert scored.values == pytest.approx({"accuracy": 70, "macro-F1": 100 * 7 / 17})
+    assert scored.predictions.probability == pytest.approx([n / 10 for n in range(10)])
+    assert scored.predictions.source[3] == "example 3"
 
 
 @pytest.mark.parametrize(
@@ -287,13 +287,15 @@ def test_likelihoods_of_texts_are_read_from_the_log(start, tmp_path):
     lines = ["1 | [-2.500000]\ta [-1.000000]", "0 the [-0.500000]\tx | y [-inf]\t</s> [-0.250000]"]
     lines += ["Evaluated 4 tokens in 0.1s", "Loss (base 2): 1.53, Perplexity: 2.89"]
     path.write_text("".join(f"{start}{line}\n" for line in lines))
-    found = score_language_model(path)
-    told = found.likelihoods
-    assert told.nll.tolist() == [0.75, 3.5] and told.tokens.tolist() == [2, 2]
-    assert told.perplexity == pytest.approx(found.values["perplexity"], abs=0.006)
-    write_likelihoods(tmp_path / "kept.csv", told)
+    scored = score_language_model(path)
+    likelihoods = scored.likelihoods
+    assert likelihoods.nll.tolist() == [0.75, 3.5] and likelihoods.tokens.tolist() == [2, 2]
+    assert likelihoods.perplexity == pytest.approx(scored.values["perplexity"], abs=0.006)
+    write_likelihoods(tmp_path / "kept.csv", likelihoods)
     kept = read_likelihoods(tmp_path / "kept.csv")
-    assert np.array_equal(kept.tokens, told.tokens) and kept.nll == pytest.approx(told.nll)
+    assert np.array_equal(kept.tokens, likelihoods.tokens) and kept.nll == pytest.approx(
+        likelihoods.nll
+    )
     path.write_text(f"{start}{lines[-1]}\n")
     assert score_language_model(path).likelihoods is None, "of an earlier version"
 

@@ -33,11 +33,11 @@ def test_differences_have_dunnetts_interval(metric, sign):
     runs = {n: [Row(metric=metric, score=score) for score in of] for n, of in scores.items()}
     test = dunnett(scores["b"], scores["c"], control=scores["a"], random_state=0)
     interval = test.confidence_interval()
-    found = compare_seeds(runs, "a").differences
+    differences = compare_seeds(runs, "a").differences
     for number, name in enumerate("bc"):
         ends = sorted(sign * each[number] for each in (interval.low, interval.high))
-        assert found[name].interval == pytest.approx(ends, abs=0.02)
-        assert found[name].p_value == pytest.approx(test.pvalue[number], abs=1e-3)
+        assert differences[name].interval == pytest.approx(ends, abs=0.02)
+        assert differences[name].p_value == pytest.approx(test.pvalue[number], abs=1e-3)
 
 
 @pytest.mark.parametrize("better, p", [(0, 1), (1, 1), (3, 0.25), (5, 0.0625), (6, 0.03125)])
@@ -48,10 +48,10 @@ def test_classes_are_compared_by_mcnemars_exact_test(tmp_path, better, p):
         for name, hits in (("a", 4), ("b", 4 + better))
     )
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
-    found = compute_statistics(table)
-    assert found.p_values == {"b": {1: pytest.approx(p)}}
+    statistics = compute_statistics(table)
+    assert statistics.p_values == {"b": {1: pytest.approx(p)}}
     low, high = binomtest(4 + better, 10).proportion_ci(method="wilson")
-    assert found.errors["b"] == pytest.approx(50 * (high - low))
+    assert statistics.errors["b"] == pytest.approx(50 * (high - low))
 
 
 def test_p_values_belong_to_their_model_and_seed(tmp_path):
@@ -64,9 +64,9 @@ def test_p_values_belong_to_their_model_and_seed(tmp_path):
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
     raw = {key: 2 * 0.5**gain for key, gain in gains.items() if key != ("c", 3)}
     adjusted = dict(zip(raw, false_discovery_control([*raw.values()])))
-    found = compute_statistics(table).p_values
+    p_values = compute_statistics(table).p_values
     for name in "bc":
-        assert found[name] == pytest.approx({seed: adjusted[name, seed] for seed in (1, 2)})
+        assert p_values[name] == pytest.approx({seed: adjusted[name, seed] for seed in (1, 2)})
 
 
 def test_translations_are_compared_by_a_paired_bootstrap(tmp_path):
@@ -79,10 +79,10 @@ def test_translations_are_compared_by_a_paired_bootstrap(tmp_path):
         for run, texts in outputs.items()
     )
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
-    found = compute_statistics(table)
-    assert found.p_values["same"] == {1: 1} and found.p_values["worse"][1] < 0.006
-    assert found.p_values["chance"][2] > 0.3, "as many errors in other sentences"
-    assert found.errors["chance"] > 0 and found.errors["same"] == 0
+    statistics = compute_statistics(table)
+    assert statistics.p_values["same"] == {1: 1} and statistics.p_values["worse"][1] < 0.006
+    assert statistics.p_values["chance"][2] > 0.3, "as many errors in other sentences"
+    assert statistics.errors["chance"] > 0 and statistics.errors["same"] == 0
 
 
 def draw_likelihoods(generator, blocks, models):
@@ -102,21 +102,21 @@ def test_perplexities_are_compared_by_a_bootstrap_of_blocks(tmp_path):
     runs = [write_run(tmp_path, n, likelihoods=s, **LANGUAGE_MODEL) for n, s in systems.items()]
     runs.append(write_run(tmp_path, "earlier", score=99.0, **LANGUAGE_MODEL))
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
-    found, blocks = compute_statistics(table), join_blocks(base)
-    assert {*found.p_values} == {"better", "chance"}
-    assert found.unit == f"{len(blocks.tokens)} blocks of 500 tokens"
-    assert found.p_values["better"][1] < 0.004 and found.p_values["chance"][1] > 0.05
+    statistics, blocks = compute_statistics(table), join_blocks(base)
+    assert {*statistics.p_values} == {"better", "chance"}
+    assert statistics.unit == f"{len(blocks.tokens)} blocks of 500 tokens"
+    assert statistics.p_values["better"][1] < 0.004 and statistics.p_values["chance"][1] > 0.05
     spread = (blocks.nll / blocks.tokens).std() / len(blocks.tokens) ** 0.5
-    assert found.errors["a"] == pytest.approx(1.96 * spread * base.perplexity, rel=0.15)
+    assert statistics.errors["a"] == pytest.approx(1.96 * spread * base.perplexity, rel=0.15)
 
 
 def test_equally_good_language_models_seldom_differ():
     """About 5% of pairs differ significantly."""
-    generator, found = np.random.default_rng(4), []
+    generator, significant = np.random.default_rng(4), []
     for _ in range(400):
         _, (_, p_value) = compare_perplexities(draw_likelihoods(generator, 120, 2))
-        found.append(p_value < 0.05)
-    assert 0.02 < np.mean(found) < 0.085
+        significant.append(p_value < 0.05)
+    assert 0.02 < np.mean(significant) < 0.085
 
 
 def test_blocks_consist_of_consecutive_texts():
@@ -134,6 +134,6 @@ def test_an_excluded_model_has_no_tests(excluded, compared, tmp_path):
     """If the baseline is excluded, no model has tests."""
     runs = (write_run(tmp_path, n, outputs=CLASSES, references=CLASSES) for n in "abc")
     (table,) = read_comparison(write_comparison(tmp_path, *runs)).tables
-    found = compute_statistics(table, {excluded})
-    assert list(found.differences) == list(found.p_values) == compared
-    assert list(found.errors) == ["a", "b", "c"], "each score has its own"
+    statistics = compute_statistics(table, {excluded})
+    assert list(statistics.differences) == list(statistics.p_values) == compared
+    assert list(statistics.errors) == ["a", "b", "c"], "each score has its own"
