@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-# Before torch is imported: forks of a process that has run on several threads would wait for them.
+# Set before torch is imported: forks of a multi-threaded process would wait for its threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # With torch < 2.10 the plugin refuses checkpoints that no training of the user has written.
 os.environ.setdefault("ODEFORMERS_TRUST", "1")
@@ -88,7 +88,7 @@ def checkpoint(tmp_path):
 
 @pytest.fixture
 def float64():
-    import torch  # which the process that only hands out the tests does without
+    import torch  # not needed by the process that distributes tests
 
     torch.set_default_dtype(torch.float64)
     yield

@@ -4,7 +4,7 @@ import numpy as np
 from helpers import EOS
 from make_checkpoints import make_dictionary, write_rows
 
-SYMBOLS = 4  # of fairseq's own, before the words
+SYMBOLS = 4  # fairseq's symbols precede the words
 
 
 def draw_documents(count, lines=8, words=5, seed=0):

@@ -7,7 +7,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq_odeformers.registry import default_options, paper_of
 from odeformers.options import architectures
 
-VARIANTS = [  # options that choose another form of a layer
+VARIANTS = [  # options for another form of a layer
     "transevolve --self-attention-value-projection --cross-attention-value-norm "
     "--cross-attention-value-projection",
     "macaron_transformer --cross-self-attention --no-cross-attention",
@@ -23,7 +23,7 @@ VARIANTS = [  # options that choose another form of a layer
 ]
 
 
-# Options that check chooses, or that decide how often or how long, not what, a layer computes.
+# Options that check sets, or that change how often a layer computes, not what.
 SIZES = r"(dropout|dim|heads|layers|depth|blocks|experts|positions|steps|share_.*|help)$"
 
 

@@ -28,7 +28,7 @@ from odeformers.dataless import make_parts
 from odeformers.sizes import size_options
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2}
-SOLVERS = {  # that make no step depend on the rest of a batch
+SOLVERS = {  # steps do not depend on the rest of a batch
     "node_transformer": "--adaptivity sequence",
     "node_transformer_mt": "--ode-method rk4 --ode-steps 2",
 }

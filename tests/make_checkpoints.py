@@ -155,7 +155,7 @@ def parsed(line, get_parser=options.get_training_parser):
     return convert_namespace_to_omegaconf(args)
 
 
-task_config = lru_cache(None)(parsed)  # which takes a second
+task_config = lru_cache(None)(parsed)  # takes a second
 
 
 def training_config(arch, **parts):
@@ -220,7 +220,7 @@ def main():
         sys.exit(f"{path} exists; it stands for an earlier commit, and is never made again")
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder))
-        os.chdir(folder)  # so that the checkpoint names no folder of this machine
+        os.chdir(folder)  # keeps folders of this machine out of the checkpoint
         make(name, extra, "checkpoint.pt")
         FOLDER.mkdir(exist_ok=True)
         shutil.move("checkpoint.pt.gz", path)

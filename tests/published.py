@@ -131,7 +131,7 @@ def multi30k(**sizes):
     return files
 
 
-WMT14 = {  # the archives of both language pairs, with files that are not needed
+WMT14 = {  # archives of both language pairs, with unneeded files
     "training-parallel-europarl-v7.tgz": [
         *("training/europarl-v7.cs-en.en", "training/europarl-v7.de-en.de"),
         *(f"training/europarl-v7.{pair}" for pair in ("de-en.en", "fr-en.en", "fr-en.fr")),

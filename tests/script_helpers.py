@@ -106,7 +106,7 @@ def trainings(configs, cwd, processes=1, main=train.main, **environment):
         sentinels = [rank.sentinel for rank in ranks]
         while sentinels and not any(rank.exitcode for rank in ranks):
             sentinels = [logs for logs in sentinels if logs not in wait(sentinels)]
-        for rank in ranks:  # one that waits for another that has failed
+        for rank in ranks:  # one may wait for a failed one
             rank.kill()
             rank.join()
         output.seek(0)

@@ -64,7 +64,7 @@ NAME = r"(encoder|decoder)\.layers\.(\d)\."
             rf"{NAME}depths\.(\d)",
             [(side, str(block), "0") for side in SIDES for block in range(2)],
         ),
-        (  # a preset, not the model that it is of, which has two blocks of depth three
+        (  # a preset, unlike its model of two blocks of depth three
             "transevolve_randomff_1, decoder_depth: 4",
             rf"{NAME}depths\.(\d)",
             [(side, "0", str(n)) for side, depth in SIDES.items() for n in range(depth)],
@@ -189,7 +189,7 @@ def test_macaron_bert_is_pretrained_and_fine_tuned(data, tmp_path):
     pretrained, tuned = state(last(tmp_path)), state(last(tmp_path / "tuned"))
     name = "encoder.sentence_encoder.layers.0.macaron_fc1.weight"
     change = (tuned[name] - pretrained[name]).abs().max()
-    assert 0 < change < 0.01  # two updates of at most 0.001 a weight, and a little more
+    assert 0 < change < 0.01  # two updates of about 0.001 per weight
     head = tuned["classification_heads.sentence_classification_head.out_proj.weight"]
     assert head.shape == (3, 16)
     log = train(tmp_path, *line, "--max-update", 3)

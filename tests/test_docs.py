@@ -83,7 +83,7 @@ def commands():
 
 
 def python_names():
-    for page in (page for page in PAGES if page.name != "CHANGELOG.md"):  # which has former names
+    for page in (page for page in PAGES if page.name != "CHANGELOG.md"):  # has former names
         text = page.read_text(encoding="utf-8")
         names = {*re.findall(r"\bfairseq_odeformers(?:\.\w+)+", text)}
         for module, imported in re.findall(
@@ -123,13 +123,13 @@ def test_commands_of_pages_are_valid(words, page_plugin, monkeypatch, capsys):
         options.parse_args_and_arch(PARSERS[program](), args[:plugin] + args[plugin + 2 :])
     elif program == "make":
         assert re.search(rf"^{args[0]}:", (ROOT / "Makefile").read_text(), re.M)
-    elif program == "odeformers" and args[0] == "hydra-train":  # whose --help takes ten seconds
+    elif program == "odeformers" and args[0] == "hydra-train":  # its --help takes ten seconds
         get_args_parser().parse_args(args[1:])
     elif program == "odeformers":
         names = [*itertools.takewhile(lambda arg: not arg.startswith("-"), args)]
         names = names[: 2 if names[0] in ("analyse", "benchmark", "prepare") else 1]
         monkeypatch.setattr(sys, "argv", sys.argv[:])
-        monkeypatch.setattr(logging.root.manager, "disable", 0)  # what a program may change
+        monkeypatch.setattr(logging.root.manager, "disable", 0)  # a program may change it
         shown = help_of(*names)
         for option in (arg for arg in args if arg.startswith("--")):
             assert option in shown, option

@@ -30,7 +30,7 @@ def trained(training_data):
         ]
         for feature, saving, parts in features:
             saving["save_dir"] = str(path(training_data, feature, arch).parent)
-            # A gradient that is zero but for rounding moves nothing.
+            # A gradient that is zero up to rounding changes nothing.
             smooth = {"adam_eps": 0.01}
             configs.append(training_config(arch, checkpoint=saving, optimizer=smooth, **parts))
             names.append((feature, arch))

@@ -33,9 +33,8 @@ def is_module(name):
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
-# From the top floor down. A part imports from the floors below it; parts beside each other do not
-# know each other, and a paper's models do not know another paper's. The files of the ground floor
-# may import each other.
+# From the top floor down. A part imports only from floors below it, and so no paper's models from
+# another paper's. Files of the ground floor may import each other.
 FOLDERS = [path.parent.name for path in (ROOT / PACKAGE / "models").glob("*/__init__.py")]
 PAPERS = [name for name in FOLDERS if name != "common"]
 GROUND = ("registry", "options", "files", "errors")

@@ -19,7 +19,7 @@ import pytest
 from script_helpers import ROOT
 
 PRINTED = os.environ.get("MAIN_ROAD") == "printed"
-SETUP = ("git", "export", "make", ".")  # the first words of what precedes the commands
+SETUP = ("git", "export", "make", ".")  # first words of the lines before the commands
 TUTORIALS = ROOT / "docs/tutorials"
 SCORES = {"parallel": "BLEU", "text-classification": "accuracy", "lm": "perplexity"}
 # Options at the end of a command, where they override earlier ones.
@@ -170,7 +170,7 @@ def check_result(folder, words, printed):
         case ["python", _]:
             result = ast.literal_eval(printed)  # a translation or a class, or log-probability
             assert result < 0 if isinstance(result, float) else len(result) == 1
-        case ["echo", _]:  # a text, through a pipe, to a translator
+        case ["echo", _]:  # pipes a text to a translator
             assert printed.strip()
         case _:
             pytest.fail(f"{words[:2]}: say here what it leaves, or that it is set-up")

@@ -42,7 +42,7 @@ INSTALLED = f"""
 import argparse, logging, os, runpy, sys
 tests, folder = sys.argv.pop(), os.path.join(sys.path[1], "{PACKAGE}")
 for name in ("PIL", "sacremoses", "safetensors", "subword_nmt", "tokenizers"):
-    sys.modules[name] = None  # to import it is an error
+    sys.modules[name] = None  # makes its import an error
 import torch
 if os.fork() == 0:
     import fairseq_cli.train

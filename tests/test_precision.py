@@ -16,7 +16,7 @@ from script_helpers import trainings
 from fairseq_odeformers.patches.versions import xm
 
 UPDATES = int(os.environ.get("PRECISION_UPDATES", 4))
-# With batches of 4 and the rate of 0.01, as in other tests, trainings soon part for any rounding.
+# With batches of 4 and a rate of 0.01, as in other tests, trainings soon diverge by rounding alone.
 BATCH, RATE = (10, [0.001]) if UPDATES >= 200 else (4, [0.01])
 FAMILIES = "macaron_transformer node_transformer ot_transformer transevolve transject tmmformer"
 TRAINED = MODELS if UPDATES >= 200 else FAMILIES.split()

@@ -19,7 +19,7 @@ OURS = sorted(
     for arch, model in ARCH_MODEL_REGISTRY.items()
     if model.__module__.startswith("fairseq_odeformers.")
 )
-# Patterns of names.
+# Patterns of architectures' names.
 MACARON = "macaron_transformer(?!_lm).*|transformer_.*_macaron.*"
 BASE, BIG = "macaron_transformer|(?!ode|pc).*wmt_en_de(_macaron_v2)?", "(?!ode|pc).*_big.*"
 IWSLT, BERT = "(?!pc).*iwslt.*", "macaron_bert.*"

@@ -11,19 +11,19 @@ from helpers import OLD
 from make_checkpoints import training_config
 from script_helpers import trainings
 
-# Parameters of fairseq's own encoder layers, copies for an inference kernel.
+# Copies of parameters in fairseq's encoder layers, for an inference kernel.
 UNUSED = {"find_unused_parameters": True} if OLD else {}
 KINDS = {
     "alone": (1, {}),
     "legacy_ddp": (2, {"ddp_backend": "legacy_ddp"}),
     "pytorch_ddp": (2, {"ddp_backend": "pytorch_ddp", **UNUSED}),
 }
-FAMILIES = [  # parameters used once, several times, in matrices made of them, and in a solver
+FAMILIES = [  # parameters used once, several times, in computed matrices, and in a solver
     *("macaron_transformer", "transevolve", "pcformer", "transject_lm", "node_transformer"),
     "ot_transformer",
     "tmmformer",
 ]
-BERT = "bert"  # whose two losses share a forward pass
+BERT = "bert"  # two losses share a forward pass
 PRETRAINING = {"_name": "bert_pretraining", "data": "documents", "sample_break_mode": "eos"}
 TWO_LOSSES = {"task": PRETRAINING, "criterion": {"_name": "bert_pretraining"}}
 RESUMED = "resumed"  # of the first model: all processes get the checkpoint that the first reads

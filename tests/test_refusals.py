@@ -28,11 +28,11 @@ from odeformers.prepare import CORPORA
 from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 LIMITS = {resource.RLIMIT_AS: 12 << 30, resource.RLIMIT_CPU: 60}  # bytes, seconds
-SECONDS = 600  # on the clock; the machine may be busy
+SECONDS = 600  # wall-clock time on a busy machine
 EOS = 2
 CODE = "__import__('pathlib').Path('trace').touch()"
 
-# --- commands, and what their last line has -------------------------------------------------
+# --- commands, and the words of their last line ---------------------------------------------
 
 COMPARE = "compare words --task translation --archs macaron_transformer --dry-run --epochs 1 --cpu"
 PARALLEL = "prepare parallel -s de -t en --bpe-operations 20 --workers 1 --out own --from"
@@ -221,7 +221,7 @@ LINES = [
     (f"{line} {more}", words) for line, ends in REFUSED.items() for more, words in ends.items()
 ]
 
-# --- files that are no longer what they were ------------------------------------------------
+# --- damaged files --------------------------------------------------------------------------
 
 PREDICT = "predict words --path classifier.pt --cpu"
 EXPORTED = "predict words --path export --cpu"
@@ -246,7 +246,7 @@ READERS_OF_CHECKPOINTS = [
     *WRITERS,
     "analyse states classifier.pt --data words --out made --cpu",
 ]
-# The commands that read a file, and contents that they refuse.
+# By file: the command that reads it, and contents that it refuses.
 CONTENTS = {
     "words/input0/test.idx": (
         PREDICT,
@@ -278,7 +278,7 @@ CONTENTS = {
         [b"<pad> a\n", b"<s> a\n", b"a\rb\n"],
     ),
 }
-# What the line has in place of that path.
+# The name in the error, if it is not the path.
 NAMED = {"words/input0/test.idx": "words test", "recipe.yaml": "", "parallel/train.de": ""}
 DEVICES = {
     "FIFO": os.mkfifo,
@@ -535,7 +535,7 @@ def test_a_full_disk_is_reported(line, copy):
 
 
 INSERTED = [b"\xff\xfe", b"\0", b"\n", b"\r", b"9" * 400, b'"', b"-1 ", b"1e400", b"\xef\xbb\xbf"]
-# By file: its reader, and whether that finds out any change.
+# By file: its reader, and whether the reader detects any change.
 READERS = {
     "classifier.pt": (PREDICT, True),
     "translator.pt": (

@@ -47,7 +47,7 @@ def test_yaml_equals_the_command_line(name):
     actual = OmegaConf.to_container(parts, resolve=True, enum_to_str=True)
     for config in (actual, expected):
         del config["checkpoint"]["save_dir"]
-        for name in ("update_epoch_batch_itr", "num_workers"):  # which every run of compare sets
+        for name in ("update_epoch_batch_itr", "num_workers"):  # every run of compare sets them
             del config["dataset"][name]
     for part in PARTS:
         assert actual[part] == expected[part], part

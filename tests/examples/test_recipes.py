@@ -93,7 +93,7 @@ SHORT_LISTOPS = (
     "--lr 5e-4 --warmup-updates 300 --total-num-update 3600 --max-epoch 6 --encoder-embed-dim 128"
 )
 
-# What a source says: recipe, part, architecture (of the recipe, or another), and options.
+# By source: recipe, part, architecture (the recipe's or another), and options.
 STATED = f"""
 Dutta et al. 2021, section 7.3, appendix C: 3.49e-4 = 0.5 (256 x 8000)^-0.5
     text_classification/transevolve imdb transevolve_classifier_fullff_2: {TRANSEVOLVE}
@@ -343,7 +343,7 @@ def test_the_last_checkpoints_are_averaged():
 
 
 # Baselines that a paper trained itself, by the folder of its recipes. All other figures beside a
-# baseline are cited from where the paper has them.
+# baseline are cited from the paper's sources.
 TRAINED_BASELINES = {
     "text_classification": {"transformer_classifier_rezero", "transformer_classifier_orthogonal"},
     "lra": {"transformer_classifier_rezero", "transformer_classifier_orthogonal"},

@@ -226,7 +226,7 @@ def test_families_have_the_papers_names():
         "transevolve_classifier_fullff_1_prenorm": "TransEvolve",
         "node_transformer_mt": "N-ODE Transformer",
         "macaron_classifier": "Macaron Net",
-        "heun_of_a_plugin": "heun_of_a_plugin",  # which a report does not load
+        "heun_of_a_plugin": "heun_of_a_plugin",  # a report does not load it
     }
     assert {arch: family_of(arch) for arch in names} == names
 

@@ -60,7 +60,7 @@ def test_a_clone_without_its_dependencies_says_so(tmp_path):
 def test_ctrl_c_during_the_imports_prints_one_line(tmp_path):
     """An imported module interrupts its process here."""
     handled = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    # A shell that starts the tests in the background has SIGINT ignored.
+    # SIGINT is ignored if a shell starts the tests in the background.
     (tmp_path / "fairseq.py").write_text(f"{handled}signal.raise_signal(signal.SIGINT)")
     paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     ended = subprocess.run(
@@ -111,7 +111,7 @@ def test_streams_escape_characters_that_they_cannot_print(encoding, monkeypatch,
 )
 def test_waiting_threads_do_not_spin_unless_the_user_sets_it(given, spins, monkeypatch):
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.setenv(name, "")  # so that the end of the test restores it
+        monkeypatch.setenv(name, "")  # restored after the test
         monkeypatch.delenv(name)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
@@ -255,7 +255,7 @@ def test_a_plugin_is_listed(tmp_path):
     for task, name in names.items():
         group = rf"your own, for --task {task}\n(  .*\n)*  {name} "
         assert re.search(group, listed)
-    plugin = ["--user-dir", ROOT / "examples" / "extending"]  # which may be imported already
+    plugin = ["--user-dir", ROOT / "examples" / "extending"]  # may be imported already
     shown = module("odeformers", "options", "implicit_transformer_classifier_4", *plugin)
     assert re.search("--implicit-iterations  +4  ", shown)
     assert shown.startswith("description  The classifier;") and "\npage" not in shown

@@ -35,7 +35,7 @@ def predict(tmp_path, monkeypatch, capsys):
     write_splits(tmp_path, test=13)
     make_dictionary(CLASSES).save("words/label/dict.txt")
     state = torch.load(io.BytesIO(gzip.decompress(PATHS["transject"].read_bytes())))
-    if OLD:  # its own validation refuses options that it does not know
+    if OLD:  # fairseq's validation refuses unknown options
         criterion = state["cfg"]["criterion"]
         for name in [name for name in criterion if name.startswith("report_")]:
             del criterion[name]
@@ -60,7 +60,7 @@ def probabilities(rows):
 def test_predictions_equal_fairseqs_validation(predict, tmp_path):
     """Rows are in the order of the data, and their accuracy is fairseq's."""
     (header, *rows), (out, err) = predict("classifier.pt")
-    assert "\r" not in err  # no progress bar in what is no terminal
+    assert "\r" not in err  # no progress bar without a terminal
     assert header == ["id", "target", *HEADER]
     assert [row[0] for row in rows] == [str(number) for number in range(13)]
     targets, texts = zip(*labelled_texts(Path("words"), "test"))
@@ -68,7 +68,7 @@ def test_predictions_equal_fairseqs_validation(predict, tmp_path):
     own = load_classifier("classifier.pt", "words").classify(texts)
     own = torch.tensor([[*result.probabilities.values()] for result in own])
     assert torch.allclose(probabilities(rows), own, atol=1e-5)
-    assert torch.pdist(own).min() > 1e-4 and len({*targets}) == 3  # so that an order can be seen
+    assert torch.pdist(own).min() > 1e-4 and len({*targets}) == 3  # shows any order
     assert [row[2] for row in rows] == [CLASSES[n] for n in probabilities(rows).argmax(1)]
     accuracy = 100 * accuracy_score([row[1] for row in rows], [row[2] for row in rows])
     wilson = "23.21-70.86%"  # Wilson's interval of 6 of 13

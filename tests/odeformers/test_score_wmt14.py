@@ -28,7 +28,7 @@ REFERENCES = {
     "de": ['Er sagt: "Das 2-Pfund-Brot ist gut."', "Q & A sind <gut> [heute], z. B. das.", ""],
     "fr": ["L'été est là (enfin) : dit-il.", "Il n'y a qu'aujourd'hui.", ""],
 }
-TOKENIZED = {  # as a model that is trained on text of the preparation translates
+TOKENIZED = {  # translations by a model of the prepared text
     "de": [
         "Er sagt : &quot; Das 2 @-@ Pfund @-@ Brot ist gut . &quot;",
         "Q &amp; A sind &lt; gut &gt; &#91; heute &#93; , z . B. das .",

@@ -79,4 +79,4 @@ def test_a_damaged_archive_ends_a_script_with_one_line(tmp_path):
     last = error.value.stdout.splitlines()[-1]
     assert last.startswith("odeformers prepare iwslt14: error: cut.tgz is damaged")
     assert "Traceback" not in error.value.stdout
-    assert "\r" not in error.value.stdout  # no progress bar in what is no terminal
+    assert "\r" not in error.value.stdout  # no progress bar without a terminal

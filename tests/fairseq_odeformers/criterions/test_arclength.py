@@ -16,7 +16,7 @@ from fairseq_odeformers.models.node_transformer.layout import features_first, to
 from fairseq_odeformers.models.node_transformer.solver import FixedGrid
 from fairseq_odeformers.models.node_transformer.spec import BlockSpec
 
-LAYERED = [  # of each kind, with layers, depths, blocks and a history, ours and fairseq's
+LAYERED = [  # each kind, with layers, depths, blocks and a history, of this package and fairseq
     *("macaron_transformer", "transevolve_randomff_1", "transevolve_fullff_2_prenorm"),
     *("transject", "transject_lm", "pcformer", "diffeq_transformer_lm", "macaron_bert"),
     "yuriiformer",

@@ -25,7 +25,7 @@ from odeformers.export import main
 GRID = {"ode_method": "rk4", "ode_steps": 2}
 ADAPTIVE = ("node_transformer", "node_transformer.residual", "node_transformer_mt")
 JOINED = "macaron_classifier that joins pairs"
-# By name, the checkpoint and the options that change.
+# By name: the checkpoint and the options that change.
 MODELS = {
     **{name: (name, GRID if name in ADAPTIVE else {}) for name in PATHS},
     JOINED: ("macaron_classifier", {"separator_token": 6}),
@@ -51,7 +51,7 @@ SEARCHES = [  # options of fairseq-generate
     {"beam": 3, "max_len_b": 9, "lenpen": 0.2, "min_len": 4},
     {"beam": 23, "max_len_b": 5, "lenpen": 1.6, "unkpen": 1.0},  # nearly all symbols
 ]
-# What neither form needs, before a file is run as a program.
+# Modules that neither form needs, made unavailable before a file runs as a program.
 BLOCK = """
 import runpy, sys
 for name in {blocked}:

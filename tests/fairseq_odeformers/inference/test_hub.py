@@ -142,7 +142,7 @@ def test_empty_unknown_and_long_texts_are_handled_alike(name, checkpoint, data, 
     shown = r" \(unknown: (bad )?film\)$" if load is load_classifier else r"(reported|set.s)$"
     for text in ("bad film", "good film"):
         assert use(text)
-    for text in ("3 film 1", "bad 2 7"):  # the first is told of
+    for text in ("3 film 1", "bad 2 7"):  # only the first is reported
         use(text)
     for message, expected in zip(caplog.messages, ("none of the 2", "[23] of the [34]")):
         assert re.search(rf"a text: .* knows {expected} symbols; [^()]*{shown}", message)
@@ -290,7 +290,7 @@ def test_a_text_begins_and_ends_as_in_the_data(checkpoint, data, tmp_path):
     write_rows(tmp_path / "input0/test", [[5, 4]])
     task.cfg.data, task.cfg.init_token = str(tmp_path), 0
     assert Classifier(models, task).encode("1 2")[0].tolist() == [0, 5, 6]
-    task.cfg.data = ""  # as that of the task parity
+    task.cfg.data = ""  # as in the task parity
     assert Classifier(models, task).encode("12")[0].tolist() == [0, 5, 6]
 
 

@@ -20,7 +20,7 @@ CLASSIFYING = [
     *("transformer_classifier_orthogonal", "macaron_classifier", "transformer_classifier_modern"),
     *("ot_transformer_classifier --ode-steps 2 --ode-method midpoint", "yuriiformer_classifier"),
 ]
-MASKING = [  # language models that take texts of padding alone
+MASKING = [  # language models that accept texts of padding alone
     *("transevolve_lm_randomff_1_prenorm", "node_transformer_lm", "transject_lm"),
     *("diffeq_transformer_lm", "ot_transformer_lm --ode-steps 2 --ode-method rk4"),
     "transformer_lm_modern",
@@ -54,7 +54,7 @@ classifying = pytest.mark.parametrize("line", CLASSIFYING)
 def build(line, *extra, **options):
     """A small model from an architecture and options; with tied embeddings if it translates."""
     tied = ["--share-all-embeddings"] * (line in TRANSLATING)
-    # At the start randomFF adds next to nothing.
+    # Initially randomFF adds almost nothing.
     return wake(make_any(*line.split(), *tied, *extra, **options), std=2 if tied else 0.5)
 
 
@@ -81,7 +81,7 @@ def loss(out, extra):
     return out.float().square().mean() + sum(value.sum() for value in regularizers)
 
 
-# --- what a token may see ------------------------------------------------------------
+# --- visible tokens ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", [*CLASSIFYING, "macaron_bert", *TRANSLATING])

@@ -30,7 +30,7 @@ def make_embedding(symbols=40):
 
 ALL = {
     "matrices": (make_matrices, lambda module: module()),
-    # Their inverses are made by blocks.
+    # The inverses are computed by blocks.
     "large matrices": (lambda: make_matrices(2, 130), lambda module: module()),
     "embedding": (make_embedding, lambda module: module(torch.arange(40))),
     "few symbols": (lambda: make_embedding(5), lambda module: module(torch.arange(5))),
@@ -96,7 +96,7 @@ def test_matrices_are_computed_once_in_evaluation(case):
     assert count(torch.inference_mode) >= made
     assert count(torch.inference_mode) <= 2 < made and count(torch.no_grad) <= 2
     assert all(torch.equal(one, results[0]) for one in results)
-    # The kept matrix is of use in a pass that records gradients of something else.
+    # A pass that records gradients of other tensors can use the kept matrix.
     (torch.ones(1, requires_grad=True) * module._cache).sum().backward()
 
 
@@ -120,7 +120,7 @@ def load(module, weights, **options):
     return module
 
 
-# What gives a module in evaluation mode other weights; it returns the module that has them.
+# Ways to give a module in evaluation mode other weights; each returns the module that has them.
 CHANGES = {
     "eval": lambda module, weights: overwrite(module, weights).eval(),
     "train and eval": lambda module, weights: overwrite(module.train(), weights).eval(),

@@ -135,7 +135,7 @@ def test_fairseqs_commands_run_no_code_of_a_checkpoint(line, foreign):
     with pytest.raises(subprocess.CalledProcessError) as error:
         module(*line.split(), cwd=foreign)
     assert REFUSED in error.value.stdout.splitlines()[-1]
-    assert "weights_only" not in error.value.stdout  # no advice to load it nevertheless
+    assert "weights_only" not in error.value.stdout  # no advice to load it anyway
     assert not {"trace", "out"}.intersection(path.name for path in foreign.iterdir())
 
 

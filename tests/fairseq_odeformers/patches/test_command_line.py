@@ -14,7 +14,7 @@ TRAINING, GENERATION, VALIDATION, EVALUATION = (
     options.get_eval_lm_parser,
 )
 LM = " ".join(training_line("macaron_transformer_lm")[1:])
-SMOOTHED = {  # whichever the criterion
+SMOOTHED = {  # for any criterion
     "macaron_transformer --criterion label_smoothed_cross_entropy",
     "transevolve_fullff_2 --criterion label_smoothed_cross_entropy_with_regularizers",
     "transject --task sentence_prediction --criterion sequence_classification",

@@ -27,8 +27,8 @@ for line in sys.argv[1:]:
 SIDE = "--{0}-embed-dim 8 --{0}-ffn-embed-dim 12 --{0}-attention-heads 2 --{0}-layers 2"
 LOG = "--log-format json --log-interval 1"
 TRAIN = f"--cpu --optimizer adam {LOG} {' '.join([*TRAINING, *IN_MAIN_THREAD])}"
-# With what this package refuses for its own models: a --restore-file that is missing, and another
-# number of classes than there are.
+# The options are refused for this package's models: a missing --restore-file, and a wrong number of
+# classes.
 COMMANDS = [
     f"train words --arch transformer {SIDE.format('encoder')} {SIDE.format('decoder')} {TRAIN} "
     "--save-dir {0}/translator --restore-file absent.pt --seed 3",
@@ -116,7 +116,7 @@ def test_languages_that_fairseq_infers_do_not_change(pairs, tmp_path):
     "line",
     [
         "a:b --arch transformer --save-dir c:d",  # names that are divided
-        "words --arch roberta --task language_modeling",  # which sees later tokens
+        "words --arch roberta --task language_modeling",  # sees later tokens
         "words --arch roberta --task sentence_prediction --criterion cross_entropy --num-classes 3",
     ],
 )

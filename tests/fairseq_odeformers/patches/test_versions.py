@@ -83,7 +83,7 @@ def test_lengths_are_divided_into_buckets(buckets):
 
 def test_data_sets_work_without_numpys_compat(monkeypatch):
     """fairseq's data sets of text work on numpy 2, which lacks ``numpy.compat``."""
-    monkeypatch.setattr(np, "compat", None, raising=False)  # back to what it was, afterwards
+    monkeypatch.setattr(np, "compat", None, raising=False)  # restored afterwards
     monkeypatch.delattr(np, "compat")
     versions.add_numpy_compat()
     sizes = np.array([3, 2])

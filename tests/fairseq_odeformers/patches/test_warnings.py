@@ -43,7 +43,7 @@ def test_a_training_step_shows_no_warning(shown):
 
 def test_padding_in_fairseqs_decoder_shows_no_warning(shown):
     model, (source, _) = make_model("transformer"), source_batch()
-    target = source.flip(1)  # with its padding at the end
+    target = source.flip(1)  # padding at the end
     model(**call(model, source, target))
     assert not shown
 

@@ -152,7 +152,7 @@ def test_buckets_limit_the_shapes_of_batches(tmp_path, inputs):
         assert torch.allclose(logits, results[free][index], atol=1e-5)
 
 
-# --- the layout that was published with Mega -------------------------------
+# --- Mega's published layout -----------------------------------------------
 
 
 def test_megas_layout_of_texts_is_read(tmp_path):
@@ -284,7 +284,7 @@ def test_missing_files_are_named(data, split, removed, message):
         (2, "--lra-task text"),
         (1, "--separator-token 2"),
         (1, "--shorten-method random_crop"),
-        (1, "--init-token 13"),  # the first that is no symbol
+        (1, "--init-token 13"),  # the first number without a symbol
         (2, "--lra-task retrieval --arch macaron_bert_base"),
         ("pixels", "--init-token 0 --pixel-input value"),
         ("pixels", "--pixel-input value --arch macaron_bert_base"),

@@ -35,7 +35,7 @@ def test_bpe_codes_in_the_folder_are_applied(tmp_path):
     """The codes are applied as the preparation of GLUE applies them."""
     codes = tmp_path / "code"
     learn_codes(Counter("the film the films".split()), 4, codes)
-    long = "x" * 300  # which is cut
+    long = "x" * 300  # truncated
     symbols, sources = tokenize(make_task(tmp_path, []), f"the filmic  them {long}")
     (expected,) = make_bpe_encoder(codes)([f"the filmic them {long}"])
     assert symbols == expected.split() and len(symbols) > 303

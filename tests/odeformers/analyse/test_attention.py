@@ -142,9 +142,9 @@ def test_means_ignore_padding(arch):
         layers = getattr(model, "encoder" if kind == "encoder" else "decoder").layers
         depths = len(getattr(layers[0], "depths", [layers[0]]))
         blocks, depth = len(layers), depths
-        if arch in ("pcformer", "yuriiformer", "tmmformer"):  # one block of layers of their own
+        if arch in ("pcformer", "yuriiformer", "tmmformer"):  # one block of the paper's layers
             blocks, depth = depths, 1
-        if arch == "ot_transformer":  # each of whose steps has several layers
+        if arch == "ot_transformer":  # each step has several layers
             depth *= len(layers[0].layers)
         last = [row for row in together if row["kind"] == kind][-1]
         assert last["fraction"] == 1 and last["change"] > 0

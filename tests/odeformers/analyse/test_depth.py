@@ -20,7 +20,7 @@ GOLDEN = [
     *("ot_transformer", "ot_transformer_lm", "ot_transformer_classifier", "node_transformer_mt"),
     *("transformer_lm_prenorm", "diffeq_transformer_lm"),
 ]
-SLOW = "diffeq_transformer_lm.slow"  # with as many steps as frequencies
+SLOW = "diffeq_transformer_lm.slow"  # as many steps as frequencies
 
 
 @pytest.fixture(scope="module")

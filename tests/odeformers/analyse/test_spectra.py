@@ -13,7 +13,7 @@ from fairseq_odeformers.checkpoints import Checkpoint
 from odeformers.__main__ import main
 
 PARTS = ("q", "k", "v", "out")  # of a self-attention
-ARCHS = {  # depths with queries and keys, and depths, of each stack; heads; entries of a head
+ARCHS = {  # by stack: depths with queries and keys, all depths, heads, and entries of a head
     "transformer_classifier": [("encoder", 2, 2, 2, 4)],
     "pcformer_lm": [("decoder", 2, 2, 2, 4)],
     "yuriiformer": [("encoder", 2, 2, 2, 4), ("decoder", 2, 2, 2, 4)],
@@ -74,7 +74,7 @@ def projections(arch, model, stack):
         for depth, ((qkv, _), (out, _)) in enumerate(steps):
             q, k, v = qkv.double().chunk(3)
             yield from (((depth, "QK"), (q, k)), ((depth, "OV"), (v, out.double())))
-    elif arch.startswith("transevolve"):  # which projects values by an option
+    elif arch.startswith("transevolve"):  # projects values by an option
         outs, values = (
             [w for name, w in weights.items() if name.endswith(f"self_attn_{part}_proj.weight")]
             for part in ("out", "value")

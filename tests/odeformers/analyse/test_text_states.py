@@ -22,7 +22,7 @@ TRANSJECT = [arch for arch in CLASSIFIERS if arch.startswith("transject")]
 FLOWS = ["node_transformer", "ot_transformer_classifier"]
 WITHOUT_HEADS = [*TRANSJECT, *FLOWS]
 WITH_SCALARS = ["yuriiformer_classifier", "tmmformer_classifier"]  # of several kinds
-STEPS = "diffeq_transformer_classifier"  # whose one attention is called in each step
+STEPS = "diffeq_transformer_classifier"  # has one attention, which each step calls
 ATTENTIONS = MultiheadAttention, SelfAttention
 WITH_HEADS = [arch for arch in CLASSIFIERS if arch not in (*WITHOUT_HEADS, STEPS)]
 
@@ -44,7 +44,7 @@ def text():
 
 def depth(model):
     cfg = model.args
-    if hasattr(cfg, "ode_field"):  # a flow, whose states are those of its steps
+    if hasattr(cfg, "ode_field"):  # the states of a flow are its steps'
         return cfg.ode_steps
     layers = getattr(cfg, "encoder_layers", None) or getattr(cfg, "encoder_steps", None)
     return layers or cfg.encoder_blocks * cfg.encoder_depth
@@ -79,7 +79,7 @@ def test_joined_heads_equal_the_attention(arch):
     attentions = (m for m in model.encoder.modules() if isinstance(m, ATTENTIONS))
     with record_calls(attentions) as calls, record_calls(projections) as projected:
         heads = text_states(model, text()).parts
-    text_states(model, text())  # which is not recorded
+    text_states(model, text())  # not recorded
     found = [call.output for call in first_calls(calls)]
     outputs = [(x[0] if isinstance(x, tuple) else x)[:, 0] for x in found] or [
         call.output[0] for call in projected

@@ -171,7 +171,7 @@ def test_the_option_sets_the_beam():
     with record_calls(subject.model.decoder.layers[:1]) as calls:
         step()
     assert {call.output[0].size(1) for call in calls} == {2 * 3}
-    assert len(calls) == 8 + 1  # words of the output, and its end
+    assert len(calls) == 8 + 1  # words of the output and its end
 
 
 @pytest.mark.parametrize("form", ["direct", "factored", "fused", ""])
@@ -227,7 +227,7 @@ def test_quick_is_compared_with_an_earlier_table(monkeypatch, tmp_path):
     table["rows"][1]["ratio"] *= 1.2
     path.write_text(json.dumps(table))
     with pytest.raises(ValueError, match=r"infer 8 4 transject: 1.00 where .* has 1.20"):
-        command.main(quick)  # which replaces the table, too
+        command.main(quick)  # replaces the table, too
     table["rows"].pop()
     path.write_text(json.dumps(table))
     with pytest.raises(ValueError, match="its rows differ"):

@@ -94,7 +94,7 @@ def tried(variant, parameters=1000, updates=78):
     return Trial(variant, parameters, epoch_updates=26, update_seconds=0.5, updates=updates)
 
 
-# --- runs by what their commands leave ---------------------------------------------------
+# --- files of runs, as commands leave them -----------------------------------------------
 
 # By architecture: how many answers of 120 are right after each epoch, the loss there, and how the
 # right answers are spread over the texts. The best answers, the last ones, and those of the

@@ -18,7 +18,7 @@ from odeformers.compare.run import Run, Step, read_failure
 from tests.odeformers.compare.comparisons import tried
 from tests.odeformers.compare.test_run import VARIANT
 
-# Holds a lock as long as it lives.
+# Holds a lock until its process ends.
 HOLD = """
 import fcntl, signal, subprocess
 alive = open("alive", "w")
@@ -27,7 +27,7 @@ fcntl.flock(alive, fcntl.LOCK_EX)
 open("begun", "w").close()
 signal.pause()
 """
-# And as long as a process lives that it starts.
+# Holds the lock until its child has ended, too.
 HOLD_WITH_CHILD = HOLD.format(more="subprocess.Popen(['sleep', '600'], pass_fds=[alive.fileno()])")
 
 

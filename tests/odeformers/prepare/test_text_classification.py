@@ -29,7 +29,7 @@ NEWS = {
     "train.csv": ['"4","A ""b"", c","d\ne"', '"1","f","g"', '"2","h","i"', '"3","j","k"'],
     "test.csv": ['"3","Text","a\\b"', '"1","",""'],
 }
-# The files of IMDb's archive, with fewer reviews: each says which it is.
+# The files of IMDb's archive, with fewer reviews; each text names its file.
 REVIEWS = {
     f"aclImdb/{split}/{label}/{number}_{rating}.txt": [f"{split} {label}<br /><br />{number}"]
     for split, count in (("train", 12), ("test", 3))
@@ -453,7 +453,7 @@ def test_options_set_the_vocabulary_and_the_held_out_share(prepare, tmp_path):
             "own.tsv: 80 classes for 3 different texts: the columns seem to be swapped",
         ),
         ("train.csv", ["a,b"], "--from .*train.csv: give its folder"),
-        # what may be read in two ways
+        # ambiguous tables
         ("own.tsv", [*PLAIN, 'calm\t"a ""quiet"" day"'], "line 7: quoted as by a spreadsheet"),
         (
             "own.tsv",

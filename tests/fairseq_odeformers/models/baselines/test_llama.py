@@ -40,7 +40,7 @@ def model(llama, float64):
     Both rotate the features i and i + h/2 of a head. fairseq multiplies embeddings by the root of
     their width, so ours are divided by it.
     """
-    weights = {"decoder.version": torch.tensor([3])}  # without it, fairseq drops the last norm
+    weights = {"decoder.version": torch.tensor([3])}  # fairseq would drop the last norm without it
     for name, weight in llama.items():
         if name.endswith(".weight"):
             for theirs, ours in OUR_NAMES.items():

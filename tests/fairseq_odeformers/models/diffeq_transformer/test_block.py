@@ -109,7 +109,7 @@ def test_single_precision_gradients_equal_float64s(cls):
         assert (ours - exact).abs().max() < 1e-4 * max(1, exact.abs().max().item())
 
 
-# --- a Transformer is a case of it ---------------------------------------------------
+# --- Transformers as special cases ---------------------------------------------------
 
 
 def fairseq_layers(count):
@@ -194,7 +194,7 @@ def test_a_block_with_unit_vectors_is_any_parallel_transformer(float64, width):
     assert torch.allclose(run(block, x), parallel_transformer(layers, x), atol=1e-5)
 
 
-# --- and so are the steps of an ODE --------------------------------------------------
+# --- steps of an ODE -----------------------------------------------------------------
 
 
 @torch.no_grad()

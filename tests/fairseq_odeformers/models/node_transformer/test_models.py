@@ -52,7 +52,7 @@ def test_both_sides_of_a_translation_are_regularized():
     assert (extra["regularizers"]["arclength"] > encoder_out["regularizers"]["arclength"]).all()
     assert extra["statistics"]["decoder_nfe_2"].tolist() == [4.0] * 3
     assert extra["statistics"]["encoder_nfe_2"].tolist() == [8.0] * 3
-    model.decoder.eval()  # as if it were frozen
+    model.decoder.eval()  # as if frozen
     _, extra = model(source, lengths, torch.randint(4, 50, (3, 7)))
     assert (extra["regularizers"]["arclength"] > 0).all()
     _, extra = model.eval()(source, lengths, torch.randint(4, 50, (3, 7)))

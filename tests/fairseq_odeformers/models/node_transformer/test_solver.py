@@ -170,7 +170,7 @@ def test_a_constant_solution_is_solved(float64, per_sequence):
     assert not solution.state.any()
 
 
-# --- what cannot be solved -------------------------------------------------
+# --- failed solves ---------------------------------------------------------
 
 
 LIMIT = dict(rtol=1e-6, atol=1e-6, max_steps=20)

@@ -76,7 +76,7 @@ def test_the_factored_form_refuses_second_uses():
         attend(1, values)
 
 
-# What makes a case hard, at random beside the other inputs of that case.
+# Kinds of hard inputs; the other inputs of a case are random.
 PRECISIONS = torch.float32, torch.float64
 CASES = int(os.environ.get("ATTENTION_CASES", 200))
 

@@ -168,8 +168,8 @@ def test_each_depth_has_its_own_rotation():
         ([0, 0, 0, 1, 1, 1], 1, 3),  # the search starts: a sentence becomes three hypotheses
         ([1, 0, 0, 4, 5, 3], 3, 3),  # hypotheses change places within their sentence
         ([4, 3, 3], 3, 3),  # the first sentence is finished
-        ([2, 0, 1], 1, 1),  # one hypothesis a sentence
-        ([0, 0, 1], 1, 1),  # uneven: every hypothesis gets a row of its own
+        ([2, 0, 1], 1, 1),  # one hypothesis per sentence
+        ([0, 0, 1], 1, 1),  # uneven: every hypothesis gets its own row
         ([0, 3, 3, 0], 3, 1),
         ([5, 0], 3, 1),
     ],

@@ -119,7 +119,7 @@ def alive(mark):
     try:
         with open(f"/proc/{mark.name.rpartition('-')[2]}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):  # the second between open and read
+    except (FileNotFoundError, ProcessLookupError):  # the latter between open and read
         return False
 
 

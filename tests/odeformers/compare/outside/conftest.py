@@ -37,4 +37,4 @@ def controls(tmp_path):
     folder = tmp_path / "controls"
     folder.mkdir()
     yield folder
-    shutil.rmtree(folder)  # what a test that fails has left held up goes on, and ends
+    shutil.rmtree(folder)  # processes that a failed test left waiting continue

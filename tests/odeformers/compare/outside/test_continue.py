@@ -28,7 +28,7 @@ from tests.odeformers.compare.outside.commands import (
     wait_for,
 )
 
-ALONE = ["--epochs", 2]  # without averages
+ALONE = ["--epochs", 2]  # no averages
 PRODUCTS = [
     *("averaged.pt", "averaged.test.tsv"),
     *("checkpoint_best.pt", "checkpoint_best.test.tsv", "train.log"),
@@ -85,7 +85,7 @@ def test_missing_rows_of_a_run_are_written(again):
     rows, accuracies = again.out / "scripted_poor-seed1/results.csv", scores(again.out)
     kept = rows.read_bytes()
     rows.unlink()
-    with FileLock(rows.parent / ".lock"):  # of another command, which is at this run
+    with FileLock(rows.parent / ".lock"):  # as if another command had the run
         command = again(*BOTH, *SHORT, call=Fork)
         wait_for(lambda: "by another command" in command.text(command.output))
         rows.write_bytes(kept)

@@ -73,7 +73,7 @@ def test_a_grid_is_extended_once_beyond_its_edge(data, tmp_path):
     """All rates are equal here, so that the smallest is chosen; words are not extended."""
     words = ["--archs", "scripted_base", "--epochs", 2, "--seeds", 1]
     grid = ["--tune", "lr=1e-3,2e-3"]
-    for _ in range(2):  # the second command finds all of it done
+    for _ in range(2):  # the second command has nothing to do
         compare(data, tmp_path / "runs", *words, *grid)
         trained = {folder.name for folder in (tmp_path / "runs").glob("*-seed0")}
         assert trained == {f"scripted_base-lr-{rate}-seed0" for rate in RATES}

@@ -41,7 +41,7 @@ def notes_of(out, start):
         ([60], [76], REMARK),
         ([60], [91], RULES_OUT),
         ([90], [90], None),
-        ([40, 80], [70, 70], None),  # seeds of one architecture have made the same effort
+        ([40, 80], [70, 70], None),  # seeds of one architecture are not compared
     ],
 )
 def test_unequal_effort_is_noted(a, b, kind, equal, tmp_path):

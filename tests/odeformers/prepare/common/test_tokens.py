@@ -16,7 +16,7 @@ from fairseq_odeformers.text.raw_text import read_codes
 from odeformers.prepare.common import tokens
 from odeformers.prepare.common.tokens import CHUNK_SIZE, map_rows
 
-# Ends of lines, and their tokens by the Moses tokenizer itself.
+# Ends of lines and their tokens by the Moses tokenizer.
 MOSES = {
     "de": [
         ("zu a.", "zu a ."),

@@ -28,7 +28,7 @@ TEST = 4  # the first word of the test texts
 FIRST = 10  # the second word of the first text; the next one has the next word
 HELD = 30  # the update that waits
 SLOW = range(41, 61)  # updates that take longer
-TRIED = 2 * EPOCH  # which a trial does not exceed
+TRIED = 2 * EPOCH  # not exceeded by a trial
 
 # By its name: how many answers of 120 are right after each epoch, by how much they are above the
 # other classes, and how the right ones are spread over the texts.
@@ -36,7 +36,7 @@ SCRIPTS = {
     "base": ((50, 80, 70, 60), (1.0, 6.0, 1.5, 3.0), 7),
     "good": ((50, 72, 88, 70), (3.0, 1.5, 12.0, 3.0), 11),
     "poor": ((30, 56, 46, 40), (1.0, 6.0, 1.0, 3.0), 13),
-    "peak": ((50, 85, 40, 30), (3.0, 30.0, 3.0, 3.0), 7),  # the best, but for its last, and loss
+    "peak": ((50, 85, 40, 30), (3.0, 30.0, 3.0, 3.0), 7),  # best, except at its end and by loss
     "steady": ((50, 55, 62, 70), (1.0, 0.9, 0.8, 0.7), 7),
     "late": ((50, 60, 70, 110), (1.0, 1.0, 1.0, 3.0), 7),  # its loss falls to the end
     "tied": ((70, 70, 70, 70), (6.0, 1.0, 3.0, 9.0), 7),  # the loss falls once, then rises
