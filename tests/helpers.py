@@ -66,10 +66,10 @@ class LanguageModelling(Task):
 
 
 def configs(line):
-    """The model, task and criterion in what ``fairseq-train`` makes of a command line.
+    """The model, task and criterion of the configuration that ``fairseq-train`` makes of a line.
 
-    Without Hydra, which takes a third of a second to compose all other parts as well; and each line
-    is parsed once, which takes most of the time to build a small model.
+    Hydra is not used, since it takes a third of a second to compose all other parts as well. Each
+    line is parsed once, since parsing takes most of the time to build a small model.
     """
     return copy.deepcopy(parse(tuple(line)))
 

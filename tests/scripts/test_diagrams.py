@@ -32,6 +32,6 @@ def test_a_diagram_has_a_title_and_a_description(name):
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_text_has_no_shifts_within_a_line(name):
-    """Some renderers misplace shifted text, and so subscripts are characters of their own."""
+    """Some renderers misplace shifted text, and so subscripts are separate characters."""
     root = ElementTree.fromstring(DRAWN[name])
     assert not list(root.iter("{http://www.w3.org/2000/svg}tspan"))

@@ -71,7 +71,7 @@ def test_maps_are_distributions_over_visible_tokens(arch):
 
 @pytest.mark.parametrize("arch", FAMILIES)
 def test_maps_equal_the_weights_that_the_model_applies(arch, monkeypatch):
-    """The output of a layer, a depth or the field at t = 0 is its values weighted by the map."""
+    """A map applied to the values gives the output of a layer, a depth or the field at t = 0."""
     model, applied = make_model(arch).eval(), []
 
     def attend(q, k, v, num_heads, bias, attend=node_attention.attend):

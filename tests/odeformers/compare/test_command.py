@@ -116,7 +116,7 @@ def test_a_dry_run_predicts_the_differences_that_seeds_find(tmp_path):
 
 
 def test_the_size_of_a_deleted_baseline_is_forgotten(data, tmp_path, monkeypatch, capfd):
-    """A message advises to delete runs of other sizes, which the baseline then does not keep."""
+    """If its runs are deleted, as a message advises, the baseline does not keep their size."""
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     left = Shared(str(data), sha256(data), "translation", "", {"max-epoch": "3"}, "transformer")
     write_yaml(tmp_path / "comparison.yaml", asdict(left))

@@ -27,7 +27,7 @@ def test_a_plan_is_discarded_if_another_command_has_begun(experiment, tmp_path):
 
 
 def test_flaws_of_the_data_are_looked_for_once(experiment):
-    """The first command finds them, and its runs keep them, whatever other splits they have."""
+    """The first command finds them, and its runs keep them, even with further splits."""
     experiment, found = replace(experiment, test_sets={"test": None}), {"test": {"leaked": 0.5}}
     none, other, kept = (
         Run(Path("a-seed1"), tried(VARIANT), 1, flaws=flaws)

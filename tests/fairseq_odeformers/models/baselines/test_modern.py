@@ -37,7 +37,7 @@ def causal_mask(size):
 
 
 def formula(layer, x, causal=False, source=None):
-    """The layer (T, C) of a text (T, C) alone, by the equations."""
+    """The output (T, C) of the layer for a single text (T, C), by the equations."""
 
     def norm(module):
         return lambda x: naive.rms_norm(x, module.weight, module.eps)

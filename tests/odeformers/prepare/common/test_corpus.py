@@ -122,7 +122,7 @@ CONTENT = os.urandom(300_000)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves CONTENT, in parts if asked for, and logs the requested ranges."""
+    """Serves CONTENT, in parts on request, and logs the requested ranges."""
 
     def do_GET(self):
         requested = self.headers["Range"]
