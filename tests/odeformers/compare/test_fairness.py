@@ -51,7 +51,7 @@ def test_an_unreachable_size_builds_few_models(count):
 
 
 def test_a_width_fits_the_heads():
-    """Both sides' heads divide it; the whole model's width is used only without an inner width."""
+    """Both sides' heads divide a width, which is the model's only if there is no inner width."""
     heads = SimpleNamespace(encoder_attention_heads=12)
 
     def options(arch):

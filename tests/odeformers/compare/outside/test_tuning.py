@@ -87,7 +87,7 @@ COUNTS = ["1 of 2 tuning runs finished, 1 failed", "1 of 1 runs finished"]  # an
 
 
 def test_a_killed_candidate_leaves_tuning_unfinished(data, controls, tmp_path):
-    """The report names it and concludes nothing without it, and the same command trains it."""
+    """The report names the candidate and concludes nothing; the same command trains it."""
     out, (hold, killed) = tmp_path / "runs", (controls / "hold-training", "lr-2e-3-seed0")
     words = ["--archs", "scripted_base", "--epochs", 2, "--seeds", 1, "--no-extend"]
     words = line(data, out, *words, "--tune", "lr=1e-3,2e-3")

@@ -48,7 +48,7 @@ def test_figures_have_the_units_of_their_values(tmp_path):
 
 @pytest.mark.parametrize("seconds", [(500, 503), (500, 500), (9, 400, 401)])
 def test_models_of_similar_cost_are_drawn_side_by_side(seconds):
-    """Their distance exceeds the width of a mean's line, and all models are within the axis."""
+    """Models are further apart than the width of a mean's line, and within the axis."""
     scores = {name: [score(70.0, each)] for name, each in zip("abc", seconds)}
     (axes,) = draw_quality(scores, {}).axes
     left, right = axes.get_xlim()

@@ -133,6 +133,6 @@ def test_p_values_equal_a_paired_bootstraps(translations, published, page):
 
 
 def test_the_datas_references_replace_missing_published_ones(translations, folder, tmp_path):
-    """Both references are the same text here."""
+    """Without a published file the data's references, here the same text, give the same scores."""
     rows = write_rows_of(tmp_path, translations)
     assert [row.score for row in rows] == [row.score for row in read_rows(folder)]
