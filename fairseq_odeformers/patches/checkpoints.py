@@ -13,7 +13,7 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from fairseq_odeformers.checkpoints.best import check_direction
-from fairseq_odeformers.checkpoints.origin import check_origin, remember
+from fairseq_odeformers.checkpoints.origin import check_origin, remember, trusts_all
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
 from fairseq_odeformers.checkpoints.trust import check_interpolations
 from fairseq_odeformers.errors import naming_faults
@@ -60,12 +60,13 @@ class SafeTorch:
 
     @staticmethod
     def load(file, *args, **kwargs):
-        """Load a checkpoint with torch's safe loader, even if the environment switches it off.
+        """Load a checkpoint with torch's safe loader, unless ``ODEFORMERS_TRUST=1``.
 
         Raises:
             InputError: see :func:`.check_interpolations`.
         """
-        state = torch.load(file, *args, weights_only=SAFE_LOADER, **kwargs)
+        safe = SAFE_LOADER and not trusts_all()
+        state = torch.load(file, *args, weights_only=safe, **kwargs)
         if isinstance(state, dict):
             check_interpolations(file.name, [state.get("cfg"), state.get("args")])
         return state

@@ -3,6 +3,7 @@
 import gzip
 import os
 import subprocess
+from fractions import Fraction
 
 import pytest
 import torch
@@ -13,10 +14,10 @@ from helpers import checkpoint_of
 from make_checkpoints import PATHS, write_data
 from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
 
+from fairseq_odeformers.checkpoints.origin import HARDENED, TRUST
 from fairseq_odeformers.errors import InputError
+from fairseq_odeformers.patches.versions import SAFE_LOADER
 from odeformers.__main__ import main
-
-SAFE_BY_DEFAULT = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
 
 STATE = checkpoint_of({"weight": torch.rand(2000)})
 
@@ -121,7 +122,7 @@ def foreign(tmp_path_factory):
     return folder
 
 
-@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+@pytest.mark.skipif(not HARDENED, reason="before torch 2.10, the tests trust every file")
 @pytest.mark.parametrize(
     "line",
     [
@@ -140,7 +141,7 @@ def test_commands_run_no_code_of_a_checkpoint(line, foreign):
     assert not {"trace", "out"}.intersection(path.name for path in foreign.iterdir())
 
 
-@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+@pytest.mark.skipif(not HARDENED, reason="before torch 2.10, the tests trust every file")
 def test_the_environment_does_not_switch_the_safe_loader_off(foreign, monkeypatch, capsys):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     monkeypatch.chdir(foreign)
@@ -150,6 +151,18 @@ def test_the_environment_does_not_switch_the_safe_loader_off(foreign, monkeypatc
         main("average --inputs foreign.pt --output averaged.pt".split())
     assert REFUSED in capsys.readouterr().err
     assert not (foreign / "trace").exists()
+
+
+def test_a_checkpoint_that_the_user_trusts_is_read(path, monkeypatch):
+    """By the environment, or by the class in it."""
+    path, half = str(path), Fraction(1, 2)
+    torch.save({**STATE, "half": half}, path)
+    with monkeypatch.context() as patch:
+        patch.setenv(TRUST, "1")
+        assert checkpoint_utils.load_checkpoint_to_cpu(path)["half"] == half
+    if SAFE_LOADER:
+        with torch.serialization.safe_globals([Fraction]):
+            assert checkpoint_utils.load_checkpoint_to_cpu(path)["half"] == half
 
 
 def test_commands_run_no_code_of_a_criterion(foreign):
