@@ -83,6 +83,20 @@ def test_inputs_are_cut(data):
     assert make_task_model(task).max_positions() == 10
 
 
+def test_truncated_texts_are_warned_of(data, caplog):
+    """With their number and the limit; what fits causes no warning."""
+    make_task(data)
+    assert not caplog.records
+    make_task(data, "--max-positions", "10")
+    (warning,) = caplog.messages
+    texts = data_utils.load_indexed_dataset(str(data / "input0/train"), None)
+    longer = sum(len(text) > 10 for text in texts)
+    assert warning == (
+        f"{data / 'input0/train'}: {longer} of 12 texts are truncated to 10 tokens "
+        "(--max-positions)"
+    )
+
+
 def test_truncation_that_is_asked_for_changes_nothing(data):
     """All inputs are truncated."""
     plain, asked = (
