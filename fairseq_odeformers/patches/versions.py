@@ -88,10 +88,10 @@ def DistributedDataParallel(original, module, device_ids, output_device, **kwarg
     return original(module, device_ids, output_device, **kwargs)
 
 
-def build_optimizer(original, cfg, params, **kwargs):
+def build_optimizer(original, cls, cfg, params, **kwargs):
     """Build fairseq's optimizer, without flattening the gradients where there is no GPU."""
     cfg.common.fp16_no_flatten_grads |= not torch.cuda.is_available()
-    return original(cfg, params, **kwargs)
+    return original(cls, cfg, params, **kwargs)
 
 
 def broadcast_object_slow(_, obj, src_rank, group, dist_device):
