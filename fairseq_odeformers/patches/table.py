@@ -136,8 +136,8 @@ PATCHES: list[Patch] = [
     ),
     # Generation.
     Replacement(
-        "fairseq.search.Sampling.__init__",
-        sampling.check_bounds,
+        "fairseq.tasks.fairseq_task.FairseqTask.build_generator",
+        sampling.build_generator,
         "If --sampling-topk exceeds the vocabulary, torch raises an error that names no option. A "
         "--sampling-topp above 1 is accepted silently.",
         "fairseq checks both",

@@ -5,11 +5,14 @@ import os
 import re
 import subprocess
 import sys
+from argparse import Namespace
 
 import pytest
 import torch
 from fairseq import options
 from fairseq.data import data_utils
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from helpers import make_model
 from make_checkpoints import TRAINING, make_dictionary, write_data, write_splits
 from script_helpers import IN_MAIN_THREAD, USER_DIR, command
 
@@ -110,6 +113,21 @@ def test_languages_that_fairseq_finds_stay(pairs, tmp_path):
             make_dictionary(1).save(str(tmp_path / f"dict.{lang}.txt"))
     original = data_utils.infer_language_pair.__wrapped__
     assert [*data_utils.infer_language_pair(tmp_path)] == [*original(tmp_path)]
+
+
+@pytest.mark.parametrize("arch, ours", [("transformer", False), ("vanilla_transformer", True)])
+def test_sampling_is_as_fairseq_s(arch, ours, caplog):
+    """From more than the whole probability; an error only for a model of this package."""
+    words = make_dictionary(5)
+    task = TranslationTask(TranslationConfig(), words, words)
+    options = Namespace(sampling=True, sampling_topp=1.5)
+    model = make_model(arch)
+    if ours:
+        with pytest.raises(ValueError, match="^sampling_topp 1.5: "):
+            task.build_generator([model], options)
+    else:
+        assert task.build_generator([model], options).search.sampling_topp == 1.5
+        assert caplog.messages[-1].startswith("sampling_topp 1.5: ")
 
 
 @pytest.mark.parametrize(
