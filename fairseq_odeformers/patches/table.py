@@ -39,7 +39,7 @@ PATCHES: list[Patch] = [
         checkpoints.torch_persistent_save,
         "After a failure, for example on a full disk, fairseq tries again and appends to the "
         "incomplete file.",
-        "fairseq stops after a failure",
+        "fairseq begins a new file",
     ),
     Replacement(
         "fairseq.file_io.PathManager.copy",

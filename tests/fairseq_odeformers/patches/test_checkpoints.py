@@ -16,10 +16,16 @@ from script_helpers import USER_DIR, command, contents, failing_command, full_di
 
 from fairseq_odeformers.checkpoints.origin import HARDENED, TRUST
 from fairseq_odeformers.errors import InputError
+from fairseq_odeformers.patches import checkpoints
 from fairseq_odeformers.patches.versions import SAFE_LOADER
 from odeformers.__main__ import main
 
 STATE = checkpoint_of({"weight": torch.rand(2000)})
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(checkpoints, "PAUSE", 0)
 
 
 @pytest.fixture
@@ -38,6 +44,22 @@ def test_a_full_disk_leaves_earlier_files_and_no_part_of_another(path):
         with pytest.raises(OSError, match="File too large"):
             PathManager.copy(str(path), str(other), overwrite=True)
     assert contents(path.parent) == before
+
+
+def test_a_checkpoint_is_saved_after_a_failure(path, monkeypatch, caplog):
+    """Twice half of it is written; the third file has nothing of these."""
+    save, failures = torch.save, [OSError(5, "Input/output error") for _ in range(2)]
+
+    def fail_at_first(state, file):
+        if failures:
+            file.write(b"half")
+            raise failures.pop()
+        save(state, file)
+
+    monkeypatch.setattr(torch, "save", fail_at_first)
+    checkpoint_utils.torch_persistent_save({**STATE, "newer": 1}, str(path))
+    assert torch.load(path)["newer"] == 1 and len([*path.parent.iterdir()]) == 1
+    assert caplog.text.count("trying again (") == caplog.text.count("Input/output error)") == 2
 
 
 def test_a_training_resumed_with_another_model_ends_with_what_differs(tmp_path):
