@@ -19,8 +19,13 @@ from fairseq_odeformers.files import sha256
 
 logger = logging.getLogger(__name__)
 
-TRUST = "ODEFORMERS_TRUST"  # the environment variable that allows all files to be read
+TRUST = "ODEFORMERS_TRUST"  # the environment variable; 1 allows all files to be unpickled
 HARDENED = TorchVersion(torch.__version__) >= "2.10"
+
+
+def trusts_all() -> bool:
+    """Return whether the user trusts the code in every checkpoint."""
+    return os.environ.get(TRUST) == "1"
 
 
 def record_file() -> Path:
@@ -45,13 +50,13 @@ def check_origin(path: str | os.PathLike) -> None:
     """Check that a file may be unpickled, and warn about torch's loader.
 
     Raises:
-        InputError: torch is older than 2.10, this user has not written the file, and
-            :data:`TRUST` is not set.
+        InputError: torch is older than 2.10, and this user has neither written the file nor set
+            :data:`TRUST`.
     """
     if HARDENED:
         return
     warn()
-    if os.environ.get(TRUST) or is_remembered(Path(path)):
+    if trusts_all() or is_remembered(Path(path)):
         return
     raise InputError(
         f"{path} is not loaded: no training of yours has written it here, and torch "

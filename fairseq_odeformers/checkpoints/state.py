@@ -21,7 +21,7 @@ from omegaconf import OmegaConf, open_dict
 from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import reading
 
-from .origin import check_origin
+from .origin import TRUST, check_origin
 from .weights import CONFIG, read_export
 
 # A patch (``patches.table``) makes fairseq's commands call read_state() instead of this function.
@@ -148,8 +148,11 @@ def explaining_refusal(path: str) -> Iterator[None]:
         yield
     except pickle.UnpicklingError as error:
         if name := re.search(r"GLOBAL (\S+)", str(error)):
-            fault = f"{path} is not loaded: it contains {name[1]}, which could run code"
-            raise InputError(fault) from None
+            raise InputError(
+                f"{path} is not loaded: it contains {name[1]}, which could run code; if you trust "
+                f"the file, set {TRUST}=1, or pass {name[1]} to "
+                "torch.serialization.add_safe_globals"
+            ) from None
         raise ValueError("torch's safe loader cannot read it") from None
     except EOFError as error:
         raise ValueError("its end is missing") from error

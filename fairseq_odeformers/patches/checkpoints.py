@@ -5,6 +5,7 @@ import logging
 import operator
 import re
 import sys
+import time
 from argparse import Namespace
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from fairseq_odeformers.checkpoints.best import check_direction
-from fairseq_odeformers.checkpoints.origin import check_origin, remember
+from fairseq_odeformers.checkpoints.origin import check_origin, remember, trusts_all
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
 from fairseq_odeformers.checkpoints.trust import check_interpolations
-from fairseq_odeformers.errors import naming_faults
+from fairseq_odeformers.errors import explain, naming_faults
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.options import flag
 
@@ -26,6 +27,7 @@ from .versions import SAFE_LOADER
 
 logger = logging.getLogger(__name__)
 LAST = "checkpoint_last.pt"  # fairseq's default of --restore-file, in --save-dir
+ATTEMPTS, PAUSE = 3, 2.5  # fairseq's number of attempts to save, and the seconds between them
 
 
 def load_checkpoint_to_cpu(original, path, *args, **kwargs):
@@ -60,12 +62,13 @@ class SafeTorch:
 
     @staticmethod
     def load(file, *args, **kwargs):
-        """Load a checkpoint with torch's safe loader, even if the environment switches it off.
+        """Load a checkpoint with torch's safe loader, unless ``ODEFORMERS_TRUST=1``.
 
         Raises:
             InputError: see :func:`.check_interpolations`.
         """
-        state = torch.load(file, *args, weights_only=SAFE_LOADER, **kwargs)
+        safe = SAFE_LOADER and not trusts_all()
+        state = torch.load(file, *args, weights_only=safe, **kwargs)
         if isinstance(state, dict):
             check_interpolations(file.name, [state.get("cfg"), state.get("args")])
         return state
@@ -163,11 +166,29 @@ def differing_options(saved, current) -> str:
 def torch_persistent_save(original, obj, filename, async_write=False):
     """Save a checkpoint as fairseq does, except that the file appears complete or not at all.
 
+    As in fairseq, there are :data:`ATTEMPTS`, but each begins a new file.
+
     Raises:
         InputError: the file cannot be written, for example because the disk is full.
     """
     if async_write or not PathManager.supports_rename(filename):
         return original(obj, filename, async_write)
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return save(obj, filename)
+        except Exception as error:
+            cause = explain(error.__cause__ or error)
+            logger.warning(f"{filename} could not be saved, trying again ({cause})")
+            time.sleep(PAUSE)
+    save(obj, filename)
+
+
+def save(obj, filename: str) -> None:
+    """Make one attempt to save a checkpoint.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
     fault = (
         "cannot be saved; earlier checkpoints are whole, and the same command resumes from the "
         "last of them"

@@ -31,18 +31,21 @@ class Patch:
 class Replacement(Patch):
     """The replacement of a function or class, called ``name``, by ``function``.
 
-    ``function`` gets the original as its first argument, before the arguments of the call.
+    ``function`` gets the original as its first argument, before the arguments of the call, among
+    which a class method has its class.
     """
 
     def apply(self) -> None:
         """Replace ``name`` by ``function``."""
         owner_name, attribute = self.name.rsplit(".", 1)
         owner = pkgutil.resolve_name(owner_name)
-        original, function = getattr(owner, attribute), self.function
+        kind, original = None, inspect.getattr_static(owner, attribute)
+        if isinstance(original, (staticmethod, classmethod)):
+            kind, original = type(original), original.__func__
+        function = self.function
 
         @functools.wraps(original)
         def patched(*args, **kwargs):
             return function(original, *args, **kwargs)
 
-        static = isinstance(inspect.getattr_static(owner, attribute), staticmethod)
-        setattr(owner, attribute, staticmethod(patched) if static else patched)
+        setattr(owner, attribute, kind(patched) if kind else patched)

@@ -1,23 +1,31 @@
 """Bounds of the options for top-k and top-p sampling."""
 
+from .guest import binding, is_ours
 
-def check_bounds(original, self, tgt_dict, sampling_topk=-1, sampling_topp=-1.0) -> None:
-    """Check the options of ``Sampling.__init__``, then call it.
+
+def build_generator(original, self, models, args, *more, **kwargs):
+    """Build fairseq's generator after checking the options of sampling."""
+    if getattr(args, "sampling", False):
+        top_k, top_p = (getattr(args, f"sampling_{name}", -1) for name in ("topk", "topp"))
+        with binding(is_ours(*map(type, (self, *models)))):
+            check_bounds(top_k, top_p, len(self.target_dictionary))
+    return original(self, models, args, *more, **kwargs)
+
+
+def check_bounds(top_k: float, top_p: float, size: int) -> None:
+    """Check the options of sampling for a vocabulary of a *size*.
 
     Raises:
-        ValueError: ``sampling_topk`` is no integer or exceeds the vocabulary, for which
-            ``torch.topk`` would raise an error without the option's name; or ``sampling_topp``
-            exceeds 1, for which fairseq would sample from the whole vocabulary.
+        ValueError: *top_k* is no integer or exceeds the vocabulary, for which ``torch.topk`` would
+            raise an error without the option's name; or *top_p* exceeds 1, for which fairseq would
+            sample from the whole vocabulary.
     """
-    size = len(tgt_dict)
-    if sampling_topk > size or sampling_topk != int(sampling_topk):
+    if top_k > size or top_k != int(top_k):
         raise ValueError(
-            f"sampling_topk {sampling_topk}: the vocabulary has {size:,} symbols; give a whole "
-            f"number from 1 to {size}"
+            f"sampling_topk {top_k}: the vocabulary has {size:,} symbols; give a whole number from "
+            f"1 to {size}"
         )
-    if sampling_topp > 1:
+    if top_p > 1:
         raise ValueError(
-            f"sampling_topp {sampling_topp}: a share of the probability; give a number above 0, "
-            "at most 1"
+            f"sampling_topp {top_p}: a share of the probability; give a number above 0, at most 1"
         )
-    original(self, tgt_dict, sampling_topk, sampling_topp)

@@ -39,7 +39,7 @@ PATCHES: list[Patch] = [
         checkpoints.torch_persistent_save,
         "After a failure, for example on a full disk, fairseq tries again and appends to the "
         "incomplete file.",
-        "fairseq stops after a failure",
+        "fairseq begins a new file",
     ),
     Replacement(
         "fairseq.file_io.PathManager.copy",
@@ -136,8 +136,8 @@ PATCHES: list[Patch] = [
     ),
     # Generation.
     Replacement(
-        "fairseq.search.Sampling.__init__",
-        sampling.check_bounds,
+        "fairseq.tasks.fairseq_task.FairseqTask.build_generator",
+        sampling.build_generator,
         "If --sampling-topk exceeds the vocabulary, torch raises an error that names no option. A "
         "--sampling-topp above 1 is accepted silently.",
         "fairseq checks both",
@@ -187,14 +187,6 @@ PATCHES: list[Patch] = [
         models.replace_imported_register_model,
         "A plugin may import fairseq's decorator before this package.",
         "fairseq refuses the name",
-    ),
-    # Configurations.
-    Patch(
-        "hydra.core.config_store.ConfigStore.__deepcopy__",
-        versions.share_config_store,
-        "For each configuration, Hydra copies all registered options to protect the list of its "
-        "sources. The copies take half of the time that it needs to compose a configuration.",
-        "Hydra copies only the list",
     ),
     # Versions of numpy and Python.
     Patch(

@@ -17,6 +17,7 @@ from .guest import is_ours
 
 logger = logging.getLogger(__name__)
 STATE = "selection"  # the entry of a checkpoint with the state of the selection
+VALIDATION = "odeformers_validation"  # the attribute of a trainer with a validation's statistics
 REPORT, CORRELATIONS = "report_pearson_and_spearman", "correlations"  # entries of logging outputs
 LOSSES = ("nll_loss", "loss")  # the first of these that a validation has breaks ties
 
@@ -55,20 +56,20 @@ def correlation(entry: str, meters) -> float:
 
 def begin_valid_epoch(original, self, epoch):
     """Begin a validation, forgetting the statistics of the previous one."""
-    self.validation = None
+    setattr(self, VALIDATION, None)
     return original(self, epoch)
 
 
 def valid_step(original, self, sample, *args, **kwargs):
     """Validate a batch and keep a reference to the statistics of the first validation set."""
-    if getattr(self, "validation", None) is None:
-        self.validation = metrics.get_active_aggregators()[-1]
+    if getattr(self, VALIDATION, None) is None:
+        setattr(self, VALIDATION, metrics.get_active_aggregators()[-1])
     return original(self, sample, *args, **kwargs)
 
 
 def validation_loss(trainer) -> float:
     """Return the loss of the last validation without rounding; infinity if there was none."""
-    validation = getattr(trainer, "validation", None) or {}
+    validation = getattr(trainer, VALIDATION, None) or {}
     losses = (float(validation[name].avg) for name in LOSSES if name in validation)
     return next(losses, math.inf)
 
@@ -81,16 +82,20 @@ def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
     """
     # fairseq keeps the best score as an attribute of its function.
     memory, loss = checkpoint_utils.save_checkpoint, validation_loss(trainer)
-    best = getattr(memory, "best", val_loss)
+    best, tied = getattr(memory, "best", val_loss), False
     if val_loss is not None and val_loss == best and hasattr(memory, "best"):
         parts = trainer.get_model(), trainer.task, trainer.get_criterion()
-        if is_ours(*map(type, parts)) and loss > getattr(memory, "best_loss", math.inf):
-            val_loss = None
+        tied = is_ours(*map(type, parts)) and loss > getattr(memory, "best_loss", math.inf)
     better = max if cfg.maximize_best_checkpoint_metric else min
-    is_best = val_loss is not None and better(val_loss, best) == val_loss
+    is_best = val_loss is not None and not tied and better(val_loss, best) == val_loss
     if is_best:
         memory.best_loss = loss
+    if tied:  # fairseq keeps checkpoint_best.pt if the score is below the best one
+        memory.tied = best
+        memory.best = math.nextafter(best, better(-math.inf, math.inf))
     saved = original(cfg, trainer, epoch_itr, val_loss)
+    if tied:
+        memory.best = vars(memory).pop("tied")
     if is_best and saved:
         logger.info(f"Best checkpoint @ {trainer.get_num_updates()} updates")
     return saved
@@ -105,10 +110,14 @@ def stops() -> Iterator[Any]:
 
 def save_state(original, self, filename, extra_state):
     """Save a checkpoint of the trainer with :data:`STATE` as an additional entry."""
-    state = {"best_loss": getattr(checkpoint_utils.save_checkpoint, "best_loss", math.inf)}
+    memory = checkpoint_utils.save_checkpoint
+    state = {"best_loss": getattr(memory, "best_loss", math.inf)}
     for stop in stops():
         state |= {name: value for name, value in vars(stop).items() if name in ("best", "num_runs")}
-    return original(self, filename, {**extra_state, STATE: state})
+    extra_state = {**extra_state, STATE: state}
+    if hasattr(memory, "tied"):
+        extra_state["best"] = memory.tied
+    return original(self, filename, extra_state)
 
 
 def restore_state(extra_state: dict | None) -> None:

@@ -1,4 +1,4 @@
-"""Changes that let fairseq work with current torch, torch_xla, numpy and Hydra, and on CPUs.
+"""Changes that let fairseq work with current torch, torch_xla and numpy, and on CPUs.
 
 No other file depends on their versions. fairseq 0.12.2 is the release for Python up to 3.10.
 """
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.logging import meters
-from hydra.core.config_store import ConfigStore
 
 from .guest import trains_ours
 
@@ -60,11 +59,6 @@ def get_buckets(_, sizes, num_buckets):
     return np.unique(np.percentile(sizes, shares, method="lower")[1:])
 
 
-def share_config_store() -> None:
-    """Let copies of Hydra's sources share one store of options, since it never changes."""
-    ConfigStore.__deepcopy__ = lambda self, memo: self  # pyright: ignore[reportAttributeAccessIssue]
-
-
 def call_main(original, cfg, main, **kwargs):
     """Join the processes of torchrun into one training if the model is ours."""
     if LAUNCHED <= os.environ.keys() and trains_ours(cfg):
@@ -88,10 +82,10 @@ def DistributedDataParallel(original, module, device_ids, output_device, **kwarg
     return original(module, device_ids, output_device, **kwargs)
 
 
-def build_optimizer(original, cfg, params, **kwargs):
+def build_optimizer(original, cls, cfg, params, **kwargs):
     """Build fairseq's optimizer, without flattening the gradients where there is no GPU."""
     cfg.common.fp16_no_flatten_grads |= not torch.cuda.is_available()
-    return original(cfg, params, **kwargs)
+    return original(cls, cfg, params, **kwargs)
 
 
 def broadcast_object_slow(_, obj, src_rank, group, dist_device):

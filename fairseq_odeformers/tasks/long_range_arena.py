@@ -1,5 +1,6 @@
 """The Long Range Arena (Tay et al. 2021): classification of long sequences or pairs of them."""
 
+import logging
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ from fairseq_odeformers.files import reading
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import add_choices, option, validate
 from fairseq_odeformers.text.raw_text import PIXEL_TEXT
+
+logger = logging.getLogger(__name__)
 
 # The maximum length of the inputs of each task, in tokens.
 MAX_POSITIONS = {
@@ -197,6 +200,11 @@ class LongRangeArenaTask(SentencePredictionTask):
             raise FileNotFoundError(f"{path}.idx and {path}.bin: no such files")
         if self.cfg.init_token is not None:
             dataset = PrependTokenDataset(dataset, self.cfg.init_token)
+        if longer := np.count_nonzero(dataset.sizes > self.cfg.max_positions):
+            logger.warning(
+                f"{path}: {longer:,} of {len(dataset):,} texts are truncated to "
+                f"{self.cfg.max_positions:,} tokens (--max-positions)"
+            )
         return TruncateDataset(dataset, self.cfg.max_positions)
 
     def load_labels(self, split: str, combine: bool) -> list[int] | None:

@@ -3,6 +3,7 @@
 import gzip
 import os
 import subprocess
+from fractions import Fraction
 
 import pytest
 import torch
@@ -13,12 +14,18 @@ from helpers import checkpoint_of
 from make_checkpoints import PATHS, write_data
 from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
 
+from fairseq_odeformers.checkpoints.origin import HARDENED, TRUST
 from fairseq_odeformers.errors import InputError
+from fairseq_odeformers.patches import checkpoints
+from fairseq_odeformers.patches.versions import SAFE_LOADER
 from odeformers.__main__ import main
 
-SAFE_BY_DEFAULT = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
-
 STATE = checkpoint_of({"weight": torch.rand(2000)})
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(checkpoints, "PAUSE", 0)
 
 
 @pytest.fixture
@@ -37,6 +44,22 @@ def test_a_full_disk_leaves_only_complete_checkpoints(path):
         with pytest.raises(OSError, match="File too large"):
             PathManager.copy(str(path), str(other), overwrite=True)
     assert contents(path.parent) == before
+
+
+def test_a_checkpoint_is_saved_after_a_failure(path, monkeypatch, caplog):
+    """Two attempts write half of it; the third file contains nothing of these."""
+    save, failures = torch.save, [OSError(5, "Input/output error") for _ in range(2)]
+
+    def fail_at_first(state, file):
+        if failures:
+            file.write(b"half")
+            raise failures.pop()
+        save(state, file)
+
+    monkeypatch.setattr(torch, "save", fail_at_first)
+    checkpoint_utils.torch_persistent_save({**STATE, "newer": 1}, str(path))
+    assert torch.load(path)["newer"] == 1 and len([*path.parent.iterdir()]) == 1
+    assert caplog.text.count("trying again (") == caplog.text.count("Input/output error)") == 2
 
 
 def test_resuming_with_another_model_names_the_differences(tmp_path):
@@ -121,7 +144,7 @@ def foreign(tmp_path_factory):
     return folder
 
 
-@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+@pytest.mark.skipif(not HARDENED, reason="before torch 2.10, the tests trust every file")
 @pytest.mark.parametrize(
     "line",
     [
@@ -139,7 +162,7 @@ def test_fairseqs_commands_run_no_code_of_a_checkpoint(line, foreign):
     assert not {"trace", "out"}.intersection(path.name for path in foreign.iterdir())
 
 
-@pytest.mark.skipif(not SAFE_BY_DEFAULT, reason="torch < 2.6 trusts every type")
+@pytest.mark.skipif(not HARDENED, reason="before torch 2.10, the tests trust every file")
 def test_the_environment_does_not_disable_the_safe_loader(foreign, monkeypatch, capsys):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     monkeypatch.chdir(foreign)
@@ -149,6 +172,18 @@ def test_the_environment_does_not_disable_the_safe_loader(foreign, monkeypatch, 
         main("average --inputs foreign.pt --output averaged.pt".split())
     assert REFUSED in capsys.readouterr().err
     assert not (foreign / "trace").exists()
+
+
+def test_a_checkpoint_that_the_user_trusts_is_read(path, monkeypatch):
+    """By the environment, or by the class in it."""
+    path, half = str(path), Fraction(1, 2)
+    torch.save({**STATE, "half": half}, path)
+    with monkeypatch.context() as patch:
+        patch.setenv(TRUST, "1")
+        assert checkpoint_utils.load_checkpoint_to_cpu(path)["half"] == half
+    if SAFE_LOADER:
+        with torch.serialization.safe_globals([Fraction]):
+            assert checkpoint_utils.load_checkpoint_to_cpu(path)["half"] == half
 
 
 def test_commands_run_no_code_of_a_criterion(foreign):

@@ -5,11 +5,14 @@ import os
 import re
 import subprocess
 import sys
+from argparse import Namespace
 
 import pytest
 import torch
 from fairseq import options
 from fairseq.data import data_utils
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from helpers import make_model
 from make_checkpoints import TRAINING, make_dictionary, write_data, write_splits
 from script_helpers import IN_MAIN_THREAD, USER_DIR, command
 
@@ -36,7 +39,13 @@ COMMANDS = [
     f"train words --arch roberta_base {SIDE.format('encoder')} {TRAIN} --save-dir {{0}}/classifier "
     "--task sentence_prediction --criterion sentence_prediction --num-classes 4 "
     "--restore-file absent.pt --max-positions 40",
+    f"train words --arch fconv --encoder-layers [(8,3)] --decoder-layers [(8,3)] {TRAIN} "
+    "--encoder-embed-dim 8 --decoder-embed-dim 8 --decoder-out-embed-dim 8 "
+    "--save-dir {0}/convolutions",
+    f"train words --arch transformer_lm {SIDE.format('decoder')} {TRAIN} --save-dir {{0}}/lm "
+    "--task language_modeling --tokens-per-sample 16",
 ]
+MODELS = "translator", "classifier", "convolutions", "lm"
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +76,8 @@ def results(tmp_path_factory):
 
 
 def weights(folder):
-    """The weights of both models."""
-    paths = (folder / model / "checkpoint_last.pt" for model in ("translator", "classifier"))
+    """The weights of each model."""
+    paths = (folder / model / "checkpoint_last.pt" for model in MODELS)
     return [torch.load(path, weights_only=False)["model"] for path in paths]
 
 
@@ -81,7 +90,7 @@ def losses(log):
 
 def test_losses_and_weights_do_not_change(results):
     (log, weights), (other_log, other_weights) = results
-    assert losses(log) == losses(other_log) and len(losses(log)) >= 2
+    assert losses(log) == losses(other_log) and len(losses(log)) >= len(MODELS)
     for model, other in zip(weights, other_weights):
         assert model.keys() == other.keys()
         assert all(torch.equal(model[name], other[name]) for name in model)
@@ -110,6 +119,21 @@ def test_languages_that_fairseq_infers_do_not_change(pairs, tmp_path):
             make_dictionary(1).save(str(tmp_path / f"dict.{lang}.txt"))
     original = data_utils.infer_language_pair.__wrapped__
     assert [*data_utils.infer_language_pair(tmp_path)] == [*original(tmp_path)]
+
+
+@pytest.mark.parametrize("arch, ours", [("transformer", False), ("vanilla_transformer", True)])
+def test_sampling_is_as_fairseq_s(arch, ours, caplog):
+    """From more than the whole probability; an error only for a model of this package."""
+    words = make_dictionary(5)
+    task = TranslationTask(TranslationConfig(), words, words)
+    options = Namespace(sampling=True, sampling_topp=1.5)
+    model = make_model(arch)
+    if ours:
+        with pytest.raises(ValueError, match="^sampling_topp 1.5: "):
+            task.build_generator([model], options)
+    else:
+        assert task.build_generator([model], options).search.sampling_topp == 1.5
+        assert caplog.messages[-1].startswith("sampling_topp 1.5: ")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,10 @@
 """Names of models, and segments of checkpoints and models that have them, or one of the two."""
 
+from argparse import ArgumentParser
+
 import pytest
 import torch
+from fairseq.models.roberta import RobertaModel
 from helpers import EOS, make_model
 from script_helpers import failing_command
 
@@ -70,3 +73,16 @@ def test_a_checkpoint_without_segments_leaves_initial_ones(arch, caplog):
 def test_a_checkpoint_with_segments_needs_the_option(arch):
     with pytest.raises(ValueError, match="give --segment-embeddings"):
         make(arch, PLAIN).load_state_dict(make(arch, SEGMENTS).state_dict())
+
+
+class Derived(RobertaModel):
+    @staticmethod
+    def add_args(parser):
+        RobertaModel.add_args(parser)
+        parser.add_argument("--segment-embeddings", type=int)
+
+
+def test_a_model_that_derives_from_roberta_may_have_an_option_of_this_name():
+    parser = ArgumentParser()
+    Derived.add_args(parser.add_argument_group("model"))
+    assert parser.parse_args(["--segment-embeddings", "3"]).segment_embeddings == 3

@@ -50,3 +50,32 @@ def test_importing_a_patch_module_changes_nothing(name):
     spec = importlib.util.find_spec(f"fairseq_odeformers.patches.{name}")
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
     assert state() == before
+
+
+class Sample:
+    def plain(self):
+        return self
+
+    @classmethod
+    def of_class(cls):
+        return cls
+
+    @staticmethod
+    def static():
+        return None
+
+
+def test_methods_stay_of_their_kind():
+    """Called on an instance and, but for the plain one, on its class."""
+
+    class Derived(Sample):
+        pass
+
+    sample = Derived()
+    before = sample.plain(), sample.of_class(), sample.static(), Derived.of_class()
+    for name in ("plain", "of_class", "static"):
+        Replacement(
+            f"{__name__}.Sample.{name}", lambda original, *args: [original(*args)], "", ""
+        ).apply()
+    after = sample.plain(), sample.of_class(), sample.static(), Derived.of_class()
+    assert after == tuple([result] for result in before)

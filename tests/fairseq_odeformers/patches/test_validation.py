@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from script_helpers import command, execute, failing_command
 
 from tests.odeformers.compare.outside.commands import PLUGIN, write_labelled
@@ -23,9 +24,9 @@ def data(tmp_path_factory):
     return write_labelled(tmp_path_factory.mktemp("labelled") / "data", train=40, valid=60, test=8)
 
 
-def train(data, folder, *options):
+def train(data, folder, *options, arch="scripted_peak"):
     place = ["--user-dir", PLUGIN, "--save-dir", folder]
-    return command("train", data, *TRAINING, "--arch", "scripted_peak", *place, *options)
+    return command("train", data, *TRAINING, "--arch", arch, *place, *options)
 
 
 def epochs(log):
@@ -69,6 +70,18 @@ def test_the_best_checkpoint_has_the_highest_accuracy(data, tmp_path):
     ]
     for log in logs:
         assert re.findall(r"Best checkpoint @ (\d+) updates", log)[-1] == "40"
+
+
+def test_each_of_equal_checkpoints_is_kept_with_its_score(data, tmp_path):
+    """The second and the third epoch have the same accuracy, and the second the lower loss."""
+    words = ["--max-epoch", 3, "--keep-best-checkpoints", 5]
+    log = train(data, tmp_path, *words, arch="scripted_plateau")
+    assert "score None" not in log
+    assert len([*tmp_path.glob("checkpoint.best_accuracy_*.pt")]) == 3
+    states = [torch.load(tmp_path / f"checkpoint_{name}.pt") for name in ("best", "last")]
+    assert [state["optimizer_history"][-1]["num_updates"] for state in states] == [40, 60]
+    scores = [state["extra_state"][name] for state in states for name in ("val_loss", "best")]
+    assert len({*map(float, scores)}) == 1
 
 
 def test_resuming_with_another_schedule_names_both(data, tmp_path):

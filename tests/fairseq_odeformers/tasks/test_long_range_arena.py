@@ -83,6 +83,20 @@ def test_inputs_are_truncated(data):
     assert make_task_model(task).max_positions() == 10
 
 
+def test_truncated_texts_are_warned_of(data, caplog):
+    """The warning has their number and the limit; texts that fit cause none."""
+    make_task(data)
+    assert not caplog.records
+    make_task(data, "--max-positions", "10")
+    (warning,) = caplog.messages
+    texts = data_utils.load_indexed_dataset(str(data / "input0/train"), None)
+    longer = sum(len(text) > 10 for text in texts)
+    assert warning == (
+        f"{data / 'input0/train'}: {longer} of 12 texts are truncated to 10 tokens "
+        "(--max-positions)"
+    )
+
+
 def test_shorten_method_changes_nothing(data):
     """All inputs are truncated without the option, too."""
     plain, asked = (

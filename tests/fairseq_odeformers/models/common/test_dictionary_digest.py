@@ -1,4 +1,4 @@
-"""A checkpoint loads with the dictionaries that it was trained with, or if it records none."""
+"""A checkpoint loads with its training's dictionaries, padding renamed, or if it records none."""
 
 import pytest
 import torch
@@ -35,3 +35,41 @@ def test_another_dictionary_of_the_same_size_is_refused(arch):
         other.load_state_dict(state)
     other.load_state_dict({name: value for name, value in state.items() if name not in digests})
     assert all(not torch.equal(other.state_dict()[name], digests[name]) for name in digests)
+
+
+class Padded(LanguageModelling):
+    """Padded as by fairseq-preprocess, with a symbol that a task adds; some may be renamed."""
+
+    names = ("madeupword0000", "madeupword0001", "madeupword0002")
+
+    @classmethod
+    def make_dictionary(cls, words):
+        dictionary = LanguageModelling.make_dictionary(words - len(cls.names))
+        for name in (*cls.names, "<mask>"):
+            dictionary.add_symbol(name)
+        return dictionary
+
+
+class Renamed(Padded):
+    names = ("<sep>", "madeupword0001", "<cls>")
+
+
+class Other(Padded):
+    names = ("<sep>", "madeupword0001")
+
+    @classmethod
+    def make_dictionary(cls, words):
+        dictionary = super().make_dictionary(words)
+        dictionary.add_symbol("<cls>")  # where the other one has <mask>
+        return dictionary
+
+
+def test_padding_of_a_dictionary_may_be_renamed():
+    """The model keeps the digest of its own dictionary; words may not be renamed."""
+    arch = "vanilla_transformer"
+    model, renamed, other = (make_any(arch, task=task()) for task in (Padded, Renamed, Other))
+    own = {name: value for name, value in renamed.state_dict().items() if name.endswith(END)}
+    renamed.load_state_dict(model.state_dict())
+    assert all(torch.equal(renamed.state_dict()[name], own[name]) for name in own)
+    with pytest.raises(ValueError, match="trained with another encoder dictionary"):
+        other.load_state_dict(model.state_dict())

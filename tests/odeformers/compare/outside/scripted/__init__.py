@@ -40,6 +40,7 @@ SCRIPTS = {
     "steady": ((50, 55, 62, 70), (1.0, 0.9, 0.8, 0.7), 7),
     "late": ((50, 60, 70, 110), (1.0, 1.0, 1.0, 3.0), 7),  # its loss falls to the end
     "tied": ((70, 70, 70, 70), (6.0, 1.0, 3.0, 9.0), 7),  # the loss falls once, then rises
+    "plateau": ((50, 80, 80, 60), (3.0, 1.0, 6.0, 3.0), 7),  # the second has the lower loss
     "wild": ((50, 50, 50, 50), (1.0, 1.0, math.nan, math.nan), 7),  # diverges in its third epoch
     "idle": ((-1, -1, -1, -1), (0.1, 0.1, 0.2, 0.3), 7),  # always the first class
 }
