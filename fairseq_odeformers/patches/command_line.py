@@ -118,7 +118,8 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     """Parse as fairseq does, then check the result with :func:`check_command_line`.
 
     Raises:
-        SystemExit: the command line lacks ``--task``.
+        SystemExit: the command line lacks ``--task``, or a check fails. *parser* may raise another
+            error instead of the latter.
     """
     parser._check_value = check_choice.__get__(parser)
     try:
@@ -127,6 +128,9 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
         if error.args != (None,):  # fairseq looked up another name than the missing task
             raise
         sys.exit("error: --task is missing; give the task of the training")
-    # With parse_known, the result is a tuple.
-    check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)
+    try:
+        # With parse_known, the result is a tuple.
+        check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)
+    except ValueError as error:
+        parser.error(str(error))
     return parsed
