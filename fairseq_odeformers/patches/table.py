@@ -188,14 +188,6 @@ PATCHES: list[Patch] = [
         "A plugin may import fairseq's decorator before this package.",
         "fairseq refuses the name",
     ),
-    # Configurations.
-    Patch(
-        "hydra.core.config_store.ConfigStore.__deepcopy__",
-        versions.share_config_store,
-        "For each configuration, Hydra copies all registered options to protect the list of its "
-        "sources. The copies take half of the time that it needs to compose a configuration.",
-        "Hydra copies only the list",
-    ),
     # Versions of numpy and Python.
     Patch(
         "numpy.compat",

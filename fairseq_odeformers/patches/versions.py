@@ -1,4 +1,4 @@
-"""Changes that let fairseq work with current torch, torch_xla, numpy and Hydra, and on CPUs.
+"""Changes that let fairseq work with current torch, torch_xla and numpy, and on CPUs.
 
 No other file depends on their versions. fairseq 0.12.2 is the release for Python up to 3.10.
 """
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from fairseq.logging import meters
-from hydra.core.config_store import ConfigStore
 
 from .guest import trains_ours
 
@@ -58,11 +57,6 @@ def get_buckets(_, sizes, num_buckets):
     """Compute fairseq's bucket sizes with the current name of numpy's argument."""
     shares = np.linspace(0, 100, num_buckets + 1)
     return np.unique(np.percentile(sizes, shares, method="lower")[1:])
-
-
-def share_config_store() -> None:
-    """Let copies of Hydra's sources share one store of options, since it never changes."""
-    ConfigStore.__deepcopy__ = lambda self, memo: self  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def call_main(original, cfg, main, **kwargs):
