@@ -17,6 +17,7 @@ from .guest import is_ours
 
 logger = logging.getLogger(__name__)
 STATE = "selection"  # the entry of a checkpoint with the state of the selection
+VALIDATION = "odeformers_validation"  # the attribute of a trainer with a validation's statistics
 REPORT, CORRELATIONS = "report_pearson_and_spearman", "correlations"  # entries of logging outputs
 LOSSES = ("nll_loss", "loss")  # the first of these that a validation has breaks ties
 
@@ -55,20 +56,20 @@ def correlation(entry: str, meters) -> float:
 
 def begin_valid_epoch(original, self, epoch):
     """Begin a validation, forgetting the statistics of the previous one."""
-    self.validation = None
+    setattr(self, VALIDATION, None)
     return original(self, epoch)
 
 
 def valid_step(original, self, sample, *args, **kwargs):
     """Validate a batch and keep a reference to the statistics of the first validation set."""
-    if getattr(self, "validation", None) is None:
-        self.validation = metrics.get_active_aggregators()[-1]
+    if getattr(self, VALIDATION, None) is None:
+        setattr(self, VALIDATION, metrics.get_active_aggregators()[-1])
     return original(self, sample, *args, **kwargs)
 
 
 def validation_loss(trainer) -> float:
     """Return the loss of the last validation without rounding; infinity if there was none."""
-    validation = getattr(trainer, "validation", None) or {}
+    validation = getattr(trainer, VALIDATION, None) or {}
     losses = (float(validation[name].avg) for name in LOSSES if name in validation)
     return next(losses, math.inf)
 

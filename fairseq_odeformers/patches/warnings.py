@@ -17,10 +17,12 @@ def import_fairseq() -> None:
     root = logging.getLogger()
     level, handlers, disabled = root.level, root.handlers[:], root.manager.disable
     logging.disable(logging.INFO)
-    importlib.import_module("fairseq")
-    logging.disable(disabled)
-    root.setLevel(level)
-    root.handlers[:] = handlers
+    try:
+        importlib.import_module("fairseq")
+    finally:
+        logging.disable(disabled)
+        root.setLevel(level)
+        root.handlers[:] = handlers
 
 
 def filter_warnings() -> None:

@@ -1,5 +1,7 @@
 """The warnings that fairseq causes in hydra and torch are not shown; others are."""
 
+import logging
+import sys
 import warnings
 
 import pytest
@@ -52,3 +54,10 @@ def test_others_are_shown(shown):
     for category in (UserWarning, FutureWarning):
         warnings.warn("of a user's code", category, stacklevel=1)
     assert len(shown) == 2
+
+
+def test_logging_is_restored_if_fairseq_cannot_be_imported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fairseq", None)
+    with pytest.raises(ImportError):
+        patch.import_fairseq()
+    assert logging.root.manager.disable == logging.NOTSET
