@@ -39,7 +39,13 @@ COMMANDS = [
     f"train words --arch roberta_base {SIDE.format('encoder')} {TRAIN} --save-dir {{0}}/classifier "
     "--task sentence_prediction --criterion sentence_prediction --num-classes 4 "
     "--restore-file absent.pt --max-positions 40",
+    f"train words --arch fconv --encoder-layers [(8,3)] --decoder-layers [(8,3)] {TRAIN} "
+    "--encoder-embed-dim 8 --decoder-embed-dim 8 --decoder-out-embed-dim 8 "
+    "--save-dir {0}/convolutions",
+    f"train words --arch transformer_lm {SIDE.format('decoder')} {TRAIN} --save-dir {{0}}/lm "
+    "--task language_modeling --tokens-per-sample 16",
 ]
+MODELS = "translator", "classifier", "convolutions", "lm"
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +76,8 @@ def results(tmp_path_factory):
 
 
 def weights(folder):
-    """Of both models."""
-    paths = (folder / model / "checkpoint_last.pt" for model in ("translator", "classifier"))
+    """Of each model."""
+    paths = (folder / model / "checkpoint_last.pt" for model in MODELS)
     return [torch.load(path, weights_only=False)["model"] for path in paths]
 
 
@@ -84,7 +90,7 @@ def losses(log):
 
 def test_losses_and_weights_are_the_same(results):
     (log, weights), (other_log, other_weights) = results
-    assert losses(log) == losses(other_log) and len(losses(log)) >= 2
+    assert losses(log) == losses(other_log) and len(losses(log)) >= len(MODELS)
     for model, other in zip(weights, other_weights):
         assert model.keys() == other.keys()
         assert all(torch.equal(model[name], other[name]) for name in model)
