@@ -17,7 +17,7 @@ from fairseq_odeformers.checkpoints.best import check_direction
 from fairseq_odeformers.checkpoints.origin import check_origin, remember, trusts_all
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
 from fairseq_odeformers.checkpoints.trust import check_interpolations
-from fairseq_odeformers.errors import explain, naming_faults
+from fairseq_odeformers.errors import InputError, explain, naming_faults
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.options import flag
 
@@ -86,7 +86,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     also sets whether the highest or the lowest value of ``--best-checkpoint-metric`` is the best.
 
     Raises:
-        SystemExit: the checkpoint belongs to another model, criterion or optimizer; the message
+        InputError: the checkpoint belongs to another model, criterion or optimizer; the message
             names the difference. If the model, the task or the criterion belongs to this package,
             also if the file given by ``--restore-file`` does not exist or
             ``--maximize-best-checkpoint-metric`` contradicts the metric.
@@ -97,7 +97,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
         try:
             cfg.maximize_best_checkpoint_metric = check_direction(metric, maximize or None)
         except ValueError as error:
-            sys.exit(f"error: {error}")
+            raise InputError(str(error)) from None
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     if cfg.restore_file != LAST and not PathManager.exists(restored):
         fault = (
@@ -105,7 +105,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
             f"folder, such as {cfg.save_dir}/checkpoint_best.pt"
         )
         if ours:
-            sys.exit(f"error: {fault}")
+            raise InputError(fault)
         logger.warning(fault)
     try:
         extra_state, epoch_itr = original(cfg, trainer, **kwargs)
@@ -115,22 +115,22 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
             option = f"--restore-file {restored}"
             if cfg.restore_file == LAST:
                 option, restored = f"--save-dir {cfg.save_dir}", f"{cfg.save_dir}/{restored}"
-            sys.exit(
-                f"error: {option}: the training there had the {match[1].lower()} {match[2]}; give "
+            raise InputError(
+                f"{option}: the training there had the {match[1].lower()} {match[2]}; give "
                 "the same, or another --save-dir, and to start from its weights "
                 f"--finetune-from-model {restored}"
-            )
+            ) from error
         if not (match := re.search("model parameters from checkpoint (.*); please", str(error))):
             raise
         if isinstance(error.__context__, ValueError):
-            sys.exit(f"error: {match[1]} does not fit the model: {error.__context__}")
+            raise InputError(f"{match[1]} does not fit the model: {error.__context__}") from error
         saved = read_state(match[1])["cfg"].model
         differ = differing_options(saved, trainer.cfg.model)
         reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]
-        sys.exit(
-            f"error: {match[1]} does not fit the model: {reason.strip()}; give the same, or start "
+        raise InputError(
+            f"{match[1]} does not fit the model: {reason.strip()}; give the same, or start "
             "again with another --save-dir"
-        )
+        ) from error
     if getattr(checkpoint_utils.save_checkpoint, "best", None) is not None:  # fairseq restored it
         restore_state(extra_state)
     return extra_state, epoch_itr
@@ -140,7 +140,7 @@ def check_schedule(cfg, trainer, error: Exception) -> None:
     """Explain fairseq's error if the checkpoint has the state of another learning rate schedule.
 
     Raises:
-        SystemExit: the schedules differ.
+        InputError: the schedules differ.
     """
     path = Path(cfg.save_dir, cfg.restore_file) if cfg.restore_file == LAST else cfg.restore_file
     if not isinstance(error, (AttributeError, KeyError, TypeError)) or not Path(path).is_file():
@@ -148,8 +148,8 @@ def check_schedule(cfg, trainer, error: Exception) -> None:
     saved = getattr(read_state(str(path))["cfg"], "lr_scheduler", None)
     name = getattr(saved, "_name", None)
     if name is not None and name != trainer.cfg.lr_scheduler._name:
-        sys.exit(
-            f"error: --lr-scheduler {trainer.cfg.lr_scheduler._name}: the training of {path} had "
+        raise InputError(
+            f"--lr-scheduler {trainer.cfg.lr_scheduler._name}: the training of {path} had "
             f"{name}; give the same, or --reset-lr-scheduler, or another --save-dir"
         )
 

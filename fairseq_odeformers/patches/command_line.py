@@ -51,17 +51,21 @@ def check_head(task: str | None, criterion: str | None) -> None:
         )
 
 
-def check_adaptive_softmax(cutoffs: str | None, criterion: str | None) -> None:
+def check_adaptive_softmax(cutoffs: str | list[int] | None, criterion: str | None) -> None:
     """Check that adaptive softmax and the criterion that computes its loss are used together.
+
+    Args:
+        cutoffs: the cutoffs, as typed or parsed.
 
     Raises:
         ValueError: one is used without the other; the message names the option, its value and the
             remedy.
     """
     loss = CRITERION_REGISTRY.get(criterion, FairseqCriterion)
+    typed = ",".join(map(str, cutoffs)) if isinstance(cutoffs, list) else cutoffs
     if cutoffs and issubclass(loss, (CrossEntropyCriterion, LabelSmoothedCrossEntropyCriterion)):
         raise ValueError(
-            f"--criterion {criterion}: it does not train --adaptive-softmax-cutoff {cutoffs}; use "
+            f"--criterion {criterion}: it does not train --adaptive-softmax-cutoff {typed}; use "
             "--criterion adaptive_loss --ddp-backend legacy_ddp"
         )
     if issubclass(loss, AdaptiveLoss) and not cutoffs:

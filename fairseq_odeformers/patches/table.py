@@ -206,8 +206,9 @@ PATCHES: list[Patch] = [
         "fairseq.distributed.utils.call_main",
         versions.call_main,
         "Without a GPU and --distributed-world-size, each process of torchrun trains a separate "
-        "model, and they overwrite each other's checkpoints. fairseq #2879.",
-        "fairseq trains on several CPUs",
+        "model, and they overwrite each other's checkpoints. fairseq #2879. Errors for bad input "
+        "end in tracebacks.",
+        "fairseq trains on several CPUs, and catches such errors",
     ),
     Replacement(
         "fairseq.distributed.utils._infer_torch_distributed_launch_init",

@@ -5,13 +5,17 @@ No other file depends on their versions. fairseq 0.12.2 is the release for Pytho
 
 import argparse
 import os
+import sys
 import types
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from fairseq.logging import meters
+
+from fairseq_odeformers.errors import InputError
 
 from .guest import trains_ours
 
@@ -60,10 +64,25 @@ def get_buckets(_, sizes, num_buckets):
 
 
 def call_main(original, cfg, main, **kwargs):
-    """Join the processes of torchrun into one training if the model is ours."""
+    """Join the processes of torchrun into one training if the model is ours.
+
+    An error for bad input ends the program in one line.
+    """
     if LAUNCHED <= os.environ.keys() and trains_ours(cfg):
         cfg.distributed_training.distributed_world_size = int(os.environ["WORLD_SIZE"])
-    return original(cfg, main, **kwargs)
+    return original(cfg, partial(run, main), **kwargs)
+
+
+def run(main, cfg, **kwargs):
+    """Call *main*, and end the program if it raises an InputError.
+
+    Raises:
+        SystemExit: *main* raises an InputError.
+    """
+    try:
+        return main(cfg, **kwargs)
+    except InputError as error:
+        sys.exit(f"error: {error}")
 
 
 def infer_torch_distributed_launch_init(_, cfg):

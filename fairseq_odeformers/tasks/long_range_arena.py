@@ -99,7 +99,7 @@ class LongRangeArenaConfig(SentencePredictionConfig):
 class LongRangeArenaTask(SentencePredictionTask):
     """Classification of sequences or pairs of them, truncated at ``--max-positions``.
 
-    The data set comes from ``scripts/prepare-lra.sh``, in the layout of fairseq's
+    The data set comes from ``odeformers prepare lra``, in the layout of fairseq's
     ``sentence_prediction``, or from the archive published with Mega (Ma et al. 2023). In retrieval,
     the model encodes the two documents separately (``src_tokens``, ``src_tokens1``) and classifies
     them together.

@@ -3,6 +3,7 @@
 import gzip
 import os
 import subprocess
+import sys
 from fractions import Fraction
 
 import pytest
@@ -12,7 +13,7 @@ from fairseq.file_io import PathManager
 from fairseq.models import fconv
 from helpers import checkpoint_of
 from make_checkpoints import PATHS, write_data
-from script_helpers import USER_DIR, command, contents, failing_command, full_disk, module
+from script_helpers import USER_DIR, command, contents, execute, failing_command, full_disk, module
 
 from fairseq_odeformers.checkpoints.origin import HARDENED, TRUST
 from fairseq_odeformers.errors import InputError
@@ -95,6 +96,26 @@ def test_resuming_with_another_model_names_the_differences(tmp_path):
         else:
             assert f"{' '.join(more)}: no such file" in last
         assert contents(folder) == before
+
+
+LAUNCHER = """
+import sys
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq_cli.train import main
+
+args = options.parse_args_and_arch(options.get_training_parser(), sys.argv[1:])
+try:
+    main(convert_namespace_to_omegaconf(args))
+except Exception as error:
+    print(f"caught: {error}")
+"""
+
+
+def test_a_launcher_catches_what_ends_a_training(tmp_path):
+    line = f"{TRAIN} --restore-file absent.pt --save-dir {tmp_path}"
+    *_, last = execute(sys.executable, "-c", LAUNCHER, *line.split()).splitlines()
+    assert last.startswith("caught: --restore-file absent.pt: no such file")
 
 
 @pytest.mark.parametrize(

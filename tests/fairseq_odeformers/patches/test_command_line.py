@@ -55,6 +55,17 @@ REFUSED = [
             ("--criterion", "sequence_clasification", "sequence_classification"),
         )
     ),
+    *(  # the cutoffs are a list for a translator, and a text for a language model
+        (
+            f"data --task {line} --criterion cross_entropy --adaptive-softmax-cutoff 5,10",
+            TRAINING,
+            "it does not train --adaptive-softmax-cutoff 5,10; use",
+        )
+        for line in (
+            "translation --arch macaron_transformer",
+            "language_modeling --arch macaron_transformer_lm",
+        )
+    ),
     ("data --path best.pt", VALIDATION, "--task"),
     (f"a:b {LM} --save-dir c", TRAINING, "^a:b: fairseq would divide it at ':'"),
     (f"words {LM} --save-dir c:d", TRAINING, "^--save-dir c:d: fairseq would divide it at ':'"),

@@ -162,11 +162,10 @@ def test_options_that_do_not_apply_are_refused(options, message, data):
         set_up(data, *options.split())
 
 
-def test_texts_over_several_documents_are_refused(data, capsys):
-    with pytest.raises(SystemExit):
-        set_up(data, "--sample-break-mode", "complete")
+def test_texts_over_several_documents_are_refused(data):
     message = "--sample-break-mode: complete: did you mean complete_doc"
-    assert message in capsys.readouterr().err
+    with pytest.raises(ValueError, match=message):
+        set_up(data, "--sample-break-mode", "complete")
 
 
 def test_a_model_without_segments_is_refused(data):
