@@ -66,7 +66,7 @@ def test_one_text_may_have_any_name(name, prepare, tmp_path):
 def test_characters(prepare, tmp_path):
     """Spaces are kept, as \u2581, and so are blank lines; nothing of a line is lost."""
     source = write_folder(tmp_path / "texts", {**TEXTS, "train.txt": b" To  be,\n\nof N new\n"})
-    prepare("lm", source, "--characters")
+    assert "train: 3 lines, 16 characters" in prepare("lm", source, "--characters")
     data_bin = prepare.out / "data-bin"
     train = sentences(data_bin, "train")
     assert train == [
