@@ -10,18 +10,21 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from fairseq_odeformers.files import (
     FORMATS,
+    MADE_FROM,
     build,
     check_path,
     check_regular,
+    find_free_name,
     reading,
     replacing,
 )
@@ -40,8 +43,21 @@ logger = logging.getLogger(__name__)
 SETTINGS = "settings.json"  # the file with the options of a folder's preparation
 SILENCE = 30  # seconds between lines of progress without a terminal
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
+SOURCE = "--from"
+DIGESTS = ("from", "raw", "texts")  # inputs of steps that contain digests of the sources
 
 Item = TypeVar("Item")
+
+
+class Finished(NamedTuple):
+    """An earlier preparation that has finished in the folder of the present one."""
+
+    out: Path
+    earlier: str  # its --from
+    source: str  # --from of the present preparation
+
+
+finished: ContextVar[Finished | None] = ContextVar("finished", default=None)
 
 
 def make_parser(
@@ -176,8 +192,7 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
 
     Raises:
         OSError: a process was killed.
-        ValueError: the folder was prepared with other settings. (Files may have changed since
-            then; steps that depend on them are repeated.)
+        ValueError: the folder was prepared with other settings, or from other files.
     """
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(message)s",
@@ -194,19 +209,25 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
         logger.warning(f"another process is writing to {out}; waiting for it")
         acquired = lock.acquire()
     with acquired, cleaning_up():
-        settings, needed = check_settings(args), []
+        settings, earlier = check_settings(args)
+        given = getattr(args, "source", None)
+        source = " ".join(map(str, given)) if isinstance(given, list) else str(given or "")
+        needed: list[str] = []
+        token = finished.set(Finished(out, earlier, source) if earlier is not None else None)
         try:
             yield needed
         except BrokenProcessPool as error:
             raise OSError(f"{error} It may have run out of memory.") from error
         finally:
+            finished.reset(token)
             if missing and os.listdir(out) == [".lock"]:
                 (out / ".lock").unlink()
                 with suppress(OSError):  # another preparation may use the parent folder
                     for folder in missing:
                         folder.rmdir()
         with replacing(out / SETTINGS) as path:
-            path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+            kept = {**settings, SOURCE: source}
+            path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
         made = sorted(map(str, out.glob("*-bin")))
         verb = "is" if len(made) == 1 else "are"
         options = f" with {' '.join(needed)}" if needed else ""
@@ -223,25 +244,70 @@ def cleaning_up() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def check_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that determine a result, and check that the folder has no others."""
+def check_settings(args: argparse.Namespace) -> tuple[dict[str, Any], str | None]:
+    """Return the options that determine a result, and check that the folder has no others.
+
+    Also return ``--from`` of a preparation that has finished in the folder, or None if none has, or
+    if its version did not record it.
+    """
     settings = {
         flag(name): value
         for name, value in vars(args).items()
         if isinstance(value, (str, int, float, type(None))) and name not in NO_SETTINGS
     }
-    path = args.out / SETTINGS
+    path, source = args.out / SETTINGS, None
     if path.exists():
         with reading(path, f"is damaged; remove {args.out}"):
             earlier = dict(json.loads(path.read_bytes()))
         earlier.setdefault("--corpus", settings.get("--corpus"))  # folders of 0.1 lack it
         values = {name: (earlier.get(name), value) for name, value in settings.items()}
         if changes := name_differences(values):
-            raise ValueError(
-                f"{args.out} was prepared with other settings ({', '.join(changes)}); remove it, "
-                "or give another --out"
-            )
-    return settings
+            raise ValueError(describe_changes(args.out, changes))
+        source = earlier.get(SOURCE)
+    return settings, source
+
+
+def describe_changes(out: Path, changes: Iterable[str]) -> str:
+    """Describe what differs from the preparation of a folder, with the remedy."""
+    return (
+        f"{out} was prepared with other settings ({', '.join(changes)}); remove it, or give "
+        f"another --out, such as {find_free_name(out)}"
+    )
+
+
+def check_sources(folder: Path, inputs: dict[str, Any]) -> None:
+    """Check that the result of a finished preparation would not be made from other files.
+
+    Models may have been trained on it. A preparation of an earlier version is not checked.
+
+    Raises:
+        ValueError: the digests of the files in the folder's recipe are others.
+    """
+    before, recipe = finished.get(), folder / MADE_FROM
+    if before is None or not recipe.exists():
+        return
+    with reading(recipe, f"is damaged; remove {folder}"):
+        made_from = dict(json.loads(recipe.read_bytes()))
+    present = json.loads(json.dumps(inputs))
+    if any(differ(made_from.get(name), present.get(name)) for name in DIGESTS):
+        changes = name_differences({SOURCE: (before.earlier, before.source)})
+        files = f"{SOURCE} {before.source}" if before.source else "the downloaded files"
+        unnamed = f"{files}: the content has changed"
+        raise ValueError(describe_changes(before.out, changes or [unnamed]))
+
+
+def differ(before: Any, present: Any) -> bool:
+    """Return whether digests differ: one of all files, or one per name.
+
+    Test sets may be added, since models do not depend on them.
+    """
+    if not (isinstance(before, (dict, list)) and isinstance(present, (dict, list))):
+        return before != present
+    before, present = dict(before), dict(present)
+    added = present.keys() - before.keys()
+    return not (
+        before.items() <= present.items() and all(name.startswith("test") for name in added)
+    )
 
 
 def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
@@ -249,12 +315,16 @@ def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path],
 
     Args:
         what: description of the work, such as "step 2 of 3: splitting words".
+
+    Raises:
+        ValueError: as in :func:`check_sources`.
     """
 
     def make_and_log(temporary: Path) -> None:
         logger.info(f"{what} ...")
         make(temporary)
 
+    check_sources(folder, inputs)
     build(folder, inputs, make_and_log)
 
 

@@ -40,7 +40,7 @@ CORPORA = {  # options, the files of a source, and a word of them
 
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_a_result_is_made_once_of_the_same_files(corpus, prepare, tmp_path):
-    """Whether they are packed or not, and by however many workers; others are another result.
+    """Whether they are packed or not, and by however many workers; others need another folder.
 
     Warnings are about what is made.
     """
@@ -61,6 +61,9 @@ def test_a_result_is_made_once_of_the_same_files(corpus, prepare, tmp_path):
     assert "checking the data" not in said and "too few" not in said
     assert f"{data} is up to date" in said and f"{data} is ready for fairseq-train" in said
     write_folder(folder, {name: text.replace(word, b"other") for name, text in packed.items()})
-    run(folder, 2)
-    found = contents(data)
+    with pytest.raises(Exception, match="other settings .--from"):
+        run(folder, 2)
+    assert contents(data) == before
+    prepare(f"{corpus} {options}", folder, out=prepare.out / "other")
+    found = contents(prepare.out / "other" / data.name)
     assert any(found[path] != before.get(path) for path in found if path.name != "recipe.json")

@@ -4,6 +4,7 @@ Each case has a split in which it shows and one in which it does not.
 """
 
 import random
+import shutil
 from collections.abc import Sequence
 
 import pytest
@@ -47,6 +48,7 @@ def said(prepare, tmp_path, warnings):
     """The warnings of a preparation, but that of a small test set; or its whole log."""
 
     def run(kind, log=False, **splits):
+        shutil.rmtree(prepare.out, ignore_errors=True)  # a folder keeps its texts
         found = prepare(KINDS[kind], write_folder(tmp_path / "raw", corpus(kind, **splits)))
         return found if log else [line for line in warnings(found) if "too few" not in line]
 

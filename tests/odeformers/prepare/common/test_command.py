@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from argparse import Namespace
@@ -129,3 +130,71 @@ def test_a_log_tells_how_far_it_is(prepare, monkeypatch):
     monkeypatch.setattr(command, "SILENCE", 0)
     log = prepare(LISTOPS, out=prepare.out / "again")
     assert "| train: 19 texts" in log and "| drawing: 0 lines" in log
+
+
+TABLE = "text-classification tsv --vocab-size 60"
+OWN = {
+    TABLE: ("own.tsv", "good\tthe sun {}\nbad\tthe rain {}\n"),
+    "parallel -s de -t en": ("own.tsv", "der Tag {}\tthe day {}\n"),
+    "lm": ("own.txt", "the wind {}\nthe sea {}\n"),
+}
+
+
+def write_own(path, text, first=0):
+    path.write_text("".join(text.replace("{}", str(first + n)) for n in range(40)))
+    return path
+
+
+@pytest.mark.parametrize("line", OWN)
+def test_other_files_take_another_folder(line, prepare, tmp_path):
+    """Even those of the same name with other content; unchanged ones do not."""
+    name, text = OWN[line]
+    source = write_own(tmp_path / name, text)
+    prepare(line, source)
+    before = contents(prepare.out)
+    assert "is up to date" in prepare(line, source)
+    assert contents(prepare.out) == before
+    other = write_own(tmp_path / f"other-{name}", text, first=1)
+    refused = f"{prepare.out} was prepared with other settings [(]{{}}[)]; .* as {prepare.out}-2"
+    with pytest.raises(Exception, match=refused.format(f"--from {source} → {other}")):
+        prepare(line, other)
+    write_own(source, text, first=1)
+    with pytest.raises(Exception, match=refused.format(f"--from {source}: the content has .*")):
+        prepare(line, source)
+    assert contents(prepare.out) == before
+
+
+def test_an_archive_with_other_files_is_refused_before_it_is_copied(prepare, tmp_path):
+    name, text = OWN["lm"]
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    archives = []
+    for first in range(2):
+        for split in ("train", "valid", "test"):
+            write_own(texts / f"{split}.txt", text, first)
+        archives.append(shutil.make_archive(str(tmp_path / f"own{first}"), "zip", texts))
+    prepare("lm", archives[0])
+    before = contents(prepare.out)
+    with pytest.raises(Exception, match="--from .*own0.zip → .*own1.zip"):
+        prepare("lm", archives[1])
+    assert contents(prepare.out) == before
+
+
+@pytest.mark.parametrize("begun", ["unfinished", "earlier version"])
+def test_other_files_replace_what_no_model_needs(begun, prepare, tmp_path):
+    """Of a preparation that was interrupted, or whose version did not record its files."""
+    name, text = OWN[TABLE]
+    source = write_own(tmp_path / name, text)
+    prepare(TABLE, source)
+    settings = prepare.out / "settings.json"
+    recorded = json.loads(settings.read_text())
+    del recorded["--from"]
+    if begun == "unfinished":
+        settings.unlink()
+    else:
+        settings.write_text(json.dumps(recorded))
+    before = contents(prepare.out / "data-bin")
+    write_own(source, text, first=1)
+    prepare(TABLE, source)
+    assert contents(prepare.out / "data-bin") != before
+    assert "is up to date" in prepare(TABLE, source)
