@@ -248,6 +248,20 @@ def test_norms_and_dropouts_that_differ_by_default_are_told(base, ours, differ, 
     assert [note.subjects for note in found] == [("b",)] * differ
 
 
+def test_blocks_of_a_single_layer_are_told(tmp_path):
+    """Whether an option or a default sets their depth; plugins' architectures are not known."""
+    settings = {
+        "a": {"options": '{"arch": "transformer", "encoder-depth": 1}'},
+        "b": {"options": '{"arch": "transevolve", "encoder-depth": 1, "decoder-depth": "2"}'},
+        "c": {"options": '{"arch": "transevolve"}', "defaults": '{"encoder-depth": "1"}'},
+        "d": {"options": '{"arch": "transevolve", "encoder-depth": 3}'},
+        "e": {"options": '{"arch": "transevolve_of_a_plugin", "encoder-depth": 1}'},
+    }
+    runs = [write_run(tmp_path, name, **columns) for name, columns in settings.items()]
+    (note,) = notes_of(write_comparison(tmp_path, *runs), "Blocks of a single layer")
+    assert note.subjects == ("b", "c") and note.kind == REMARK
+
+
 def test_defaults_are_compared_with_what_is_set_for_the_baseline(tmp_path):
     """And what is set for a model is no default of its own."""
     runs = [
