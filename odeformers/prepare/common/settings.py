@@ -87,8 +87,6 @@ def differ(before: Any, present: Any) -> bool:
     """
     if not (isinstance(before, (dict, list)) and isinstance(present, (dict, list))):
         return before != present
-    before, present = dict(before), dict(present)
-    added = present.keys() - before.keys()
-    return not (
-        before.items() <= present.items() and all(name.startswith("test") for name in added)
-    )
+    pairs = (each.items() if isinstance(each, dict) else each for each in (before, present))
+    then, now = ({*map(tuple, each)} for each in pairs)
+    return not then <= now or not all(name.startswith("test") for name, _ in now - then)

@@ -164,6 +164,18 @@ def test_other_files_take_another_folder(line, prepare, tmp_path):
     assert contents(prepare.out) == before
 
 
+def test_files_of_one_name_are_told_apart(prepare, tmp_path):
+    sources = [tmp_path / side / "text.txt" for side in ("a", "b")]
+    for path in sources:
+        path.parent.mkdir()
+        write_own(path, f"{path.parent.name} day {{}}\n")
+    line = "parallel -s de -t en"
+    prepare(line, None, "--from", *sources)
+    write_own(sources[0], "a day {}\n", first=1)
+    with pytest.raises(Exception, match="the content has changed"):
+        prepare(line, None, "--from", *sources)
+
+
 def test_an_archive_with_other_files_is_refused_before_it_is_copied(prepare, tmp_path):
     name, text = OWN["lm"]
     texts = tmp_path / "texts"
