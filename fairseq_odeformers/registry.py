@@ -190,6 +190,16 @@ def family_of(arch: str) -> str:
     return f"pre-norm {family.name}" if prenorm else family.name
 
 
+def find_limitation(arch: str, options: Mapping[str, Any]) -> str:
+    """Return what an architecture lacks with some options; see ``BaseModel.limitation``.
+
+    Args:
+        options: options of the model, by their names on the command line.
+    """
+    model = ARCH_MODEL_REGISTRY.get(arch)  # None for a plugin's that is not loaded
+    return model.limitation(options) if hasattr(model, "limitation") else ""
+
+
 # --- options ---
 
 

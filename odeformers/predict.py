@@ -32,7 +32,8 @@ from fairseq_odeformers.inference.texts import (
 )
 from odeformers.arguments import add_user_dir, output_path, positive_int
 from odeformers.parser import Parser
-from odeformers.prepare.common.command import SETTINGS, split_columns
+from odeformers.prepare.common.command import split_columns
+from odeformers.prepare.common.settings import SETTINGS
 from odeformers.prepare.common.tables import read_unlabelled
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks

@@ -117,7 +117,7 @@ def fitted_order(errors: np.ndarray) -> float:
 
 def table(errors: dict[str, np.ndarray]) -> str:
     """The errors of each scheme, their orders and error constants, in Markdown."""
-    rows = [["step h", *errors]]
+    rows = [["step size h", *errors]]
     for h, *row in zip(STEPS, *errors.values()):
         rows.append([f"1/{1 / h:.0f}", *(f"{error:.2e}" for error in row)])
     orders = map(fitted_order, errors.values())
@@ -141,7 +141,7 @@ def draw(errors: dict[str, np.ndarray]) -> Figure:
         axes.plot(STEPS, reference, "k:", linewidth=1)
         axes.text(STEPS[-2], reference[-2], f"slope {slope}", ha="left", va="top")
     axes.set_xscale("log", base=2)
-    axes.set(xlabel="step h", ylabel="local truncation error (Frobenius norm)")
+    axes.set(xlabel="step size h", ylabel="local truncation error (Frobenius norm)")
     axes.legend(title="scheme: fitted order")
     return figure
 

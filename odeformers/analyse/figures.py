@@ -197,7 +197,7 @@ def part_distances(tables: Tables) -> Figure:
         plots.integer_ticks(axes)
         title(axes, name)
         axes.set(xlabel="layer", ylabel="euclidean distance")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.05 * max(row["euclidean"] for row in of_part))
     legend(figure, grid[0].lines)
     return figure
 

@@ -89,8 +89,8 @@ def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> 
     """
     given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None
     if variant.kind is Kind.TRANSLATION:
-        language = variant.options["target-lang"]
-        scores = score_translations(outputs, language, given, variant.bleu_tokenize)
+        language, source = variant.options["target-lang"], variant.options.get("source-lang")
+        scores = score_translations(outputs, language, given, variant.bleu_tokenize, source)
     elif variant.kind is Kind.CLASSIFICATION:
         scores = score_classes(outputs, given)
     else:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fairseq_odeformers.files import markdown_table
+from fairseq_odeformers.registry import find_limitation
 
 from .experiment import Experiment
 from .numbers import clock, count_decimals
@@ -28,6 +29,8 @@ def preview(plan: Plan, jobs: int, commands: bool) -> None:
     """
     tuning, more, best = plan.stages()  # the runs so far determine them
     print(overview(plan.trials, [*tuning, *more, *best], jobs), flush=True)
+    for line in describe_limitations(plan.trials):
+        print(line, flush=True)
     if commands:
         for line in foresee(plan.out, plan.experiment):
             print(line)
@@ -59,6 +62,17 @@ def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
             "additional time."
         )
     return f"{markdown_table(rows)}\n{line}"
+
+
+def describe_limitations(trials: Iterable[Trial]) -> Iterator[str]:
+    """Yield a line for each thing that models lack at their sizes."""
+    models: dict[str, dict[str, None]] = {}  # names of architectures
+    for trial in trials:
+        options = {**trial.defaults, **trial.variant.options}
+        if limitation := find_limitation(trial.variant.arch, options):
+            models.setdefault(limitation, {})[trial.variant.architecture] = None
+    for limitation, names in models.items():
+        yield f"{limitation}: {', '.join(names)}."
 
 
 def foresee(out: Path, experiment: Experiment) -> Iterator[str]:

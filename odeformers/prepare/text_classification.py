@@ -158,9 +158,8 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
             unit = "text" if labels.inputs == 1 else "pair"
             what = f"1 {unit} has" if len(unclear) == 1 else f"{len(unclear):,} {unit}s have"
             logger.warning(
-                f"{split}: {what} several classes, first {cut(text)!r} ({classes}), at least after "
-                "the split into word pieces; these do not show case, spaces and marks that "
-                "--strip-accents drops"
+                f"{split}: {what} several classes, first {cut(text)!r} ({classes}); texts with "
+                "the same word pieces count as the same text"
             )
 
     labels.write({split: encode(split) for split in splits}, dictionary, folder)

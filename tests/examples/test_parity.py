@@ -215,9 +215,10 @@ def test_the_published_table_follows_from_its_runs(tmp_path, monkeypatch):
     _, _, *cells = row.strip("| ").split(" | ")
     for name, paper, ours in zip(("vanilla", "node"), cells[::2], cells[1::2], strict=True):
         accuracy, seconds = re.fullmatch(r"(.+), (.+) s", paper).groups()
-        assert f"| `{name}_transformer`, paper | 60 of 72 | {accuracy} | {seconds} | |" in page
+        assert f"| `{name}_transformer`, paper | 60 / 72 | {accuracy} | {seconds} | |" in page
         accuracy, seconds, rest = re.fullmatch(r"(.+), (.+) s, (.+)\)", ours).groups()
         updates, runs = rest.split(" (")
+        runs = runs.replace(" of ", " / ")
         row = f"| `{name}_transformer`, ours | {runs} | {accuracy} | {seconds} | {updates} |"
         assert row in page
 
@@ -243,7 +244,7 @@ def test_the_page_has_the_means_of_its_runs():
     for weight, before, after in (
         ("0.000976562", "", " with 4^-5 (0.000976562)"),
         ("4", "learns little (", ", p ="),
-        ("0.03", "The best, 0.03, reaches ", " (p ="),
+        ("0.03", "The best, 0.03, reaches ", " (seven of eight runs; p ="),
     ):
         assert f"{before}{best[f'{node}-arclength-weight{weight}']}{after}" in notes
     settings = means("settings", 7)

@@ -123,6 +123,18 @@ class BaseModel(DictionaryDigest):
         validate(cfg, next(filter(None, configs)), cls.unsupported)
 
     @classmethod
+    def limitation(cls, options: Mapping[str, Any]) -> str:
+        """Return a sentence, without full stop, about what a model lacks with some options.
+
+        It is for options with which a model trains but lacks what defines its architecture.
+        ``compare`` prints it with its plan and in its report. "" if the model lacks nothing.
+
+        Args:
+            options: options of the model, by their names on the command line.
+        """
+        return ""
+
+    @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:
         """Return the options that give an encoder or a decoder the sizes of a Transformer.
 

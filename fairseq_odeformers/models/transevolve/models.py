@@ -17,7 +17,7 @@ from fairseq_odeformers.models.common.sequence_classifier import (
     SequenceClassifierConfig,
 )
 from fairseq_odeformers.models.common.translation import TranslationConfig, TranslationModel
-from fairseq_odeformers.options import option
+from fairseq_odeformers.options import SIDES, option
 from fairseq_odeformers.registry import register_preset
 
 from .spec import BACKENDS, INITIALIZATIONS
@@ -115,6 +115,15 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
 
 class BlockSizes(BaseModel):
     """Mixin for the models: for equal sizes, a block of depth L counts as L layers."""
+
+    @classmethod
+    def limitation(cls, options: Mapping[str, Any]) -> str:
+        """Extend :meth:`.BaseModel.limitation`: scores evolve from the second depth of a block."""
+        depths = {f"{side}-depth": options.get(f"{side}-depth") for side in SIDES}
+        if single := [name for name, depth in depths.items() if str(depth) == "1"]:
+            given = " and ".join(f"--{name} 1" for name in single)
+            return f"Blocks of a single layer do not evolve scores ({given}; give more layers)"
+        return super().limitation(options)
 
     @classmethod
     def side_sizes(cls, sizes: Mapping[str, int], options: Mapping[str, Any]) -> dict[str, int]:

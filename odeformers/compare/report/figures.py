@@ -63,7 +63,7 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
     headline = "Learning curves, axes fitted to the best third\n"
     headline += f"markers: each run's checkpoint of {best}"
     if len(every) > len(curves):
-        headline += "; lines: mean of the seeds, bands from lowest to highest"
+        headline += "; thick lines: mean of the seeds"
     finish(figure, grid, headline, ("updates", time))
     return figure
 
@@ -71,15 +71,18 @@ def draw_learning_curves(trained: Sequence[Row], unit: str) -> Figure:
 def draw_curves(
     axes: Axes, x: Sequence[np.ndarray], y: Sequence[np.ndarray], best: Sequence[int], **look
 ) -> None:
-    """Draw the mean of the seeds' curves, their band, and a marker at each seed's best point."""
+    """Draw the seeds' curves, their mean, and a marker at each seed's best point.
+
+    Seeds may differ in cost and number of updates; each marker is on the curve of its seed.
+    """
     shortest = min(map(len, y))
     mean = np.mean([of_seed[:shortest] for of_seed in x], axis=0)
-    heights = np.array([of_seed[:shortest] for of_seed in y])
+    height = np.mean([of_seed[:shortest] for of_seed in y], axis=0)
     hidden: dict[str, Any] = {"label": None}  # not in the legend
     line = {"marker": ""} if shortest > 1 else hidden  # one point leaves no line
-    axes.plot(mean, heights.mean(0), **look | line)
-    band = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
-    axes.fill_between(mean, heights.min(0), heights.max(0), **band)
+    for of_x, of_y in zip(x, y):
+        axes.plot(of_x, of_y, color=look["color"], alpha=0.4, linewidth=0.8)
+    axes.plot(mean, height, **look | line)
     points = [(of_x[at], of_y[at]) for of_x, of_y, at in zip(x, y, best)]
     axes.plot(*zip(*points), **look | MARKER | (hidden if shortest > 1 else {}))
 

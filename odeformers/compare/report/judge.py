@@ -20,6 +20,7 @@ from .notes import (
     note_edges,
     note_effort,
     note_improving,
+    note_limitations,
     note_statistics,
     note_texts,
     note_times,
@@ -53,7 +54,10 @@ def judge(comparison: Comparison, margin: float | None = None) -> tuple[list[Not
     Args:
         margin: see :func:`.find_margin`.
     """
-    finders = note_effort, note_times, note_improving, note_untuned, note_defaults, note_edges
+    finders = (
+        *(note_effort, note_times, note_improving, note_untuned),
+        *(note_defaults, note_limitations, note_edges),
+    )
     of_trainings = [note for find in finders for note in find(comparison)]
     judged = []
     for table in comparison.tables:

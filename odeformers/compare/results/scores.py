@@ -70,6 +70,7 @@ def score_translations(
     language: str,
     references: Sequence[str] | None = None,
     tokenize: str | None = None,
+    source_language: str | None = None,
 ) -> Scores:
     """Compute BLEU and chrF of translations that fairseq-generate has printed.
 
@@ -78,6 +79,7 @@ def score_translations(
         references: the published test set (default: the detokenised test set of the data); see
             :func:`.choose_references`.
         tokenize: sacrebleu's tokenizer for BLEU (default: chosen by :func:`bleu_tokenizer`).
+        source_language: language of the sources, to detokenise them too (default: keep tokens).
     """
     printed: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
     for line in read_lines(path):
@@ -88,6 +90,8 @@ def score_translations(
         raise InputError(f"{path} has no translations, or not of all sentences; {REMEDY}")
     detokenize = make_detokenizer(language)
     sources, tokens = ([printed[kind].get(n, "") for n in order] for kind in "ST")
+    if source_language:
+        sources = [*map(make_detokenizer(source_language), sources)]
     texts = [detokenize(printed["H"][n]) for n in order]
     of_data = [*map(detokenize, tokens)]
     references = list(references or of_data)

@@ -201,6 +201,13 @@ def fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
+def name_lines(numbers: Sequence[int]) -> str:
+    """Name lines by their numbers, such as ``lines 3, 4, 8, 9, 12 and 2 more``."""
+    unit = "line" if len(numbers) == 1 else "lines"
+    more = f" and {len(numbers) - SHOWN:,} more" if len(numbers) > SHOWN else ""
+    return f"{unit} {', '.join(map(str, numbers[:SHOWN]))}{more}"
+
+
 def list_few(things: Sequence) -> str:
     """List the first few things, with dots if there are more."""
     more = ["..."] if len(things) > SHOWN else []

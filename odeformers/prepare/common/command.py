@@ -22,12 +22,9 @@ from fairseq_odeformers.files import (
     build,
     check_path,
     check_regular,
-    reading,
     replacing,
 )
-from fairseq_odeformers.options import flag
 from odeformers.arguments import (
-    name_differences,
     output_folder,
     positive_int,
     real_number,
@@ -35,11 +32,11 @@ from odeformers.arguments import (
 )
 from odeformers.parser import Parser
 
+from .settings import SETTINGS, SOURCE, check_settings, check_sources, name_source
+
 logger = logging.getLogger(__name__)
 
-SETTINGS = "settings.json"  # the file with the options of a folder's preparation
 SILENCE = 30  # seconds between lines of progress without a terminal
-NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
 
 Item = TypeVar("Item")
 
@@ -176,8 +173,7 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
 
     Raises:
         OSError: a process was killed.
-        ValueError: the folder was prepared with other settings. (Files may have changed since
-            then; steps that depend on them are repeated.)
+        ValueError: the folder was prepared with other settings, or from other files.
     """
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(message)s",
@@ -194,7 +190,8 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
         logger.warning(f"another process is writing to {out}; waiting for it")
         acquired = lock.acquire()
     with acquired, cleaning_up():
-        settings, needed = check_settings(args), []
+        settings: dict[str, Any] = {**check_settings(args), SOURCE: name_source(args)}
+        needed: list[str] = []
         try:
             yield needed
         except BrokenProcessPool as error:
@@ -223,38 +220,21 @@ def cleaning_up() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def check_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that determine a result, and check that the folder has no others."""
-    settings = {
-        flag(name): value
-        for name, value in vars(args).items()
-        if isinstance(value, (str, int, float, type(None))) and name not in NO_SETTINGS
-    }
-    path = args.out / SETTINGS
-    if path.exists():
-        with reading(path, f"is damaged; remove {args.out}"):
-            earlier = dict(json.loads(path.read_bytes()))
-        earlier.setdefault("--corpus", settings.get("--corpus"))  # folders of 0.1 lack it
-        values = {name: (earlier.get(name), value) for name, value in settings.items()}
-        if changes := name_differences(values):
-            raise ValueError(
-                f"{args.out} was prepared with other settings ({', '.join(changes)}); remove it, "
-                "or give another --out"
-            )
-    return settings
-
-
 def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
     """Build a folder by :func:`.build`, and log the work if there is any to do.
 
     Args:
         what: description of the work, such as "step 2 of 3: splitting words".
+
+    Raises:
+        ValueError: as in :func:`check_sources`.
     """
 
     def make_and_log(temporary: Path) -> None:
         logger.info(f"{what} ...")
         make(temporary)
 
+    check_sources(folder, inputs)
     build(folder, inputs, make_and_log)
 
 

@@ -14,7 +14,7 @@ may skip some blocks.
 import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -50,10 +50,12 @@ class Lines:
     Attributes:
         title: name of the published corpus; "" for the user's own text.
         sizes: number of lines and words of each split of the published corpus.
+        unit: what a word of the text is, for the log.
     """
 
     title: str = ""
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    unit: str = "words"
 
     def write(
         self,
@@ -90,7 +92,7 @@ class Lines:
         for line in text:
             lines, words = lines + 1, words + len(line.split())
             yield line
-        logger.info(f"{split}: {lines:,} lines, {words:,} words")
+        logger.info(f"{split}: {lines:,} lines, {words:,} {self.unit}")
         if self.sizes and (lines, words) != self.sizes[split]:
             logger.warning(
                 "{}: the published {} has {:,} lines and {:,} words; perplexities on other text "
@@ -182,10 +184,11 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
             read = partial(corpus.read, files)
             digests = dict(zip(SPLITS, fingerprint_each(files).values()))
         inputs: dict[str, Any] = {"texts": digests}
+        writer = corpus.writer
         if args.characters:
-            inputs["characters"] = True
+            inputs["characters"], writer = True, replace(writer, unit="characters")
             read = partial(each_character, read)
-        corpus.writer.write(read, inputs, args.out, args.workers)
+        writer.write(read, inputs, args.out, args.workers)
 
 
 def each_character(read: Callable[[], Mapping[str, Iterable[str]]]) -> dict[str, Iterable[str]]:

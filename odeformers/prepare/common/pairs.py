@@ -94,9 +94,10 @@ def pair_up(
     for number, (source, target) in enumerate(pairs, start=1):
         if source is None or target is None:
             shorter, longer = (first, second) if source is None else (second, first)
+            count = number + sum(1 for _ in pairs)
             raise ValueError(
-                f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has more; "
-                "line N of one has to translate line N of the other"
+                f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has "
+                f"{count:,}; line N of one has to translate line N of the other"
             )
         yield source, target
     if not number:

@@ -20,7 +20,7 @@ from unicodedata import normalize
 from fairseq_odeformers.data.classification import is_class_name
 from fairseq_odeformers.files import LONGEST_LINE, is_blank
 
-from .checks import list_few
+from .checks import list_few, name_lines
 from .corpus import Files, ending_of, read_text, strip_compression
 
 logger = logging.getLogger(__name__)
@@ -124,10 +124,16 @@ def read_examples(
     option = f"--columns {','.join(names).upper()}"
     if not classes:
         check_order(path, examples, option)
-    for (number, _), (label, _) in zip(chosen, examples):
-        place = f"{path}, line {number}"
-        if not label:
-            raise ValueError(f"{place}: the label is missing; add it, or remove the line")
+    numbers = [number for number, _ in chosen]
+    if unlabelled := [n for n, (label, _) in zip(numbers, examples) if not label]:
+        missing = "the label is missing; add it, or remove the line"
+        raise ValueError(f"{path}, {name_lines(unlabelled)}: {missing}")
+    blank = [n for n, (_, texts) in zip(numbers, examples) if any(map(is_blank, texts))]
+    if blank and not classes:
+        what = "a text is empty" if len(examples[0][1]) > 1 else "the text is empty"
+        logger.info(f"{path}, {name_lines(blank)}: {what}")
+    for number, (cell, *_) in chosen:
+        label, place = to_class(cell), f"{path}, line {number}"
         if not is_class_name(label) or QUOTED.fullmatch(label):
             raise ValueError(f"{place}: no class can be called {label[:40]!r}")
         if classes and label not in classes:
@@ -384,7 +390,8 @@ def choose_columns(
     if not columns:
         check_width(path, rows, names)
     if has_header:
-        logger.info(f"{place} is a header: {', '.join(header)}")
+        what = f"{path}: its fields are" if ending_of(path) == JSON else f"{place} is a header:"
+        logger.info(f"{what} {', '.join(header)}")
         rows = rows[1:]
     else:
         logger.info(f"{path} has no header; its first row is {' | '.join(header)[:80]}")

@@ -173,3 +173,22 @@ def test_pairs_without_a_factor_are_left_out():
     )
     assert both["activation"] == alone["activation"]
     assert math.isnan(none["activation"]) and math.isfinite(none["entropy"])
+
+
+def test_lines_of_nearly_equal_distances_of_parts_are_below_the_frame():
+    """As TransJect's experts have; the axis begins at 0."""
+    rows = [
+        {
+            "model": "a",
+            "layer": layer,
+            "part": part,
+            "tokens": "x - y",
+            "euclidean": 36 - 0.01 * layer,
+        }
+        for part in (1, 2)
+        for layer in (1, 2)
+    ]
+    tables = {"part_distances": rows, "models": [{"model": "a", "parts": "experts"}]}
+    for axes in figures.part_distances(tables).axes:
+        bottom, top = axes.get_ylim()
+        assert bottom == 0 and top > 37

@@ -96,6 +96,21 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkey
     assert "--lr 1e-3" in others and "--total-num-update 2e" not in others
 
 
+@pytest.mark.parametrize("layers, printed", [("2", True), ("4", False)])
+def test_a_plan_names_models_that_lack_what_they_are_known_for(
+    layers, printed, data, tmp_path, capfd
+):
+    """TransEvolve's blocks of one layer do not evolve scores."""
+    archs = ["transformer", "transevolve_fullff_2", "transevolve_fullff_1_prenorm"]
+    size = [f"--layers={layers}", *SMALL[2:], "--epochs=1", "--dry-run"]
+    main(["compare", str(data), "--out", str(tmp_path / "runs"), "--archs", *archs, *size])
+    line = (
+        "Blocks of a single layer do not evolve scores (--encoder-depth 1 and --decoder-depth 1; "
+        "give more layers): transevolve_fullff_2.\n"
+    )
+    assert (line in capfd.readouterr().out) == printed
+
+
 def test_a_dry_run_predicts_the_differences_that_seeds_find(tmp_path):
     """The prediction needs finished runs, which show how scores spread over seeds."""
     experiment = Experiment(

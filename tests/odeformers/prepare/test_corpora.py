@@ -40,7 +40,8 @@ CORPORA = {  # options, the files of a source, and a word of them
 
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_the_same_files_are_prepared_once(corpus, prepare, tmp_path):
-    """A result does not depend on packing and workers, but on the content of the files.
+    """A result does not depend on packing and workers, but on the content of the files;
+    other files need another folder.
 
     Warnings come when a result is made.
     """
@@ -61,6 +62,9 @@ def test_the_same_files_are_prepared_once(corpus, prepare, tmp_path):
     assert "checking the data" not in said and "too few" not in said
     assert f"{data} is up to date" in said and f"{data} is ready for fairseq-train" in said
     write_folder(folder, {name: text.replace(word, b"other") for name, text in packed.items()})
-    run(folder, 2)
-    found = contents(data)
+    with pytest.raises(Exception, match="from other content .--from"):
+        run(folder, 2)
+    assert contents(data) == before
+    prepare(f"{corpus} {options}", folder, out=prepare.out / "other")
+    found = contents(prepare.out / "other" / data.name)
     assert any(found[path] != before.get(path) for path in found if path.name != "recipe.json")

@@ -66,7 +66,7 @@ def test_one_text_may_have_any_name(name, prepare, tmp_path):
 def test_characters_of_lines_are_kept(prepare, tmp_path):
     """Spaces are kept as ▁, blank lines stay, and no character of a line is lost."""
     source = write_folder(tmp_path / "texts", {**TEXTS, "train.txt": b" To  be,\n\nof N new\n"})
-    prepare("lm", source, "--characters")
+    assert "train: 3 lines, 16 characters" in prepare("lm", source, "--characters")
     data_bin = prepare.out / "data-bin"
     train = sentences(data_bin, "train")
     assert train == [

@@ -135,6 +135,7 @@ def test_a_training_pair_with_an_empty_text_is_dropped(prepare, tmp_path, vocab,
     }
     log = prepare(LINE, write_folder(tmp_path / "own", files), "--vocab", vocab)
     assert "dropped 2 training pairs with an empty text" in log
+    assert "train.csv, lines 2, 3: a text is empty" in log
     assert load(prepare.out / "data-bin", "train")[0] == ("same", "a", "b")
     assert load(prepare.out / "data-bin", "test")[0] == ("same", "", "wind")
     messages = [
@@ -234,6 +235,10 @@ def test_repeated_premises_are_not_taken_for_classes(prepare, tmp_path, vocab):
         (b"same,a", "own.csv, line 62: expected 3 columns, label,text1,text2, found 2"),
         (b"same,a,b,c", "line 62: expected 3 columns, .* found 4; correct the line, or put its"),
         (b",a,b", "line 62: the label is missing"),
+        (
+            b"\r\n".join([b"same,a,b", *[b",a,b"] * 7]),
+            "lines 63, 64, 65, 66, 67 and 2 more: the label is missing",
+        ),
         (b"same,\xfcber,b", "line 62: not UTF-8 .* iconv -f windows-1252"),
         (b'same,"a,b', "line 62: .*correct the row's quotes"),
     ],

@@ -61,7 +61,7 @@ def test_models_of_similar_cost_are_drawn_side_by_side(seconds):
 
 @pytest.mark.parametrize("model", ["transformer_prenorm", "transevolve_classifier_fullff_1"])
 def test_only_the_baseline_has_its_familys_colour(model, tmp_path):
-    """Bands of two models of a family would not differ otherwise."""
+    """Curves of two models of a family would not differ otherwise."""
     rows = [training(tmp_path, curve([2.0, 1.0], [2.0, 1.0], 1), "loss") for _ in range(3)]
     names = [model, f"{model}-b", "pcformer"]
     rows = [replace(row, architecture=name) for row, name in zip(rows, names)]
@@ -83,7 +83,8 @@ def test_times_have_a_unit_for_their_length(seconds, unit):
 
 @pytest.mark.parametrize("metric, best", [("loss", (2, 1)), ("accuracy", (3, 3))])
 def test_curves_mark_the_best_checkpoints(metric, best, tmp_path):
-    """Each seed has a point at the loss and at the metric, and axes leave out bad first values."""
+    """Each seed has a point on its curve, at the loss and at the metric; axes leave out bad first
+    values, and the line of the mean ends with the shorter curve."""
     losses = [9.0, 3.0, 2.0, 4.0, 5.0, 6.0], [9.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     shares = [50.0, 80.0, 85.0, 90.0, 89.0, 88.0], [10.0, 80.0, 85.0, 88.0, 87.0, 86.0, 85.0]
     chosen = losses if metric == "loss" else shares
@@ -91,10 +92,12 @@ def test_curves_mark_the_best_checkpoints(metric, best, tmp_path):
     figure = draw_learning_curves([training(tmp_path, each, metric) for each in curves], "bits")
     panels = [losses, losses] + [chosen, chosen] * (metric != "loss")
     for axes, values, scale in zip(figure.axes, panels, (1, 2, 1, 2), strict=False):
-        line, marks = axes.lines
+        *of_seeds, line, marks = axes.lines
+        assert [each.get_ydata().tolist() for each in of_seeds] == [*values]
         assert line.get_xdata().size == 6
         points = [(10 * scale * (at + 1), of_seed[at]) for of_seed, at in zip(values, best)]
         assert [tuple(point) for point in marks.get_xydata()] == points
+        assert all(p in map(tuple, s.get_xydata()) for p, s in zip(points, of_seeds, strict=True))
     assert len(figure.axes) == len(panels)
     bottom, top = figure.axes[-1].get_ylim()
     assert (1 < bottom < 2 and 4 < top < 6) if metric == "loss" else (84 < bottom and top < 91)

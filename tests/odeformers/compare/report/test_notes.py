@@ -251,6 +251,20 @@ def test_norms_and_dropouts_of_other_defaults_are_noted(base, ours, differ, tmp_
     assert [note.subjects for note in notes] == [("b",)] * differ
 
 
+def test_blocks_of_a_single_layer_are_noted(tmp_path):
+    """An option or a default may set the depth; architectures of unknown plugins are left out."""
+    settings = {
+        "a": {"options": '{"arch": "transformer", "encoder-depth": 1}'},
+        "b": {"options": '{"arch": "transevolve", "encoder-depth": 1, "decoder-depth": "2"}'},
+        "c": {"options": '{"arch": "transevolve"}', "defaults": '{"encoder-depth": "1"}'},
+        "d": {"options": '{"arch": "transevolve", "encoder-depth": 3}'},
+        "e": {"options": '{"arch": "transevolve_of_a_plugin", "encoder-depth": 1}'},
+    }
+    runs = [write_run(tmp_path, name, **columns) for name, columns in settings.items()]
+    (note,) = notes_of(write_comparison(tmp_path, *runs), "Blocks of a single layer")
+    assert note.subjects == ("b", "c") and note.kind == REMARK
+
+
 def test_defaults_are_compared_with_the_baselines_options(tmp_path):
     """An option that is set for a model is not one of its defaults."""
     runs = [

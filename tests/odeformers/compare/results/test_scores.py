@@ -13,6 +13,7 @@ from odeformers.compare.outcome import make_rows
 from odeformers.compare.results.curves import (
     read_likelihoods,
     read_log,
+    read_predictions,
     read_progress,
     write_likelihoods,
 )
@@ -166,6 +167,25 @@ def test_scores_equal_sacrebleus_on_detokenised_text(tmp_path):
     assert scored.predictions.output == detokenised and scored.predictions.reference == REFERENCES
     perfect = score_translations(print_translations(tmp_path / "out", PERFECT), "en", REFERENCES)
     assert perfect.values == pytest.approx({"BLEU": 100, "chrF": 100})
+
+
+def test_predictions_of_translations_hold_text_on_both_sides(tmp_path):
+    """Each side is detokenised by the rules of its language; fairseq prints tokens."""
+    printed = [
+        ("S", "l &apos; homme dort ."),
+        ("T", "he &apos;s here ."),
+        ("H", "he is , here ."),
+    ]
+    folder = tmp_path / "a-seed1"
+    folder.mkdir()
+    lines = [f"{kind}-0\t{'-0.1' * (kind == 'H')}\t{text}\n" for kind, text in printed]
+    (folder / "checkpoint_best.test.out").write_text("".join(lines).replace("0\t\t", "0\t"))
+    options = {"arch": "transformer", "source-lang": "fr", "target-lang": "en"}
+    variant = Variant("a", "translation", "/data", options, test_sets={"test": None})
+    make_rows(tried(variant), folder)
+    found = read_predictions(folder / "checkpoint_best.test.csv")
+    assert found.source == ["l'homme dort."]
+    assert (found.reference, found.output) == (["he's here."], ["he is, here."])
 
 
 def test_cased_data_are_scored_with_their_case(tmp_path):

@@ -4,6 +4,7 @@ Each case has a split with the flaw and one without.
 """
 
 import random
+import shutil
 from collections.abc import Sequence
 
 import pytest
@@ -47,6 +48,7 @@ def find_warnings(prepare, tmp_path, warnings):
     """The warnings of a preparation, except that of a small test set; or its whole log."""
 
     def run(kind, log=False, **splits):
+        shutil.rmtree(prepare.out, ignore_errors=True)  # a folder keeps its texts
         log_text = prepare(KINDS[kind], write_folder(tmp_path / "raw", corpus(kind, **splits)))
         return log_text if log else [line for line in warnings(log_text) if "too few" not in line]
 

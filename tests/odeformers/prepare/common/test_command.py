@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from argparse import Namespace
@@ -65,7 +66,7 @@ def prepare_slowly(out, name, begun, go_on):
 
     If it is killed, a process of it survives.
     """
-    with preparing(Namespace(out=out)):
+    with preparing(Namespace(out=out, source=None)):
         build(out / "text", {"of": name}, lambda folder: (folder / "words").write_text(name))
         child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(5,))
         child.start()
@@ -116,7 +117,7 @@ def terminate(out):
         (folder / "ids").touch()
         os.kill(os.getpid(), signal.SIGTERM)
 
-    with preparing(Namespace(out=out)):
+    with preparing(Namespace(out=out, source=None)):
         build(out / "data-bin", {}, make)
 
 
@@ -134,3 +135,83 @@ def test_progress_is_logged_without_a_terminal(prepare, monkeypatch):
     monkeypatch.setattr(command, "SILENCE", 0)
     log = prepare(LISTOPS, out=prepare.out / "again")
     assert "| train: 19 texts" in log and "| drawing: 0 lines" in log
+
+
+TABLE = "text-classification tsv --vocab-size 60"
+OWN = {
+    TABLE: ("own.tsv", "good\tthe sun {}\nbad\tthe rain {}\n"),
+    "parallel -s de -t en": ("own.tsv", "der Tag {}\tthe day {}\n"),
+    "lm": ("own.txt", "the wind {}\nthe sea {}\n"),
+}
+
+
+def write_own(path, text, first=0):
+    path.write_text("".join(text.replace("{}", str(first + n)) for n in range(40)))
+    return path
+
+
+@pytest.mark.parametrize("line", OWN)
+def test_other_files_take_another_folder(line, prepare, tmp_path):
+    """So do files of the same name with other content; unchanged files do not."""
+    name, text = OWN[line]
+    source = write_own(tmp_path / name, text)
+    prepare(line, source)
+    before = contents(prepare.out)
+    assert "is up to date" in prepare(line, source)
+    assert contents(prepare.out) == before
+    other = write_own(tmp_path / f"other-{name}", text, first=1)
+    refused = f"{prepare.out} was prepared from other content .--from {source}.; .* {prepare.out}-2"
+    with pytest.raises(Exception, match=refused):
+        prepare(line, other)
+    write_own(source, text, first=1)
+    with pytest.raises(Exception, match=refused):
+        prepare(line, source)
+    assert contents(prepare.out) == before
+
+
+def test_files_of_one_name_are_told_apart(prepare, tmp_path):
+    sources = [tmp_path / side / "text.txt" for side in ("a", "b")]
+    for path in sources:
+        path.parent.mkdir()
+        write_own(path, f"{path.parent.name} day {{}}\n")
+    line = "parallel -s de -t en"
+    prepare(line, None, "--from", *sources)
+    write_own(sources[0], "a day {}\n", first=1)
+    with pytest.raises(Exception, match="was prepared from other content"):
+        prepare(line, None, "--from", *sources)
+
+
+def test_an_archive_with_other_files_is_refused_before_it_is_copied(prepare, tmp_path):
+    name, text = OWN["lm"]
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    archives = []
+    for first in range(2):
+        for split in ("train", "valid", "test"):
+            write_own(texts / f"{split}.txt", text, first)
+        archives.append(shutil.make_archive(str(tmp_path / f"own{first}"), "zip", texts))
+    prepare("lm", archives[0])
+    before = contents(prepare.out)
+    with pytest.raises(Exception, match="was prepared from other content .--from .*own0.zip"):
+        prepare("lm", archives[1])
+    assert contents(prepare.out) == before
+
+
+@pytest.mark.parametrize("begun", ["unfinished", "earlier version"])
+def test_other_files_replace_what_no_model_needs(begun, prepare, tmp_path):
+    """A preparation was interrupted, or its version did not record its files."""
+    name, text = OWN[TABLE]
+    source = write_own(tmp_path / name, text)
+    prepare(TABLE, source)
+    settings = prepare.out / "settings.json"
+    recorded = json.loads(settings.read_text())
+    del recorded["--from"]
+    if begun == "unfinished":
+        settings.unlink()
+    else:
+        settings.write_text(json.dumps(recorded))
+    before = contents(prepare.out / "data-bin")
+    write_own(source, text, first=1)
+    prepare(TABLE, source)
+    assert contents(prepare.out / "data-bin") != before
+    assert "is up to date" in prepare(TABLE, source)

@@ -1,0 +1,88 @@
+"""Settings of a prepared folder: its options and source files, which later preparations keep."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from fairseq_odeformers.files import MADE_FROM, find_free_name, reading
+from fairseq_odeformers.options import flag
+from odeformers.arguments import name_differences
+
+SETTINGS = "settings.json"  # the file with the options of a folder's preparation
+NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
+SOURCE = "--from"
+DIGESTS = ("from", "raw", "texts")  # inputs of steps that contain digests of the sources
+
+
+def check_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that determine a result, and check that the folder has no others."""
+    settings = {
+        flag(name): value
+        for name, value in vars(args).items()
+        if isinstance(value, (str, int, float, type(None))) and name not in NO_SETTINGS
+    }
+    if earlier := read_settings(args.out):
+        earlier.setdefault("--corpus", settings.get("--corpus"))  # folders of 0.1 lack it
+        values = {name: (earlier.get(name), value) for name, value in settings.items()}
+        if changes := name_differences(values):
+            what = f"with other settings ({', '.join(changes)})"
+            raise ValueError(describe_changes(args.out, what))
+    return settings
+
+
+def read_settings(out: Path) -> dict[str, Any]:
+    """Read the settings of the preparation that has finished in a folder, if any."""
+    path = out / SETTINGS
+    if not path.exists():
+        return {}
+    with reading(path, f"is damaged; remove {out}"):
+        return dict(json.loads(path.read_bytes()))
+
+
+def name_source(args: argparse.Namespace) -> str:
+    """Return ``--from`` as typed; "" if the corpus is downloaded or generated."""
+    source = args.source or []
+    return " ".join(map(str, source if isinstance(source, list) else [source]))
+
+
+def describe_changes(out: Path, what: str) -> str:
+    """Describe what differs from the preparation of a folder, with the remedy."""
+    free = find_free_name(out)
+    return f"{out} was prepared {what}; remove it, or give another --out, such as {free}"
+
+
+def check_sources(folder: Path, inputs: dict[str, Any]) -> None:
+    """Check that the result of a finished preparation would not be made from other files.
+
+    Models may have been trained on it. A preparation of an earlier version is not checked.
+
+    Args:
+        folder: the result of a step, in the folder of the preparation or in a folder there.
+
+    Raises:
+        ValueError: the digests of the files in the folder's recipe are others.
+    """
+    out = next((each for each in folder.parents[:2] if (each / SETTINGS).exists()), None)
+    recipe = folder / MADE_FROM
+    earlier = read_settings(out).get(SOURCE) if out else None
+    if out is None or earlier is None or not recipe.exists():
+        return
+    with reading(recipe, f"is damaged; remove {folder}"):
+        made_from = dict(json.loads(recipe.read_bytes()))
+    present = json.loads(json.dumps(inputs))
+    if any(differ(made_from.get(name), present.get(name)) for name in DIGESTS):
+        files = f"{SOURCE} {earlier}" if earlier else "downloaded"
+        raise ValueError(describe_changes(out, f"from other content ({files})"))
+
+
+def differ(before: Any, present: Any) -> bool:
+    """Return whether digests differ: one of all files, or one per name.
+
+    Test sets may be added, since models do not depend on them.
+    """
+    if not (isinstance(before, (dict, list)) and isinstance(present, (dict, list))):
+        return before != present
+    pairs = (each.items() if isinstance(each, dict) else each for each in (before, present))
+    then, now = ({*map(tuple, each)} for each in pairs)
+    return not then <= now or not all(name.startswith("test") for name, _ in now - then)
