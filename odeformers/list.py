@@ -2,40 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 from fairseq.criterions import CRITERION_REGISTRY
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
+from fairseq_odeformers.errors import InputError, did_you_mean
 from fairseq_odeformers.registry import Kind, declared_family, kinds_of, paper_of
 
 from .options import (
     architectures,
     listing_parser,
-    model_name,
-    option_rows,
+    model_summary,
     package_of,
     packages_of,
+    summary,
 )
+
+KINDS = {
+    Kind.TRANSLATION: "translator",
+    Kind.CLASSIFICATION: "classifier",
+    Kind.LANGUAGE_MODEL: "language model",
+    Kind.MASKED_LM: "masked language model",
+}
+
+
+class Entry(NamedTuple):
+    """A line of the listing: a name with its group, summary and the kinds of its models."""
+
+    group: str
+    name: str
+    text: str
+    kinds: str = ""
+
+    def matches(self, word: str) -> bool:
+        """Return whether a word of the group, the name or a kind begins with *word*."""
+        pattern = rf"(?<![^\W_]){re.escape(word)}"  # parts of a name are words, too
+        return re.search(pattern, f"{self.group} {self.name} {self.kinds}", re.I) is not None
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the architectures by task and paper, and the tasks and criterions."""
+    """Print the architectures by task and paper, and the tasks and criterions.
+
+    Raises:
+        InputError: no name matches.
+    """
     parser = listing_parser("list", "Print the names of architectures, tasks and criterions.")
-    packages = packages_of(parser.parse_args(arguments))
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD",
+        help="print only what matches each WORD: the beginning of a word of a family, a kind of "
+        "model, a task or a name",
+    )
+    args = parser.parse_args(arguments)
+    entries = select([*list_entries(packages_of(args))], args.words)
+    for group, lines in groupby(entries, lambda entry: entry.group):
+        print(f"\n{group}")
+        for entry in lines:
+            print(f"  {entry.name:41}  {entry.text}")
+
+
+def list_entries(packages: Container[str]) -> Iterator[Entry]:
+    """Yield what packages register: architectures by task and paper, then tasks and criterions."""
     archs = architectures(packages)
-    groups: dict[str, dict[str, str]] = {}
     for arch in sorted(archs, key=lambda arch: (place(arch), archs.index(arch))):
         group = f"--arch, {paper_of(arch)}, for --task {trained_by(arch)}"
-        groups.setdefault(group, {})[arch] = model_summary(arch)
+        kinds = ", ".join(KINDS[kind] for kind in kinds_of(ARCH_MODEL_REGISTRY[arch]))
+        yield Entry(group, arch, model_summary(arch), kinds)
     for kind, registry in (("task", TASK_REGISTRY), ("criterion", CRITERION_REGISTRY)):
-        names = sorted(name for name, cls in registry.items() if package_of(cls) in packages)
-        groups[f"--{kind}"] = {name: summary(registry[name]) for name in names}
-    for group, lines in groups.items():
-        print(f"\n{group}")
-        for name, text in lines.items():
-            print(f"  {name:41}  {text}")
+        for name in sorted(registry):
+            if package_of(registry[name]) in packages:
+                yield Entry(f"--{kind}", name, summary(registry[name]))
+
+
+def select(entries: Sequence[Entry], words: Sequence[str]) -> list[Entry]:
+    """Select the entries that match all words.
+
+    Raises:
+        InputError: there is none.
+    """
+    for word in words:
+        if not any(entry.matches(word) for entry in entries):
+            texts = [part.lower() for entry in entries for part in (entry.group, entry.kinds)]
+            known = [entry.name for entry in entries] + re.findall(r"[\w-]+", " ".join(texts))
+            remedy = did_you_mean(word.lower(), dict.fromkeys(known), "odeformers list prints all")
+            raise InputError(f"{word}: no family, kind of model or name begins like this; {remedy}")
+    selected = [entry for entry in entries if all(map(entry.matches, words))]
+    if not selected:
+        raise InputError(f"{' '.join(words)}: nothing matches all of these words; give fewer")
+    return selected
 
 
 def place(arch: str) -> tuple:
@@ -49,31 +109,6 @@ def paper_order(arch: str) -> tuple[bool, bool, int, str]:
     """Return a sort key: by the year of the paper, then baselines, then others."""
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
     return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
-
-
-def model_summary(arch: str) -> str:
-    """Describe a model; describe a preset by its model and the options that it changes."""
-    model = model_name(arch)
-    if arch == model:
-        return summary(MODEL_REGISTRY[model])
-    defaults = {names[0]: default for names, default, _ in option_rows(model)}
-    changes = (
-        typed(names, default)
-        for names, default, _ in option_rows(arch)
-        if default != defaults[names[0]]
-    )
-    return " ".join([model, *changes])
-
-
-def typed(names: Sequence[str], value: str) -> str:
-    """Return an option as typed on the command line, from a row of :func:`.option_rows`."""
-    switch = {"True": names[0], "False": names[-1]}
-    return switch.get(value, f"{names[0]} {value}")
-
-
-def summary(cls: type) -> str:
-    """Return the first line of a docstring, as plain text."""
-    return (cls.__doc__ or cls.__name__).strip().splitlines()[0].replace("``", "").rstrip(".")
 
 
 def trained_by(arch: str) -> str:

@@ -6,7 +6,7 @@ import argparse
 import os
 from argparse import Namespace
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import Field, fields, replace
 from typing import Any
 
 from fairseq.models import (
@@ -18,11 +18,13 @@ from fairseq.models import (
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.errors import InputError
-from fairseq_odeformers.options import bounds_of, flag
+from fairseq_odeformers.options import Bounds, bounds_of, flag
 from fairseq_odeformers.registry import (
+    declared_family,
     find_architectures,
     model_parser,
     option_names,
+    paper_of,
     registered_by,
 )
 
@@ -32,10 +34,11 @@ from .parser import Parser
 from .parsers import explain_unknown_architecture
 
 TRANSFORMERS = ("transformer", "transformer_lm")  # fairseq's models
+OptionRow = tuple[tuple[str, ...], str, str]  # names on the command line, default and help
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the options of an architecture and their defaults.
+    """Print the description of an architecture, its options and their defaults.
 
     Raises:
         InputError: the architecture does not exist.
@@ -50,17 +53,48 @@ def main(arguments: Sequence[str]) -> None:
     if args.arch not in archs:
         names = filter(archs.__contains__, find_architectures())
         raise InputError(explain_unknown_architecture(args.arch, [*names]))
-    common = {flag(name) for model in TRANSFORMERS for name in option_names(model)}
-    lacks, has = [], []
-    for names, default, text in option_rows(args.arch):
-        (has if names[0] in common else lacks).append((", ".join(names), default, text))
-    headings = {"lacks": lacks, "has": has}
+    headings = dict(zip(("lacks", "has"), split_rows(args.arch)))
     tables = [
-        table([(f"options that fairseq's Transformer {verb}", "default", ""), *rows])
+        table(
+            [
+                (f"options that fairseq's Transformer {verb}", "default", ""),
+                *((", ".join(names), default, text) for names, default, text in rows),
+            ]
+        )
         for verb, rows in headings.items()
         if rows
     ]
-    print("\n\n".join(tables))
+    print("\n\n".join([describe(args.arch), *tables]))
+
+
+def describe(arch: str) -> str:
+    """Describe an architecture in lines: its model, the preset, the paper and its page."""
+    model = model_name(arch)
+    lines = {"description": summary(MODEL_REGISTRY[model])}
+    if arch != model:
+        lines["preset"] = model_summary(arch)
+    lines["paper"] = paper_of(arch)
+    if page := page_of(arch):
+        lines["page"] = page
+    return "\n".join(f"{name:13}{text}" for name, text in lines.items())
+
+
+def page_of(arch: str) -> str:
+    """Return the path of the page about an architecture of this project; "" for a plugin's."""
+    package, *folders = ARCH_MODEL_REGISTRY[arch].__module__.split(".")
+    family = declared_family(ARCH_MODEL_REGISTRY[arch])
+    if package != PLUGIN or family is None:
+        return ""
+    return f"docs/papers/{folders[1]}.md" if family.year else "docs/correctness.md#baselines"
+
+
+def split_rows(arch: str) -> tuple[list[OptionRow], list[OptionRow]]:
+    """Return the rows of the options that fairseq's Transformer lacks, and of those that it has."""
+    common = {flag(name) for model in TRANSFORMERS for name in option_names(model)}
+    lacks, has = [], []
+    for row in option_rows(arch):
+        (has if row[0][0] in common else lacks).append(row)
+    return lacks, has
 
 
 def table(rows: Sequence[tuple[str, str, str]]) -> str:
@@ -100,7 +134,7 @@ def model_name(arch: str) -> str:
     return min(name for name, cls in MODEL_REGISTRY.items() if cls is ARCH_MODEL_REGISTRY[arch])
 
 
-def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
+def option_rows(arch: str) -> Iterator[OptionRow]:
     """Yield the names on the command line, the default and the help of each option.
 
     For a switch, the name that switches it off comes after the name that switches it on. If an
@@ -120,13 +154,47 @@ def option_rows(arch: str) -> Iterator[tuple[list[str], str, str]]:
         defaults |= vars(preset)
     actions = model_parser(arch)._actions
     for item in fields(config):
-        if (text := item.metadata.get("help")) is not None:
+        if "help" in item.metadata:
             matches = [action for action in actions if action.dest == item.name]
-            names = [name for action in matches for name in action.option_strings]
+            names = tuple(name for action in matches for name in action.option_strings)
             default = defaults[item.name]
             if isinstance(default, str) and default.startswith("${model."):
                 default = flag(default[len("${model.") : -1])
             bounds = replace(bounds_of(item), choices=tuple(matches[0].choices or ()))
-            if allowed := bounds.describe(config):
-                text = f"{text.rstrip('.')}; {allowed}"
-            yield names, "" if default is None else str(default), text
+            yield names, show_default(default), help_with_bounds(item, bounds, config)
+
+
+def show_default(default: Any) -> str:
+    """Return a default as listings show it; an option without one shows nothing."""
+    return "" if default is None else str(default)
+
+
+def help_with_bounds(item: Field, bounds: Bounds, config: type) -> str:
+    """Return the help of an option, with the values that it may take at the end."""
+    text, allowed = item.metadata["help"], bounds.describe(config)
+    return f"{text.rstrip('.')}; {allowed}" if allowed else text
+
+
+def model_summary(arch: str) -> str:
+    """Describe a model; describe a preset by its model and the options that it changes."""
+    model = model_name(arch)
+    if arch == model:
+        return summary(MODEL_REGISTRY[model])
+    defaults = {names[0]: default for names, default, _ in option_rows(model)}
+    changes = (
+        typed(names, default)
+        for names, default, _ in option_rows(arch)
+        if default != defaults[names[0]]
+    )
+    return " ".join([model, *changes])
+
+
+def typed(names: Sequence[str], value: str) -> str:
+    """Return an option as typed on the command line, from a row of :func:`option_rows`."""
+    switch = {"True": names[0], "False": names[-1]}
+    return switch.get(value, f"{names[0]} {value}")
+
+
+def summary(cls: type) -> str:
+    """Return the first line of a docstring, as plain text."""
+    return (cls.__doc__ or cls.__name__).strip().splitlines()[0].replace("``", "").rstrip(".")

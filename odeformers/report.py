@@ -18,7 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="odeformers report",
         description="Write the report of a comparison from its finished runs.",
     )
-    parser.add_argument("runs", metavar="RUNS", type=Path, help="--out of odeformers compare")
+    parser.add_argument(
+        "runs", metavar="RUNS", type=Path, help="folder that was --out of odeformers compare"
+    )
     parser.add_argument(
         "--baseline", metavar="ARCH", help="architecture to compare with (default: as in compare)"
     )

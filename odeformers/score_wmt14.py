@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> None:
         metavar="FILE",
         type=existing_path,
         help="published translations, an .sgm file or one sentence per line (default: newstest2014 "
-        f"in {default})",
+        "in data/wmt14-en-de/raw or data/wmt14-en-fr/raw)",
     )
     args = parser.parse_args(arguments)
     lang = args.pair.partition("-")[2]

@@ -25,7 +25,7 @@ sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 from questions import correct_by_holm  # noqa: E402  a script beside its results
 from scoreboard import show_interval  # noqa: E402
 
-from odeformers.compare.results.verdict import OverSeeds, compare_with_baseline  # noqa: E402
+from odeformers.compare.results.intervals import OverSeeds, compare_with_baseline  # noqa: E402
 from scripts import reference  # noqa: E402
 from scripts.reference import table  # noqa: E402
 
@@ -34,9 +34,12 @@ BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_lin
 FIGURES: dict[str, Callable[..., str]] = {
     "commands": reference.commands,
     "names": reference.names,
+    "options": reference.options,
     "models": reference.base_models,
     "tasks": reference.registered("--task"),
     "criterions": reference.registered("--criterion"),
+    "task-options": reference.registered_options("--task"),
+    "criterion-options": reference.registered_options("--criterion"),
     **{name: reference.docstrings(name) for name in reference.TABLES},
 }
 
@@ -141,7 +144,7 @@ def agnews() -> str:
 
 @figure
 def listops() -> str:
-    rows = [["the most frequent class", "15.5%"]]
+    rows = [["the most frequent class", "15.5"]]
     rows += ([f"`{arch}`", seeds("listops", "accuracy", arch)] for arch in archs("listops"))
     return table(["`--arch`", "accuracy (±3)"], "ll", rows)
 
@@ -193,16 +196,26 @@ def beyond_zero() -> str:
         if cell["low"] and (float(cell["low"]) > 0 or float(cell["high"]) < 0)
     ]
     cells.sort(key=lambda cell: cell["verdict"].startswith("inconclusive"))
+
+    def unit(cell: Row) -> str:
+        if cell["metric"] == "accuracy":
+            return "accuracy points"
+        difference = float(cell["difference"])
+        baseline = float(cell["mean"]) + difference  # a lower perplexity is better
+        return f"{cell['metric']} ({abs(difference) / baseline:.0%})"
+
     rows = (
         [
             cell["column"],
             cell["family"],
             show_interval(*(float(cell[name]) for name in ("difference", "low", "high"))),
-            cell["verdict"].replace("inconclusive (", "").removesuffix(")"),
+            unit(cell),
+            cell["verdict"].partition(" (")[0],
         ]
         for cell in cells
     )
-    return table(["data", "family", "difference (95% interval)", "verdict"], "llll", rows)
+    head = ["data", "model", "difference (95% interval)", "unit", "verdict"]
+    return table(head, "lllll", rows)
 
 
 @figure
@@ -282,6 +295,16 @@ def perplexity_above(arch: str) -> str:
         for name in ("transformer_lm_prenorm", arch)
     )
     return f"{other - first:.1f}"
+
+
+@figure
+def perplexity_interval(arch: str) -> str:
+    """How much higher it is than the baseline's of the later runs."""
+    archs = {row["architecture"] for row in read("examples/scoreboard/language_model.csv")}
+    scores = {name: board("language_model", "perplexity", name) for name in archs}
+    difference = compare_with_baseline(scores, "transformer_lm_prenorm").differences[arch]
+    assert difference.interval
+    return show_interval(difference.mean, *difference.interval)
 
 
 @figure
@@ -393,7 +416,8 @@ def relative(what: str, model: str, least: int = 1) -> dict[int, float]:
 
 def span(numbers: Iterable[float], between: str, digits: str = ".1f") -> str:
     numbers = [*numbers]
-    return between.join(f"{number:{digits}}" for number in (min(numbers), max(numbers)))
+    ends = dict.fromkeys(f"{number:{digits}}" for number in (min(numbers), max(numbers)))
+    return between.join(ends)
 
 
 @figure
@@ -438,7 +462,7 @@ def parameters(model: str) -> str:
     ours, theirs = (
         int(grown("encoder-length", name)[8192]["parameters"]) for name in (model, "transformer")
     )
-    return f"{ours / theirs:.2f}"
+    return f"{ours / theirs:.0%}"
 
 
 @figure

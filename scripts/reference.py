@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from enum import EnumMeta
 
@@ -16,20 +16,24 @@ from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-from fairseq_odeformers.options import flag
-from fairseq_odeformers.registry import Kind, kinds_of, paper_of
+from fairseq_odeformers.options import bounds_of, flag
+from fairseq_odeformers.registry import kinds_of, paper_of
 from odeformers import user_dir
 from odeformers.__main__ import main
-from odeformers.list import paper_order
-from odeformers.options import architectures, model_name
+from odeformers.list import KINDS, paper_order
+from odeformers.options import (
+    OptionRow,
+    architectures,
+    help_with_bounds,
+    model_name,
+    show_default,
+    split_rows,
+)
 
+FIRST, UNLIKE = "odeformers benchmark train", "odeformers benchmark startup"
 NO_HELP = ("hydra-train",)  # Hydra prints all options of fairseq
-KINDS = {
-    Kind.TRANSLATION: "translator",
-    Kind.CLASSIFICATION: "classifier",
-    Kind.LANGUAGE_MODEL: "language model",
-    Kind.MASKED_LM: "masked language model",
-}
+# The baselines of each kind, whose options most families have.
+PLAIN = ("transformer_prenorm", "transformer_classifier", "transformer_lm_prenorm")
 # Tables of names from modules of the plugin.
 TABLES = {
     "layers": {
@@ -93,19 +97,91 @@ def commands_of(text: str) -> str:
 
 
 def commands() -> str:
-    """The help of each command, under a heading."""
-    sections = (f"## `{name}`\n\n{fence(text)}" for name, text in helps())
+    """The help of each command, under a heading; options of the first benchmark come only once."""
+    found = dict(helps())
+    sections = []
+    for name, text in found.items():
+        similar = name.startswith("odeformers benchmark ") and name not in (FIRST, UNLIKE)
+        section = own_part(text, found[FIRST]) if similar else fence(text)
+        sections.append(f"## `{name}`\n\n{section}")
     return "\n\n" + "\n\n".join(sections) + "\n\n"
+
+
+def own_part(text: str, first: str) -> str:
+    """What a help says, with only those options that the help of the first command lacks."""
+    description = re.split(r"\n\n", text)[1]
+    known, own = options_of(first), options_of(text)
+    lines = "".join(option for option in own if option not in known)
+    shown = f"{fence(lines)}\n\n" if lines else ""
+    others = "The other options" if lines else "The options"
+    return f"{description}\n\n{shown}{others} are those of `{FIRST}`."
+
+
+def options_of(text: str) -> list[str]:
+    """The options of a help, each with its lines."""
+    return re.findall(r"^  -.*\n(?:   .*\n?)*", text.partition("\noptions:\n")[2], re.M)
+
+
+def families() -> Iterator[tuple[str, list[str]]]:
+    """The paper of each family and its architectures."""
+    for paper, archs in itertools.groupby(sorted(architectures(), key=paper_order), paper_of):
+        yield paper, [*archs]
+
+
+def heading(paper: str) -> str:
+    return f"### {paper[0].upper()}{paper[1:]}"
 
 
 def names() -> str:
     """All architectures, in a table for each family."""
-    found = sorted(architectures(), key=paper_order)
-    sections = (
-        f"### {paper[0].upper()}{paper[1:]}{models_table([*archs])}"
-        for paper, archs in itertools.groupby(found, paper_of)
-    )
+    return "\n\n" + "".join(f"{heading(paper)}{models_table(archs)}" for paper, archs in families())
+
+
+def options() -> str:
+    """The options that fairseq's Transformer lacks, in a table for each family.
+
+    A family's table leaves out the options that are the same in :data:`PLAIN`.
+    """
+    plain = model_options(PLAIN)
+    sections = [f"{heading('options: most families')}{options_table(plain, PLAIN)}"]
+    for paper, archs in families():
+        models = [arch for arch in archs if arch in MODEL_REGISTRY]
+        own = {row: having for row, having in model_options(models).items() if row not in plain}
+        sections.append(f"{heading(f'options: {paper}')}{options_table(own, models)}")
     return "\n\n" + "".join(sections)
+
+
+def model_options(models: Iterable[str]) -> dict[OptionRow, list[str]]:
+    """The options that fairseq's Transformer lacks, each with the models that have it."""
+    rows: dict[OptionRow, list[str]] = {}
+    for model in models:
+        for row in split_rows(model)[0]:
+            rows.setdefault(row, []).append(model)
+    return rows
+
+
+def options_table(rows: Mapping[OptionRow, list[str]], models: Sequence[str]) -> str:
+    """The options of models, each with those of them that have it."""
+    cells = [[*option_cells(*row), subset(rows[row], models)] for row in sorted(rows)]
+    return table(["option", "default", "meaning", "models"], "llll", cells)
+
+
+def subset(some: Sequence[str], models: Sequence[str]) -> str:
+    """Some of the models in words: all, all of some kinds, or their names."""
+    if len(some) == len(models):
+        return "all"
+    kinds = {kind for model in some for kind in kinds_of(MODEL_REGISTRY[model])}
+    others = {kind for model in models for kind in kinds_of(MODEL_REGISTRY[model])} - kinds
+    of_kinds = [model for model in models if kinds.intersection(kinds_of(MODEL_REGISTRY[model]))]
+    if others and of_kinds == [*some]:
+        return ", ".join(f"{KINDS[kind]}s" for kind in KINDS if kind in kinds)
+    return ", ".join(f"`{model}`" for model in some)
+
+
+def option_cells(names: Iterable[str], default: str, text: str) -> list[str]:
+    """An option, its default and its meaning, in Markdown."""
+    code = " or ".join(f"`{name}`" for name in names)
+    return [code, default and f"`{default}`", re.sub(r"--[a-z][\w-]*", r"`\g<0>`", text)]
 
 
 def models_table(archs: list[str]) -> str:
@@ -144,22 +220,41 @@ def registered(option: str) -> Callable[[], str]:
     """A function that returns a table of the values of an option that this project adds."""
 
     def rows() -> Iterator[list[str]]:
-        for name, chosen in REGISTRIES[option].items():
-            if chosen.__module__.startswith("fairseq_odeformers."):
-                class_name = linked(chosen.__name__, chosen)
-                yield [f"`{name}`", first_line(chosen), own_options(chosen), class_name]
+        for name, chosen in ours(option):
+            yield [f"`{name}`", first_line(chosen), linked(chosen.__name__, chosen)]
 
-    return lambda: table([f"`{option}`", "what it does", "its options", "class"], "llll", rows())
+    return lambda: table([f"`{option}`", "what it does", "class"], "lll", rows())
 
 
-def own_options(chosen: type) -> str:
+def registered_options(option: str) -> Callable[[], str]:
+    """A function that returns a table of the options that these values have."""
+
+    def rows() -> Iterator[list[str]]:
+        found: dict[tuple[str, ...], list[str]] = {}
+        for name, chosen in ours(option):
+            for row in own_options(chosen):
+                found.setdefault(tuple(row), []).append(f"`{name}`")
+        for row, names in found.items():
+            yield [*row, ", ".join(names)]
+
+    return lambda: table(["option", "default", "meaning", f"`{option}`"], "llll", rows())
+
+
+def ours(option: str) -> Iterator[tuple[str, type]]:
+    """The names and classes that this project registers."""
+    for name, chosen in REGISTRIES[option].items():
+        if chosen.__module__.startswith("fairseq_odeformers."):
+            yield name, chosen
+
+
+def own_options(chosen: type) -> Iterator[list[str]]:
     """The options of a task or criterion that this project declares, and not fairseq."""
     unsupported = vars(sys.modules[chosen.__module__]).get("UNSUPPORTED", ())
-    return ", ".join(
-        f"`{flag(item.name)}`"
-        for item in fields(vars(chosen)["__dataclass"])
-        if "bounds" in item.metadata and item.name not in unsupported
-    )
+    config = vars(chosen)["__dataclass"]
+    for item in fields(config):
+        if "bounds" in item.metadata and item.name not in unsupported:
+            text = help_with_bounds(item, bounds_of(item), config)
+            yield option_cells([flag(item.name)], show_default(item.default), text)
 
 
 def linked(text: str, documented: Callable) -> str:
@@ -193,4 +288,5 @@ def table(head: Iterable[str], align: str, rows: Iterable[Iterable[str]]) -> str
 
 
 def fence(text: str) -> str:
-    return f"```text\n{text.strip()}\n```"
+    lines = text.strip("\n")
+    return f"```text\n{lines}\n```"

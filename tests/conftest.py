@@ -58,7 +58,8 @@ def page_plugin(tmp_path_factory):
     from fairseq_odeformers.registry import import_plugins
 
     page = Path(__file__).parents[1] / "docs" / "extending.md"
-    code = re.search(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)[1]
+    introduction, *_ = page.read_text("utf-8").split("\n## ")
+    code = "\n\n".join(re.findall(r"^```python\n(.*?)^```", introduction, re.M | re.S))
     folder = tmp_path_factory.mktemp("plugin") / "rk2"
     folder.mkdir()
     (folder / "__init__.py").write_text(code, "utf-8")

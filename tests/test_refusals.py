@@ -90,6 +90,8 @@ REFUSED = {
     "options": {"transevolve_fulff_2": "did you mean transevolve_fullff_2"},
     "list": {
         "--user-dirr x": "--user-dirr (see odeformers list --help)",
+        "transjekt": "transjekt: family kind of model name did you mean transject",
+        "transject translation": "transject translation: nothing matches words; give fewer",
         "--user-dir absent": "absent",
         "--user-dir clone/fairseq_odeformers": "clone/fairseq_odeformers already been imported",
     },

@@ -62,12 +62,12 @@ def train(data: Path, checkpoints: Path, updates: int) -> None:
         *["--save-dir", checkpoints, "--save-interval-updates", 100, "--keep-interval-updates", 1],
         *["--no-epoch-checkpoints", "--log-format", "json", "--log-interval", 1],
     )
-    told = -EVERY
+    printed = -EVERY
     for line in lines:
         if stats := log_stats(line, "train_inner"):
             done = int(stats["num_updates"])
-            if time.monotonic() - told >= EVERY or done == updates:
-                told = time.monotonic()
+            if time.monotonic() - printed >= EVERY or done == updates:
+                printed = time.monotonic()
                 print(
                     f"update {done} of {updates}: loss {stats['loss']}, perplexity {stats['ppl']}"
                 )

@@ -12,7 +12,7 @@ implicit_transformer``, which translates, ``implicit_transformer_classifier`` or
 ``implicit_transformer_lm``.
 
 Other files show layers that reuse slopes (``adams_bashforth``), a state of the whole stack
-(``momentum``) and a layer without fairseq (``plain``).
+(``momentum``) and a layer in plain PyTorch (``plain``).
 """
 
 from dataclasses import dataclass

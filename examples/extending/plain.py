@@ -1,4 +1,7 @@
-"""TransEvolve's block in an encoder of plain PyTorch, without fairseq's models and tasks."""
+"""TransEvolve's block in an encoder of plain PyTorch.
+
+fairseq must be installed, but you need none of its commands, tasks or models.
+"""
 
 from torch import nn
 

@@ -26,18 +26,12 @@ from odeformers.arguments import add_margin
 from odeformers.compare.numbers import add_decimals
 from odeformers.compare.report.judge import give_verdicts, judge, margin_of
 from odeformers.compare.report.notes import RULES_OUT, Note
+from odeformers.compare.report.verdict import INCONCLUSIVE, WORDS
 from odeformers.compare.restore import restore_files
 from odeformers.compare.results.comparison import Comparison, Table, read_comparison
+from odeformers.compare.results.intervals import ENOUGH, WELCH, Difference, OverSeeds
 from odeformers.compare.results.rows import BEST_CHECKPOINT, Row, group, lock, read_rows, write_rows
 from odeformers.compare.results.statistics import compare_seeds
-from odeformers.compare.results.verdict import (
-    ENOUGH,
-    INCONCLUSIVE,
-    WELCH,
-    WORDS,
-    Difference,
-    OverSeeds,
-)
 from odeformers.plots import legend, panels, save, shades
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
@@ -186,7 +180,7 @@ def make_column(
     if table.baseline not in table.main:
         sentence = f"Nothing to compare with: the baseline, {table.baseline}, has no score."
         missing = (table.baseline, *table.main)
-        notes.append(Note(RULES_OUT, missing, sentence, "no score of the baseline"))
+        notes.append(Note(RULES_OUT, missing, sentence, "the baseline has no score"))
     chosen, within = choose_families(comparison, table), margin_of(table, margin)
     ruled_out = {name for note in notes if note.kind == RULES_OUT for name in note.subjects}
     compared = {runs[0].architecture: runs for runs in chosen.values() if runs}
@@ -271,7 +265,7 @@ def describe(columns: Sequence[Column]) -> str:
     header, shown = ["family"], {}
     for column in columns:
         base, *others = column.cells
-        header.append(f"{column.name}, {base.metric}{' ‡' if base.reservations else ''}")
+        header.append(f"{column.name}, {base.metric}")
         shown |= {(base.family, column.name): base.score}
         shown |= {(cell.family, column.name): cell.advantage for cell in others}
     families = dict.fromkeys(family for family, _ in shown)
@@ -281,12 +275,13 @@ def describe(columns: Sequence[Column]) -> str:
         caveats += f"- {tuned}: the seed that tuned options is scored as well.\n"
     return (
         f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
-        "The first row gives scores, the others differences from it (+ is better). Brackets have "
-        "95% intervals over\nthree seeds or more, simultaneous for a column, not over test texts; "
-        "bold ones exclude zero. - was not run.\nValidation chose checkpoints and tuned options. "
+        "The first row shows scores, and the other rows show differences from it (+ is better). "
+        "Brackets contain\n95% intervals over three seeds or more, which hold for a whole column "
+        "at once, but not for other test texts.\nBold ones exclude zero. A dash marks a model that "
+        "was not run. Validation chose checkpoints and tuned options.\n"
         f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
-        f"{WORDS}\nWith three seeds, verdicts assume that the seeds of all models spread alike; "
-        "Welch's test compares a\nmodel whose seeds clearly do not.\n\n"
+        f"{WORDS}\nWith three seeds, a verdict assumes that the scores of all models vary equally "
+        "over seeds. Welch's test compares a\nmodel whose scores clearly do not.\n\n"
         f"{tell_verdicts(columns)}{caveats}\n"
         f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
@@ -297,23 +292,23 @@ def tell_verdicts(columns: Sequence[Column]) -> str:
     rows = [["data", "margin", "verdicts", "by Welch's test", "detected with 80% power"]]
     for column in columns:
         families = group(column.cells[1:], "verdict")
-        told = [f"{', '.join(c.family for c in of)}: {word}" for word, of in families.items()]
+        verdicts = [f"{', '.join(c.family for c in of)}: {word}" for word, of in families.items()]
         apart = [cell.family for cell in column.cells if cell.test == WELCH]
         least = column.over_seeds.least_difference
         detected = f"{least:.1f} ({column.over_seeds.seeds} seeds)" if least else ""
-        row = [column.name, f"{column.margin:.3g}", "; ".join(told), ", ".join(apart), detected]
-        rows += [row] * bool(told)
+        row = [column.name, f"{column.margin:.3g}", "; ".join(verdicts), ", ".join(apart), detected]
+        rows += [row] * bool(verdicts)
     return f"{markdown_table(rows)}\n" if len(rows) > 1 else ""
 
 
 def list_caveats(columns: Sequence[Column]) -> str:
-    """What the reports of the columns say against comparing them, with the marks of the table."""
-    told: dict[str, dict[str, None]] = {}  # columns by caveat
+    """What the reports of the columns say against comparing them, and mark what rules it out."""
+    names_of: dict[str, dict[str, None]] = {}  # columns by caveat
     for cell in (cell for column in columns for cell in column.cells):
-        for mark, caveat in (("†", cell.obstacles), ("‡", cell.reservations)):
+        for mark, caveat in (("† ", cell.obstacles), ("", cell.reservations)):
             if caveat:
-                told.setdefault(f"{mark} {caveat}", {})[cell.column] = None
-    lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in told.items()]
+                names_of.setdefault(mark + caveat, {})[cell.column] = None
+    lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in names_of.items()]
     return "".join(lines)
 
 
@@ -321,8 +316,8 @@ def list_caveats(columns: Sequence[Column]) -> str:
 
 LEGEND = (
     "*Better* and *worse* mark conclusive differences; n is the number of seeds where it is not "
-    "three.\nHollow points have no interval. An arrow marks one that goes beyond the axis; a "
-    "difference beyond it\nis beside the panel.\n"
+    "three.\nHollow points have no interval. An arrow marks an interval that goes beyond the axis; "
+    "if the\ndifference itself does, its value stands beside the panel.\n"
 )
 UNITS = {  # others: themselves
     "accuracy": "points of accuracy",

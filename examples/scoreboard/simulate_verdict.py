@@ -4,9 +4,9 @@
 
 Scores of several models and seeds are drawn from normal distributions. It writes ``simulation.csv``
 and ``simulation.md``: of every cell, how often at least one interval leaves out the true
-difference, for the verdict (``odeformers/compare/verdict.py``) and for pairwise Welch tests, both
-uncorrected and at the Bonferroni level; and how often a model that differs by two standard
-deviations is found. 100,000 draws per cell take about three minutes.
+difference, for the verdict (``odeformers/compare/results/intervals.py``) and for pairwise Welch
+tests, both uncorrected and at the Bonferroni level; and how often a model that differs by two
+standard deviations is found. 100,000 draws per cell take about three minutes.
 
 Means and variances of normal samples are drawn instead of scores. Quadrature computes each critical
 value of Dunnett's test once; :mod:`scipy.stats` would take up to a second for each.
@@ -29,7 +29,7 @@ from scipy.stats import f as fisher
 from scipy.stats import t as student
 
 from fairseq_odeformers.files import markdown_table, write_csv
-from odeformers.compare.results.verdict import LEVEL, POOL_LEVEL, minimal_detectable
+from odeformers.compare.results.intervals import LEVEL, POOL_LEVEL, minimal_detectable
 
 MODELS, SEEDS = (2, 4, 8), (3, 5, 10)  # models with the baseline
 DRAWS = 100_000
@@ -241,7 +241,7 @@ distributions, without true differences. **Errors** are the share of tables with
 leaves out the true difference, ± one standard error: 5% is nominal, more than 6% is **bold**.
 Spreads are standard deviations over seeds; *models* include the baseline, and its number of seeds
 comes first. *A model left* is the share of tables with a model outside the
-[pool](../../docs/comparing.md#verdicts).
+[pool](../../docs/comparing.md#how-intervals-are-computed).
 """
 POWER = """**Power**, with equal spreads: how often a model that is better by two standard
 deviations is found, and mean half-widths of the intervals in standard deviations. Welch's tests at

@@ -31,7 +31,7 @@ class Combination(nn.Module):
 
 
 class LayerHistory(Block):
-    r"""The layers of an encoder or decoder with their combinations, as one block.
+    r"""A stack whose layers each read a learned combination of all earlier outputs.
 
     .. math::
         h_0 = y_0, \quad h_k = \mathrm{LN}_k(\mathrm{layer}_k(y_{k-1})), \quad

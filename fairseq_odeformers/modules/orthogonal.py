@@ -6,15 +6,15 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .basics import at_least_float32
-from .kept import Kept
+from .cached_tensors import CachedTensors
 
 
-class OnManifold(Kept):
+class OnManifold(CachedTensors):
     """Base class of modules that map their parameter ``weight`` to matrices on a manifold."""
 
     def matrix(self) -> Tensor:
-        """Return the matrix, either kept or computed now."""
-        return self.made()
+        """Return the matrix, either cached or computed now."""
+        return self.tensors()
 
     def manifold_error(self) -> Tensor:
         """Return the largest entry of W^T W - 1 (W W^T - 1 if W is wide) over all matrices W."""
@@ -42,7 +42,7 @@ class OrthogonalMatrices(OnManifold):
         for matrix in self.base:
             nn.init.orthogonal_(matrix)
 
-    def make(self) -> Tensor:
+    def compute(self) -> Tensor:
         return rotate(self.base, self.weight)
 
     def forward(self) -> Tensor:
@@ -154,7 +154,7 @@ class OrthonormalEmbedding(OnManifold):
         self.weight = nn.Parameter(torch.empty(num_embeddings, embedding_dim))
         nn.init.orthogonal_(self.weight)
 
-    def make(self) -> Tensor:
+    def compute(self) -> Tensor:
         weight = at_least_float32(self.weight)
         if len(weight) < self.embedding_dim:
             weight = InverseRoot.apply(weight @ weight.T) @ weight
@@ -171,7 +171,7 @@ class OrthonormalEmbedding(OnManifold):
     def forward(self, tokens: Tensor) -> Tensor:
         """Map tokens (B, T) to (B, T, C)."""
         if torch.is_grad_enabled() and len(self.weight) >= self.embedding_dim:
-            self._kept = None
+            self._cache = None
             return F.embedding(tokens, self.weight) @ self.column_root().to(self.weight)
         return F.embedding(tokens, self.matrix())
 

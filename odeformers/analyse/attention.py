@@ -1,4 +1,4 @@
-"""Measure the change of attention maps over the depth of trained models, their span and entropy."""
+"""Measure how attention maps change from depth to depth, how far they reach, and their entropy."""
 
 import argparse
 import math

@@ -70,7 +70,7 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             "checkpoints",
             metavar="CHECKPOINT",
             nargs="+",
-            help="trained models; the result names each by its folder",
+            help="trained models, labelled by the names of their folders",
         )
         command.add_argument("--data", required=True, help="binarised data set")
         command.add_argument(
@@ -78,7 +78,7 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             metavar="DIR",
             type=Path,
             required=True,
-            help="folder for the result: a new one, or that of the same command",
+            help="output folder: new, or written earlier by the same command",
         )
         if split:
             command.add_argument(
@@ -95,34 +95,35 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
         help="number of texts in a fixed random sample (default: %(default)s)",
     )
     states_parser.add_argument(
-        "--text", help="a text, or a file of one, to follow through the layers; needs --tokens"
+        "--text",
+        help="text to follow through the layers, or a file that contains it; needs --tokens",
     )
     states_parser.add_argument(
         "--tokens", nargs="+", metavar="TOKEN", help="tokens of --text whose distances are measured"
     )
     attention_parser.add_argument(
         "--text",
-        help="draw the attention maps of this raw text, or of the one in this file, instead of "
+        help="draw the attention maps of this raw text, or of the text in this file, instead of "
         "measuring the data set",
     )
     attention_parser.add_argument(
         "--tokenized",
         action="store_true",
-        help="--text is tokenised already, with spaces between tokens",
+        help="--text is already tokenised, with spaces between tokens",
     )
     attention_parser.add_argument(
         "--head",
         metavar="N",
         type=positive_int,
-        help="draw this head, from 1 (default: mean over heads); needs --text",
+        help="number of the head to draw, from 1 (default: mean over heads); needs --text",
     )
     commands.choices["depth"].add_argument(
         "--steps",
         metavar="N",
         nargs="+",
         type=positive_int,
-        help="numbers of steps to evaluate, in addition to the training's (default: 1/4 to 8 times "
-        "as many)",
+        help="numbers of steps to evaluate besides the trained number (default: 1/4 to 8 times "
+        "the trained number)",
     )
     args = parser.parse_args(arguments)
     args.text = read_text(getattr(args, "text", None))

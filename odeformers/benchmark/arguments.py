@@ -7,6 +7,7 @@ NUMBERS = {**NUMBER, "nargs": "+"}
 PROBABILITY = {"metavar": "P", "type": float}
 LAYERS = "numbers of layers; a block counts as many layers as its depth"
 LENGTHS = "lengths of the sequences in tokens, measured one after the other"
+BEAM = "--beam"  # only for generation
 PRECISIONS = ("float32", "bf16", "fp16")
 PRECISION = "number format of parameters and states"
 
@@ -22,6 +23,6 @@ SIZES = {
     "--attention-dropout": (PROBABILITY, 0.0, "dropout probability of attention weights"),
     "--vocabulary": (NUMBER, 8000, "words of the dictionary"),
     "--batch": (NUMBER, 256, "sequences per batch"),
-    "--beam": (NUMBER, 5, "beam size of the generator"),
+    BEAM: (NUMBER, 5, "beam size of the generator"),
     "--precision": ({"choices": PRECISIONS}, "float32", PRECISION),
 }

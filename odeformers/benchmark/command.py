@@ -14,6 +14,7 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -42,6 +43,7 @@ MODELS = (
     f"'transject[--encoder-experts 1]'; [--{ATTENTION} {MATRIX}] is attention that stores "
     "the scores"
 )
+MODELS_BY_DEFAULT = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
 UNSHOWN = ("quick", "check", "json", "models", "user_dir")  # options that a table does not repeat
 
 
@@ -72,7 +74,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--quick", action="store_true", help="run a selection of small measurements: two minutes"
+        "--quick", action="store_true", help="run a selection of small measurements (two minutes)"
     )
     parser.add_argument(
         "--check",
@@ -85,9 +87,8 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.set_defaults(json=None)
     commands = parser.add_subparsers(dest="what", metavar="WHAT")
     for name, measurement in MEASUREMENTS.items():
-        command = commands.add_parser(
-            name, help=measurement.help, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-        )
+        what = f"Measure {measurement.help}."
+        command = commands.add_parser(name, help=measurement.help, description=what)
         add_measurement(command, measurement)
     args = parser.parse_args(arguments)
     if bool(args.what) == args.quick:
@@ -107,31 +108,28 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -> None:
-    parser.add_argument(
-        "--models",
-        metavar="MODEL",
-        nargs="+",
-        choices=measurement.names,
-        default=["transformer_prenorm", "transevolve_fullff_2_prenorm"],
-        help=", ".join(measurement.names or [MODELS]),
-    )
-    for option in measurement.sizes:
-        settings, default, text = SIZES[option]
-        parser.add_argument(option, **settings, default=default, help=text)
+    """Add the options of a measurement, whose help ends with their defaults."""
+    what = ", ".join(measurement.names or [MODELS])
+    models = {"metavar": "MODEL", "nargs": "+", "choices": measurement.names}
+    options: dict[str, tuple[dict[str, Any], Any, str]]
+    options = {"--models": (models, MODELS_BY_DEFAULT, what)}
+    options |= {option: SIZES[option] for option in measurement.sizes}
+    options["--rounds"] = ({"metavar": "N", "type": positive_int}, 5, "runs of each model")
+    for option, (settings, usual, text) in options.items():
+        default = measurement.defaults.get(option, usual)
+        shown = " ".join(map(str, default)) if isinstance(default, list) else default
+        what = f"{text} (default: {shown})"
+        parser.add_argument(option, **settings, default=default, help=what)
     parser.set_defaults(threads=torch.get_num_threads())
     parser.add_argument(
         "--threads",
         metavar="N",
         type=positive_int,
         default=argparse.SUPPRESS,  # so that the help does not depend on the machine
-        help="threads of torch on a CPU (default: as many as torch takes)",
-    )
-    parser.add_argument(
-        "--rounds", metavar="N", type=positive_int, default=5, help="runs of each model"
+        help="threads of torch on a CPU (default: as many as torch chooses)",
     )
     add_json(parser)
     add_user_dir(parser)
-    parser.set_defaults(**measurement.defaults)
 
 
 def run(args: argparse.Namespace) -> list[timing.Row]:

@@ -15,7 +15,7 @@ import fairseq_odeformers
 from fairseq_odeformers.registry import Kind, kinds_of
 
 from . import exported, memory, models, timing
-from .arguments import SIZES
+from .arguments import BEAM, SIZES
 from .models import Subject
 from .timing import Step
 
@@ -97,7 +97,7 @@ class Measurement:
     unit: str = "ms"
     build: Callable[[str, Namespace], Subject] = models.build
     names: tuple[str, ...] | None = None
-    sizes: tuple[str, ...] = (*SIZES,)
+    sizes: tuple[str, ...] = tuple(option for option in SIZES if option != BEAM)
     defaults: dict[str, Any] = field(default_factory=dict)
 
     def measure(self, args: Namespace, length: int) -> tuple[dict, dict]:
@@ -131,32 +131,33 @@ MEASUREMENTS = {
         "beam search with fairseq's generator, or by the programs of an exported folder",
         generation_step,
         build=exported.build,
+        sizes=(*SIZES,),
     ),
     "encoder": Measurement("a training step of only the encoder", memory.encoder_step, "encoder"),
     "classify": Measurement(
         "a training step of a classifier",
         train_step,
-        defaults={"models": ["transformer_classifier_prenorm", "transject"], "batch": 8},
+        defaults={"--models": ["transformer_classifier_prenorm", "transject"], "--batch": 8},
     ),
     "infer": Measurement(
         "the encoder without gradients",
         inference_step,
         "encoder",
-        defaults={"models": ["transformer_classifier", "transject"]},
+        defaults={"--models": ["transformer_classifier", "transject"]},
     ),
     "memory": Measurement(
-        "peak memory of a training step of only the encoder",
+        "the peak memory of a training step of only the encoder",
         memory.peak_step,
         "encoder",
         unit="MB",
     ),
-    "state": Measurement("cache per sequence in generation", state_step, unit="kB"),
+    "state": Measurement("the cache per sequence in generation", state_step, unit="kB"),
     "startup": Measurement(
-        "fairseq-train --help, without and with this package",
+        "the start of fairseq-train --help, without and with this package",
         startup_step,
         build=build_command,
         names=(*STARTS,),
         sizes=(),
-        defaults={"models": [*STARTS]},
+        defaults={"--models": [*STARTS]},
     ),
 }

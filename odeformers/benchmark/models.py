@@ -21,9 +21,9 @@ from odeformers.sizes import size_options
 from .timing import Step
 
 OPTIONS = {
-    Kind.TRANSLATION: "--criterion label_smoothed_cross_entropy --label-smoothing 0.1",
+    Kind.TRANSLATION: "--label-smoothing 0.1",
     Kind.LANGUAGE_MODEL: "--criterion cross_entropy --tokens-per-sample 100000",
-    Kind.CLASSIFICATION: "--criterion sequence_classification --num-classes 2",
+    Kind.CLASSIFICATION: "--num-classes 2",
 }
 ATTENTION, MATRIX = "attention", "matrix"  # an option that any model has here, and its value
 
@@ -132,7 +132,7 @@ def make_config(arch: str, kind: Kind, own: Options, args: Namespace):
         "layers": args.layers,
     }
     values |= {hyphenate(name): size for name, size in size_options(arch, sizes).items()}
-    line = ["--arch", arch, *OPTIONS[kind].split()]
+    line = OPTIONS[kind].split()
     line += f"--optimizer adam --lr 5e-4 --batch-size {args.batch}".split()
     if args.device == "cpu":
         line += ["--cpu", "--fp16-no-flatten-grads"]  # flat gradients ask for a GPU
@@ -140,4 +140,4 @@ def make_config(arch: str, kind: Kind, own: Options, args: Namespace):
         line.append(f"--{args.precision}")
     values |= {"share-all-embeddings": True}
     line += to_words({name: each for name, each in values.items() if f"--{name}" in declared} | own)
-    return dataless.make_config(dataless.parse(kind, *line))
+    return dataless.make_config(dataless.parse(kind, arch, *line))

@@ -11,11 +11,12 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_odeformers.errors import InputError, explain, naming_faults
 from odeformers.arguments import add_user_dir
+from odeformers.dataless import choose_kind
 from odeformers.parser import Parser
 
 from .location import innermost_module
 from .properties import DECISIVE, PROPERTIES, Broken, Property, Skipped
-from .subject import Subject, choose_kind
+from .subject import Subject
 
 
 class Verdict(NamedTuple):
@@ -80,7 +81,7 @@ def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -
         for prop in properties:
             needed = (builds.name, *DECISIVE, *prop.premises)
             if premise := next((name for name in lacking if name in needed), None):
-                yield Verdict(prop.name, f"once {premise!r} passes", fault=None)
+                yield Verdict(prop.name, f"not tested: {premise!r} must pass first", fault=None)
                 continue
             verdict = judge(subject, prop)
             yield verdict

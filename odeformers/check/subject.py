@@ -10,21 +10,12 @@ import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.data.data_utils import collate_tokens
-from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel
-from fairseq.tasks import TASK_REGISTRY
+from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
-from fairseq_odeformers.errors import InputError, did_you_mean
 from fairseq_odeformers.options import flag
-from fairseq_odeformers.registry import (
-    Kind,
-    default_options,
-    find_architectures,
-    kind_of,
-    kinds_of,
-)
+from fairseq_odeformers.registry import Kind, default_options
 from odeformers.dataless import make_parts, make_task, parse
-from odeformers.parsers import explain_unknown_architecture
 from odeformers.sizes import size_options
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}
@@ -34,26 +25,6 @@ NEEDED = {  # options that a training of a kind needs
     Kind.LANGUAGE_MODEL: ("--tokens-per-sample", "64"),
     Kind.CLASSIFICATION: ("--num-classes", str(CLASSES)),
 }
-
-
-def choose_kind(arch: str, task: str | None = None) -> Kind:
-    """Choose the kind of an architecture for a task (default: the architecture's first task).
-
-    Raises:
-        InputError: the architecture or the task does not exist, or the task does not train it.
-    """
-    if arch not in ARCH_MODEL_REGISTRY:
-        raise InputError(explain_unknown_architecture(arch, find_architectures()))
-    kind = kind_of(ARCH_MODEL_REGISTRY[arch], task)
-    if kind is None:
-        kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
-        tasks = ", ".join(name for kind in kinds for name in kind.tasks) or "no task"
-        if task and task not in TASK_REGISTRY:
-            remedy = did_you_mean(task, TASK_REGISTRY, f"{arch} is for {tasks}")
-            raise InputError(f"--task {task}: no such task; {remedy}")
-        given = f", not for --task {task}" if task else " that can be checked"
-        raise InputError(f"{arch}: it is for {tasks}{given}")
-    return kind
 
 
 class Subject:
@@ -66,12 +37,12 @@ class Subject:
 
     def __init__(self, arch: str, kind: Kind, *words: str):
         self.kind = kind
-        line = [*("--arch", arch), *("--criterion", kind.criterion), *NEEDED.get(kind, ())]
+        line = [*NEEDED.get(kind, ())]
         for name, size in size_options(arch, SIZES).items():
             line += [flag(name), str(size)]
         if "share_all_embeddings" in default_options(arch):
             line.append("--share-all-embeddings")
-        self.cfg = make_parts(parse(kind, *line, *words))
+        self.cfg = make_parts(parse(kind, arch, *line, *words))
         self.task = make_task(kind, self.cfg.task, WORDS)
         self.dictionary = self.task.source_dictionary or self.task.dictionary
 

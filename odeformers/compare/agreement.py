@@ -19,8 +19,9 @@ from odeformers.commands import Options, to_words
 from .experiment import Experiment
 from .numbers import clock
 from .results.comparison import TUNING_SEED, find_tuning_seed
-from .run import Run, pick_fields, reading_yaml
+from .run import Run
 from .variant import BEST_BY, Variant
+from .yaml_files import pick_fields, reading_yaml
 
 COMPARISON = "comparison.yaml"
 MOST_NAMED = 5  # maximum number of differences in a message
@@ -105,7 +106,7 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
         ValueError: settings differ; the message names them, and the folders to delete.
     """
     asked = {variant.trial_label: variant for variant in variants}
-    told: dict[str, dict[str, None]] = {}  # the architectures, by what has changed
+    changed: dict[str, dict[str, None]] = {}  # the architectures, by what has changed
     folders = []
     for folder, run in begun.items():
         variant = run.variant
@@ -115,9 +116,9 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
             changes += ("the files of its plugin have changed",)
         if changes:
             folders.append(str(folder))
-            told.setdefault(", ".join(changes[:MOST_NAMED]), {})[variant.architecture] = None
-    if told:
-        differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in told.items())
+            changed.setdefault(", ".join(changes[:MOST_NAMED]), {})[variant.architecture] = None
+    if changed:
+        differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in changed.items())
         remedy = f"delete {' '.join(folders)} to train again, or "
         raise ValueError(explain_changes(out, differences, remedy))
 

@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         runs, failed = [], False
         for name, experiment in read_experiments(args, parse_words(others)).items():
-            ran, lacking = compare(args, experiment, args.out / name if name else args.out)
-            runs, failed = runs + ran, failed or lacking
+            of_part, any_failed = compare(args, experiment, args.out / name if name else args.out)
+            runs, failed = runs + of_part, failed or any_failed
     except KeyboardInterrupt as interrupted:
         again = "nothing was trained" if args.dry_run else "the same command resumes its runs"
         print(f"\nodeformers compare: interrupted; {again}", file=sys.stderr)
@@ -62,8 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(number, handler)
     if failed:
         left = [str(run.folder) for run in runs if not run.finished]
-        told = f"{len(left)} of {len(runs)} runs did not finish: {', '.join(left)}"
-        sys.exit(f"odeformers compare: {told}")
+        message = f"{len(left)} of {len(runs)} runs did not finish: {', '.join(left)}"
+        sys.exit(f"odeformers compare: {message}")
 
 
 def make_parser() -> Parser:
@@ -77,18 +77,28 @@ def make_parser() -> Parser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("what", metavar="DATA|RECIPE", type=Path, help="folder of binarised data, or a YAML file")
+    add(
+        "what",
+        metavar="DATA|RECIPE",
+        type=Path,
+        help="folder of binarised data, or file of a recipe",
+    )
     add(
         "--archs",
         metavar="ARCH",
         nargs="+",
         help="architectures, the baseline first; with a recipe, a selection from it",
     )
-    add("--baseline", metavar="ARCH", help="compare the others with this (default: the first)")
+    add("--baseline", metavar="ARCH", help="compare the others with this one (default: the first)")
     add("--part", help="part of the recipe (default: all parts)")
-    add("--data", metavar="DIR", help="binarised data, instead of the recipe's")
+    add("--data", metavar="DIR", help="folder of binarised data, instead of the recipe's")
     add("--task", help="fairseq task (default: inferred from DATA)")
-    add("--epochs", type=positive_int, metavar="N", help="epochs on DATA (default: by its size)")
+    add(
+        "--epochs",
+        type=positive_int,
+        metavar="N",
+        help="epochs to train on DATA (default: as many as make about 1,000 updates, 3 to 50)",
+    )
     add(
         "--average",
         type=integer,
@@ -100,9 +110,9 @@ def make_parser() -> Parser:
         "--tune",
         metavar="OPTION=VALUE,...",
         nargs="+",
-        help="train each architecture with all values (of several options: all combinations) and "
-        "seed 0, and keep its best by the validation metric; if the best value is the smallest or "
-        "the largest, one more value is tried",
+        help="train each architecture with seed 0 at each of these values (at all combinations for "
+        "several options) and keep the one that validates best; if it is the smallest or largest, "
+        "try one value beyond it",
     )
     add("--no-extend", action="store_true", help="try only the values of --tune")
     add(
@@ -127,28 +137,46 @@ def make_parser() -> Parser:
         type=minutes,
         metavar="TIME",
         help="train each model for this long, such as 30m or 2h, not counting validation; faster "
-        "models get more updates (default: equal epochs)",
+        "models make more updates (default: equal numbers of epochs)",
     )
     add_margin(parser)
-    add("--jobs", type=positive_int, default=1, metavar="N", help="runs at a time (default: 1)")
-    add("--dry-run", action="store_true", help="print the plan and all commands, then stop")
+    add(
+        "--jobs",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="runs at a time (default: 1)",
+    )
+    add("--dry-run", action="store_true", help="print the plan and all commands, and train nothing")
     add = parser.add_argument_group("sizes of all architectures").add_argument
-    add("--layers", type=positive_int, metavar="N", help="layers of encoder and decoder, each")
+    add(
+        "--layers",
+        type=positive_int,
+        metavar="N",
+        help="layers of the encoder and of the decoder",
+    )
     add("--width", type=positive_int, metavar="N", help="width of embeddings and states")
     add("--heads", type=positive_int, metavar="N", help="attention heads")
     add("--ffn", type=positive_int, metavar="N", help="inner width of a Transformer's FFN")
-    sizes = (f"{name} ({' '.join(map(str, size.values()))})" for name, size in SIZES.items())
-    add("--size", choices=SIZES, help=f"all four in this order: {', '.join(sizes)}")
+    sizes = (f"{name} ({', '.join(map(str, size.values()))})" for name, size in SIZES.items())
+    what = f"layers, width, heads and FFN at once: {' or '.join(sizes)}"
+    add("--size", choices=SIZES, help=what)
     add = parser.add_argument_group("on a cluster").add_argument
     add(
         "--cluster",
         choices=("local", "slurm"),
         default="local",
-        help="where to train (default: here)",
+        help="where to train (default: on this machine)",
     )
     add("--slurm-partition", metavar="NAME", help="partition for the jobs")
-    add("--gpus-per-run", type=integer, metavar="N", help="(default: 1 here, if there is one)")
-    add("--time", type=minutes, metavar="TIME", help="limit of a job, such as 24h")
+    add(
+        "--gpus-per-run",
+        type=integer,
+        metavar="N",
+        help="GPUs of a run (default: 1 on this machine if it has one; on a cluster what the "
+        "partition gives)",
+    )
+    add("--time", type=minutes, metavar="TIME", help="time limit of a job, such as 24h")
     add_user_dir(parser)
     parser.add_argument(
         "--no-check",
@@ -174,12 +202,12 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
     preview(plan, args.jobs, commands=args.dry_run)
     if args.dry_run:
         return [], False
-    ran, failed = execute(plan.stages(), choose_launcher(args, out))
+    runs, failed = execute(plan.stages(), choose_launcher(args, out))
     # A killed command may have left rows only in the folder of a run, and a run may be repeated.
     restore_files(out, experiment.architectures)
     write_report(out, margin=args.margin)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
-    return ran, failed
+    return runs, failed
 
 
 # --- options -----------------------------------------------------------------------------------
@@ -189,8 +217,8 @@ def check_options(words: Sequence[str], parser: Parser) -> None:
     """Check that no option is obsolete or misspelt, since fairseq-train would get it."""
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
-        if told := GONE.get(option):
-            raise ValueError(f"{option}: {told}")
+        if advice := GONE.get(option):
+            raise ValueError(f"{option}: {advice}")
         near = get_close_matches(option, own, 1, 0.8) if option.startswith("--") else []
         known = near and option in training_parser()._option_string_actions
         if near and not known and not find_owners(option):

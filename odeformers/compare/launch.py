@@ -33,7 +33,8 @@ from odeformers.commands import FORK, THREADS, end_with_parent
 from .numbers import clock
 from .run import Run
 
-LOOK, LINE = 2.0, 10.0  # seconds between looks, and between lines without a terminal
+# Seconds between checks of the jobs, and between lines if there is no terminal.
+POLL_SECONDS, PRINT_SECONDS = 2.0, 10.0
 
 
 def choose_launcher(args: argparse.Namespace, out: Path) -> Launcher:
@@ -201,7 +202,7 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
     waiting = [run for run in runs if not run.finished]
     at_once = launcher.jobs or len(waiting)
     active: dict[Run, LocalJob | submitit.Job] = {}
-    console, last, told = Console(), -LINE, ""
+    console, last, printed = Console(), -PRINT_SECONDS, ""
     try:
         with Live(console=console, auto_refresh=False) as live:
             while True:
@@ -219,14 +220,15 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
                     active |= launcher.submit(submitted)
                 ended = not waiting and not active
                 lines = progress(runs, active, elsewhere)
+                line, late = "; ".join(lines), time.monotonic() - last >= PRINT_SECONDS
                 if console.is_terminal:
                     live.update(Text("\n".join(lines)), refresh=True)
-                elif "; ".join(lines) != told and (ended or time.monotonic() - last >= LINE):
-                    last, told = time.monotonic(), "; ".join(lines)
-                    print(told, flush=True)
+                elif line != printed and (ended or late):
+                    last, printed = time.monotonic(), line
+                    print(line, flush=True)
                 if ended:
                     break
-                time.sleep(LOOK)
+                time.sleep(POLL_SECONDS)
     finally:
         for job in active.values():  # at Ctrl-C, or an error
             job.cancel()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+from .results.intervals import Difference
 from .results.statistics import half_interval
-from .results.verdict import Difference, in_percent
 
 MANY = 10_000  # number of texts, where one text is 0.01%
+
+
+def in_percent(metric: str) -> bool:
+    """Return whether a metric is in percent."""
+    return re.search("accuracy|f1|bleu|chrf", metric, re.IGNORECASE) is not None
 
 
 def count_decimals(metric: str, texts: int | None = 0) -> int:

@@ -21,9 +21,10 @@ from .experiment import Experiment
 from .fairness import make_fair
 from .results.comparison import choose_settings
 from .results.rows import Row, find_runs, read_runs
-from .run import Run, make_runs, read_run, write_yaml
+from .run import Run, make_runs, read_run
 from .trial import Trial
 from .variant import COST_FREE, make_variants
+from .yaml_files import write_yaml
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Plan:
     """The runs of a command in a folder.
 
     Attributes:
-        flaws: for each split, what makes scores on it misleading, as columns of its rows.
+        flaws: what makes the scores of each split misleading; added as columns to the split's rows.
     """
 
     experiment: Experiment
@@ -57,16 +58,16 @@ class Plan:
     def extend_grids(self, trainings: Iterable[Row]) -> Iterator[Trial]:
         """Yield one more value for each option whose best value is at its grid's edge.
 
-        Nothing is yielded before trainings with all requested values have ended or diverged. The
+        Yields nothing until all requested values have been trained or have diverged. The
         new value continues the grid by the factor of its last step. A grid is extended once, at the
         best of the requested values. Options that change the size of a model, or that have a value
         of 0, are not extended.
         """
-        asked = {place(each): each for each in self.trials if each.variant.tried}
+        asked = {key_of(each): each for each in self.trials if each.variant.tried}
         rows = {
             (row.architecture, row.tuned): row
             for row in trainings
-            if row.seed == self.experiment.tuning_seed and row.conclusive
+            if row.seed == self.experiment.tuning_seed and row.informative
         }
         rows = {key: row for key, row in rows.items() if key in asked and self.experiment.extend}
         for name, tuned in choose_settings(rows.values()).items():
@@ -77,14 +78,14 @@ class Plan:
     def choose_best(self, trainings: Sequence[Row]) -> Iterator[Trial]:
         """Yield one variant of each architecture: its best so far, or its first.
 
-        The best variant is the one that reports choose, even among candidates that other commands
-        have trained, maybe after the planning.
+        The best variant is the one that reports choose, including candidates that another command
+        has trained since this one was planned.
         """
         folders = {(row.architecture, row.tuned): row.folder for row in trainings}
         settings = choose_settings(trainings)
         of_architecture: dict[str, dict[str, Trial]] = {}
         for trial in self.trials:
-            name, tuned = place(trial)
+            name, tuned = key_of(trial)
             of_architecture.setdefault(name, {})[tuned] = trial
         for name, planned in of_architecture.items():
             first, *_ = planned
@@ -113,7 +114,7 @@ def read_trainings(out: Path) -> list[Row]:
     return [row for row in read_runs(out) if not row.metric]
 
 
-def place(trial: Trial) -> tuple[str, str]:
+def key_of(trial: Trial) -> tuple[str, str]:
     """Return architecture and tuned values in the form of rows."""
     return trial.variant.architecture, trial.variant.tuned
 
@@ -162,8 +163,8 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
     while True:
         begun = {folder: read_run(folder) for folder in find_runs(out)}
         joined = join(experiment, out, begun)
-        tried = [run.trial for run in begun.values()]
-        trials = call_in_child(partial(make_trials, joined, tried))
+        earlier = [run.trial for run in begun.values()]
+        trials = call_in_child(partial(make_trials, joined, earlier))
         check_settings(begun, [trial.variant for trial in trials], out)
         # A dry run has no scores that flaws would qualify.
         plan = Plan(joined, trials, out, flaws_of(joined, begun.values()) if begin else {})

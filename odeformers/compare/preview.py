@@ -12,9 +12,9 @@ from .experiment import Experiment
 from .numbers import clock, count_decimals
 from .plan import Plan
 from .results.comparison import read_comparison
+from .results.intervals import minimal_detectable
 from .results.rows import RESULTS
 from .results.statistics import compare_seeds
-from .results.verdict import minimal_detectable
 from .run import Run
 from .trial import Trial
 
@@ -49,15 +49,16 @@ def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
         rows.append([each.variant.label, *numbers, each.size])
     by_folder = {run.folder: run for run in runs}  # a chosen candidate is evaluated too
     left = [run for run in by_folder.values() if not run.finished]
-    told = f"All {len(by_folder)} runs have finished."
+    line = f"All {len(by_folder)} runs have finished."
     if left:
         shares = (1 - run.updates / run.trial.updates for run in left)
         total = sum(share * run.trial.seconds for share, run in zip(shares, left))
-        told = (
-            f"{len(left)} of {len(by_folder)} runs are left, {jobs} at a time: about "
-            f"{clock(total / jobs)} of training, by timed updates, without evaluations."
+        line = (
+            f"{len(left)} of {len(by_folder)} runs remain, {jobs} at a time. Training will take "
+            f"about {clock(total / jobs)}, estimated from timed updates; evaluation takes "
+            "additional time."
         )
-    return f"{markdown_table(rows)}\n{told}"
+    return f"{markdown_table(rows)}\n{line}"
 
 
 def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
@@ -74,9 +75,9 @@ def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
             least = spread * minimal_detectable(len(models), len(seeds))
             digits = max(2, count_decimals(table.metric, table.first.texts))
             yield (
-                f"{table.split}, {table.checkpoint}: {len(seeds)} seeds would detect a difference "
-                f"of {least:.{digits}f} in {table.metric} with 80% power (standard deviation "
-                f"over the seeds that have finished: {spread:.{digits}f})."
+                f"On {table.split} at the {table.checkpoint}, {len(seeds)} seeds would detect a "
+                f"difference of {least:.{digits}f} in {table.metric} with 80% power. The standard "
+                f"deviation over the seeds that have finished is {spread:.{digits}f}."
             )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .results.outcome import TRAIN_LOG
+from .outcome import TRAIN_LOG
 from .results.rows import RESULTS, RUN, Row, collect_rows, find_runs, read_rows
 from .run import read_run
 

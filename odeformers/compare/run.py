@@ -1,10 +1,10 @@
 """Runs: a training with one seed and its evaluation, each in its own folder.
 
-``run.yaml`` contains everything that determines a run. If it agrees with a command, the run is
-done, or the command resumes it. A run's steps are training, averaging, evaluation and scoring. A
-step is skipped if its product exists, and an interrupted training resumes from its last checkpoint.
-Rows are written last: a run has finished if they say that it lacks nothing. The process that
-executes a run holds the run's lock.
+``run.yaml`` contains everything that determines a run. A command whose settings agree with
+``run.yaml`` resumes the run, or leaves it alone if it has finished. A run's steps are training,
+averaging, evaluation and scoring. A step is skipped if its product exists, and an interrupted
+training resumes from its last checkpoint. A run's rows are written last, and only they mark it as
+finished. The process that executes a run holds the run's lock.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import signal
 import subprocess
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field, fields
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import product
@@ -25,17 +25,16 @@ from pathlib import Path
 from typing import Any
 
 import submitit
-import yaml
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.errors import InputError, explain
-from fairseq_odeformers.files import reading, replacing, sha256_once
+from fairseq_odeformers.files import replacing, sha256_once
 from fairseq_odeformers.registry import Kind
 from odeformers.commands import Options, end_with_parent, python_command, to_words
 
 from .experiment import BOARD
+from .outcome import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .results.curves import read_progress
-from .results.outcome import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .results.rows import (
     DIVERGED,
     NOT_EVALUATED,
@@ -48,6 +47,7 @@ from .results.rows import (
 )
 from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
+from .yaml_files import pick_fields, reading_yaml, write_yaml
 
 LOCK, FAILURE = ".lock", "failed.txt"
 # For each kind, the output of an evaluation that is its product; fairseq-eval-lm logs its score.
@@ -85,12 +85,12 @@ class Step:
                     env={**os.environ, "LOGLEVEL": "INFO"},  # fairseq logs its progress and scores
                     preexec_fn=end_with_parent,
                 ).returncode
-            told = log.read_bytes()[start:] or output.read_bytes()
+            message = log.read_bytes()[start:] or output.read_bytes()
             if status and self.printed:
                 with open(log, "ab") as rest:  # since the product of a failure is removed
                     rest.write(output.read_bytes())
             if status:
-                why = explain_failure(told.decode(errors="replace"), status)
+                why = explain_failure(message.decode(errors="replace"), status)
                 raise InputError(f"{self.words[0]}: {why}; its log is {log}")
             if self.printed and not output.read_bytes().strip():
                 raise InputError(
@@ -174,7 +174,7 @@ class Run:
     tuning: bool = False  # whether the run only trains until the best candidate is known
     command: str = ""  # time when the command that planned the run was started
     begun: str = ""
-    # For each split, what makes scores on it misleading, as columns of its rows.
+    # What makes the scores of each split misleading; added as columns to the split's rows.
     flaws: dict[str, dict[str, float]] = field(default_factory=dict)
     earlier_failure: tuple[int, str] | None = None  # the failure of an earlier command
 
@@ -367,20 +367,3 @@ def read_run(folder: Path) -> Run:
         variant = Variant(**pick_fields(content, Variant))
         trial = Trial(**{**pick_fields(content, Trial), "variant": variant})
         return Run(folder, trial, **{name: content[name] for name in OF_RUN})
-
-
-def pick_fields(content: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """Pick the keys of a file that are fields of a dataclass."""
-    return {item.name: content[item.name] for item in fields(kind) if item.name in content}
-
-
-@contextmanager
-def reading_yaml(path: Path) -> Iterator[dict[str, Any]]:
-    """Read a file of this version; errors in the block name the file."""
-    with reading(path, f"is no {path.name} of this version"):
-        yield yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(yaml.safe_dump({**content}, sort_keys=False), encoding="utf-8")

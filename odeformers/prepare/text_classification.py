@@ -8,10 +8,11 @@ a bag of words, by 1.3 points), because the validation set shares films with the
 the test set does not. To choose the best epoch by the test set, as papers do, train with
 ``--valid-subset test``.
 
-Text becomes pieces of an uncased BERT (Devlin et al., 2019) and ends with ``</s>``. BERT's special
-pieces ``[CLS] [PAD] [SEP] [UNK]`` become fairseq's ``<s> <pad> </s> <unk>``, and ``[MASK]`` becomes
-the ``<mask>`` that ``sentence_prediction`` adds when it loads the dictionary. So an embedding has
-as many rows as the vocabulary has pieces.
+Text becomes word pieces, which are learned on the training texts or read from an uncased BERT's
+``vocab.txt`` (Devlin et al., 2019), and ends with ``</s>``. BERT's special pieces ``[CLS] [PAD]
+[SEP] [UNK]`` become fairseq's ``<s> <pad> </s> <unk>``, and ``[MASK]`` becomes the ``<mask>`` that
+``sentence_prediction`` adds when it loads the dictionary. So an embedding has as many rows as the
+vocabulary has pieces.
 """
 
 import argparse
@@ -237,7 +238,8 @@ def prepare(corpus: Corpus[Labels], table: Path | None, args: argparse.Namespace
 
 def main(arguments: Sequence[str]) -> None:
     what = "Prepare labelled text for fairseq-train --task sentence_prediction."
-    parser = make_parser("text-classification", what, SOURCE, out="data/{data}")
+    outs = "data/imdb, data/agnews or data/tsv"
+    parser = make_parser("text-classification", what, SOURCE, out="data/{data}", outs=outs)
     what = "imdb, agnews, or tsv for your own tables"
     parser.add_argument("data", metavar="DATA", choices=CORPORA, help=what)
     vocabulary = parser.add_mutually_exclusive_group()

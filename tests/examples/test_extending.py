@@ -132,7 +132,7 @@ def test_momentum_has_the_properties_of_check(plugin, options):
 IMPLICIT = [f"implicit_transformer{suffix}" for suffix in ("", "_classifier", "_lm")]
 
 
-@pytest.mark.parametrize("arch", [*IMPLICIT, "rk2_transformer"])
+@pytest.mark.parametrize("arch", [*IMPLICIT, "rk2_transformer", "rk2_transformer_lm"])
 def test_all_have_the_properties_of_check(plugin, page_plugin, arch):
     assert [str(verdict) for verdict in check(arch) if verdict.fault] == []
 

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import multivariate_t
 from scipy.stats import t as student
 
-from odeformers.compare.results import verdict
-from odeformers.compare.results.verdict import DUNNETT, compare_with_baseline, minimal_detectable
+from odeformers.compare.results import intervals
+from odeformers.compare.results.intervals import DUNNETT, compare_with_baseline, minimal_detectable
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples/scoreboard"
 sys.path.insert(0, str(FOLDER))
@@ -88,6 +88,6 @@ def test_critical_values():
         for level in (0.0125, 0.025, 0.05):
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                value = verdict.critical_value(sizes, level)
+                value = intervals.critical_value(sizes, level)
             exact = simulate.critical_value(sizes, sum(sizes) - len(sizes), level)
             assert value == pytest.approx(exact, rel=1e-3)

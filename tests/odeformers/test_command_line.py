@@ -1,5 +1,6 @@
 """The command ``odeformers``: its listings, and errors in one line."""
 
+import contextlib
 import io
 import os
 import re
@@ -9,13 +10,15 @@ import sys
 from importlib.metadata import version
 
 import pytest
+from fairseq.models import ARCH_MODEL_REGISTRY
 from helpers import OLD, resolved
 from omegaconf import OmegaConf
 from script_helpers import ROOT, USER_DIR, module, write_to
 
+from fairseq_odeformers.registry import declared_family
 from odeformers.__main__ import COMMANDS, main
 from odeformers.commands import FORK
-from odeformers.options import architectures, option_rows
+from odeformers.options import architectures, option_rows, page_of
 from odeformers.options import main as list_options
 from odeformers.prepare import CORPORA
 
@@ -132,10 +135,60 @@ def test_list(capsys):
     )
 
 
+def list_names(*words):
+    """The names that the command prints, and its headings."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        main(["list", *words])
+    lines = output.getvalue().splitlines()
+    return (
+        {line.split()[0] for line in lines if line.startswith("  ")},
+        [line for line in lines if line.startswith("--")],
+    )
+
+
+@pytest.mark.parametrize(
+    "words, names",
+    [
+        ("transject", {"transject", "transject_lra", "transject_lm", "transject_lm_random"}),
+        ("TransJect classifier", {"transject", "transject_lra"}),
+        ("ot_transformer_l", {"ot_transformer_lm", "ot_transformer_lm_shakespeare"}),
+        ("ode language_modeling", {"node_transformer_lm", "ode_transformer_lm"}),
+        ("masked", {"macaron_bert", "macaron_bert_base"}),
+        ("parity", {"parity", "transject", "node_transformer"}),
+        ("criterion", {"sequence_classification"}),
+    ],
+)
+def test_a_list_of_what_words_match(words, names):
+    """Each word begins a word of the family, the kind, the task or the name, in any case."""
+    found, groups = list_names(*words.split())
+    everything, _ = list_names()
+    assert names <= found < everything
+    assert not found & {"diffeq_transformer_lm", "tmmformer"}  # "model" contains "ode"
+    if words.startswith("TransJect"):
+        assert all("TransJect" in group and "long_range_arena" in group for group in groups)
+
+
+def test_the_page_of_an_architecture_exists():
+    """That of its family, or the section of the baselines."""
+    for arch in ARCHITECTURES:
+        path, _, anchor = page_of(arch).partition("#")
+        text = (ROOT / path).read_text(encoding="utf-8").lower()
+        assert not anchor or f"\n## {anchor}\n" in text, arch
+        family = declared_family(ARCH_MODEL_REGISTRY[arch])
+        assert anchor or family.name.lower() in text, arch
+
+
 def test_options_of_an_architecture(capsys):
     """The defaults are the preset's; another option is named where it is the default."""
     main(["options", "transevolve_randomff_1"])
     out = capsys.readouterr().out
+    head, *_ = out.split("\n\n")
+    assert [line.split()[0] for line in head.splitlines()] == [
+        *("description", "preset", "paper", "page")
+    ]
+    assert re.search(r"^preset +transevolve --ffn-type random ", head, re.M)
+    assert re.search(r"^page +docs/papers/transevolve.md$", head, re.M)
     assert re.search(r"^--encoder-depth +6 +depth of an encoder block; at least 1 ", out, re.M)
     assert re.search(r"^--decoder-depth +--encoder-depth +depth", out, re.M)
 
@@ -143,7 +196,7 @@ def test_options_of_an_architecture(capsys):
 def test_options_say_which_values_they_take(capsys):
     """Options that fairseq's Transformer lacks come first; bounds name only the model's options."""
     main(["options", "ot_transformer_lm"])
-    added, shared = capsys.readouterr().out.split("\n\n")
+    _, added, shared = capsys.readouterr().out.split("\n\n")
     assert re.search("^--ode-method +euler .*; one of euler, midpoint, rk4$", added, re.M)
     assert re.search("^--final-norm .*; one of field, state, none$", added, re.M)
     assert re.search("^--ode-steps .*; at least 1$", added, re.M)
@@ -202,6 +255,7 @@ def test_a_plugin_is_listed(tmp_path):
     plugin = ["--user-dir", ROOT / "examples" / "extending"]  # which may be imported already
     shown = module("odeformers", "options", "implicit_transformer_classifier_4", *plugin)
     assert re.search("--implicit-iterations  +4  ", shown)
+    assert shown.startswith("description  The classifier;") and "\npage" not in shown
 
 
 @pytest.mark.parametrize("line", [[], ["--help"], ["prepare", "--help"]])

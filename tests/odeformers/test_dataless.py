@@ -1,10 +1,17 @@
-"""A configuration of which Hydra has composed the greater part before is the one that it makes."""
+"""Models and configurations without data are the ones that ``fairseq-train`` makes."""
+
+import re
+from pathlib import Path
 
 import pytest
+import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from helpers import make_model, small
 
-from odeformers.dataless import make_config
+from odeformers.dataless import build_model, make_config
+
+PAGE = Path(__file__).parents[2] / "docs" / "using.md"
 
 TRANSLATION = "data --optimizer adam --adam-betas (0.9,0.98) --lr 1e-3,5e-4 --max-update 10 --arch"
 CLASSES = "data --task sentence_prediction --num-classes 3 --criterion sequence_classification"
@@ -19,9 +26,76 @@ CLASSES = "data --task sentence_prediction --num-classes 3 --criterion sequence_
         f"{CLASSES} --optimizer adam --arch node_transformer --ode-method rk4 --ode-steps 2",
     ],
 )
-def test_it_is_hydra_s(line):
+def test_a_configuration_is_hydra_s(line):
+    """Of which it has composed the greater part before."""
     args = options.parse_args_and_arch(options.get_training_parser(), line.split())
     make_config(options.parse_args_and_arch(options.get_training_parser(), line.split()))
     found = make_config(args)
     assert found == convert_namespace_to_omegaconf(args)
     assert found.model._name == args.arch
+
+
+@pytest.mark.parametrize(
+    "arch, options, line",
+    [
+        ("yuriiformer_lm", {"tokens_per_sample": 64}, ""),
+        ("macaron_transformer", {"share_all_embeddings": True}, "--share-all-embeddings"),
+        ("ot_transformer", {"layer_norm": False}, "--no-layer-norm"),  # on by default
+        ("transject", {"num_classes": 3, "max_positions": 64}, "--max-positions 64"),
+        ("transformer", {"layernorm_embedding": True}, "--layernorm-embedding"),  # no dataclass
+        ("rk2_transformer", {"rk2_alpha": 1}, "--rk2-alpha 1"),
+    ],
+)
+def test_a_model_is_the_one_that_fairseq_builds(arch, options, line, page_plugin):
+    """With the options of the command line; a classifier has a head as well."""
+    sizes = small(arch)
+    names = [word[2:].replace("-", "_") for word in sizes[::2]]
+    options |= dict(zip(names, map(int, sizes[1::2])))
+    theirs = make_model(arch, *line.split()).state_dict()
+    torch.manual_seed(0)
+    ours = build_model(arch, vocabulary=50, **options).state_dict()
+    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
+    assert {name.split(".")[0] for name in ours.keys() - theirs} <= {"classification_heads"}
+
+
+def test_a_switch_can_be_off_that_a_preset_of_fairseq_sets():
+    """Its command line cannot switch it off."""
+    options = {"encoder_layers": 1, "decoder_layers": 1, "encoder_embed_dim": 32}
+    options |= {"decoder_embed_dim": 32, "vocabulary": 50}
+    for learned in (True, False):
+        model = build_model("bart_large", encoder_learned_pos=learned, **options)
+        assert hasattr(model.encoder.embed_positions, "num_embeddings") is learned
+
+
+@pytest.mark.parametrize(
+    "arch, options, message",
+    [
+        ("transjekt", {}, "transjekt: no such architecture; did you mean transject"),
+        ("wav2vec2", {}, "wav2vec2: it is for no task that can be built without data"),
+        ("transject", {"vocabulary": 4}, "vocabulary 4: give a whole number above 4"),
+        ("transject", {"vocabulary": 9.5}, "vocabulary 9.5: give a whole number above 4"),
+        ("transject", {"encoder_layrs": 2}, "no option encoder_layrs; did you mean encoder_layers"),
+        ("transject", {"lr": 1}, "transject has no option lr; odeformers options transject lists"),
+        ("transject", {"pre_normm": False}, "transject has no option pre_normm; odeformers"),
+        ("transject", {"encoder_layers": 0}, "transject .*--encoder-layers 0: give at least 1"),
+        ("transject", {"encoder_layers": 2.5}, "transject .*--encoder-layers: give a whole number"),
+        ("transject", {"num_classes": None}, "transject .*--num-classes -1: give at least 1"),
+        ("transject", {"task": "translation"}, "transject: it is for .*, not for --task transl"),
+        ("yuriiformer_lm", {"rk_order": 2}, "yuriiformer_lm has no option rk_order; odeformers"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(arch, options, message):
+    classes = {"num_classes": 2} if arch == "transject" else {}
+    with pytest.raises(ValueError, match=message) as error:
+        build_model(arch, **{"vocabulary": 50, **classes, **options})
+    assert "\n" not in str(error.value)
+
+
+def test_the_training_loop_of_the_page_learns():
+    """Better than all symbols of the vocabulary alike."""
+    section = PAGE.read_text("utf-8").split("## In your own training loop\n")[1]
+    listing = re.search(r"```python\n(.*?)```", section, re.S)[1]
+    variables = {}
+    exec(listing, variables)
+    vocabulary = variables["scores"].size(-1)
+    assert variables["loss"].exp() < vocabulary / 2

@@ -155,7 +155,7 @@ class ModernClassifierConfig(SequenceClassifierConfig, ModernEncoderConfig):
 
 @register_model("transformer_classifier_modern", dataclass=ModernClassifierConfig)
 class ModernClassifier(ModernModel, SequenceClassifier):
-    """The encoder of the modern Transformer as a classifier."""
+    """The modern Transformer's encoder as a classifier."""
 
     family = MODERN
     encoder_class = ModernEncoder

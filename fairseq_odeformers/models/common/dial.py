@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dial:
-    """The options for the number of steps, or for a tolerance, of a trained model.
+    """What may change after training: the number of solver steps, or the tolerance.
 
     Attributes:
         trained: values in training by name: numbers of steps, or tolerances.

@@ -26,7 +26,7 @@ class Branch(nn.Module):
     def weights(self) -> Sequence[tuple[Weights, ...]]:
         """Return the weights of the maps for each step, with the maps in order of construction."""
         maps = [child for child in self.children() if isinstance(child, TimeDependent)]
-        return [*zip(*(child.made() for child in maps))]
+        return [*zip(*(child.tensors() for child in maps))]
 
     def normalize(self, x: Tensor, norm: Weights) -> Tensor:
         """Return LN_t(x) (B, T, C)."""
@@ -81,7 +81,7 @@ class SelfAttention(Attention):
 
     def projections(self) -> Iterator[Projections]:
         """Yield the projections of each step."""
-        for (qkv, _), (out, _) in zip(self.qkv_proj.made(), self.out_proj.made()):
+        for (qkv, _), (out, _) in zip(self.qkv_proj.tensors(), self.out_proj.tensors()):
             q, k, v = qkv.chunk(3)
             yield Projections.of(self.num_heads, q, k, v, out)
 

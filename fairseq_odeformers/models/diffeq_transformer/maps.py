@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from fairseq_odeformers.modules.kept import Kept
+from fairseq_odeformers.modules.cached_tensors import CachedTensors
 
 from .spec import BlockSpec
 
@@ -36,7 +36,7 @@ def time_features(steps: int, frequencies: int, form: str) -> Tensor:
     return torch.cat([t, angles.sin(), angles.cos()], 1).to(torch.get_default_dtype())
 
 
-class TimeDependent(Kept):
+class TimeDependent(CachedTensors):
     """Base class of maps, each with an embedding e(t) = a2 silu(a1 phi(t) + b1) + b2 of time.
 
     The weights at the times of all steps are computed once per training pass, and only once in
@@ -62,13 +62,13 @@ class TimeDependent(Kept):
         """Return e(t) at the times of all steps (L, E)."""
         return self.embedding(self.features)
 
-    def make(self) -> Sequence[Weights]:
+    def compute(self) -> Sequence[Weights]:
         """Compute the weights of each of the L steps."""
         raise NotImplementedError
 
 
 class TimeDependentLinear(TimeDependent):
-    """x W(t)^T + b(t), with W(t) = F e(t) + c and b(t) = B e(t).
+    """x W(t)^T + b(t), with W(t) = G e(t) + c and b(t) = B e(t).
 
     In the released initialization, c starts at zero, so the scale of W(t) is proportional to the
     norm of e(t).
@@ -76,14 +76,14 @@ class TimeDependentLinear(TimeDependent):
     Args:
         in_features, out_features: widths I and O.
         std: standard deviation of an ordinary layer's weight. Without the released initialization,
-            W(t) starts with this deviation at the time when the norm of e(t) is largest (F
+            W(t) starts with this deviation at the time when the norm of e(t) is largest (G
             contributes a third of the variance), and with at least 0.8 of it at every other time.
     """
 
     def __init__(self, spec: BlockSpec, in_features: int, out_features: int, std: float):
         super().__init__(spec)
         width, shape = spec.time_width, (out_features, in_features)
-        self.weight = nn.Parameter(torch.empty(width, *shape))  # F
+        self.weight = nn.Parameter(torch.empty(width, *shape))  # G
         self.constant = nn.Parameter(torch.empty(shape))  # c
         self.bias = nn.Parameter(torch.zeros(width, out_features))  # B
         if spec.initialization == "released":
@@ -97,7 +97,7 @@ class TimeDependentLinear(TimeDependent):
                 phi = time_features(100, spec.time_frequencies, spec.time_features)
                 self.weight /= self.embedding(phi).norm(dim=1).max()
 
-    def make(self) -> Sequence[Weights]:
+    def compute(self) -> Sequence[Weights]:
         """Compute W (O, I) and b (O) of each step."""
         e, shape = self.embed(), self.constant.shape
         weight = torch.addmm(self.constant.flatten(), e, self.weight.flatten(1))
@@ -112,7 +112,7 @@ class TimeDependentLayerNorm(TimeDependent):
         self.weight = nn.Parameter(torch.zeros(spec.time_width, spec.embed_dim))  # u
         self.bias = nn.Parameter(torch.zeros(spec.time_width, spec.embed_dim))  # v
 
-    def make(self) -> Sequence[Weights]:
+    def compute(self) -> Sequence[Weights]:
         """Compute scale and shift (C) of each step."""
         e = self.embed()
         return [*zip((1 + e @ self.weight).unbind(), (e @ self.bias).unbind())]

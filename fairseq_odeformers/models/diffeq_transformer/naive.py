@@ -43,9 +43,9 @@ def time_embedding(phi: Tensor, a1: Tensor, b1: Tensor, a2: Tensor, b2: Tensor) 
     return a2 @ (hidden * torch.sigmoid(hidden)) + b2
 
 
-def weight(e: Tensor, f: Tensor, c: Tensor) -> Tensor:
-    """W(t) = reshape(F e(t) + c), with F (d_in, d_out, E) and c (d_in, d_out)."""
-    return f @ e + c
+def weight(e: Tensor, g: Tensor, c: Tensor) -> Tensor:
+    """W(t) = reshape(G e(t) + c), with G (d_in, d_out, E) and c (d_in, d_out)."""
+    return g @ e + c
 
 
 def bias(e: Tensor, b: Tensor) -> Tensor:

@@ -23,9 +23,9 @@ class NodeBlock(Block):
     """Encoder block that solves an ODE from X(0) to X(T_F) (paper, section 3).
 
     Args:
-        field: module of X'. Its ``bind`` has the arguments of :meth:`.TransformerField.bind` and
-            returns X' as a function of t and X. For the adjoint method, this function must be a
-            module, or a NamedTuple or another pytree of all tensors that X' depends on.
+        field: module of dX/dt. Its ``bind`` has the arguments of :meth:`.TransformerField.bind` and
+            returns dX/dt as a function of t and X. For the adjoint method, this function must be a
+            module, or a NamedTuple or another pytree of all tensors that dX/dt depends on.
         solver: solver of the ODE.
         final_time: T_F.
         arclength_order: K of :func:`arclength`.

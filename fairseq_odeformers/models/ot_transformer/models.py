@@ -91,7 +91,7 @@ class OTClassifierConfig(FlowConfig, TransformerClassifierConfig):
 
 @register_model("ot_transformer_classifier", dataclass=OTClassifierConfig)
 class OTClassifier(FlowModel, TransformerClassifier):
-    """A classifier with a flow as encoder."""
+    """The OT-Transformer's encoder as a classifier; it is not in the paper."""
 
     encoder_class = OTEncoder
 

@@ -5,8 +5,8 @@ its input (:math:`A_0`), together with the terms that make them evolve: at depth
 
 .. math::
     A^l = \mathrm{softmax}(A_0 + A_1 T^l + T^l A_2 + A_3 (T^l \odot T^l)), \quad
-    H^l = A^l \, \mathrm{LN}(X^{l-1}) W_o^l + X^{l-1}, \quad
-    X^l = \mathrm{FF}^l(\mathrm{LN}(H^l)) + H^l
+    Y^l = A^l \, \mathrm{LN}(X^{l-1}) W_o^l + X^{l-1}, \quad
+    X^l = \mathrm{FF}^l(\mathrm{LN}(Y^l)) + Y^l
 
 where :math:`T^l` is a learned Fourier map of the depth. Read ``naive``, the paper's equations;
 ``spec``, the choices of a block; ``attention``, computed once per block, and ``factored``, its fast

@@ -59,9 +59,9 @@ class TransEvolveLayer(nn.Module):
         yield LayerParts(attended[0])
 
     def forward(self, x: Tensor, attended: Tensor, attended_source: Tensor | None = None) -> Tensor:
-        """Return X^l = FF^l(LN(H^l)) + H^l (Eq. 11), with H^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).
+        """Return X^l = FF^l(LN(Y^l)) + Y^l (Eq. 11), with Y^l = A^l LN(X^(l-1)) W_o^l + X^(l-1).
 
-        In the encoder, H^l is Eq. 9. In the decoder, A_ed^l X_enc W_o^l is added to it (Eq. 13).
+        In the encoder, Y^l is Eq. 9. In the decoder, A_ed^l X_enc W_o^l is added to it (Eq. 13).
 
         Args:
             x: state X^(l-1) of the previous layer (B, T, C).

@@ -160,7 +160,7 @@ class TransEvolveClassifierConfig(SequenceClassifierConfig, TransEvolveEncoderCo
 
 @register_model("transevolve_classifier", dataclass=TransEvolveClassifierConfig)
 class TransEvolveClassifier(BlockSizes, SequenceClassifier):
-    """TransEvolve's encoder as a classifier; the architectures are the paper's four variants."""
+    """TransEvolve's encoder as a classifier; presets: the paper's four variants, also pre-norm."""
 
     encoder_class = TransEvolveEncoder
 

@@ -5,9 +5,9 @@ order. A block of depth L computes its :func:`initial_scores` once. Each depth l
 with its :func:`time_map` into its :func:`attention`, and applies a :func:`residual_attention` and
 one of the two feed-forward layers:
 
-    X^l = FF^l(H^l) + H^l,    H^l = A^l X^(l-1) W_o^l + X^(l-1).
+    X^l = FF^l(Y^l) + Y^l,    Y^l = A^l X^(l-1) W_o^l + X^(l-1).
 
-The equations have no LayerNorm. The layers apply it to X^(l-1) before attention and to H^l before
+The equations have no LayerNorm. The layers apply it to X^(l-1) before attention and to Y^l before
 FF^l, and once per block. Tests compare the layers with these functions. Matrices multiply rows from
 the right. A mask (B, 1, T, S) is true where a query may not see a key.
 """
@@ -90,7 +90,7 @@ def attend(weights: Tensor, values: Tensor) -> Tensor:
 
 
 def residual_attention(x: Tensor, weights: Tensor, values: Tensor, w_o: Tensor) -> Tensor:
-    """H^l = A^l X W_o^l + X (Eq. 9): (B, T, d).
+    """Y^l = A^l X W_o^l + X (Eq. 9): (B, T, d).
 
     In the second line of Eq. 13, the values (B, S, d) are the encoder output.
     """

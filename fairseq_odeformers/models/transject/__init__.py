@@ -4,7 +4,7 @@ Short-Long Range Encoding" (https://arxiv.org/abs/2310.14206).
 Attention becomes :math:`X U \Sigma V` with orthogonal U and V, and with the approximate eigenvalues
 :math:`\Sigma` of :math:`X_0^T X_0`, shared by all layers. With a small step, the residual
 :math:`X + (\alpha / L)\, \mathrm{ELU}(X U \Sigma V)` is injective, and the change of distances
-between tokens is bounded. A layer takes time linear in the number of tokens.
+between tokens is bounded. Attention takes time linear in the number of tokens.
 
 Read ``naive.py`` first, the paper's equations. The other modules compute them for batches:
 ``embedding.py`` X_0, ``eigenvalues.py`` Sigma, and ``layer.py`` a layer, built from the options in

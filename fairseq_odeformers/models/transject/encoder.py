@@ -1,4 +1,4 @@
-"""TransJect's encoder: X_0 and its eigenvalues, computed once, then the layers."""
+"""TransJect's encoder: embeds tokens (X_0), computes eigenvalues once, and applies the layers."""
 
 from typing import Any
 

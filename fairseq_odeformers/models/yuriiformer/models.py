@@ -91,7 +91,7 @@ class TMMFormerConfig(LearnedConfig, PreNormTransformerConfig):
 
 @register_model("tmmformer", dataclass=TMMFormerConfig)
 class TMMFormer(YuriiFormer):
-    """YuriiFormer with a learned size for each step."""
+    """TMMFormer as a translator."""
 
     family = TMMFORMER
 
@@ -126,7 +126,7 @@ class TMMFormerLanguageModelConfig(LearnedConfig, LanguageModelConfig):
 
 @register_model("tmmformer_lm", dataclass=TMMFormerLanguageModelConfig)
 class TMMFormerLanguageModel(YuriiFormerLanguageModel):
-    """Language model with a learned size for each step."""
+    """TMMFormer as a language model."""
 
     family = TMMFORMER
 
@@ -175,6 +175,6 @@ class TMMFormerClassifierConfig(LearnedConfig, TransformerClassifierConfig):
 
 @register_model("tmmformer_classifier", dataclass=TMMFormerClassifierConfig)
 class TMMFormerClassifier(YuriiFormerClassifier):
-    """Classifier with a learned size for each step."""
+    """TMMFormer as a classifier."""
 
     family = TMMFORMER

@@ -17,9 +17,9 @@ from odeformers.plots import STYLE, legend, panels, styles
 
 from ..results.comparison import Runs
 from ..results.curves import Curve
+from ..results.intervals import ENOUGH
 from ..results.rows import LOSSES, Row, group, name_time
 from ..results.statistics import half_interval
-from ..results.verdict import ENOUGH
 
 SAME_SIZE = 1.1  # up to this ratio of sizes, parameters are not drawn
 SAME = 0.01  # values are nearly equal if their span is a smaller share of them

@@ -7,18 +7,10 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ..results.comparison import Comparison, Table
+from ..results.intervals import OverSeeds
 from ..results.statistics import Statistics, compute_statistics
-from ..results.verdict import (
-    BETTER,
-    INCONCLUSIVE,
-    WORSE,
-    OverSeeds,
-    Verdict,
-    find_margin,
-    give_verdict,
-)
 from .notes import (
-    EDGE,
+    EDGES,
     LEAVES_OPEN,
     OTHER,
     RULES_OUT,
@@ -34,6 +26,7 @@ from .notes import (
     note_undertrained,
     note_untuned,
 )
+from .verdict import BETTER, INCONCLUSIVE, WORSE, Verdict, find_margin, give_verdict
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,8 @@ def give_verdicts(
         else:
             ruling = (n for n in notes if n.kind == RULES_OUT and pair & {*n.subjects})
             reasons = dict.fromkeys(note.reason or OTHER for note in ruling)
-            verdicts[name] = Verdict(INCONCLUSIVE, ", ".join(reasons) or "nothing to compare with")
+            why = " and ".join(reasons) or "there is nothing to compare with"
+            verdicts[name] = Verdict(INCONCLUSIVE, why)
     return verdicts
 
 
@@ -112,6 +106,6 @@ def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdi
         note.reason or OTHER
         for note in notes
         if note.kind == LEAVES_OPEN
-        and {*note.subjects} & (undone_by if note.reason == EDGE else {name, baseline})
+        and {*note.subjects} & (undone_by if note.reason in EDGES else {name, baseline})
     ]
     return [*dict.fromkeys(reasons)]

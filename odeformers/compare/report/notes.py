@@ -30,9 +30,7 @@ from ..results.statistics import (
     join_blocks,
     metric_of,
 )
-from ..results.verdict import (
-    FEW_SEEDS,
-)
+from .verdict import FEW_SEEDS
 
 LEVEL = 0.05  # level of significance
 SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
@@ -43,7 +41,8 @@ LEAST_BLEU = 1  # below this BLEU, translations hardly share words with referenc
 LEAST_TIME = 30  # seconds; in shorter trainings, the times of seeds differ by chance
 UNKNOWN = 0.01  # the share of unknown words that calls for a note
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
-EDGE, OTHER = "at a grid's edge", "see the notes"  # reasons of verdicts
+EDGE, OTHER = "the best value is at the end of the grid", "see the notes"  # reasons of verdicts
+EDGES = (EDGE, "at a grid's edge")  # including notes of earlier versions
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,11 @@ def note_effort(comparison: Comparison) -> Iterator[Note]:
     if least and differ([least, most]):
         kind = RULES_OUT if differ([least, most], INCOMPARABLE) else REMARK
         sentence = (
-            f"Unequal effort: with one budget, trainings took {clock(least)} to {clock(most)} "
+            f"Unequal effort: trainings with the same budget took {clock(least)} to {clock(most)} "
             f"({most / least - 1:.0%} more). Compare again with a longer `--budget`, or on a "
             "steadier machine."
         )
-        yield Note(kind, tuple(times), sentence, "unequal training")
+        yield Note(kind, tuple(times), sentence, "training times were unequal")
 
 
 def note_times(comparison: Comparison) -> Iterator[Note]:
@@ -103,19 +102,19 @@ def note_times(comparison: Comparison) -> Iterator[Note]:
     every = [row for runs in trained.values() for row in runs if row.cost]
     if busy := [row for row in every if (row.seconds or 0) > (1 + UNEQUAL) * row.cost]:
         most = max((row.seconds or 0) / row.cost for row in busy)
-        sentence = "Other processes kept the machine busy: by the clock, trainings took up to "
-        sentence += f"{most:.1f} times their CPU time, which counts as their cost."
+        sentence = "Other processes kept the machine busy: trainings took up to "
+        sentence += f"{most:.1f} times as long on the clock as in CPU time. Costs are CPU times."
         yield Note(REMARK, tuple(dict.fromkeys(row.architecture for row in busy)), sentence)
     commands = {row.command for runs in trained.values() for row in runs}
     if len(commands) > 1:
-        sentence = f"Trained by {len(commands)} commands: conditions may have differed, so compare "
-        yield Note(REMARK, tuple(trained), sentence + "costs with care.")
+        sentence = f"The models were trained by {len(commands)} commands. Conditions may have "
+        yield Note(REMARK, tuple(trained), sentence + "differed, so compare costs with care.")
 
 
 def note_improving(comparison: Comparison) -> Iterator[Note]:
     if names := find_improving(comparison, SLIGHT):
         sentence = f"Still improving at the end: {', '.join(names)}. Longer training may change "
-        yield Note(LEAVES_OPEN, tuple(names), sentence + "the order.", "still improving")
+        yield Note(LEAVES_OPEN, tuple(names), sentence + "the order.", "losses were still falling")
 
 
 def find_improving(comparison: Comparison, share: float) -> list[str]:
@@ -131,11 +130,11 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
     names = tuple(comparison.trained)
     if len(names) > 1 and not comparison.candidates:
         sentence = "Options were not tuned for each model (`--tune`). Other values may change the "
-        yield Note(LEAVES_OPEN, names, sentence + "order.", "not tuned")
-    left = {row.architecture: None for row in comparison.candidates if not row.conclusive}
+        yield Note(LEAVES_OPEN, names, sentence + "order.", "options were not tuned")
+    left = {row.architecture: None for row in comparison.candidates if not row.informative}
     if left:
-        sentence = f"Tuning has not finished: {', '.join(left)}. Other values may be chosen yet."
-        yield Note(RULES_OUT, tuple(left), sentence, "tuning unfinished")
+        sentence = f"Tuning has not finished: {', '.join(left)}. Other values may still be chosen."
+        yield Note(RULES_OUT, tuple(left), sentence, "tuning has not finished")
 
 
 def note_defaults(comparison: Comparison) -> Iterator[Note]:
@@ -189,7 +188,7 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
     edges: dict[str, list[str]] = {}  # architectures
     for name, (chosen, *_) in comparison.trained.items():
         candidates = [row for row in comparison.candidates if row.architecture == name]
-        finished = all(row.conclusive for row in candidates)
+        finished = all(row.informative for row in candidates)
         tried = [parse_tuned(row.tuned) for row in candidates if finished]
         for option, value in parse_tuned(chosen.tuned).items() if tried else ():
             numbers = {parse_number(values.get(option)) for values in tried}
@@ -214,7 +213,7 @@ def parse_tuned(tuned: str) -> dict[str, str]:
 
 def note_undertrained(comparison: Comparison, table: Table) -> Iterator[Note]:
     """Note architectures that have learned too little to be compared, each with the reason."""
-    told: dict[str, str] = {}
+    models: dict[str, str] = {}  # the text about each model
     marked = find_improving(comparison, MARKED)
     for name in comparison.runs:
         reasons = [explain_undertrained(row) for row in table.main.get(name, ())]
@@ -223,10 +222,11 @@ def note_undertrained(comparison: Comparison, table: Table) -> Iterator[Note]:
         if name in marked:
             reasons.append(f"loss fell by more than {MARKED:.0%} in the last quarter of updates")
         if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
-            told[name] = f"{name} ({reason})"
-    if told:
-        sentence = f"Too little training to compare: {'; '.join(told.values())}; train longer, or "
-        yield Note(RULES_OUT, tuple(told), sentence + "leave them out.", "too little training")
+            models[name] = f"{name} ({reason})"
+    if models:
+        sentence = f"Too little training to compare: {'; '.join(models.values())}. Train these "
+        sentence += "models longer, or leave them out."
+        yield Note(RULES_OUT, tuple(models), sentence, "training was too short")
 
 
 def explain_undertrained(row: Row) -> str:
@@ -243,7 +243,7 @@ def explain_undertrained(row: Row) -> str:
             for texts in (predictions.output, predictions.reference)
         )
         few = words < LEAST_VOCABULARY * known
-        return f"{words} different words, the references have {known}" if few else ""
+        return f"{words} different words, {known} in the references" if few else ""
     if len({*predictions.output}) == 1 < len({*predictions.reference}):
         return "it predicts one class"
     return ""
@@ -260,20 +260,21 @@ def note_chance(table: Table) -> Iterator[Note]:
     if len(table.first.outputs.output) < FEW:
         return
     majority, share = find_majority(table.first.outputs)
-    told: dict[str, str] = {}
+    models: dict[str, str] = {}  # the text about each model
     for name, runs in table.main.items():
         answers = [row.outputs for row in runs if row.outputs]
         p_values = [compare_with_constant(each, majority) for each in answers]
         if share < 100 and p_values and median(p_values) > LEVEL:
             mean = fmean(row.value for row in runs)
-            told[name] = f"{name} ({mean:.{count_decimals(table.metric, table.first.texts)}f})"
-    if told:
+            models[name] = f"{name} ({mean:.{count_decimals(table.metric, table.first.texts)}f})"
+    if models:
         sentence = (
-            f"No better than always {majority}, which scores {share:.1f} on {table.split}: "
-            f"{', '.join(told.values())}. The verdict does not compare them; train longer, or with "
-            "other rates."
+            f"No better than predicting {majority} for every text, which scores {share:.1f} on "
+            f"{table.split}: {', '.join(models.values())}. They are left out of the verdicts; "
+            "train them longer, or at other rates."
         )
-        yield Note(RULES_OUT, tuple(told), sentence, f"no better than always {majority}")
+        reason = f"the accuracy is no better than predicting {majority} for every text"
+        yield Note(RULES_OUT, tuple(models), sentence, reason)
 
 
 def find_majority(predictions: Predictions) -> tuple[str, float]:
@@ -291,17 +292,17 @@ def note_texts(table: Table) -> Iterator[Note]:
     if first.outputs and len(first.outputs.output) < FEW:
         texts = len(first.outputs.output)
         sentence = f"Too few texts to compare: {texts}; test on {FEW} or more."
-        yield Note(RULES_OUT, names, sentence, "too few texts")
+        yield Note(RULES_OUT, names, sentence, "there are too few texts")
     if first.outputs and first.metric == Kind.CLASSIFICATION.score:
         name, share = find_majority(first.outputs)
         if share == 100:
             sentence = f"Nothing to compare: all texts of {table.split} have one class, {name}."
-            yield Note(RULES_OUT, names, sentence, "one class")
+            yield Note(RULES_OUT, names, sentence, "all texts have one class")
     if leaked >= LEAK:
         pairs = first.metric == Kind.TRANSLATION.score
         what, shared = ("pairs", "share a side with") if pairs else ("texts", "are also in")
-        sentence = f"{leaked:.1%} of the {what} of {table.split} {shared} the training set: "
-        yield Note(REMARK, names, sentence + "scores on them are too good.")
+        sentence = f"{leaked:.1%} of the {what} of {table.split} {shared} the training set; "
+        yield Note(REMARK, names, sentence + "this inflates the scores.")
     if first.outputs and (empty := sum(not text.strip() for text in first.outputs.reference)):
         sentence = (
             f"{empty:,} of the references of {table.split} are empty, which lowers all scores."
@@ -313,9 +314,8 @@ def note_texts(table: Table) -> Iterator[Note]:
         yield Note(REMARK, names, sentence)
     if match := re.search(rf"\|{RESTORED}:([\d.]+%)", first.signature):
         sentence = f"The spaces of {match[1]} of the references cannot be restored from tokens."
-        sentence += (
-            " Translations are scored against their detokenised tokens: a perfect one has 100."
-        )
+        sentence += " Translations are scored against detokenised tokens instead: a perfect "
+        sentence += "translation scores 100."
         yield Note(REMARK, names, sentence)
 
 
@@ -324,16 +324,18 @@ def note_statistics(table: Table, statistics: Statistics) -> Iterator[Note]:
     if (likelihoods := table.first.likelihoods) and statistics.p_values:
         blocks = len(join_blocks(likelihoods).tokens)
         if blocks < FEW_BLOCKS:
-            sentence = f"The texts are {blocks} blocks of {LEAST_BLOCK} tokens. With fewer than "
-            sentence += f"{FEW_BLOCKS}, p over texts is below 0.05 by chance more often than in 5%."
+            sentence = f"The texts form {blocks} blocks of {LEAST_BLOCK} tokens. With fewer than "
+            sentence += f"{FEW_BLOCKS} blocks, chance alone gives p over texts below 0.05 in more "
+            sentence += "than 5% of comparisons."
             yield Note(REMARK, tuple(table.main), sentence)
     for name, p_values in statistics.p_values.items():
         unsure = sum(p > LEVEL for p in p_values.values())
         low, high = statistics.differences[name].interval or (0.0, 0.0)
         if 2 * unsure > len(p_values) and low * high > 0:
-            sentence = f"{name}: other seeds would probably agree, other texts may not, since p is "
-            sentence += f"above {LEVEL} with {unsure} of {len(p_values)} seeds."
+            sentence = f"{name}: other seeds would probably give the same order, but other texts "
+            sentence += f"may not: p over texts is above {LEVEL} for {unsure} of {len(p_values)} "
+            sentence += "seeds."
             yield Note(LEAVES_OPEN, (name,), sentence, "other texts may not agree")
     if max(map(len, table.main.values())) == 1:
-        sentence = "One seed says nothing of the variation between seeds; train three or more."
+        sentence = "One seed says nothing about the variation between seeds; train three or more."
         yield Note(LEAVES_OPEN, tuple(table.main), sentence, FEW_SEEDS)

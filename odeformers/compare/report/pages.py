@@ -21,12 +21,16 @@ TEMPLATE = "report.html"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: warnings, a table, lines of Markdown, and a picture in a file."""
+    """A part of the report.
+
+    It may have warnings, a table, lines of Markdown, a list, and a picture in a file.
+    """
 
     title: str = ""
     warnings: Sequence[str] = ()
     table: Sequence[Sequence[str]] = ()  # rows, beginning with the header
     lines: Sequence[str] = ()
+    items: Sequence[str] = ()  # of the list
     figure: Figure | None = None
     picture: str = ""  # file of the picture
 
@@ -50,10 +54,12 @@ def to_markdown(section: Section) -> str:
         cells = [[cell.replace("|", "\\|") for cell in row] for row in section.table]
         parts.append(markdown_table(cells))
     if section.lines:
-        parts.append("  \n".join(section.lines))
+        parts.append("  \n".join(section.lines) + "\n" * bool(section.items))
+    if section.items:
+        parts.append("\n".join(f"- {item}" for item in section.items))
     if section.figure:
         parts.append(f"![{section.title}]({section.picture})")
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts).rstrip("\n") + "\n"
 
 
 def to_html(sections: Sequence[Section], pictures: Mapping[str, bytes]) -> str:

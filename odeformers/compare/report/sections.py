@@ -18,14 +18,15 @@ from odeformers.commands import to_words
 
 from ..numbers import clock, count_decimals, describe_difference, over_seeds, p_as_text
 from ..results.comparison import Comparison, Table, read_comparison
+from ..results.intervals import ENOUGH, WELCH, Difference, OverSeeds
 from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, lock, name_time
 from ..results.scores import CLASSES
 from ..results.statistics import Statistics
-from ..results.verdict import ENOUGH, WELCH, WORDS, Difference, OverSeeds, Verdict
 from .figures import draw_learning_curves, draw_quality
 from .judge import Judged, judge
 from .notes import REMARK, RULES_OUT, Note, different_defaults, find_majority, parse_tuned
 from .pages import Section, to_html, to_page, to_png
+from .verdict import INCONCLUSIVE, WORDS, Verdict
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
@@ -73,12 +74,14 @@ def make_sections(comparison: Comparison, margin: float | None = None) -> Iterat
     """Yield the sections of the report."""
     row, count, unit = comparison.rows[0], len(comparison.runs), unit_of(comparison)
     models = "1 model" if count == 1 else f"{count} models"
-    lines = [f"{models} for {comparison.kind.purpose}, data `{row.data}`."]
+    lines = [
+        f"This comparison has {models} for {comparison.kind.purpose}, trained on `{row.data}`."
+    ]
     if row.environment:
         lines.append(f"Environment: {row.environment}.")
     yield Section(lines=lines)
     of_trainings, judged = judge(comparison, margin)
-    yield describe_verdicts(of_trainings, judged)
+    yield from describe_verdicts(of_trainings, judged)
     yield describe_trainings(comparison, unit, of_trainings)
     if comparison.candidates:
         yield describe_tuning(comparison)
@@ -99,39 +102,62 @@ def make_sections(comparison: Comparison, margin: float | None = None) -> Iterat
     yield describe_options(comparison)
 
 
-def describe_verdicts(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Section:
-    """Describe the verdicts on differences from the baseline, and the notes that affect them."""
-    lines = [] if judged else ["No model has been scored."]
-    for each in judged:
-        table = each.table
-        if each.verdicts:
-            digits = count_decimals(table.metric, table.first.texts)
-            differences = each.statistics.differences
-            told = (
-                explain(name, verdict, differences.get(name), digits)
-                for name, verdict in each.verdicts.items()
-            )
-            place = f"{table.split}, {table.checkpoint}, {table.metric} against {table.baseline}"
-            lines.append(f"{place} (margin {each.margin:.3g}): {'; '.join(told)}.")
-    lines += [WORDS] * any(each.verdicts for each in judged)
+def describe_verdicts(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Iterator[Section]:
+    """Describe the verdicts on differences from the baseline, and the notes that affect them.
+
+    The first section has the notes that rule out comparisons. A section for each table lists its
+    verdicts. The last section has the definition of the verdicts, and the other notes.
+    """
     places: dict[Note, list[str]] = {note: [] for note in of_trainings}
     for each in judged:
         for note in each.notes:
-            places.setdefault(note, []).append(f"{each.table.split}, {each.table.checkpoint}")
-    told = {
-        note: f"{' and '.join(at)}: {note.sentence}" if 0 < len(at) < len(judged) else note.sentence
+            places.setdefault(note, []).append(name_place(each.table))
+    sentences = {
+        note: f"On {' and on '.join(at)}: {note.sentence}"
+        if 0 < len(at) < len(judged)
+        else note.sentence
         for note, at in places.items()
         if note.kind != REMARK
     }
-    warnings = [sentence for note, sentence in told.items() if note.kind == RULES_OUT]
-    lines += [sentence for note, sentence in told.items() if note.kind != RULES_OUT]
-    return Section("Verdict", warnings, lines=lines)
+    warnings = [sentence for note, sentence in sentences.items() if note.kind == RULES_OUT]
+    lines = [] if judged else ["No model has been scored."]
+    yield Section("Verdict", warnings, lines=lines)
+    compared = [each for each in judged if each.verdicts]
+    for each in compared:
+        table = each.table
+        digits = count_decimals(table.metric, table.first.texts)
+        differences = each.statistics.differences
+        place = f"{capitalize(table.metric)} on {name_place(table)}"
+        line = f"{place}, compared with {table.baseline} (margin {each.margin:.3g}):"
+        items = [
+            explain(name, verdict, differences.get(name), digits)
+            for name, verdict in each.verdicts.items()
+        ]
+        yield Section(lines=[line], items=items)
+    lines = [WORDS] * bool(compared)
+    lines += [sentence for note, sentence in sentences.items() if note.kind != RULES_OUT]
+    if lines:
+        yield Section(lines=lines)
+
+
+def name_place(table: Table) -> str:
+    """Name the split and the checkpoint of a table in a sentence."""
+    return f"{table.split} at the {table.checkpoint}"
+
+
+def capitalize(text: str) -> str:
+    """Capitalise the first letter of a text; the others stay."""
+    return text[:1].upper() + text[1:]
 
 
 def explain(name: str, verdict: Verdict, difference: Difference | None, digits: int) -> str:
     """Put the verdict on a model into words."""
-    told = f"{name} is {verdict}"
-    return f"{told}, {describe_difference(difference, digits)}" if difference else told
+    open_order = verdict.word == INCONCLUSIVE
+    word = verdict.word if open_order else " ".join(filter(None, verdict))
+    line = f"{name}: {word}"
+    if difference:
+        line += f", {describe_difference(difference, digits)}"
+    return f"{line}. {capitalize(verdict.reason)}." if open_order else f"{line}."
 
 
 def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
@@ -175,8 +201,8 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
     lines = []
     if any(len(runs) > 1 for runs in comparison.trained.values()):
         lines.append(
-            "± gives the standard deviation over seeds, brackets the 95% interval of the mean, "
-            "with three seeds or more, unless all are equal."
+            "± precedes the standard deviation over seeds. Brackets contain the 95% interval of "
+            "the mean if three seeds or more have different values."
         )
     if trained and trained[0].validation_texts:
         lines.append(
@@ -194,7 +220,7 @@ def tell_total_cost(comparison: Comparison) -> str:
     on_cpu = sum(row.cpu_seconds or 0 for row in trainings) / 3600
     on_clock = sum(row.seconds or 0 for row in trainings if not row.cpu_seconds) / 3600
     hours = [f"{on_cpu:,.2g} CPU hours"] if on_cpu else []
-    hours += [f"{on_clock:,.2g} hours on GPUs, by the clock"] if on_clock else []
+    hours += [f"{on_clock:,.2g} hours of wall-clock time on GPUs"] if on_clock else []
     rejected = len(trainings) - sum(map(len, comparison.runs.values()))
     unfinished = sum(not row.trained for row in trainings)
     counts = [f"{rejected} with rejected values" * bool(rejected)]
@@ -220,8 +246,8 @@ def describe_tuning(comparison: Comparison) -> Section:
         cells[""] = "chosen" if row.trained and chosen == row.tuned else ""
         cells["unfinished"] = "" if row.trained else row.state
         rows.append(cells)
-    told = f"All candidates were trained with seed {comparison.candidates[0].seed}."
-    return Section("Tuning", table=table_of(rows), lines=[told])
+    line = f"All candidates were trained with seed {comparison.candidates[0].seed}."
+    return Section("Tuning", table=table_of(rows), lines=[line])
 
 
 def compare_scores(judged: Judged) -> Section:
@@ -237,8 +263,8 @@ def compare_scores(judged: Judged) -> Section:
         if error := statistics.errors.get(name):
             row["± over texts"] = f"{error:.{digits}f}"
         if difference := statistics.differences.get(name):
-            told = describe_difference(difference, digits)
-            row[f"{table.metric} against {table.baseline}"] = told
+            column = f"{table.metric} against {table.baseline}"
+            row[column] = describe_difference(difference, digits)
             if difference.p_value is not None:
                 row["p over seeds"] = p_as_text(difference.p_value)
         tested = statistics.p_values.get(name, {})
@@ -258,11 +284,13 @@ def compare_scores(judged: Judged) -> Section:
     firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
     lines = [f"{row.metric}: `{row.signature}`" for row in firsts if row.signature]
     if statistics.errors:
-        lines.append(f"± over texts: the 95% interval of a score over the {statistics.unit}.")
+        lines.append(
+            f"± over texts is half of the 95% interval of a score over the {statistics.unit}."
+        )
     lines += describe_seeds(statistics.over_seeds, table.baseline, digits)
     if tests := sum(map(len, statistics.p_values.values())):
         adjusted = f", adjusted for {tests} tests (Benjamini-Hochberg)" if tests > 1 else ""
-        lines.append(f"p over texts: {statistics.test}, seed by seed{adjusted}.")
+        lines.append(f"p over texts is the p-value of {statistics.test}, seed by seed{adjusted}.")
     lines += name_limits(statistics)
     lines += [note.sentence for note in judged.notes if note.kind == REMARK]
     return Section(f"{table.split}, {table.checkpoint}", (), table_of(rows), lines)
@@ -289,29 +317,34 @@ def score_constant(share: float, classes: int) -> dict[str, float]:
     return {"accuracy": share, "macro-F1": f1 / classes}
 
 
-def describe_seeds(told: OverSeeds, baseline: str, digits: int) -> Iterator[str]:
+def describe_seeds(estimates: OverSeeds, baseline: str, digits: int) -> Iterator[str]:
     """Explain how intervals over seeds were computed, and which difference the seeds detect."""
-    if not told.differences:
+    if not estimates.differences:
         return
-    yield "Differences: positive is better."
-    if compared := sum(each.interval is not None for each in told.differences.values()):
+    yield f"A positive difference means that a model is better than {baseline}."
+    if compared := sum(each.interval is not None for each in estimates.differences.values()):
         models = "1 model" if compared == 1 else f"{compared} models at once"
-        yield f"Brackets: 95% intervals over the seeds, for {models}."
-    apart = [name for name, each in told.differences.items() if each.method == WELCH]
+        yield f"Brackets contain 95% intervals over seeds, for {models}."
+    apart = [name for name, each in estimates.differences.items() if each.method == WELCH]
     if apart:
-        who = ", ".join(f"{name} (F-test, p = {p:.2g})" for name, p in told.left.items())
+        who = ", ".join(f"{name} (F-test, p = {p:.2g})" for name, p in estimates.left.items())
         yield (
-            f"Seeds spread unlike the other models': {who}. So Welch's test at the Bonferroni "
-            f"level compares {', '.join(apart) if told.pool else 'all'}."
+            "Scores of these models vary more or less over seeds than those of the others: "
+            f"{who}. Therefore Welch's test at the Bonferroni level compares "
+            f"{', '.join(apart) if estimates.pool else 'all models'} with {baseline}."
         )
-    if told.spread is not None and told.least_difference is not None:
+    if estimates.spread is not None and estimates.least_difference is not None:
+        decimals = max(2, digits)
         yield (
-            f"Dunnett's test: {len(told.pool)} models share a standard deviation of "
-            f"{told.spread:.{max(2, digits)}f} over seeds. These seeds detect a difference of "
-            f"{told.least_difference:.{max(2, digits)}f} with 80% power."
+            f"Dunnett's test assumes that {len(estimates.pool)} models share a standard deviation "
+            f"over seeds, here {estimates.spread:.{decimals}f}. These seeds detect a difference of "
+            f"{estimates.least_difference:.{decimals}f} with 80% power."
         )
-        if told.seeds == ENOUGH:
-            yield "With three seeds a verdict assumes that the seeds of all models spread alike."
+        if estimates.seeds == ENOUGH:
+            yield (
+                "With three seeds, a verdict assumes that the scores of all models vary equally "
+                "over seeds."
+            )
 
 
 def name_limits(statistics: Statistics) -> Iterator[str]:
@@ -322,11 +355,11 @@ def name_limits(statistics: Statistics) -> Iterator[str]:
         if difference.p_value is not None and tested:
             which = "seeds" if difference.p_value >= median(tested.values()) else "test texts"
             limits[which].append(name)
-    told = [f"the {which} ({', '.join(names)})" for which, names in limits.items() if names]
-    if told:
+    needs = [f"more {which} ({', '.join(names)})" for which, names in limits.items() if names]
+    if needs:
         yield (
-            f"To strengthen a claim, add what limits it: {' or '.join(told)}, whichever has the "
-            "larger p-value (over texts, the median)."
+            f"To strengthen a claim, add {' or '.join(needs)}: the larger of the two p-values "
+            "(over texts, their median) shows what limits the claim."
         )
 
 

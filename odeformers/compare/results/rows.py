@@ -109,7 +109,7 @@ class Row:
         return not self.state or self.state.startswith(NOT_EVALUATED)
 
     @property
-    def conclusive(self) -> bool:
+    def informative(self) -> bool:
         """Whether a training shows how good its options are: it has ended, or has diverged.
 
         A training that was killed shows nothing.

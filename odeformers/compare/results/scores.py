@@ -1,8 +1,7 @@
-"""Scores: computes the rows of a run from its log and its outputs.
+"""Scores of the outputs of an evaluation.
 
 fairseq's programs print translations and perplexities, and ``odeformers predict`` prints a table of
-classes. This module turns them into :class:`Scores`, and the log of a training into a learning
-curve. Rows contain the scores and name the curve.
+classes.
 """
 
 from __future__ import annotations

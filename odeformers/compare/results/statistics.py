@@ -18,8 +18,8 @@ from fairseq_odeformers.registry import Kind
 
 from .comparison import Table
 from .curves import Likelihoods, Predictions
+from .intervals import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline
 from .rows import Row, group
-from .verdict import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline
 
 SAMPLES = 1000  # number of samples of a bootstrap
 LEAST_BLOCK = 500  # minimum number of tokens of a block of texts

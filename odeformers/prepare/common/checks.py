@@ -172,7 +172,7 @@ def warn_of_training_texts(
         logger.log(
             logging.WARNING if count >= LEAK * total else logging.INFO,
             f"{split}: {count / total:.1%} of the {what} ({count:,} of {total:,}) {shared} the "
-            "training set; scores on them are too good",
+            "training set; this inflates the scores",
         )
 
 

@@ -50,6 +50,7 @@ def make_parser(
     source: str | None = None,
     tasks: Iterable[str] = (),
     out: str | None = None,
+    outs: str = "",
     required: bool = False,
     several: bool = False,
 ) -> argparse.ArgumentParser:
@@ -59,6 +60,7 @@ def make_parser(
         source: help of ``--from``; None if the corpus is generated.
         tasks: tasks to choose from, if the corpus consists of several.
         out: default of ``--out`` if it is not ``data/{name}``; it may refer to other options.
+        outs: the possible values of *out* for the help, if it refers to other options.
         required: whether ``--from`` must be given.
         several: whether ``--from`` accepts several paths, given as a list.
     """
@@ -74,7 +76,8 @@ def make_parser(
     if source:
         more: dict[str, Any] = {"nargs": "+"} if several else {}
         add_path(parser, "--from", source, dest="source", required=required, **more)
-    what = f"folder for the result, PATH/{'TASK-bin' if tasks else 'data-bin'} (default: {out})"
+    folder = "TASK-bin" if tasks else "data-bin"
+    what = f"folder for the result, PATH/{folder} (default: {outs or out})"
     parser.add_argument("--out", metavar="PATH", type=output_folder, help=what)
     what = "processes or threads (default: one per core)"
     parser.add_argument("--workers", metavar="N", type=workers, default=os.cpu_count(), help=what)

@@ -332,6 +332,7 @@ def prepare_pairs(
         name,
         f"Prepare {name} for fairseq-train --task translation.",
         out=f"data/{name}-{{pair}}" if len(pairs) > 1 else None,
+        outs=" or ".join(f"data/{name}-{pair}" for pair in pairs) if len(pairs) > 1 else "",
         source="archive (tar, zip) of the corpus, or folder with its files or archives under their "
         "published names (default: download the corpus)",
     )

@@ -66,7 +66,7 @@ def test_on_the_manifold_after_200_updates(case):
         assert torch.allclose(look_up(module), after, atol=1e-6)
         assert torch.allclose(look_up(module.eval()), after, atol=1e-6)
         assert module.manifold_error() < 1e-4
-        module._kept = module.matrix() + 0.01
+        module._cache = module.matrix() + 0.01
         assert module.manifold_error() > 1e-2
 
 
@@ -97,7 +97,7 @@ def test_made_once_in_evaluation_and_always_in_training(case):
     assert count(torch.inference_mode) <= 2 < made and count(torch.no_grad) <= 2
     assert all(torch.equal(one, found[0]) for one in found)
     # The kept matrix is of use in a pass that records gradients of something else.
-    (torch.ones(1, requires_grad=True) * module._kept).sum().backward()
+    (torch.ones(1, requires_grad=True) * module._cache).sum().backward()
 
 
 def overwrite(module, weights):

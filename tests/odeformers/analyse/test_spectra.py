@@ -70,7 +70,7 @@ def projections(arch, model, stack):
     weights = {name: w.double() for name, w in model.state_dict().items() if name.startswith(stack)}
     if arch == "diffeq_transformer":
         attention = getattr(model, stack).layers[0].self_attn
-        steps = zip(attention.qkv_proj.made(), attention.out_proj.made())
+        steps = zip(attention.qkv_proj.tensors(), attention.out_proj.tensors())
         for depth, ((qkv, _), (out, _)) in enumerate(steps):
             q, k, v = qkv.double().chunk(3)
             yield from (((depth, "QK"), (q, k)), ((depth, "OV"), (v, out.double())))

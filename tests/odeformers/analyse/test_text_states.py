@@ -99,7 +99,7 @@ def test_heads_of_each_step_joined_are_the_attention():
     with record_calls([attention]) as calls:
         model.encoder(text().unsqueeze(0), None)
     assert len(heads) == len(calls) == depth(model)
-    for head, call, (weight, bias) in zip(heads, calls, attention.out_proj.made()):
+    for head, call, (weight, bias) in zip(heads, calls, attention.out_proj.tensors()):
         assert torch.allclose(F.linear(merge_heads(head), weight, bias), call.output[0], atol=1e-6)
 
 

@@ -160,7 +160,7 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, said, printe
 )
 def test_what_cannot_be_judged_is_skipped_with_the_reason(arch, premise, skipped, printed):
     rows = re.findall(r"^  skip  (.*?)  +(.*)", printed[0][arch], re.M)
-    assert dict(rows) == dict.fromkeys(skipped, f"once {premise!r} passes")
+    assert dict(rows) == dict.fromkeys(skipped, f"not tested: {premise!r} must pass first")
 
 
 def test_a_model_that_cannot_be_built(monkeypatch):

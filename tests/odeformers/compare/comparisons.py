@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+from odeformers.compare.outcome import make_rows
 from odeformers.compare.results.curves import (
     Curve,
     Predictions,
@@ -10,7 +11,6 @@ from odeformers.compare.results.curves import (
     write_likelihoods,
     write_predictions,
 )
-from odeformers.compare.results.outcome import make_rows
 from odeformers.compare.results.rows import Row, collect_rows, write_rows
 from odeformers.compare.trial import Trial
 from odeformers.compare.variant import Variant

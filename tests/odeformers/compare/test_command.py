@@ -14,9 +14,10 @@ from odeformers.commands import FORK
 from odeformers.compare.agreement import Shared
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.preview import foresee
-from odeformers.compare.results.verdict import minimal_detectable
-from odeformers.compare.run import make_runs, write_yaml
+from odeformers.compare.results.intervals import minimal_detectable
+from odeformers.compare.run import make_runs
 from odeformers.compare.variant import Variant
+from odeformers.compare.yaml_files import write_yaml
 from tests.odeformers.compare.comparisons import tried, write_comparison, write_run
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
@@ -88,7 +89,7 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(data, tmp_path, monkey
     main([str(word) for word in line])
     printed = capfd.readouterr().out
     assert not (tmp_path / "runs").exists()
-    assert "\n4 of 4 runs are left, 1 at a time: about 0:00:0" in printed
+    assert "\n4 of 4 runs remain, 1 at a time. Training will take about 0:00:0" in printed
     tuning, others = printed.split("# Then with the best candidate")
     assert tuning.count("fairseq-train") == 2 and "fairseq-generate" not in tuning
     assert others.count("fairseq-train") == others.count("fairseq-generate") == 2
@@ -109,7 +110,7 @@ def test_a_dry_run_says_what_its_seeds_would_find(tmp_path):
     ]
     (line,) = foresee(write_comparison(tmp_path, *runs), experiment)
     least = minimal_detectable(models=2, seeds=5)
-    assert f"5 seeds would detect a difference of {least:.2f} in accuracy" in line
+    assert f", 5 seeds would detect a difference of {least:.2f} in accuracy" in line
     write_comparison(tmp_path, *runs[:2])
     assert not [*foresee(tmp_path, experiment)]
 

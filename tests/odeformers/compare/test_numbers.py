@@ -3,7 +3,7 @@
 import pytest
 
 from odeformers.compare.numbers import count_decimals, describe_difference, over_seeds
-from odeformers.compare.results.verdict import Difference
+from odeformers.compare.results.intervals import Difference
 
 
 def test_intervals_need_three_seeds():

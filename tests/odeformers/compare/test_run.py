@@ -9,7 +9,7 @@ import yaml
 from filelock import FileLock
 
 from fairseq_odeformers.files import sha256
-from odeformers.compare.results.outcome import TRAIN_LOG, TRAINED
+from odeformers.compare.outcome import TRAIN_LOG, TRAINED
 from odeformers.compare.results.rows import read_rows
 from odeformers.compare.run import LOCK, Run, Step, explain_failure, make_runs, make_steps, read_run
 from odeformers.compare.variant import Variant

@@ -152,7 +152,7 @@ def norms(block, layer):
 
 @torch.no_grad()
 def test_without_time_it_is_a_transformer_that_shares_its_weights(float64):
-    """F, B, u and v of zero: the layer of the constants c, its branches divided by L."""
+    """G, B, u and v of zero: the layer of the constants c, its branches divided by L."""
     block, (layer,) = make_block(), fairseq_layers(1)
     for module, weight, bias in linear_maps(block, layer):
         module.weight.zero_(), module.bias.zero_(), bias.zero_()
@@ -171,7 +171,7 @@ def test_without_time_it_is_a_transformer_that_shares_its_weights(float64):
 @torch.no_grad()
 @pytest.mark.parametrize("width", [L, 2 * L])
 def test_with_unit_vectors_it_is_any_parallel_transformer(float64, width):
-    """A2 is solved for: e(t_k) is the k-th unit vector, so that F has a layer for each step."""
+    """A2 is solved for: e(t_k) is the k-th unit vector, so that G has a layer for each step."""
     block, layers = make_block(time_embed_dim=width), fairseq_layers(L)
     for module in block.modules():
         if hasattr(module, "embedding"):
@@ -237,7 +237,7 @@ def test_released_features_have_known_values():
 
 
 def test_released_weights_start_as_in_the_code():
-    """F, A1 and A2 have a standard deviation of 0.02, B of 1e-4; all constants are zero."""
+    """G, A1 and A2 have a standard deviation of 0.02, B of 1e-4; all constants are zero."""
     torch.manual_seed(0)
     sizes = dict(embed_dim=64, ffn_embed_dim=128, attention_heads=4, steps=6, time_embed_dim=20)
     options = dict(time_features="released", time_frequencies=32, initialization="released")
@@ -261,7 +261,7 @@ def test_weights_start_with_the_scale_of_fairseq_s():
     for width in (1, 20):
         block = DiffEqEncoderBlock(BlockSpec(**sizes, steps=6, time_embed_dim=width, eval_steps=50))
         for module, ordinary, _ in linear_maps(block, layer):
-            for weight, _ in module.make():
+            for weight, _ in module.compute():
                 assert 0.75 < weight.std() / ordinary.std() < 1.1
 
 

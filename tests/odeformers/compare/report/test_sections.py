@@ -15,8 +15,8 @@ from odeformers.compare.report.pages import Section, to_html, to_markdown, to_pa
 from odeformers.compare.report.sections import PAGE, make_sections
 from odeformers.compare.results.comparison import read_comparison
 from odeformers.compare.results.curves import Likelihoods
+from odeformers.compare.results.intervals import minimal_detectable
 from odeformers.compare.results.rows import RESULTS, collect_rows, lock
-from odeformers.compare.results.verdict import minimal_detectable
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,
     write_comparison,
@@ -128,7 +128,7 @@ def test_seeds_or_texts_limit_a_claim(tmp_path):
         for seed, score in enumerate(of_seeds)
     ]
     page = "\n".join(report(write_comparison(tmp_path, *runs)))
-    assert "add what limits it: the seeds (c) or the test texts (b), whichever" in page
+    assert "To strengthen a claim, add more seeds (c) or more test texts (b): " in page
 
 
 def test_no_p_value_reads_zero(tmp_path):
@@ -150,9 +150,9 @@ def test_few_blocks_of_a_text_are_told(tmp_path):
         for n, x in (("a", 5.0), ("b", 5.1))
     ]
     page = "\n".join(report(write_comparison(tmp_path, *runs)))
-    assert "The texts are 29 blocks of 500 tokens." in page
-    assert "± over texts: the 95% interval of a score over the 29 blocks of 500 tokens." in page
-    assert "p over texts: a paired bootstrap over the blocks, seed by seed." in page
+    assert "The texts form 29 blocks of 500 tokens." in page
+    assert "interval of a score over the 29 blocks of 500 tokens." in page
+    assert "p over texts is the p-value of a paired bootstrap over the blocks" in page
 
 
 def test_perplexities_without_likelihoods_have_no_p_values(tmp_path):
@@ -172,10 +172,8 @@ def test_what_rules_a_comparison_out_takes_the_place_of_tests(tmp_path):
     assert sum("Too few texts" in line for line in lines) == 1
     assert verdict[2].startswith("**Too few texts") and not any("|" in line for line in verdict)
     for checkpoint in ("best checkpoint", "average of the last 2 checkpoints"):
-        told = (
-            f"test, {checkpoint}, accuracy against a (margin 1): b is inconclusive (too few texts)."
-        )
-        assert any(line.startswith(told) for line in verdict)
+        start = verdict.index(f"Accuracy on test at the {checkpoint}, compared with a (margin 1):")
+        assert verdict[start + 2] == "- b: inconclusive. There are too few texts."
     assert lines.index("## Verdict") < next(n for n, line in enumerate(lines) if line[:1] == "|")
     assert not any("against a |" in line for line in lines)
 
@@ -195,15 +193,15 @@ def test_the_verdict_is_the_intervals_and_the_notes_that_bear_on_them(tmp_path):
         rows.append(replace(rows[-1], split="other"))
     lines = report(write_comparison(tmp_path, *runs))
     verdict = "\n".join(part(lines, "Verdict"))
-    better = (
-        "inconclusive (better over these seeds, but not tuned, other texts may not agree), +2.0 ("
-    )
-    assert f"test, best checkpoint, accuracy against a (margin 1): b is {better}" in verdict
-    assert "; c is inconclusive (the interval includes zero), +0.2 (" in verdict
-    assert "; d is inconclusive (worse over these seeds, but not tuned" in verdict
-    seeds = "b is inconclusive (too few seeds), +2.0; c"
-    assert f"other, best checkpoint, accuracy against a (margin 1): {seeds}" in verdict
-    assert "\nother, best checkpoint: One seed says nothing" in verdict
+    on_test = "Accuracy on test at the best checkpoint, compared with a (margin 1):\n\n"
+    assert f"{on_test}- b: inconclusive, +2.0 (" in verdict
+    untuned = "over these seeds, but options were not tuned"
+    assert f"). Better {untuned} and other texts may not agree.\n- c: inconclusive" in verdict
+    assert "- c: inconclusive, +0.2 (" in verdict and "). The interval includes zero.\n" in verdict
+    assert re.search(rf"- d: inconclusive, -10.* Worse {untuned}", verdict)
+    few = "compared with a (margin 1):\n\n- b: inconclusive, +2.0. There are too few seeds.\n- c"
+    assert f"Accuracy on other at the best checkpoint, {few}" in verdict
+    assert "\nOn other at the best checkpoint: One seed says nothing" in verdict
     assert "are empty" not in verdict
     assert any("are empty" in line for line in part(lines, "test, best checkpoint"))
 
@@ -218,7 +216,7 @@ def test_a_difference_that_no_note_leaves_open_is_decided(ours, margin, word, tm
         for seed in (1, 2, 3)
     ]
     page = to_page([*make_sections(read_comparison(write_comparison(tmp_path, *runs)), margin)])
-    assert f"accuracy against a (margin {margin or 1:g}): b is {word}" in page
+    assert f"compared with a (margin {margin or 1:g}):\n\n- b: {word}" in page
 
 
 def test_a_margin_may_be_asked_for(tmp_path, capsys):
@@ -228,7 +226,8 @@ def test_a_margin_may_be_asked_for(tmp_path, capsys):
         write_comparison(out, *(write_run(out, n, score=80.0, **more) for n in "ab"))
         main(["report", str(out), "--margin", "0.5"])
     told = capsys.readouterr().out
-    assert "accuracy against a (margin 0.5)" in told and "perplexity against a (margin 0.4)" in told
+    for metric, margin in (("Accuracy", 0.5), ("Perplexity", 0.4)):
+        assert f"{metric} on test at the best checkpoint, compared with a (margin {margin})" in told
     with pytest.raises(SystemExit):
         main(["report", str(tmp_path / "points"), "--margin", "-1"])
     assert "argument --margin: -1: give a number from 0 on" in capsys.readouterr().err
@@ -243,11 +242,11 @@ def test_seeds_that_spread_unlike_the_others_are_told(tmp_path):
         for seed, score in enumerate(of_seeds)
     ]
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
-    (told,) = (line for line in lines if line.startswith("Seeds spread unlike"))
-    assert "wide (F-test, p = " in told and "level compares wide." in told
-    (told,) = (line for line in lines if line.startswith("Dunnett's test: 2 models share"))
+    (told,) = (line for line in lines if line.startswith("Scores of these models vary"))
+    assert "wide (F-test, p = " in told and "level compares wide with a." in told
+    (told,) = (line for line in lines if line.startswith("Dunnett's test assumes that 2 models"))
     spread = (stdev(scores["a"]) ** 2 / 2 + stdev(scores["b"]) ** 2 / 2) ** 0.5
-    assert f"standard deviation of {spread:.2f} over seeds" in told
+    assert f"a standard deviation over seeds, here {spread:.2f}." in told
     least = minimal_detectable(1, 3, level=0.025) * spread
     assert f"detect a difference of {least:.2f} with 80%" in told
 
@@ -282,7 +281,7 @@ def test_what_was_tried_and_chosen(tmp_path):
 
 @pytest.mark.parametrize(
     "last, told",
-    [(3600.0, "7 CPU hours"), (None, "6 CPU hours and 0.5 hours on GPUs, by the clock")],
+    [(3600.0, "7 CPU hours"), (None, "6 CPU hours and 0.5 hours of wall-clock time on GPUs")],
 )
 def test_the_total_cost_counts_all_trainings(last, told, tmp_path):
     """Candidates that were not chosen and unfinished trainings as well."""

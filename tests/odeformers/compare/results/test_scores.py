@@ -9,13 +9,13 @@ from fairseq.data import indexed_dataset
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.data.classification import make_dictionary
+from odeformers.compare.outcome import make_rows
 from odeformers.compare.results.curves import (
     read_likelihoods,
     read_log,
     read_progress,
     write_likelihoods,
 )
-from odeformers.compare.results.outcome import make_rows
 from odeformers.compare.results.scores import (
     read_texts,
     score_classes,

@@ -7,7 +7,7 @@ from sacrebleu.significance import PairedTest
 from sacremoses import MosesDetokenizer
 
 from odeformers.__main__ import main
-from odeformers.compare.results.outcome import make_rows
+from odeformers.compare.outcome import make_rows
 from odeformers.compare.results.rows import collect_rows, read_rows
 from odeformers.compare.variant import Variant
 from tests.odeformers.compare.comparisons import tried, write_rows

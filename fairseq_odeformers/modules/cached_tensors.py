@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 
-class Kept(nn.Module):
+class CachedTensors(nn.Module):
     """Base class of modules that compute tensors from parameters such as ``weight``.
 
     In training, each pass computes the tensors. In evaluation mode, the first pass without
@@ -17,46 +17,46 @@ class Kept(nn.Module):
     """
 
     weight: nn.Parameter
-    _kept: Any = None
+    _cache: Any = None
 
-    def make(self) -> Any:
+    def compute(self) -> Any:
         """Compute the tensors from the parameters."""
         raise NotImplementedError
 
-    def made(self) -> Any:
-        """Return the tensors, either kept or computed now."""
+    def tensors(self) -> Any:
+        """Return the tensors, either cached or computed now."""
         if self.training or torch.is_grad_enabled() or torch.compiler.is_compiling():
-            self._kept = None
-            return self.make_in_full_precision()
-        tensors = self._kept
+            self._cache = None
+            return self.compute_in_full_precision()
+        tensors = self._cache
         if tensors is None:
             with torch.inference_mode(False), torch.no_grad():
-                tensors = self._kept = self.make_in_full_precision()
+                tensors = self._cache = self.compute_in_full_precision()
         return tensors
 
-    def make_in_full_precision(self) -> Any:
+    def compute_in_full_precision(self) -> Any:
         """Compute the tensors without automatic mixed precision."""
         with torch.autocast(self.weight.device.type, enabled=False):
-            return self.make()
+            return self.compute()
 
-    def for_export(self) -> "Kept":
+    def for_export(self) -> "CachedTensors":
         """Return the module with its tensors as constants, not computed by programs."""
         with torch.no_grad():
-            tensors = self.make_in_full_precision()
-        self.made = lambda: tensors
+            tensors = self.compute_in_full_precision()
+        self.tensors = lambda: tensors
         return self
 
-    def train(self, mode: bool = True) -> "Kept":
-        self._kept = None
+    def train(self, mode: bool = True) -> "CachedTensors":
+        self._cache = None
         return super().train(mode)
 
     def _load_from_state_dict(self, *args, **kwargs) -> None:
-        self._kept = None
+        self._cache = None
         super()._load_from_state_dict(*args, **kwargs)
 
-    def _apply(self, *args, **kwargs) -> "Kept":
-        self._kept = None
+    def _apply(self, *args, **kwargs) -> "CachedTensors":
+        self._cache = None
         return super()._apply(*args, **kwargs)
 
     def __getstate__(self) -> dict:
-        return {**self.__dict__, "_kept": None}  # copies and pickles compute their own tensors
+        return {**self.__dict__, "_cache": None}  # copies and pickles compute their own tensors

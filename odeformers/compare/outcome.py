@@ -14,11 +14,11 @@ from fairseq_odeformers.errors import naming_faults
 from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.registry import Kind, family_of
 
-from ..trial import Trial
-from ..variant import Variant
-from .curves import read_log, write_curve, write_likelihoods, write_predictions
-from .rows import BEST_CHECKPOINT, Row
-from .scores import read_texts, score_classes, score_language_model, score_translations
+from .results.curves import read_log, write_curve, write_likelihoods, write_predictions
+from .results.rows import BEST_CHECKPOINT, Row
+from .results.scores import read_texts, score_classes, score_language_model, score_translations
+from .trial import Trial
+from .variant import Variant
 
 TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"
 SCORE = ".score"  # suffix of the file with the output of a recipe's own command

@@ -1,4 +1,4 @@
-"""Verdicts over seeds: is any of several models better or worse than the baseline?
+"""Intervals over seeds: by how much is each of several models better or worse than the baseline?
 
 The models of one table and its baseline form a family of comparisons. If spreads over seeds are
 equal, the chance is at most about :data:`LEVEL` that any interval of the family excludes the true
@@ -16,8 +16,7 @@ difference. ``examples/scoreboard/simulate_verdict.py`` simulates equal and uneq
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from statistics import fmean, variance
@@ -32,8 +31,6 @@ LEVEL = 0.05  # the chance that any interval of a table excludes the true differ
 POOL_LEVEL = 0.05  # the chance that equal variances are called unequal, by Bonferroni
 ENOUGH = 3  # minimum number of seeds for an interval
 POWER = 0.8
-MARGIN = 1.0  # points of accuracy, F1, BLEU or chrF that count as no difference
-SHARE = 2.0  # percent of the baseline's score that count as no difference, for other metrics
 POINTS = 20_000  # number of points of an integral
 RANDOM_STATE = 0  # seed of integrals and bootstraps, so that reports are reproducible
 
@@ -258,69 +255,3 @@ def minimal_detectable(
 
     most = 2 * critical + 3  # beyond it, nct may return NaN
     return float(brentq(excess, 0.0, most)) * math.sqrt(2 / seeds)
-
-
-# --- four words ------------------------------------------------------------------------
-
-BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-FEW_SEEDS, EQUAL_SCORES = "too few seeds", "all seeds score the same"
-WIDE = "the interval includes zero"
-WORDS = (  # the definition of the verdicts
-    "Better or worse: the 95% interval over seeds excludes zero. Equivalent: it lies within the "
-    "margin on both sides of zero. Inconclusive: neither, or something else leaves the order open."
-)
-
-
-class Verdict(NamedTuple):
-    """A word, and its reason or qualification, which may be ""."""
-
-    word: str
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.word} ({self.reason})" if self.reason else self.word
-
-    def leave_open(self, reasons: Collection[str]) -> Verdict:
-        """Return the verdict if *reasons* leave the order open, whatever the seeds say."""
-        if not reasons or self.word == INCONCLUSIVE:
-            return self
-        return Verdict(INCONCLUSIVE, f"{self.word} over these seeds, but {', '.join(reasons)}")
-
-
-def in_percent(metric: str) -> bool:
-    """Return whether a metric is in percent."""
-    return re.search("accuracy|f1|bleu|chrf", metric, re.IGNORECASE) is not None
-
-
-def find_margin(metric: str, baseline: float, margin: float | None = None) -> float:
-    """Return the largest difference that counts as none, in the unit of the metric.
-
-    Args:
-        baseline: mean score of the baseline.
-        margin: points of a metric in percent, or percent of the baseline's score (default:
-            :data:`MARGIN` or :data:`SHARE`).
-    """
-    if in_percent(metric):
-        return MARGIN if margin is None else margin
-    return (SHARE if margin is None else margin) / 100 * abs(baseline)
-
-
-def give_verdict(difference: Difference, margin: float, seeds: int = ENOUGH) -> Verdict:
-    """Give the verdict of the seeds on a difference from the baseline.
-
-    *Better* and *worse*: the interval excludes zero. *Equivalent*: the interval includes zero, and
-    all of it is within the margin. *Inconclusive*: neither. If all of an interval that excludes
-    zero is within the margin, the verdict says so.
-
-    Args:
-        margin: largest difference that counts as none.
-        seeds: smaller number of seeds of the two models.
-    """
-    if difference.interval is None:
-        return Verdict(INCONCLUSIVE, FEW_SEEDS if seeds < ENOUGH else EQUAL_SCORES)
-    low, high = difference.interval
-    within = -margin <= low and high <= margin
-    if low > 0 or high < 0:
-        word = BETTER if low > 0 else WORSE
-        return Verdict(word, "by less than the margin" if within else "")
-    return Verdict(EQUIVALENT) if within else Verdict(INCONCLUSIVE, WIDE)

@@ -1,19 +1,15 @@
-"""Verdicts over seeds agree with scipy's tests, and unstable models blunt no other."""
+"""Intervals over seeds agree with scipy's, and unstable models blunt no other."""
 
 import numpy as np
 import pytest
 from scipy.stats import dunnett, ttest_ind
 
-from odeformers.compare.results.verdict import (
+from odeformers.compare.results.intervals import (
     DUNNETT,
-    EQUIVALENT,
-    INCONCLUSIVE,
     WELCH,
     Difference,
     compare_with_baseline,
-    find_margin,
     find_pool,
-    give_verdict,
 )
 
 TOPIC = {  # AG News, three seeds each, as committed
@@ -92,37 +88,3 @@ def test_means_do_not_decide_who_leaves():
         scores = {str(n): generator.normal(0, n + 1, 4) for n in range(5)}
         shifted = {name: values + 10 * int(name) for name, values in scores.items()}
         assert find_pool(scores, "0")[0] == find_pool(shifted, "0")[0]
-
-
-@pytest.mark.parametrize(
-    "low, high, told",
-    [
-        (0.2, 2, "better"),
-        (-2, -0.2, "worse"),
-        (-0.9, 0.8, "equivalent"),
-        (-0.9, 1.1, "inconclusive (the interval includes zero)"),
-        (0.1, 0.8, "better (by less than the margin)"),
-        (-0.8, -0.1, "worse (by less than the margin)"),
-    ],
-)
-def test_four_words(low, high, told):
-    assert str(give_verdict(Difference((low + high) / 2, (low, high), 0.1), 1.0)) == told
-
-
-def test_reasons_leave_a_verdict_open():
-    better = give_verdict(Difference(1, (0.2, 2), 0.01), 1)
-    left = better.leave_open(["at a grid's edge", "not tuned"])
-    assert left.word == INCONCLUSIVE
-    assert left.reason == "better over these seeds, but at a grid's edge, not tuned"
-    assert better.leave_open([]) == better
-    few = give_verdict(Difference(3.0), 1, seeds=2)
-    assert few == (INCONCLUSIVE, "too few seeds") == few.leave_open(["not tuned"])
-    assert give_verdict(Difference(3.0), 1).reason == "all seeds score the same"
-
-
-def test_margins_are_points_or_percent_of_the_baseline():
-    assert find_margin("accuracy", 85) == find_margin("BLEU", 30) == 1
-    assert find_margin("macro-F1", 85, 0.5) == 0.5
-    assert find_margin("perplexity", 250) == 5 and find_margin("perplexity", -250, 1) == 2.5
-    within = Difference(1, (-4, 4), 1)
-    assert give_verdict(within, find_margin("perplexity", 250)).word == EQUIVALENT
