@@ -25,6 +25,7 @@ from fairseq_odeformers.models.common.sequence_classifier import SequenceClassif
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import default_options, kind_of
 from odeformers.dataless import make_parts
+from odeformers.parsers import training_parser
 from odeformers.sizes import size_options
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2}
@@ -76,7 +77,7 @@ def configs(line):
 
 @cache
 def parse(line):
-    return make_parts(options.parse_args_and_arch(options.get_training_parser(), line))
+    return make_parts(options.parse_args_and_arch(training_parser(), line))
 
 
 def model_config(arch, *extra, task="translation"):

@@ -119,9 +119,9 @@ class Model:
             raise ValueError(f"nbest {nbest}: only the best is returned here; use generate")
         return [hypotheses[0][1] for hypotheses in self.generate(texts, **options)]
 
-    def sample(self, texts, **options):
+    def sample(self, texts, beam=1, **options):
         """Return each text, which may be empty, with its best continuation."""
-        return self.translate(texts, **options)
+        return self.translate(texts, beam=beam, **options)
 
     @for_texts
     def generate(self, texts, tokenized=False, batch_size=32, truncate=False, **options):
@@ -239,12 +239,12 @@ class Model:
         return [group[:nbest] for group in groups]
 
     @for_texts
-    def score(self, texts, block=None, batch_size=32, truncate=False):
+    def score(self, texts, block=0, batch_size=32, truncate=False):
         """Return the log-probability and the number of tokens of each text, with its ``</s>``.
 
         Args:
             block: score the joined texts in blocks of this number of tokens, as fairseq-eval-lm
-                does; 0: score each text by itself (default: as in the training).
+                does; 0: score each text by itself; None: as in the training.
             batch_size, truncate: see :meth:`generate`; blocks are never too long.
         """
         block = self.about["block"] if block is None else min(block, self.about["longest"])
@@ -491,6 +491,8 @@ def main():
     )
     parser.add_argument("--score", action="store_true", help="score texts by a language model")
     declared = parameters(load, Model.generate, Model.search, Model.score, Model.classify)
+    text = declared["block"][1].replace("None: as in the training", "default: as in the training")
+    declared["block"] = None, text
     for name, (default, text) in declared.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(default, bool):
@@ -510,7 +512,7 @@ def main():
         raise ValueError(f"{flags}: not for {'--score' if scores else kind}; leave it out")
     lines = [*read_lines(sys.stdin.buffer)]
     if scores:
-        results = model.score(lines, **options)
+        results = model.score(lines, **{"block": None, **options})
         for score, _ in results:
             print(f"{score:.4f}")
         if results:

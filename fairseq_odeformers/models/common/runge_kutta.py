@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.coefficients import weighted_sum
 from fairseq_odeformers.modules.layer_history import LayerHistory
 from fairseq_odeformers.modules.tableaus import TABLEAUS
-from fairseq_odeformers.modules.transformer_layer import DecoderLayer
 from fairseq_odeformers.options import option
 
 from .depths import DecoderOfDepths, check_joined, join_layers
@@ -122,8 +121,6 @@ class RungeKuttaStack(nn.Module):
 
 class HistoryDecoder(DecoderOfDepths, Decoder):
     """fairseq's decoder over fairseq's layers, with a history of layers if the encoder has one."""
-
-    layer_class = DecoderLayer
 
     def __init__(self, cfg: Config, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)

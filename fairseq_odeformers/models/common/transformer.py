@@ -13,11 +13,10 @@ from fairseq.models.transformer import (
     TransformerEncoderBase,
 )
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
-from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
 from omegaconf import DictConfig
 from torch import nn
 
-from fairseq_odeformers.modules.transformer_layer import EncoderLayer
+from fairseq_odeformers.modules.transformer_layer import DecoderLayer, EncoderLayer
 from fairseq_odeformers.options import SIDES
 from fairseq_odeformers.registry import side_options
 
@@ -54,7 +53,7 @@ class Encoder(TransformerEncoderBase):
 class Decoder(TransformerDecoderBase):
     """fairseq's Transformer decoder over layers of ``layer_class``; see :class:`Encoder`."""
 
-    layer_class: Callable[..., nn.Module] = TransformerDecoderLayerBase
+    layer_class: Callable[..., nn.Module] = DecoderLayer
     spec_class: "type[Spec] | None" = None
 
     def __init__(

@@ -166,7 +166,9 @@ def test_does_what_the_loader_does(name, form, export):
             assert_same_hypotheses(model, product, {**search, "max_len_b": 12})
         expected = [float(result["positional_scores"].sum()) for result in model.score(TEXTS[:2])]
         ends = [end_of(model, text) for text in TEXTS[:2]]
-        found = [score for score, _ in product.score(TEXTS[:2], block=0)]
+        short = {"max_len_b": 12}
+        assert product.sample(TEXTS[:2], **short) == model.sample(TEXTS[:2], **short)
+        found = [score for score, _ in product.score(TEXTS[:2])]
         assert found == pytest.approx([sum(pair) for pair in zip(expected, ends)], abs=1e-4)
     else:
         classifier = load_classifier(path, **options)
@@ -203,7 +205,7 @@ def test_a_text_or_a_list_of_texts(export):
         (partial(translator.translate, tokenized=True), short),
         (partial(translator.generate, tokenized=True, nbest=2), short),
         (lm.sample, short),
-        (partial(lm.score, block=0), {}),
+        (lm.score, {}),
         (classifier.classify, {}),
     ):
         assert [method("3 1 2", **options)] == method(["3 1 2"], **options)

@@ -5,10 +5,19 @@ from dataclasses import dataclass
 import pytest
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
-from helpers import LanguageModelling, Task, make_model, model_config, task_of
+from helpers import (
+    PAD,
+    LanguageModelling,
+    Task,
+    call,
+    make_model,
+    model_config,
+    source_batch,
+    task_of,
+)
 from omegaconf import OmegaConf
 
-from fairseq_odeformers.models.common.transformer import Spec
+from fairseq_odeformers.models.common.transformer import Decoder, Encoder, Spec
 
 
 @dataclass(frozen=True)
@@ -77,3 +86,14 @@ def test_a_switch_of_the_decoder_follows_the_encoder(switch):
     assert norms == [2, 0 if switch else 3]
     model = make_model("node_transformer_mt", "--no-encoder-normalize-before")
     assert not model.decoder.layers[0].field.layer_norms and model.decoder.layer_norm is None
+
+
+def test_the_layers_of_both_stacks_take_texts_of_padding():
+    """As a plugin's stacks have them that set no ``layer_class``."""
+    model, (source, _) = make_model("ode_transformer"), source_batch()
+    target = source.flip(1)
+    source[1] = PAD
+    for side, stack in (("encoder", Encoder), ("decoder", Decoder)):
+        part = getattr(model, side)
+        setattr(model, side, stack(part.cfg, part.dictionary, part.embed_tokens))
+    assert model(**call(model, source, target))[0].isfinite().all()
