@@ -104,7 +104,7 @@ def run_outside(out, *words, text="", refused=False):
     Its warnings go to this process's standard error.
 
     Args:
-        refused: whether it ends with an error, whose lines are returned.
+        refused: whether it ends with status 2 and an error, whose lines are returned.
     """
     blocked = [*PACKAGES, *(["torch"] if list(out.glob("*.onnx")) else [])]
     program = BLOCK.format(blocked=blocked, line=[str(out / "run.py"), *map(str, words)])
@@ -115,7 +115,7 @@ def run_outside(out, *words, text="", refused=False):
         capture_output=True,
         env=environment,
     )
-    assert bool(result.returncode) == refused, result.stderr.decode()
+    assert result.returncode == (2 if refused else 0), result.stderr.decode()
     if refused:
         assert not result.stdout
         return result.stderr.decode().splitlines()
