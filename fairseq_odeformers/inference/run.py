@@ -535,9 +535,8 @@ def check_options(options, declared):
     for name, value in options.items():
         if name not in declared:
             near = difflib.get_close_matches(name.replace("sampling_", ""), declared, 1)
-            remedy = (
-                f"did you mean {near[0]}?" if near else f"the options are {', '.join(declared)}"
-            )
+            others = f"the options are {', '.join(declared)}"
+            remedy = f"did you mean {near[0]}?" if near else others
             raise TypeError(f"there is no option {name}; {remedy}")
         default, least = declared[name][0], LEAST.get(name, -math.inf)
         if isinstance(default, bool):
@@ -546,9 +545,9 @@ def check_options(options, declared):
             fits, remedy = isinstance(value, Real) and math.isfinite(value), "a number"
         else:
             whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            fits = (
-                whole and value >= least or value is None and name in ("block", "seed", "threads")
-            )
+            fits = whole and value >= least
+            if value is None:
+                fits = name in ("block", "seed", "threads")
             remedy = f"a whole number from {least}" if name in LEAST else "a whole number"
         if not fits:
             raise ValueError(f"{name} {reprlib.repr(value)}: give {remedy}")
