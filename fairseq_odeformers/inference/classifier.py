@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.data.classification import classes_of
 from fairseq_odeformers.text.raw_text import add_special_tokens, appends_eos, tokenize
 
-from .texts import check_sequence, check_texts, check_whole, cut, truncate, warn_of_unknown
+from .texts import check_texts, check_whole, cut, truncate, warn_of_unknown
 
 
 class Classification(NamedTuple):
@@ -62,7 +62,8 @@ class Classifier(nn.Module):
             )
         if isinstance(texts, str):
             return self.classify([texts], batch_size)[0]
-        return self.classify_tokens([*map(self.encode, check_sequence(texts))], batch_size)
+        inputs = [*map(self.encode, check_texts(texts, pairs=True))]
+        return self.classify_tokens(inputs, batch_size)
 
     @torch.no_grad()
     def classify_tokens(self, inputs: list[list[Tensor]], batch_size: int) -> list[Classification]:

@@ -49,6 +49,11 @@ class Generator(GeneratorHubInterface):
 
     raw: RawPairs | None = None
 
+    @property
+    def is_language_model(self) -> bool:
+        """Whether the model continues texts, and does not translate them."""
+        return Kind.LANGUAGE_MODEL in kinds_of(type(self.models[0]))
+
     def translate(
         self, sentences: str | Iterable[str], beam: int = 5, verbose: bool = False, **options: Any
     ) -> Any:
@@ -66,10 +71,13 @@ class Generator(GeneratorHubInterface):
                 ``diverse_beam_groups``.
 
         Raises:
-            TypeError: an option does not exist, or *sentences* are not texts.
+            TypeError: the model is a language model, an option does not exist, or *sentences* are
+                not texts.
             ValueError: *beam* is not a positive integer, *nbest* is not 1, or a sentence is
                 :class:`TooLong`.
         """
+        if self.is_language_model:
+            raise TypeError("translate is for translators; this model is a language model")
         translate = partial(super().translate, beam=beam, verbose=verbose, **options)
         return apply_to_texts(translate, sentences, str)
 
@@ -112,8 +120,8 @@ class Generator(GeneratorHubInterface):
             TypeError: the model is a translator; or see :meth:`translate`.
             ValueError: see :meth:`translate`.
         """
-        if Kind.LANGUAGE_MODEL not in kinds_of(type(self.models[0])):
-            raise TypeError("score: only language models score a text; a translator translates")
+        if not self.is_language_model:
+            raise TypeError("score is for language models; this model is a translator")
         return apply_to_texts(partial(super().score, **options), sentences, dict)
 
     def generate(

@@ -18,21 +18,36 @@ tokens. Comments show shapes: B texts or hypotheses, T tokens, V symbols.
 """
 
 import argparse
+import difflib
 import functools
 import inspect
 import io
 import json
 import logging
+import math
 import re
+import reprlib
 import runpy
 import sys
 import unicodedata
+from collections import namedtuple
+from collections.abc import Iterable, Mapping, Set
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
 
 FOLDER = Path(__file__).resolve().parent
 logger = logging.getLogger(__name__)
+NOUNS = {
+    "translation": "translator",
+    "language model": "language model",
+    "classification": "classifier",
+}
+# The smallest values of options.
+LEAST = {"batch_size": 1, "beam": 1, "block": 0, "nbest": 1, "seed": 0, "threads": 1, "topk": 0}
+
+Classification = namedtuple("Classification", ["label", "probabilities"])
 
 
 def load(folder=FOLDER, threads=None):
@@ -41,19 +56,30 @@ def load(folder=FOLDER, threads=None):
     Args:
         threads: number of CPU threads for one operation (default: chosen by the library).
     """
+    check_options({"threads": threads}, parameters(load))
     return Model(Path(folder), threads)
 
 
-def for_texts(method):
-    """Let a method that maps a list of texts to results also map one text to its result."""
+def for_texts(*kinds):
+    """Check the arguments of a method of these kinds of models, and let it also map one text.
 
-    @functools.wraps(method)
-    def wrapper(self, texts, *arguments, **options):
-        if isinstance(texts, str):
-            return method(self, [texts], *arguments, **options)[0]
-        return method(self, [*texts], *arguments, **options)
+    The method itself maps a list of texts to a list of results.
+    """
 
-    return wrapper
+    def decorate(method):
+        @functools.wraps(method)
+        def wrapper(self, texts, *arguments, **options):
+            self.check_kind(method.__name__, *kinds)
+            declared = options_of(method)
+            check_options({**dict(zip(declared, arguments)), **options}, declared)
+            rows = [texts] if isinstance(texts, str) else texts
+            rows = check_texts(rows, pairs=self.about["kind"] == "classification")
+            results = method(self, rows, *arguments, **options)
+            return results[0] if isinstance(texts, str) else results
+
+        return wrapper
+
+    return decorate
 
 
 class Model:
@@ -71,6 +97,12 @@ class Model:
         self.about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
         self.pad, self.eos = self.about["pad"], self.about["eos"]
         self.text = Text(folder, self.about)
+
+    def check_kind(self, name, *kinds):
+        """Check that a method, or an option of the command, is for this kind of model."""
+        if (kind := self.about["kind"]) not in kinds:
+            users = " and ".join(f"{NOUNS[each]}s" for each in kinds)
+            raise ValueError(f"{name} is for {users}; this model is a {NOUNS[kind]}")
 
     def run(self, name, arrays):
         """Run a program with the arrays that it needs, and return its results by name."""
@@ -112,18 +144,26 @@ class Model:
 
     # --- translators and language models -------------------------------------------------
 
-    @for_texts
-    def translate(self, texts, **options):
+    @for_texts("translation")
+    def translate(self, texts, beam=5, **options):
         """Return the best translation of each text; for options, see :meth:`generate`."""
-        if (nbest := options.get("nbest", 1)) != 1:
+        return self.find_best(texts, beam=beam, **options)
+
+    @for_texts("translation", "language model")
+    def sample(self, texts, beam=1, **options):
+        """Return each text, which may be empty, with its best continuation.
+
+        A translator returns the best translation, as in fairseq.
+        """
+        return self.find_best(texts, beam=beam, **options)
+
+    def find_best(self, texts, nbest=1, **options):
+        """Return the best hypothesis for each text."""
+        if nbest != 1:
             raise ValueError(f"nbest {nbest}: only the best is returned here; use generate")
         return [hypotheses[0][1] for hypotheses in self.generate(texts, **options)]
 
-    def sample(self, texts, beam=1, **options):
-        """Return each text, which may be empty, with its best continuation."""
-        return self.translate(texts, beam=beam, **options)
-
-    @for_texts
+    @for_texts("translation", "language model")
     def generate(self, texts, tokenized=False, batch_size=32, truncate=False, **options):
         """Return scores and texts of the best hypotheses for each text, the best first.
 
@@ -183,8 +223,11 @@ class Model:
             For each text, pairs of score and tokens. The tokens of a language model begin with the
             text.
         """
-        if min(beam, nbest) < 1 or temperature <= 0:
-            raise ValueError("give beam and nbest of at least 1, and a temperature above 0")
+        if temperature <= 0 or not 0 < topp <= 1:
+            fault = f"temperature {temperature} and topp {topp}"
+            raise ValueError(f"{fault}: give a temperature above 0 and topp from 0 to 1, without 0")
+        if not sampling and (topk, topp) != (0, 1):
+            raise ValueError("topk and topp are for sampling; add sampling=True (--sampling)")
         copies, draw = nbest if sampling else 1, np.random.default_rng(seed)
         beam = 1 if sampling else min(beam, len(self.text.symbols) - 1)
         inputs = [tokens for tokens in inputs for _ in range(copies)]
@@ -193,7 +236,10 @@ class Model:
         most = self.about["longest_target"] - 1
         limits = np.array([min(int(max_len_a * len(t) + max_len_b), most) for t in inputs])
         if (limits < max(min_len, start)).any():
-            raise ValueError(f"{start} tokens and min_len {min_len}: more than max_len")
+            needed = f"a text of {start} tokens" if start > min_len else f"min_len {min_len}"
+            raise ValueError(
+                f"{needed} needs more tokens than max_len_a, max_len_b and the model allow"
+            )
         decoder, live = Decoder(self, inputs), np.arange(len(inputs))  # unfinished texts
         scores = np.zeros((len(live), 1), dtype=np.float32)  # live texts, hypotheses
         words, finished = prefix[:, :0], [[] for _ in live]
@@ -238,7 +284,7 @@ class Model:
         groups = [sum(ranked[n : n + copies], []) for n in range(0, len(ranked), copies)]
         return [group[:nbest] for group in groups]
 
-    @for_texts
+    @for_texts("language model")
     def score(self, texts, block=0, batch_size=32, truncate=False):
         """Return the log-probability and the number of tokens of each text, with its ``</s>``.
 
@@ -269,19 +315,20 @@ class Model:
 
     # --- classifiers -----------------------------------------------------------------------
 
-    @for_texts
+    @for_texts("classification")
     def classify(self, texts, batch_size=32, truncate=False):
         """Return the class of each text or pair, and the probability of each class."""
         encode = functools.partial(self.encode_parts, truncate=truncate)
         inputs = self.encode_each(texts, encode)
         classes = self.about["classes"]
         names = self.about["programs"]["classify"]["inputs"]
-        results = [("", {}) for _ in texts]
+        results = [Classification("", {}) for _ in texts]
         for batch in batches([parts[0] for parts in inputs], batch_size):
             towers = map(self.collate, zip(*(inputs[n] for n in batch)))
-            shares = self.run("classify", dict(zip(names, towers)))["probabilities"]
-            for n, row in zip(batch, shares):
-                results[n] = classes[row.argmax()], dict(zip(classes, row.tolist()))
+            probabilities = self.run("classify", dict(zip(names, towers)))["probabilities"]
+            for n, row in zip(batch, probabilities):
+                shares = dict(zip(classes, row.tolist()))
+                results[n] = Classification(classes[row.argmax()], shares)
         return results
 
     def encode_parts(self, text, place, truncate):
@@ -294,12 +341,15 @@ class Model:
         if not about["towers"] <= len(parts) <= most:
             given = "1 text" if len(parts) == 1 else f"{len(parts)} texts"
             takes = " or ".join(map(str, range(about["towers"], most + 1)))
+            fault = f"{place}: {given} instead of {takes}"
+            if self.unit != "line":
+                remedy = "give a str for each text" if most == 1 else "give pairs (first, second)"
+                raise ValueError(f"{fault}; {remedy}")
             remedy = "give two texts with a tab between them"
             if most == 1:
                 column = 2 if parts[0] in about["classes"] else "N"
                 remedy = f"give only the column of texts (cut -f {column})"
-            fault = f"{given} instead of {takes} (tabs separate texts)"
-            raise ValueError(f"{place}: {fault}; {remedy}")
+            raise ValueError(f"{fault} (tabs separate texts); {remedy}")
         if not all(rows):
             return [[]]
         if len(rows) > about["towers"]:
@@ -470,6 +520,61 @@ def parameters(*functions):
     return options
 
 
+def options_of(method):
+    """Return the :func:`parameters` of a method and of those that take its other options."""
+    others = "options" in inspect.signature(method).parameters
+    return parameters(method, *([Model.generate, Model.search] if others else []))
+
+
+def check_options(options, declared):
+    """Check that options exist, and that each value has the type of the option's default.
+
+    Args:
+        declared: the options that exist, as :func:`parameters` returns them.
+    """
+    for name, value in options.items():
+        if name not in declared:
+            near = difflib.get_close_matches(name.replace("sampling_", ""), declared, 1)
+            others = f"the options are {', '.join(declared)}"
+            remedy = f"did you mean {near[0]}?" if near else others
+            raise TypeError(f"there is no option {name}; {remedy}")
+        default, least = declared[name][0], LEAST.get(name, -math.inf)
+        if isinstance(default, bool):
+            fits, remedy = isinstance(value, bool), "True or False"
+        elif isinstance(default, float):
+            fits, remedy = isinstance(value, Real) and math.isfinite(value), "a number"
+        else:
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            fits = whole and value >= least
+            if value is None:
+                fits = name in ("block", "seed", "threads")
+            remedy = f"a whole number from {least}" if name in LEAST else "a whole number"
+        if not fits:
+            raise ValueError(f"{name} {reprlib.repr(value)}: give {remedy}")
+
+
+def check_texts(texts, pairs):
+    """Check several texts, or with *pairs* also pairs of texts, and return them as a list."""
+    columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)
+    if columns is not None:
+        names = reprlib.repr([*columns])[1:-1]
+        remedy = "give the texts of one of its columns"
+        raise TypeError(f"a {type(texts).__name__} of {names}: {remedy}")
+    single = isinstance(texts, (bytes, Set)) or getattr(texts, "ndim", 1) == 0  # a 0-d array
+    if single or not isinstance(texts, Iterable):
+        raise TypeError(f"{reprlib.repr(texts)}: give a text or a list of texts")
+    texts = [*texts]
+    for number, text in enumerate(texts, 1):
+        place = f"text {number} of {len(texts)}"
+        for part in text if pairs and isinstance(text, (list, tuple, np.ndarray)) else [text]:
+            if not isinstance(part, str):
+                raise TypeError(f"{place}: {reprlib.repr(part)} is no text; give it as a str")
+            if surrogate := re.search("[\ud800-\udfff]", part):
+                remedy = "decode the text with its encoding, or with errors='replace'"
+                raise ValueError(f"{place}: {surrogate[0]!r} is no character; {remedy}")
+    return texts
+
+
 def read_lines(file):
     """Yield the lines of standard input."""
     for number, line in enumerate(file, 1):
@@ -481,10 +586,17 @@ def read_lines(file):
             raise ValueError(f"{place}: not UTF-8 ({error.reason}); {remedy}") from error
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are printed as all others."""
+
+    def error(self, message):
+        raise ValueError(f"{message} (see run.py --help)")
+
+
 def main():
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
@@ -504,10 +616,10 @@ def main():
     options = vars(parser.parse_args())  # options without a value on the command line are absent
     scores, model = options.pop("score", False), load(threads=options.pop("threads", None))
     model.unit, kind = "line", model.about["kind"]
-    if scores and "score" not in model.about["programs"]:
-        raise ValueError(f"--score is for language models; this model is for {kind}")
-    uses = {"classification": [Model.classify]}.get(kind, [Model.generate, Model.search])
-    if others := options.keys() - parameters(*([Model.score] if scores else uses)):
+    if scores:
+        model.check_kind("--score", "language model")
+    method = Model.classify if kind == "classification" else Model.generate
+    if others := options.keys() - options_of(Model.score if scores else method):
         flags = " ".join(sorted(f"--{name.replace('_', '-')}" for name in others))
         raise ValueError(f"{flags}: not for {'--score' if scores else kind}; leave it out")
     lines = [*read_lines(sys.stdin.buffer)]
@@ -531,4 +643,5 @@ if __name__ == "__main__":
     try:
         main()
     except (ImportError, OSError, ValueError) as error:
-        sys.exit(f"run.py: {error}")
+        print(f"run.py: {error}", file=sys.stderr)
+        sys.exit(2)

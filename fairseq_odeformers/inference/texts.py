@@ -134,22 +134,31 @@ def apply_to_texts(
     return [next(results) if text.strip() else make_empty() for text in texts]
 
 
-def check_texts(texts: Any) -> list[str]:
+def check_texts(texts: Any, pairs: bool = False) -> list:
     """Check the texts of any collection and return them in its order.
 
+    Args:
+        pairs: whether an item may also be a sequence of texts, such as a pair; it becomes a list.
+
     Raises:
-        TypeError: see :func:`check_sequence` and :func:`check_text`.
+        TypeError: see :func:`check_sequence`; or an item is not a text, such as a missing value.
+        ValueError: see :func:`check_text`.
     """
-    return [*map(check_text, check_sequence(texts))]
+    items = check_sequence(texts)
+    if pairs:
+        items = [check_sequence(item) if is_sequence(item) else item for item in items]
+    for number, item in enumerate(items, start=1):
+        for part in item if pairs and isinstance(item, list) else [item]:
+            check_text(part, f"text {number} of {len(items)}: ")
+    return items
 
 
 def check_sequence(texts: Any) -> list:
     """Return the items of a list, an array, a column of a table (a Series) or another iterable.
 
     Raises:
-        TypeError: the texts have no order, as in a set; iteration would yield the names of
-            columns, as with a dictionary or a DataFrame; or an item is neither a text nor a
-            sequence, such as a missing value or a number.
+        TypeError: the texts have no order, as in a set; or iteration would yield the names of
+            columns, as with a dictionary or a DataFrame.
     """
     columns = texts if isinstance(texts, Mapping) else getattr(texts, "columns", None)
     if columns is not None:
@@ -159,19 +168,15 @@ def check_sequence(texts: Any) -> list:
             f"a {type(texts).__name__} of {names}: give the texts of one of its columns"
             f"{next(example, '')}"
         )
-    single = isinstance(texts, (bytes, Set)) or getattr(texts, "ndim", 1) == 0  # a 0-d array
-    if single or not isinstance(texts, Iterable):
+    if not is_sequence(texts):
         raise TypeError(f"{cut(repr(texts))}: give a text or a sequence of texts")
-    items = [*texts]
-    for number, item in enumerate(items, start=1):
-        for part in item if isinstance(item, (list, tuple)) else [item]:
-            if not isinstance(part, Iterable):
-                remedy = 'fill or drop missing values, as a Series by fillna("") or dropna()'
-                if isinstance(part, Number) and part == part:  # a missing number is nan
-                    remedy = "give it as a str"
-                place = f"text {number} of {len(items)}"
-                raise TypeError(f"{place}: {cut(repr(part))} is no text; {remedy}")
-    return items
+    return [*texts]
+
+
+def is_sequence(texts: Any) -> bool:
+    """Return whether an object may contain texts, and in an order."""
+    single = isinstance(texts, (str, bytes, Set)) or getattr(texts, "ndim", 1) == 0  # a 0-d array
+    return isinstance(texts, Iterable) and not single
 
 
 def has_text(column: Any) -> bool:
@@ -179,15 +184,21 @@ def has_text(column: Any) -> bool:
     return isinstance(column, Iterable) and isinstance(next(iter(column), None), str)
 
 
-def check_text(text: Any) -> str:
+def check_text(text: Any, place: str = "") -> str:
     """Check a text and return it.
+
+    Args:
+        place: beginning of the message that the text is none.
 
     Raises:
         TypeError: the text is not a string.
         ValueError: the text contains surrogates, such as ``surrogateescape`` makes of wrong bytes.
     """
     if not isinstance(text, str):
-        raise TypeError(f"{cut(repr(text))}: give a text or a sequence of texts")
+        remedy = 'fill or drop missing values, as a Series by fillna("") or dropna()'
+        if isinstance(text, Iterable) or (isinstance(text, Number) and text == text):
+            remedy = "give it as a str"  # a missing number is nan
+        raise TypeError(f"{place}{cut(repr(text))} is no text; {remedy}")
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -104,7 +104,7 @@ def run_outside(out, *words, text="", refused=False):
     Its warnings go to this process's standard error.
 
     Args:
-        refused: whether it ends with an error, whose lines are returned.
+        refused: whether it ends with status 2 and an error, whose lines are returned.
     """
     blocked = [*PACKAGES, *(["torch"] if list(out.glob("*.onnx")) else [])]
     program = BLOCK.format(blocked=blocked, line=[str(out / "run.py"), *map(str, words)])
@@ -115,7 +115,7 @@ def run_outside(out, *words, text="", refused=False):
         capture_output=True,
         env=environment,
     )
-    assert bool(result.returncode) == refused, result.stderr.decode()
+    assert result.returncode == (2 if refused else 0), result.stderr.decode()
     if refused:
         assert not result.stdout
         return result.stderr.decode().splitlines()
@@ -176,9 +176,9 @@ def test_an_export_computes_what_the_loader_computes(name, form, export):
         if name == JOINED or not texts:
             texts += zip(TEXTS, TEXTS[1:] + TEXTS[:1])
         expected = classifier.classify(texts)
-        for (label, shares), result in zip(product.classify(texts), expected):
-            assert label == result.label
-            assert shares == pytest.approx(result.probabilities, abs=1e-4)
+        for found, result in zip(product.classify(texts), expected):
+            assert found.label == result.label
+            assert found.probabilities == pytest.approx(result.probabilities, abs=1e-4)
         rows = [text if isinstance(text, str) else "\t".join(text) for text in texts]
         printed = run_outside(out, text="".join(f"{row}\n" for row in rows))
         for line, (label, shares) in zip(printed, expected, strict=True):
@@ -215,11 +215,110 @@ def test_methods_take_a_text_or_a_list_of_texts(export):
         translator.translate("3 1 2", nbest=2)
 
 
+class Frame:
+    """A table, like pandas': its iteration yields the names of columns."""
+
+    columns = ("a", "b")
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+NO_TEXTS = [
+    ({"a": ["1"]}, "^a dict of 'a': give the texts of one of its columns$"),
+    (Frame(), "^a Frame of 'a', 'b': give the texts of one of its columns$"),
+    ({"1"}, "^{'1'}: give a text or a list of texts$"),
+    (None, "^None: give a text or a list of texts$"),
+    (b"1", "^b'1': give a text or a list of texts$"),
+    (np.array("1"), r"^array\('1', .*: give a text or a list of texts$"),
+    (["1", None], "^text 2 of 2: None is no text; give it as a str$"),
+    ([5], "^text 1 of 1: 5 is no text; give it as a str$"),
+    ([b"1"], "^text 1 of 1: b'1' is no text; give it as a str$"),
+    ([{"a": "1"}], "^text 1 of 1: {'a': '1'} is no text; give it as a str$"),
+    (["1", "\ud800"], r"^text 2 of 2: '\\ud800' is no character; decode the text with"),
+    ("\ud800", "^text 1 of 1: .* is no character; decode the text with"),
+]
+METHODS = [(0, "translate"), (0, "generate"), (1, "score"), (1, "sample"), (2, "classify")]
+NO_OPTIONS = [
+    (0, "translate", {"beam": "x"}, "^beam 'x': give a whole number from 1$"),
+    (0, "translate", {"beam": 2.0}, "^beam 2.0: give a whole number from 1$"),
+    (0, "generate", {"nbest": True}, "^nbest True: give a whole number from 1$"),
+    (0, "translate", {"lenpn": 1}, r"^there is no option lenpn; did you mean lenpen\?$"),
+    (0, "translate", {"num_beams": 1}, r"^there is no option num_beams; did you mean beam\?$"),
+    (0, "translate", {"xyz": 1}, "^there is no option xyz; the options are beam, tokenized, "),
+    (0, "translate", {"lenpen": math.nan}, "^lenpen nan: give a number$"),
+    (0, "translate", {"max_len_b": None}, "^max_len_b None: give a whole number$"),
+    (0, "translate", {"max_len_b": 0}, "^min_len 1 needs more tokens than max_len_a, max_len_b "),
+    (0, "translate", {"tokenized": "no"}, "^tokenized 'no': give True or False$"),
+    (1, "sample", {"sampling_topk": 5}, r"^there is no option sampling_topk; .* topk\?$"),
+    (1, "sample", {"sampling": True, "topk": -1}, "^topk -1: give a whole number from 0$"),
+    (1, "sample", {"sampling": True, "topp": 0}, "^temperature 1.0 and topp 0: give .* above 0 "),
+    (1, "sample", {"sampling": True, "topp": 1.5}, "^temperature 1.0 and topp 1.5: give "),
+    (1, "sample", {"temperature": 0}, "^temperature 0 and topp 1.0: give "),
+    (1, "sample", {"topk": 5}, "^topk and topp are for sampling; add sampling=True "),
+    (1, "sample", {"seed": -1}, "^seed -1: give a whole number from 0$"),
+    (1, "score", {"block": -1}, "^block -1: give a whole number from 0$"),
+    (1, "score", {"beam": 2}, "^there is no option beam; the options are block, batch_size, "),
+    (2, "classify", {"batch_size": 0}, "^batch_size 0: give a whole number from 1$"),
+]
+
+
+@pytest.mark.parametrize("model, method", METHODS)
+@pytest.mark.parametrize("texts, message", NO_TEXTS)
+def test_what_is_no_text_is_named(model, method, texts, message, export):
+    with pytest.raises((TypeError, ValueError), match=message):
+        getattr(run.load(export(*QUICK[model])[1]), method)(texts)
+
+
+@pytest.mark.parametrize("model, method, options, message", NO_OPTIONS)
+def test_a_wrong_option_in_python_is_named(model, method, options, message, export):
+    with pytest.raises((TypeError, ValueError), match=message):
+        getattr(run.load(export(*QUICK[model])[1]), method)(["1 2"], **options)
+
+
+def test_a_number_of_threads_is_whole(export):
+    with pytest.raises(ValueError, match="^threads 'x': give a whole number from 1$"):
+        run.load(export(*QUICK[0])[1], threads="x")
+
+
+@pytest.mark.parametrize(
+    "model, method, message",
+    [
+        (0, "score", "score is for language models; this model is a translator"),
+        (0, "classify", "classify is for classifiers; this model is a translator"),
+        (1, "translate", "translate is for translators; this model is a language model"),
+        (2, "sample", "sample is for translators and language models; this .* a classifier"),
+        (2, "generate", "generate is for translators and language models; this .* a classifier"),
+    ],
+)
+def test_a_method_of_another_kind_of_model_is_refused(model, method, message, export):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        getattr(run.load(export(*QUICK[model])[1]), method)("1")
+
+
+def test_pairs_are_for_classifiers_of_pairs(export):
+    pair = [("1", "2")]
+    translator, lm, single, joined = (run.load(export(*each)[1]) for each in QUICK)
+    for method in (translator.translate, lm.score, lm.sample):
+        with pytest.raises(TypeError, match=r"^text 1 of 1: \('1', '2'\) is no text; give it"):
+            method(pair)
+    with pytest.raises(ValueError, match="^text 1: 2 texts instead of 1; give a str for each text"):
+        single.classify(pair)
+    with pytest.raises(ValueError, match="^text 1: 3 texts instead of 1 or 2; give pairs "):
+        joined.classify([("1", "2", "3")])
+    with pytest.raises(TypeError, match="^text 1 of 1: None is no text"):
+        joined.classify([("1", None)])
+    assert joined.classify(np.array(pair)) == joined.classify(pair)
+
+
 @pytest.mark.parametrize(
     "model, words, text, message",
     [
         (2, "--beam 9 --sampling", "1", "--beam --sampling: not for classification; leave it out"),
-        (2, "--score", "1", "--score is for language models; this model is for classification"),
+        (2, "--score", "1", "--score is for language models; this model is a classifier"),
+        (0, "--lenpen x", "1", "argument --lenpen: invalid float value: 'x' .see run.py --help"),
+        (0, "--lenpn 1", "1", "unrecognized arguments: --lenpn 1 .see run.py --help"),
+        (0, "--beam 0", "1", "beam 0: give a whole number from 1"),
         (0, "--block 3", "1", "--block: not for translation; leave it out"),
         (1, "--score --beam 3", "1", "--beam: not for --score; leave it out"),
         (0, "", "1\n\n" + "1 " * 2000, "line 3 has 2001 tokens, more than 1.*--truncate "),

@@ -380,7 +380,13 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
             )
         ),
         (load_translator, "transevolve", lambda m: m.generate("1"), "translate and sample take"),
-        (load_translator, "transevolve", lambda m: m.score("1"), "only language models score"),
+        (load_translator, "transevolve", lambda m: m.score("1"), "^score is for language models; "),
+        (
+            load_language_model,
+            "transject_lm",
+            lambda m: m.translate("1"),
+            "^translate is for translators; this model is a language model$",
+        ),
         (load_language_model, "transject_lm", lambda m: m.sample(None), "^None: give a text or"),
         (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),
         (load_classifier, "transject", lambda model: model.classify("1", "x"), "batch_size 'x': "),
@@ -401,6 +407,8 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
                 (["1", math.nan], r'^text 2 of 2: nan is no text; fill .*fillna\(""\) or dropna'),
                 (["1", None, "2"], "^text 2 of 3: None is no text; fill or drop"),
                 ([Missing(), "1"], "^text 1 of 2: <NA> is no text; fill or drop"),
+                (["1", b"2"], "^text 2 of 2: b'2' is no text; give it as a str"),
+                (torch.tensor([1]), r"^text 1 of 1: tensor\(1\) is no text; give it as a str"),
             )
             for load, name, use in (
                 (load_classifier, "transject", lambda m, texts: m.classify(texts)),
@@ -425,6 +433,13 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
             )
         ),
         (load_translator, "transevolve", lambda m: m.translate(None), "^None: give a text or"),
+        (load_translator, "transevolve", lambda m: m.encode(None), "^None is no text; fill or"),
+        (
+            load_translator,
+            "transevolve",
+            lambda m: m.translate([("1", "2")]),
+            r"^text 1 of 1: \('1', '2'\) is no text; give it as a str",
+        ),
         (load_classifier, "transject", lambda model: model.classify(5), "^5: give a text or"),
         (
             load_classifier,
