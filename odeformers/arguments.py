@@ -104,8 +104,9 @@ def add_margin(parser: ArgumentParser) -> None:
         "--margin",
         type=non_negative,
         metavar="N",
-        help="call models equivalent if they differ by less than this: in points of accuracy, F1, "
-        "BLEU or chrF, or in percent of perplexity and others (default: 1 point, 2 percent)",
+        help="call a model equivalent if the interval of its difference includes zero and lies "
+        "within this margin: in points of accuracy, F1, BLEU or chrF, or in percent of the "
+        "baseline's score for perplexity and others (default: 1 point, 2 percent)",
     )
 
 

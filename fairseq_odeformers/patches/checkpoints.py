@@ -1,4 +1,4 @@
-"""Changes to the reading and writing of checkpoints: no code in one is run, and files are whole."""
+"""Checkpoints are read without running their code, and written completely or not at all."""
 
 import ast
 import logging

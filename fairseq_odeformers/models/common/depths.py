@@ -60,12 +60,12 @@ class DecoderOfDepths(nn.Module):
 
 @contextmanager
 def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterator[list[Tensor]]:
-    """Yield a list that contains the states (T, B, C) after each depth when the block ends.
+    """Yield a list, filled with the states (T, B, C) after each depth when the statement ends.
 
     The arclength regulariser (``criterions/arclength.py``) uses them.
 
     Args:
-        stack: an encoder or a decoder, called in the block.
+        stack: an encoder or a decoder, called inside the ``with`` statement.
         wanted: whether to collect the states; otherwise, the list stays empty.
 
     Raises:

@@ -39,7 +39,7 @@ class RungeKuttaSpec(Spec):
 
 @dataclass(frozen=True)
 class HistorySpec(Spec):
-    """The option for a history of a stack's layers, on by default."""
+    """Whether a stack has a history of its layers; models without the option always have one."""
 
     dense_history: bool = True
 

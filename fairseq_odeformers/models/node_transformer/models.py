@@ -22,7 +22,7 @@ FORMS = ("composed", "residual")
 ADAPTIVITY = ("batch", "sequence")
 ON_MAX_STEPS = ("raise", "stop")
 STEPS = "adaptive steps per batch, or per sequence"
-FORMULAS = "FFN(alpha X + MHSA(X)), or MHSA(X) + FFN(X + MHSA(X))"
+FORMULAS = "composed: FFN(alpha X + MHSA(X)); residual: MHSA(X) + FFN(X + MHSA(X))"
 NORMALIZE = "apply layernorm before each part of X' in the {}, and after the last block"
 
 
@@ -59,7 +59,11 @@ class NodeEncoderConfig(FieldConfig):
     )
     ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver", above=0)
-    ode_steps: Optional[int] = option(None, "number of steps on a fixed grid", at_least=1)
+    ode_steps: Optional[int] = option(
+        None,
+        "number of steps of euler, midpoint or rk4, which need it; other methods reject it",
+        at_least=1,
+    )
     ode_max_steps: int = option(1000, "maximum number of steps of an adaptive solve", at_least=1)
     ode_on_max_steps: str = option(
         "raise",

@@ -1,4 +1,4 @@
-"""Notes: claims that a comparison does not support.
+"""Notes: caveats that rule out a comparison, leave its order open, or qualify it.
 
 The functions below that yield :class:`Note` write them; :func:`.judge` calls each of them.
 """
@@ -47,7 +47,7 @@ EDGES = (EDGE, "at a grid's edge")  # including notes of earlier versions
 
 @dataclass(frozen=True)
 class Note:
-    """A claim that a comparison does not support.
+    """A caveat about a comparison.
 
     Attributes:
         kind: whether the note rules out a comparison of the scores, leaves their order open, or is

@@ -53,7 +53,7 @@ def describe_changes(out: Path, what: str) -> str:
 
 
 def check_sources(folder: Path, inputs: dict[str, Any]) -> None:
-    """Check that the result of a finished preparation would not be made from other files.
+    """Check that a finished preparation was made from the same files as this one.
 
     Models may have been trained on it. A preparation of an earlier version is not checked.
 
@@ -61,7 +61,7 @@ def check_sources(folder: Path, inputs: dict[str, Any]) -> None:
         folder: the result of a step, in the folder of the preparation or in a folder there.
 
     Raises:
-        ValueError: the digests of the files in the folder's recipe are others.
+        ValueError: the files have other digests than those in the folder's recipe.
     """
     out = next((each for each in folder.parents[:2] if (each / SETTINGS).exists()), None)
     recipe = folder / MADE_FROM
