@@ -59,7 +59,7 @@ USES = {  # the README's commands and its call in Python
 }
 README = """# {architecture}
 
-A {kind} model of {parameters:,} parameters{source}. {size:.1f} MB, {symbols:,} symbols.
+A {kind} with {parameters:,} parameters{source}. {size:.1f} MB, {symbols:,} symbols.
 
 ```bash
 pip install {packages}

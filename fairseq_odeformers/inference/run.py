@@ -498,7 +498,9 @@ def top(totals, count):
 def pick(log_probs, topk, topp, draw):
     """Draw a symbol (B, 1) for each row (B, V) from the most probable ones."""
     order = np.argsort(-log_probs, axis=1, kind="stable")
-    shares = np.exp(np.take_along_axis(log_probs, order, 1).astype(float))
+    in_order = np.take_along_axis(log_probs, order, 1).astype(float)
+    # At low temperatures, all symbols that are allowed may be less probable than exp can tell.
+    shares = np.exp(in_order - np.maximum(in_order[:, :1], np.finfo(float).min))
     before = np.cumsum(shares, axis=1) - shares
     shares[before >= topp * shares.sum(1, keepdims=True)] = 0
     if topk:

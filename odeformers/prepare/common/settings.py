@@ -53,27 +53,26 @@ def describe_changes(out: Path, what: str) -> str:
 
 
 def check_sources(folder: Path, inputs: dict[str, Any]) -> None:
-    """Check that a finished preparation was made from the same files as this one.
+    """Check that the result of a step would not replace one that was made from other files.
 
-    Models may have been trained on it. A preparation of an earlier version is not checked.
+    Models may have been trained on data. Results of other steps are replaced unless a preparation
+    has finished with them.
 
     Args:
-        folder: the result of a step, in the folder of the preparation or in a folder there.
+        folder: the result of a step; data if its name ends in ``-bin``.
 
     Raises:
         ValueError: the files have other digests than those in the folder's recipe.
     """
-    out = next((each for each in folder.parents[:2] if (each / SETTINGS).exists()), None)
-    recipe = folder / MADE_FROM
-    earlier = read_settings(out).get(SOURCE) if out else None
-    if out is None or earlier is None or not recipe.exists():
+    source, recipe = read_settings(folder.parent).get(SOURCE), folder / MADE_FROM
+    if not recipe.exists() or (source is None and not folder.name.endswith("-bin")):
         return
     with reading(recipe, f"is damaged; remove {folder}"):
         made_from = dict(json.loads(recipe.read_bytes()))
     present = json.loads(json.dumps(inputs))
     if any(differ(made_from.get(name), present.get(name)) for name in DIGESTS):
-        files = f"{SOURCE} {earlier}" if earlier else "downloaded"
-        raise ValueError(describe_changes(out, f"from other content ({files})"))
+        files = f" ({SOURCE} {source})" if source else ""
+        raise ValueError(describe_changes(folder.parent, f"from other content{files}"))
 
 
 def differ(before: Any, present: Any) -> bool:

@@ -168,6 +168,8 @@ def test_an_export_computes_what_the_loader_computes(name, form, export):
         ends = [end_of(model, text) for text in TEXTS[:2]]
         short = {"max_len_b": 12}
         assert product.sample(TEXTS[:2], **short) == model.sample(TEXTS[:2], **short)
+        cold = product.sample(TEXTS[:2], sampling=True, temperature=1e-6, **short)
+        assert cold == product.sample(TEXTS[:2], **short), "the most probable tokens"
         actual = [score for score, _ in product.score(TEXTS[:2])]
         assert actual == pytest.approx([sum(pair) for pair in zip(expected, ends)], abs=1e-4)
     else:

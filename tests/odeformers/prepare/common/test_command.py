@@ -197,21 +197,20 @@ def test_an_archive_with_other_files_is_refused_before_it_is_copied(prepare, tmp
     assert contents(prepare.out) == before
 
 
-@pytest.mark.parametrize("begun", ["unfinished", "earlier version"])
-def test_other_files_replace_what_no_model_needs(begun, prepare, tmp_path):
-    """A preparation was interrupted, or its version did not record its files."""
+@pytest.mark.parametrize("known", ["nothing", "no files"])
+def test_data_without_a_record_of_their_files_are_kept(known, prepare, tmp_path):
+    """Data may have been copied without settings, or their version recorded no files."""
     name, text = OWN[TABLE]
     source = write_own(tmp_path / name, text)
     prepare(TABLE, source)
     settings = prepare.out / "settings.json"
     recorded = json.loads(settings.read_text())
     del recorded["--from"]
-    if begun == "unfinished":
-        settings.unlink()
-    else:
-        settings.write_text(json.dumps(recorded))
-    before = contents(prepare.out / "data-bin")
-    write_own(source, text, first=1)
-    prepare(TABLE, source)
-    assert contents(prepare.out / "data-bin") != before
+    settings.unlink() if known == "nothing" else settings.write_text(json.dumps(recorded))
     assert "is up to date" in prepare(TABLE, source)
+    settings.unlink() if known == "nothing" else settings.write_text(json.dumps(recorded))
+    before = contents(prepare.out)
+    write_own(source, text, first=1)
+    with pytest.raises(Exception, match=f"{prepare.out} was prepared from other content; remove"):
+        prepare(TABLE, source)
+    assert contents(prepare.out) == before
