@@ -59,7 +59,7 @@ USES = {  # the README's commands and its call in Python
 }
 README = """# {architecture}
 
-A {kind} with {parameters:,} parameters{source}. {size:.1f} MB, {symbols:,} symbols.
+A {noun} with {parameters:,} parameters{source}. {size:.1f} MB, {symbols:,} symbols.
 
 ```bash
 pip install {packages}
@@ -201,6 +201,10 @@ def write_files(about: dict[str, Any], folder: Path) -> None:
         "symbols": len(about["symbols"]),
     }
     readme = README.format(
-        **{**about, **sizes}, packages=" ".join(packages), commands=commands, call=call
+        **{**about, **sizes},
+        noun=run.NOUNS[about["kind"]],
+        packages=" ".join(packages),
+        commands=commands,
+        call=call,
     )
     (folder / "README.md").write_text(readme, encoding="utf-8")

@@ -182,6 +182,7 @@ class Model:
         inputs = self.encode_each(texts, fit)
         rows = [[] if translates and len(tokens) == 1 else tokens for tokens in inputs]
         results = [[(0.0, "")] for _ in texts]
+        options["seed"] = np.random.default_rng(options.get("seed"))  # one stream for all batches
         for batch in batches(rows, batch_size, alike=not translates):
             for n, best in zip(batch, self.search([inputs[n] for n in batch], **options)):
                 results[n] = [(s, self.text.decode(words, tokenized)) for s, words in best]

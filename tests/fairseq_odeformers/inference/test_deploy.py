@@ -408,6 +408,8 @@ def test_samples_are_reproducible_by_seed(kept, export):
     assert printed == [text for _, text in hypotheses]
     assert all(text.startswith("1 2 ") for text in printed)
     assert len({*printed}) == 3
+    samples = run.load(out).sample(["1 2"] * 6, sampling=True, seed=1, batch_size=1)
+    assert len({*samples}) > 1, "batches do not repeat each other's random numbers"
 
 
 @pytest.mark.parametrize(
