@@ -3,7 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
 from enum import Enum
 from pathlib import Path
@@ -190,14 +190,25 @@ def family_of(arch: str) -> str:
     return f"pre-norm {family.name}" if prenorm else family.name
 
 
-def find_limitation(arch: str, options: Mapping[str, Any]) -> str:
-    """Return what an architecture lacks with some options; see ``BaseModel.limitation``.
+def describe_limitations(
+    models: Iterable[tuple[str, Mapping[str, Any]]],
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield a sentence for each thing that models lack, and their names.
+
+    See ``BaseModel.limitation``.
 
     Args:
-        options: options of the model, by their names on the command line.
+        models: name and options of each model; the options have their names on the command line.
+            The option ``arch`` defaults to the model's name.
     """
-    model = ARCH_MODEL_REGISTRY.get(arch)  # None for a plugin's that is not loaded
-    return model.limitation(options) if hasattr(model, "limitation") else ""
+    lacking: dict[str, dict[str, None]] = {}  # names by what they lack
+    for name, options in models:
+        # A plugin's model may not be loaded.
+        model = ARCH_MODEL_REGISTRY.get(str(options.get("arch", name)))
+        if hasattr(model, "limitation") and (limitation := model.limitation(options)):
+            lacking.setdefault(limitation, {})[name] = None
+    for limitation, names in lacking.items():
+        yield f"{limitation}: {', '.join(names)}.", tuple(names)
 
 
 # --- options ---

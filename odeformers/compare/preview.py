@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fairseq_odeformers.files import markdown_table
-from fairseq_odeformers.registry import find_limitation
+from fairseq_odeformers.registry import describe_limitations
 
 from .experiment import Experiment
 from .numbers import clock, count_decimals
@@ -29,8 +29,11 @@ def preview(plan: Plan, jobs: int, commands: bool) -> None:
     """
     tuning, more, best = plan.stages()  # the runs so far determine them
     print(overview(plan.trials, [*tuning, *more, *best], jobs), flush=True)
-    for line in describe_limitations(plan.trials):
-        print(line, flush=True)
+    for sentence, _ in describe_limitations(
+        (trial.variant.architecture, {**trial.defaults, **trial.variant.options})
+        for trial in plan.trials
+    ):
+        print(sentence, flush=True)
     if commands:
         for line in foresee(plan.out, plan.experiment):
             print(line)
@@ -62,17 +65,6 @@ def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
             "additional time."
         )
     return f"{markdown_table(rows)}\n{line}"
-
-
-def describe_limitations(trials: Iterable[Trial]) -> Iterator[str]:
-    """Yield a line for each thing that models lack at their sizes."""
-    models: dict[str, dict[str, None]] = {}  # names of architectures
-    for trial in trials:
-        options = {**trial.defaults, **trial.variant.options}
-        if limitation := find_limitation(trial.variant.arch, options):
-            models.setdefault(limitation, {})[trial.variant.architecture] = None
-    for limitation, names in models.items():
-        yield f"{limitation}: {', '.join(names)}."
 
 
 def foresee(out: Path, experiment: Experiment) -> Iterator[str]:

@@ -14,7 +14,7 @@ from statistics import fmean, median
 import numpy as np
 
 from fairseq_odeformers.data.binarised import FEW
-from fairseq_odeformers.registry import Kind, find_limitation
+from fairseq_odeformers.registry import Kind, describe_limitations
 from fairseq_odeformers.text.detokenize import RESTORED
 from odeformers.prepare.common.checks import LEAK
 
@@ -152,13 +152,12 @@ def note_defaults(comparison: Comparison) -> Iterator[Note]:
 
 def note_limitations(comparison: Comparison) -> Iterator[Note]:
     """Note models that lack what defines their architecture, by their options."""
-    models: dict[str, list[str]] = {}  # architectures
-    for name, (row, *_) in comparison.runs.items():
-        options = {**json.loads(row.defaults or "{}"), **json.loads(row.options or "{}")}
-        if limitation := find_limitation(str(options.get("arch", name)), options):
-            models.setdefault(limitation, []).append(name)
-    for limitation, names in models.items():
-        yield Note(REMARK, tuple(names), f"{limitation}: {', '.join(names)}.")
+    models = (
+        (name, {**json.loads(row.defaults or "{}"), **json.loads(row.options or "{}")})
+        for name, (row, *_) in comparison.runs.items()
+    )
+    for sentence, names in describe_limitations(models):
+        yield Note(REMARK, names, sentence)
 
 
 MEMORY = "checkpoint-activations", "offload-activations", "min-params-to-wrap"
