@@ -21,7 +21,8 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
-LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+# A link to a file; or a block of code, which the first group does not match.
+LINK = re.compile(r"^```.*?^```|\]\((?!https?:|#)([^)#\s]+)", re.M | re.S)
 REFERENCES = re.compile(r"^Docstrings .*:\n\[.+(?:\n.+)*", re.M)
 FORMULA = re.compile(r'(<(span|div) class="arithmatex">)\\[(\[](.*?)\\[)\]](?=</\2>)', re.S)
 # How many parts an element of MathML has.
@@ -35,7 +36,10 @@ def on_files(files: Files, config) -> Files:
     """The pages of the repository, by their paths in it, and the files that they link to."""
     pages = {path for pattern in PAGES for path in ROOT.glob(pattern)}
     linked = {
-        target(page, path) for page in pages for path in LINK.findall(page.read_text("utf-8"))
+        target(page, path)
+        for page in pages
+        for path in LINK.findall(page.read_text("utf-8"))
+        if path
     }
     found = [
         file for file in files if file.src_dir != config.docs_dir or file.src_uri.endswith(".css")
@@ -93,6 +97,8 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
         return "\n".join(map(to_reference, LINK.findall(match[0])))
 
     def to_page(match):
+        if not match[1]:
+            return match[0]
         path = target(here, match[1])
         if not files.get_file_from_path(path.relative_to(ROOT).as_posix()):
             path = path.with_name(f"{path.name}.md")
