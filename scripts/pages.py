@@ -10,11 +10,11 @@ has no other marks; a table has empty lines around it.
 import csv
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 import yaml
 from scipy.stats import ttest_ind
@@ -358,6 +358,24 @@ def cost(arch: str, digits: str = "2") -> str:
     """CPU time of an update on AG News, relative to the Transformer's."""
     path = "examples/scoreboard/cost.csv"
     return f"{seconds(path, arch) / seconds(path, BASELINE):.{digits}f}"
+
+
+@figure
+def cost_on_treebank(arch: str) -> str:
+    """The same on the Penn Treebank: the medians over runs that trained beside each other."""
+
+    def median_seconds(rows: Sequence[Row], name: str) -> float:
+        found = (row for row in rows if row["architecture"] == name)
+        return median(float(row["cpu_seconds"]) / float(row["updates"]) for row in found)
+
+    later = read("examples/scoreboard/language_model.csv")
+    newer = [
+        row
+        for row in read("examples/scoreboard/trainings.csv")
+        if row["comparison"] == "Penn Treebank, newer families"
+    ]
+    rows = newer if any(row["architecture"] == arch for row in newer) else later
+    return f"{median_seconds(rows, arch) / median_seconds(rows, 'transformer_lm_prenorm'):.2f}"
 
 
 def faster_on_bytes(arch: str, length: str) -> float:
