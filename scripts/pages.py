@@ -221,10 +221,17 @@ def beyond_zero() -> str:
 @figure
 def baselines() -> str:
     """The pre-norm Transformer of each of the board's columns."""
+
+    def training(cell: Row) -> Row:
+        rows = read("examples/scoreboard/trainings.csv")
+        wanted = (cell["column"], cell["architecture"])
+        return next(row for row in rows if (row["comparison"], row["architecture"]) == wanted)
+
     rows = (
         [
             cell["column"],
             f"{int(cell['parameters']):,}",
+            f"{int(training(cell)['updates']):,}",
             cell["tuned"].removeprefix("lr "),
             f"{float(cell['mean']):.1f}",
             cell["metric"],
@@ -232,7 +239,8 @@ def baselines() -> str:
         for cell in read("examples/scoreboard/scoreboard.csv")
         if not cell["verdict"]
     )
-    return table(["data", "parameters", "learning rate", "score", "metric"], "lrrrl", rows)
+    head = ["data", "parameters", "updates", "learning rate", "score", "metric"]
+    return table(head, "lrrrrl", rows)
 
 
 @cache
