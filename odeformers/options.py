@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from argparse import Namespace
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import Field, fields, replace
@@ -138,8 +139,8 @@ def option_rows(arch: str) -> Iterator[OptionRow]:
     """Yield the names on the command line, the default and the help of each option.
 
     For a switch, the name that switches it off comes after the name that switches it on. If an
-    option takes its default from another, the default is the other option's name. The help ends
-    with the values that the option may take.
+    option takes its default from another, the default is the other option's name. The help names
+    the values that the option may take.
     """
     model = model_name(arch)
     config = MODEL_DATACLASS_REGISTRY.get(model)
@@ -170,9 +171,10 @@ def show_default(default: Any) -> str:
 
 
 def help_with_bounds(item: Field, bounds: Bounds, config: type) -> str:
-    """Return the help of an option, with the values that it may take at the end."""
+    """Return the help of an option; unless it names the allowed values, they are at its end."""
     text, allowed = item.metadata["help"], bounds.describe(config)
-    return f"{text.rstrip('.')}; {allowed}" if allowed else text
+    named = bounds.choices and {*bounds.choices} <= {*re.findall(r"[\w-]+", text)}
+    return text if named or allowed in text else f"{text.rstrip('.')}; {allowed}"
 
 
 def model_summary(arch: str) -> str:

@@ -23,9 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 
 from questions import correct_by_holm  # noqa: E402  a script beside its results
-from scoreboard import show_interval  # noqa: E402
+from scoreboard import Cell, show_interval  # noqa: E402
 
 from odeformers.compare.results.intervals import OverSeeds, compare_with_baseline  # noqa: E402
+from odeformers.compare.results.rows import group  # noqa: E402
 from scripts import reference  # noqa: E402
 from scripts.reference import table  # noqa: E402
 
@@ -187,33 +188,36 @@ def board(name: str, metric: str, arch: str) -> list[float]:
     ]
 
 
-@figure
-def beyond_zero() -> str:
-    """The board's differences whose intervals exclude zero, the conclusive ones first."""
-    cells = [
-        cell
-        for cell in read("examples/scoreboard/scoreboard.csv")
-        if cell["low"] and (float(cell["low"]) > 0 or float(cell["high"]) < 0)
+@cache
+def board_cells() -> list[Cell]:
+    numbers = ("mean", "difference", "low", "high", "p_value")
+    return [
+        Cell(
+            **row
+            | {name: float(row[name]) if row[name] else None for name in numbers}
+            | {name: int(row[name]) for name in ("seeds", "parameters")}
+        )
+        for row in read("examples/scoreboard/scoreboard.csv")
     ]
-    cells.sort(key=lambda cell: cell["verdict"].startswith("inconclusive"))
 
-    def unit(cell: Row) -> str:
-        if cell["metric"] == "accuracy":
-            return "accuracy points"
-        difference = float(cell["difference"])
-        baseline = float(cell["mean"]) + difference  # a lower perplexity is better
-        return f"{cell['metric']} ({abs(difference) / baseline:.0%})"
 
-    rows = (
-        [
-            cell["column"],
-            cell["family"],
-            show_interval(*(float(cell[name]) for name in ("difference", "low", "high"))),
-            unit(cell),
-            cell["verdict"].partition(" (")[0],
-        ]
-        for cell in cells
-    )
+@figure
+def differences() -> str:
+    """All differences on the board by data set, the best first; only its first row names it."""
+
+    def unit(cell: Cell) -> str:
+        if cell.metric != "perplexity":
+            return {"accuracy": "accuracy points"}.get(cell.metric, cell.metric)
+        baseline = cell.mean + cell.difference  # a lower perplexity is better
+        return f"perplexity ({abs(cell.difference) / baseline:.1%})"
+
+    rows = []
+    for column, cells in group((cell for cell in board_cells() if cell.verdict), "column").items():
+        best_first = sorted(cells, key=lambda cell: -cell.difference)
+        for number, cell in enumerate(best_first):
+            verdict = "inconclusive" if "inconclusive" in cell.verdict else f"**{cell.verdict}**"
+            name = "" if number else column
+            rows.append([name, cell.family, cell.advantage, unit(cell), verdict])
     head = ["data", "model", "difference (95% interval)", "unit", "verdict"]
     return table(head, "lllll", rows)
 
