@@ -84,9 +84,7 @@ def page_of(arch: str) -> str:
     """Return the path of the page about an architecture of this project; "" for a plugin's."""
     package, *folders = ARCH_MODEL_REGISTRY[arch].__module__.split(".")
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
-    if package != PLUGIN or family is None:
-        return ""
-    return f"docs/papers/{folders[1]}.md" if family.year else "docs/correctness.md#baselines"
+    return f"docs/papers/{folders[1]}.md" if package == PLUGIN and family is not None else ""
 
 
 def split_rows(arch: str) -> tuple[list[OptionRow], list[OptionRow]]:

@@ -175,7 +175,7 @@ def truncation() -> str:
         [f"`{block}`", *(seeds("truncation", depth, block) for depth in depths)]
         for block in archs("truncation")
     )
-    return table(["block", *depths], "lll", rows)
+    return table(["block", *depths], "lrr", rows)
 
 
 @cache
@@ -310,13 +310,14 @@ def perplexity_above(arch: str) -> str:
 
 
 @figure
-def perplexity_interval(arch: str) -> str:
-    """How much higher it is than the baseline's of the later runs."""
+def perplexity_difference(arch: str) -> str:
+    """The difference from the baseline of the later runs; + is better."""
     archs = {row["architecture"] for row in read("examples/scoreboard/language_model.csv")}
     scores = {name: board("language_model", "perplexity", name) for name in archs}
     difference = compare_with_baseline(scores, "transformer_lm_prenorm").differences[arch]
     assert difference.interval
-    return show_interval(difference.mean, *difference.interval)
+    low, high = difference.interval
+    return show_interval(-difference.mean, -high, -low)
 
 
 @figure
@@ -527,7 +528,7 @@ def inference() -> str:
         ("transject --encoder-experts 1", "`transject --encoder-experts 1`"),
     ):
         rows.append([shown, *(measured(name, length) for length in lengths)])
-    return table(["`--arch`", *lengths], "lllll", rows)
+    return table(["`--arch`", *lengths], "lrrrr", rows)
 
 
 # --- pages ------------------------------------------------------------------------------------

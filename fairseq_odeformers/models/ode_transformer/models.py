@@ -74,7 +74,7 @@ class ODETransformerModel(ODEModel, PreNormTransformer):
     decoder_class = HistoryDecoder
 
 
-# The models in the released code, where F(y) is the output of a layer. Models named dense also have
+# The models in the authors' code, where F(y) is the output of a layer. Models named dense also have
 # the code's history of layers.
 RK2 = {"rk_order": 2, "rk_field": "released"}
 RK4 = {"rk_order": 4, "rk_field": "released"}

@@ -30,7 +30,7 @@ ONE_FIELD = "the remaining layers would be another vector field"
 
 @dataclass
 class FlowConfig(FairseqDataclass):
-    """Options of the flow; the defaults match the released code for GPT-2."""
+    """Options of the flow; the defaults match the authors' code for GPT-2."""
 
     ode_steps: int = option(
         5,

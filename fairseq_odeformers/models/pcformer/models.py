@@ -67,7 +67,7 @@ class PCformer(PredictorModel, PreNormTransformer):
     decoder_class = HistoryDecoder
 
 
-# The models in the released code, except for its relative positions.
+# The models in the authors' code, except for its relative positions.
 register_preset(
     "pcformer",
     "pcformer_iwslt_de_en",

@@ -80,7 +80,7 @@ class TransEvolveLayer(nn.Module):
 class TransEvolveEncoderBlock(Block):
     """Encoder block of depth L; it replaces a layer in fairseq's Transformer encoder.
 
-    The released code normalises the output of a block, unlike the paper's equations. This LayerNorm
+    The authors' code normalises the output of a block, unlike the paper's equations. This LayerNorm
     interrupts the residual stream once per block. With ``normalize_before``, it is applied to the
     input of the queries and keys instead, and the stream passes through all blocks.
 

@@ -207,6 +207,6 @@ for _model, _side, _prenorm in (
         if _model == "transevolve":
             _options["share_all_embeddings"] = True
         register_preset(_model, _name, **_options)
-        # LayerNorm before the blocks; the released code has it after them.
+        # LayerNorm before the blocks; the authors' code has it after them.
         _options |= {f"{side}_normalize_before": True for side in _prenorm}
         register_preset(_model, f"{_name}_prenorm", **_options)

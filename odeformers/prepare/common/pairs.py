@@ -31,7 +31,7 @@ from .corpus import Corpus, Files, fingerprint_each
 
 logger = logging.getLogger(__name__)
 
-SPACES = 0.01  # warn if detokenization changes spaces in at least this share of test texts
+SPACES = 0.01  # warn if detokenisation changes spaces in at least this share of test texts
 COPIES = 0.01  # warn if at least this share of pairs consists of the same text twice
 MUCH = 0.1  # warn if more than this share of the training pairs is left out
 EVALUATION = (".sgm", ".xml")  # extensions of evaluation sets from WMT and IWSLT
@@ -205,7 +205,7 @@ class Pairs:
     def write_references(self, read: Callable, tokenized: Path, folder: Path) -> None:
         """Write all pairs outside of the training set untokenised, as references for translations.
 
-        Warn about test sets whose spaces detokenization does not restore.
+        Warn about test sets whose spaces detokenisation does not restore.
         """
         splits = {split: pairs for split, pairs in read().items() if split != "train"}
         tokens.write_rows(tokens.flatten(splits), folder, self.langs)
