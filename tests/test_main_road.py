@@ -18,10 +18,6 @@ from pathlib import Path
 import pytest
 from script_helpers import ROOT
 
-sys.path.insert(0, str(ROOT / "examples/demo"))
-import demo  # noqa: E402  a script beside its data
-
-DEMO = "demo-out/data-bin"
 PRINTED = os.environ.get("MAIN_ROAD") == "printed"
 SETUP = ("git", "export", "make", ".")  # first words of the lines before the commands
 TUTORIALS = ROOT / "docs/tutorials"
@@ -54,15 +50,13 @@ def test_the_pages_contain_their_commands():
     """Without this check, commands that a page loses or writes otherwise would not be tested."""
     for page, road in ROADS.items():
         kinds = [" ".join(words[:2]) for words in road]
-        start = kinds.index("odeformers prepare")  # README first compares on the demo's data
-        assert kinds[start : start + 2] == ["odeformers prepare", "odeformers compare"], page
+        assert kinds[:2] == ["odeformers prepare", "odeformers compare"], page
     (last,) = (words for words in ROADS["README.md"] if "|" in words)
     assert last[last.index("|") + 1 :][0] == "python"
 
 
 @pytest.mark.parametrize("name", ROADS)
-def test_the_commands_of_a_page_work_in_order(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "PAIRS", dict.fromkeys(demo.PAIRS, 60))
+def test_the_commands_of_a_page_work_in_order(name, tmp_path):
     (tmp_path / "fairseq_odeformers").symlink_to(ROOT / "fairseq_odeformers")
     road = ROADS[name]
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -128,9 +122,7 @@ def draw_pairs(number):
 def write_data(folder, words):
     """Write the user's data, by the paths that a command names."""
     line = " ".join(words)
-    if DEMO in words:
-        demo.prepare(folder / DEMO)
-    elif line.startswith("odeformers prepare") and "--from" in words:
+    if line.startswith("odeformers prepare") and "--from" in words:
         path, kind = folder / value(words, "--from"), words[2]
         pairs = [*draw_pairs(60)]
         if kind == "parallel":
