@@ -9,6 +9,7 @@ which uses both and is a copy of the file next to this one. A translator consist
 """
 
 import copy
+import hashlib
 import logging
 import warnings
 from collections.abc import Iterator
@@ -134,7 +135,8 @@ def write_function(function: Function, path: Path) -> dict[str, Any]:
         raise ValueError(f"{fault} ({explain(cause)})") from error
     with naming_faults(path, "cannot be written"):
         path.write_bytes(content)
-    return {"file": path.name, **function.describe()}
+    digest = hashlib.sha256(content).hexdigest()
+    return {"file": path.name, "sha256": digest, **function.describe()}
 
 
 def export(function: Function) -> torch.export.ExportedProgram:

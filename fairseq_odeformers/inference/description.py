@@ -4,8 +4,9 @@
 
 - ``kind``, ``architecture``, ``family``, ``paper``, ``parameters`` and ``versions``;
 - ``score``: the validation score of the checkpoint, if it is saved;
-- ``programs``: for each name, the ``file``, the dimension of each of the ``inputs`` that indexes
-  texts, and the ``outputs``; an output with the name of an input replaces it in the next call;
+- ``programs``: for each name, the ``file`` and its ``sha256``, the dimension of each of the
+  ``inputs`` that indexes texts, and the ``outputs``; an output with the name of an input replaces
+  it in the next call;
 - ``symbols``, and ``source_symbols`` if a translator's source has others: a token is the number of
   a symbol;
 - ``pad``, ``unk``, ``bos`` and ``eos``: the special tokens; ``start``: the first tokens;
@@ -49,13 +50,33 @@ NAMES = {  # kinds of models that can be exported
 }
 MAKERS = ("torch", "onnx", "fairseq-odeformers")  # packages listed in ``versions``
 NEEDED = {"moses": "sacremoses", "bpe": "subword-nmt", "tokenizer": "tokenizers"}
-USES = {  # the README's commands and its call in Python
-    NAMES[Kind.TRANSLATION]: ("python run.py --beam 5 < text", 'model.translate(["..."], beam=5)'),
+COMMANDS = {  # kind: command, call in Python, output of both, and options
+    NAMES[Kind.TRANSLATION]: (
+        "python run.py --beam 5 < text",
+        'model.translate(["..."], beam=5)  # a list of translations',
+        "`run.py` prints one translation per line (with `--nbest N`, up to N lines for each text; "
+        "an empty line for an empty text).",
+        "`--beam`, `--lenpen`, `--max-len-a`, `--max-len-b`; `--sampling` with `--topk`, `--topp`, "
+        "`--temperature` and `--seed`; `--tokenized` reads and writes tokens between spaces",
+    ),
     NAMES[Kind.LANGUAGE_MODEL]: (
         "python run.py --sampling --topp 0.9 < text\npython run.py --score < text",
-        'model.sample(["..."], sampling=True, topp=0.9)',
+        'model.sample(["..."], sampling=True, topp=0.9)  # a list of texts with continuations\n'
+        'model.score(["..."])  # a list of (log-probability, number of tokens)',
+        "`run.py` prints each text with its continuation, one per line (with `--nbest N`, up to "
+        "N lines for each text). With `--score`, it prints the natural log-probability of each "
+        "line, and `perplexity` with its value at the end.",
+        "`--beam`, `--lenpen`, `--max-len-b` (tokens with those of the text); `--sampling` with "
+        "`--topk`, `--topp`, `--temperature` and `--seed`; `--score` with `--block`",
     ),
-    NAMES[Kind.CLASSIFICATION]: ("python run.py < text", 'model.classify(["..."])'),
+    NAMES[Kind.CLASSIFICATION]: (
+        "python run.py < text",
+        "model.classify([{example}])  # a list of (label, probabilities)",
+        "`run.py` prints one line for each line of the input, without a header. Its columns are "
+        "separated by tabs: the most probable class, and the probability of each class, in this "
+        "order: {classes}. The line of an empty text is empty.",
+        "`--batch-size`",
+    ),
 }
 README = """# {architecture}
 
@@ -66,6 +87,14 @@ pip install {packages}
 {commands}
 ```
 
+{input} in UTF-8. The model takes up to {longest:,} tokens; `--truncate`
+truncates longer texts.
+{output}
+
+Options: {options}; `--threads`. `python run.py --help` explains all of them.
+
+In Python, from this folder:
+
 ```python
 from run import load
 
@@ -73,9 +102,9 @@ model = load()
 {call}
 ```
 
-`run.py` reads {input} and prints one result per line.
-`python run.py --help` lists its options. `model.json` describes the model and how its text is
-tokenised. Check the licence of the training data, and pass it on.
+The programs compute in float32 on a CPU. They were exported with {versions}; other versions
+usually run them too. `model.json` describes the model and how its text is tokenised. Check the
+licence of the training data, and pass it on.
 """
 
 
@@ -187,15 +216,22 @@ def write_files(about: dict[str, Any], folder: Path) -> None:
     (folder / "model.json").write_text(content, encoding="utf-8")
     packages = ["torch" if files[0].suffix == ".pt2" else "onnxruntime", "numpy"]
     packages += [package for key, package in NEEDED.items() if key in about["text"]]
-    commands, call = USES[about["kind"]]
-    text = "one text per line"
-    if about.get("towers") == 2:
-        text = "two texts per line, with a tab between them,"
-        call = 'model.classify([("...", "...")])'
-    elif about.get("separator") is not None:
-        text = "one text per line, or two with a tab between them,"
+    commands, call, output, options = COMMANDS[about["kind"]]
+    text, example = "Give one text per line", '"..."'
+    if about.get("towers") == 2 or about.get("separator") is not None:
+        either = "" if about.get("towers") == 2 else "one text per line, or "
+        text = f"Give {either}two texts per line, with a tab between them,"
+        example = '("...", "...")'
+    versions = about.get("versions", {})
     sizes = {
         "input": text,
+        "call": call.format(example=example),
+        "output": output.format(
+            classes=", ".join(f"`{name}`" for name in about.get("classes", []))
+        ),
+        "options": options,
+        "longest": about.get("longest", 0),
+        "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         "source": "" if about["paper"] in (BASELINES, OWN) else f": {about['paper']}",
         "size": sum(file.stat().st_size for file in files) / 1e6,
         "symbols": len(about["symbols"]),
@@ -205,6 +241,5 @@ def write_files(about: dict[str, Any], folder: Path) -> None:
         noun=run.NOUNS[about["kind"]],
         packages=" ".join(packages),
         commands=commands,
-        call=call,
     )
     (folder / "README.md").write_text(readme, encoding="utf-8")

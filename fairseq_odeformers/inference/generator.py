@@ -16,6 +16,7 @@ from fairseq_odeformers.errors import did_you_mean
 from fairseq_odeformers.registry import Kind, kinds_of
 from fairseq_odeformers.text.moses import RawPairs
 
+from .run import BOUNDS, describe_bounds, is_in_bounds
 from .texts import (
     apply_to_texts,
     check_text,
@@ -146,6 +147,8 @@ class Generator(GeneratorHubInterface):
                 raise ValueError(f"{name} {value!r}: give True or False")
             if kind in (int, float) and not (isinstance(value, Real) and math.isfinite(value)):
                 raise ValueError(f"{name} {value!r}: give a number")
+            if name in BOUNDS and not is_in_bounds(name, value):
+                raise ValueError(f"{name} {value!r}: give a number {describe_bounds(name)}")
         for name in options.keys() - GENERATION_OPTIONS:
             otherwise = "fairseq-generate --help names them"
             accepted = sorted(GENERATION_OPTIONS - {"nbest"})
@@ -159,6 +162,13 @@ class Generator(GeneratorHubInterface):
         except AssertionError as error:  # raised by fairseq for options that are out of bounds
             values = " ".join(f"{name} {value!r}" for name, value in options.items())
             raise ValueError(f"{values}: {error}") from error
+        except RuntimeError as error:
+            if "multinomial" not in str(error):
+                raise
+            raise ValueError(
+                f"temperature {options.get('temperature', 1)!r}: all symbols that may follow have "
+                "probability 0; give a higher temperature, or sampling=False for the most probable"
+            ) from error
 
     def fit(self, tokens: Tensor, place: str = "a text") -> Tensor:
         """Truncate a sentence (T) to what all models accept, if allowed, and keep its ``</s>``.

@@ -20,11 +20,14 @@ tokens. Comments show shapes: B texts or hypotheses, T tokens, V symbols.
 import argparse
 import difflib
 import functools
+import hashlib
+import importlib
 import inspect
 import io
 import json
 import logging
 import math
+import os
 import re
 import reprlib
 import runpy
@@ -32,20 +35,49 @@ import sys
 import unicodedata
 from collections import namedtuple
 from collections.abc import Iterable, Mapping, Set
+from contextlib import contextmanager
 from numbers import Real
 from pathlib import Path
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as error:
+    missing = f"numpy cannot be imported ({error}); pip install numpy"
+    if __name__ != "__main__":
+        raise ImportError(missing) from error
+    print(f"run.py: {missing}", file=sys.stderr)
+    sys.exit(2)
 
 FOLDER = Path(__file__).resolve().parent
+AGAIN = "copy the folder again, or export the model again"
 logger = logging.getLogger(__name__)
 NOUNS = {
     "translation": "translator",
     "language model": "language model",
     "classification": "classifier",
 }
-# The smallest values of options.
-LEAST = {"batch_size": 1, "beam": 1, "block": 0, "nbest": 1, "seed": 0, "threads": 1, "topk": 0}
+# The smallest and the largest value of each option; results may overflow beyond.
+BOUNDS = {
+    **dict.fromkeys(("batch_size", "beam", "nbest", "threads"), (1, math.inf)),
+    **dict.fromkeys(("block", "min_len", "seed", "topk"), (0, math.inf)),
+    "lenpen": (-50, 50),
+    "max_len_a": (0, 1e6),
+    "max_len_b": (-1e9, 1e9),
+    "temperature": (1e-6, 1e6),
+    "topp": (1e-6, 1),
+    "unkpen": (-1e6, 1e6),
+}
+
+# Commands that convert what is no UTF-8 to text, by its first bytes.
+CONVERTERS = {
+    b"\x1f\x8b": "gzip -dc",
+    b"BZh": "bzip2 -dc",
+    b"\xfd7zXZ": "xz -dc",
+    b"\x28\xb5\x2f\xfd": "zstd -dc",
+    b"PK\x03\x04": "unzip -p",
+    b"\xff\xfe": "iconv -f utf-16 -t utf-8",
+    b"\xfe\xff": "iconv -f utf-16 -t utf-8",
+}
 
 Classification = namedtuple("Classification", ["label", "probabilities"])
 
@@ -54,9 +86,12 @@ def load(folder=FOLDER, threads=None):
     """Load the model in a folder.
 
     Args:
-        threads: number of CPU threads for one operation (default: chosen by the library).
+        threads: number of CPU threads for one operation, at most one per core (default: chosen by
+            the library).
     """
     check_options({"threads": threads}, parameters(load))
+    if not isinstance(folder, (str, os.PathLike)):
+        raise TypeError(f"folder {reprlib.repr(folder)}: give the path of an exported folder")
     return Model(Path(folder), threads)
 
 
@@ -94,8 +129,14 @@ class Model:
 
     def __init__(self, folder, threads):
         self.folder, self.threads, self.loaded, self.warned = folder, threads, {}, False
-        self.about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        self.pad, self.eos = self.about["pad"], self.about["eos"]
+        check_exists(folder, ["model.json"])
+        with naming_faults(folder / "model.json"):
+            self.about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            self.pad, self.eos = self.about["pad"], self.about["eos"]
+            files = [program["file"] for program in self.about["programs"].values()]
+            files += ["detokenize.py"] * ("moses" in self.about["text"])
+        check_exists(folder, files)
+        self.library = require("onnxruntime" if files[0].endswith(".onnx") else "torch")
         self.text = Text(folder, self.about)
 
     def check_kind(self, name, *kinds):
@@ -108,7 +149,11 @@ class Model:
         """Run a program with the arrays that it needs, and return its results by name."""
         program = self.about["programs"][name]
         if name not in self.loaded:
-            self.loaded[name] = load_program(self.folder / program["file"], self.threads)
+            path, digest = self.folder / program["file"], program.get("sha256")
+            if digest not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
+                raise ValueError(f"{path} is damaged; {AGAIN}")
+            with naming_faults(path, f"cannot be loaded by {self.library.__name__}"):
+                self.loaded[name] = load_program(self.library, path, self.threads)
         results = self.loaded[name]({name: arrays[name] for name in program["inputs"]})
         return dict(zip(program["outputs"], results))
 
@@ -133,7 +178,8 @@ class Model:
         if count > longest and not truncate:
             if not self.about.get("truncates"):
                 remedy = "shorten it, or give --truncate (Python: truncate=True)"
-                raise ValueError(f"{place} has {count} tokens, more than {longest}; {remedy}")
+                fault = f"{place} has {count} tokens, more than the model's {longest}"
+                raise ValueError(f"{fault}; {remedy}")
             if not self.warned:
                 self.warned = True
                 logger.warning(
@@ -164,7 +210,17 @@ class Model:
         return [hypotheses[0][1] for hypotheses in self.generate(texts, **options)]
 
     @for_texts("translation", "language model")
-    def generate(self, texts, tokenized=False, batch_size=32, truncate=False, **options):
+    def generate(
+        self,
+        texts,
+        tokenized=False,
+        batch_size=32,
+        truncate=False,
+        max_len_a=0.0,
+        max_len_b=200,
+        min_len=1,
+        **options,
+    ):
         """Return scores and texts of the best hypotheses for each text, the best first.
 
         Args:
@@ -172,32 +228,46 @@ class Model:
             batch_size: maximum number of texts per batch.
             truncate: truncate texts that are too long; otherwise, they are an error unless the
                 training truncated its texts.
+            max_len_a: the maximum number of tokens is max_len_a times the text's plus max_len_b.
+            max_len_b: see max_len_a.
+            min_len: minimum number of tokens.
             options: see :meth:`search`.
         """
-        translates = self.about["kind"] == "translation"
+        translates, most = self.about["kind"] == "translation", self.about["longest_target"] - 1
 
-        def fit(text, place):
-            return self.fit(self.text.encode(text, tokenized), place, truncate, [self.eos])
+        def encode(text, place):
+            tokens = self.text.encode(text, tokenized)
+            if translates and not tokens:
+                return [], 0
+            tokens = self.fit(tokens, place, truncate, [self.eos])
+            limit = min(int(max_len_a * len(tokens) + max_len_b), most)
+            start = 0 if translates else len(tokens) - 1
+            if limit < max(min_len, start):
+                fault = f" has {start} tokens" if start >= min_len else f": min_len {min_len}"
+                raise ValueError(
+                    f"{place}{fault}, more than {limit}, the limit by max_len_a, max_len_b and the "
+                    "model; change these options, or shorten the text"
+                )
+            return tokens, limit
 
-        inputs = self.encode_each(texts, fit)
-        rows = [[] if translates and len(tokens) == 1 else tokens for tokens in inputs]
+        rows, limits = zip(*self.encode_each(texts, encode)) if texts else ((), ())
         results = [[(0.0, "")] for _ in texts]
         options["seed"] = np.random.default_rng(options.get("seed"))  # one stream for all batches
         for batch in batches(rows, batch_size, alike=not translates):
-            for n, best in zip(batch, self.search([inputs[n] for n in batch], **options)):
+            inputs, lengths = ([each[n] for n in batch] for each in (rows, limits))
+            for n, best in zip(batch, self.search(inputs, lengths, min_len, **options)):
                 results[n] = [(s, self.text.decode(words, tokenized)) for s, words in best]
         return results
 
     def search(
         self,
         inputs,
+        limits,
+        min_len,
         beam=5,
         nbest=1,
         lenpen=1.0,
         unkpen=0.0,
-        min_len=1,
-        max_len_a=0.0,
-        max_len_b=200,
         temperature=1.0,
         sampling=False,
         topk=0,
@@ -207,13 +277,13 @@ class Model:
         """Run fairseq's beam search from the tokens of texts, or draw samples.
 
         Args:
+            inputs: tokens of each text.
+            limits: maximum number of tokens of each result.
+            min_len: minimum number of tokens of all results.
             beam: beam size; ignored when sampling.
             nbest: number of hypotheses or samples to return.
             lenpen: length penalty: scores are log-probabilities divided by length ** lenpen.
             unkpen: number to subtract from the log-probability of unknown symbols.
-            min_len: minimum number of tokens.
-            max_len_a: the maximum number of tokens is max_len_a times the text's plus max_len_b.
-            max_len_b: see max_len_a.
             temperature: number by which the logits are divided.
             sampling: sample tokens instead of running a beam search.
             topk: sample from this number of most probable tokens; 0: from all.
@@ -224,9 +294,6 @@ class Model:
             For each text, pairs of score and tokens. The tokens of a language model begin with the
             text.
         """
-        if temperature <= 0 or not 0 < topp <= 1:
-            fault = f"temperature {temperature} and topp {topp}"
-            raise ValueError(f"{fault}: give a temperature above 0 and topp from 0 to 1, without 0")
         if not sampling and (topk, topp) != (0, 1):
             raise ValueError("topk and topp are for sampling; add sampling=True (--sampling)")
         copies, draw = nbest if sampling else 1, np.random.default_rng(seed)
@@ -234,13 +301,7 @@ class Model:
         inputs = [tokens for tokens in inputs for _ in range(copies)]
         prefix = np.array([[] if "encoder" in self.about["programs"] else t[:-1] for t in inputs])
         prefix, start = prefix.astype(np.int64), prefix.shape[1]
-        most = self.about["longest_target"] - 1
-        limits = np.array([min(int(max_len_a * len(t) + max_len_b), most) for t in inputs])
-        if (limits < max(min_len, start)).any():
-            needed = f"a text of {start} tokens" if start > min_len else f"min_len {min_len}"
-            raise ValueError(
-                f"{needed} needs more tokens than max_len_a, max_len_b and the model allow"
-            )
+        limits = np.repeat(limits, copies)
         decoder, live = Decoder(self, inputs), np.arange(len(inputs))  # unfinished texts
         scores = np.zeros((len(live), 1), dtype=np.float32)  # live texts, hypotheses
         words, finished = prefix[:, :0], [[] for _ in live]
@@ -402,19 +463,13 @@ class Text:
         self.symbols, self.special = about["symbols"], (about["bos"], about["eos"])
         self.numbers = {s: n for n, s in enumerate(about.get("source_symbols", self.symbols))}
         if moses := self.how.get("moses"):
-            from sacremoses import MosesTokenizer
-
-            self.moses = MosesTokenizer(moses["source"])
+            self.moses = require("sacremoses").MosesTokenizer(moses["source"])
             code = runpy.run_path(str(folder / "detokenize.py"))
             self.detokenize = code["make_detokenizer"](moses["target"])
         if codes := self.how.get("bpe"):
-            from subword_nmt.apply_bpe import BPE
-
-            self.bpe = BPE(io.StringIO(codes))
+            self.bpe = require("subword_nmt.apply_bpe").BPE(io.StringIO(codes))
         if pieces := self.how.get("tokenizer"):
-            from tokenizers import Tokenizer
-
-            self.pieces = Tokenizer.from_str(pieces)
+            self.pieces = require("tokenizers").Tokenizer.from_str(pieces)
 
     def encode(self, text, tokenized=False):
         """Return the tokens of a text."""
@@ -459,18 +514,42 @@ def batches(rows, size, alike=False):
         order = order[len(batch) :]
 
 
-def load_program(path, threads):
-    """Load a program as a function of named arrays that returns a list of arrays."""
-    if path.suffix == ".onnx":
-        import onnxruntime  # pyright: ignore[reportMissingImports]
+def check_exists(folder, names):
+    """Check that a folder has files of these names."""
+    if missing := [name for name in names if not (folder / name).is_file()]:
+        raise FileNotFoundError(f"{folder} lacks {' and '.join(missing)}; {AGAIN}")
 
-        options = onnxruntime.SessionOptions()
+
+@contextmanager
+def naming_faults(path, fault="is damaged"):
+    """Name a file in errors about its content."""
+    try:
+        yield
+    except Exception as error:  # damaged bytes may cause any error
+        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise ValueError(f"{path} {fault} ({reason}); {AGAIN}") from error
+
+
+def require(name):
+    """Import a library, or name the package to install."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.split(".")[0].replace("_", "-")
+        fault = f"{package} cannot be imported ({error}); pip install {package}"
+        raise ImportError(f"{fault} (README.md lists all that the folder needs)") from error
+
+
+def load_program(library, path, threads):
+    """Load a program as a function of named arrays that returns a list of arrays."""
+    threads = threads and min(threads, os.cpu_count() or threads)
+    if path.suffix == ".onnx":
+        options = library.SessionOptions()
         options.intra_op_num_threads = threads or 0
-        session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+        session = library.InferenceSession(str(path), options, ["CPUExecutionProvider"])
         names = [array.name for array in session.get_inputs()]
         return lambda arrays: session.run(None, {name: arrays[name] for name in names})
-    import torch
-
+    torch = library
     if threads:
         torch.set_num_threads(threads)
     module = torch.export.load(path).module()
@@ -541,19 +620,29 @@ def check_options(options, declared):
             others = f"the options are {', '.join(declared)}"
             remedy = f"did you mean {near[0]}?" if near else others
             raise TypeError(f"there is no option {name}; {remedy}")
-        default, least = declared[name][0], LEAST.get(name, -math.inf)
+        default = declared[name][0]
         if isinstance(default, bool):
             fits, remedy = isinstance(value, bool), "True or False"
-        elif isinstance(default, float):
-            fits, remedy = isinstance(value, Real) and math.isfinite(value), "a number"
         else:
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            fits = whole and value >= least
-            if value is None:
-                fits = name in ("block", "seed", "threads")
-            remedy = f"a whole number from {least}" if name in LEAST else "a whole number"
+            real = isinstance(default, float)
+            fits = isinstance(value, Real if real else (int, np.integer))
+            fits = fits and is_in_bounds(name, value) and not isinstance(value, bool)
+            fits = fits or (value is None and name in ("block", "seed", "threads"))
+            remedy = f"a {'number' if real else 'whole number'} {describe_bounds(name)}"
         if not fits:
             raise ValueError(f"{name} {reprlib.repr(value)}: give {remedy}")
+
+
+def is_in_bounds(name, value):
+    """Return whether the value of an option is between its bounds, which nan is not."""
+    least, most = BOUNDS[name]
+    return least <= value <= most
+
+
+def describe_bounds(name):
+    """Describe the bounds of an option, such as "from 0 to 1"."""
+    least, most = BOUNDS[name]
+    return f"from {least:g}" + ("" if most == math.inf else f" to {most:g}")
 
 
 def check_texts(texts, pairs):
@@ -578,15 +667,28 @@ def check_texts(texts, pairs):
     return texts
 
 
-def read_lines(file):
-    """Yield the lines of standard input."""
-    for number, line in enumerate(file, 1):
-        try:
-            yield line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            remedy = "convert it to UTF-8, for example with iconv -f windows-1252 -t utf-8"
-            place = f"standard input, line {number}"
-            raise ValueError(f"{place}: not UTF-8 ({error.reason}); {remedy}") from error
+def read_lines():
+    """Return the lines of standard input."""
+    if sys.stdin is None:
+        raise ValueError("standard input is closed; give it text, as in run.py < text")
+    content = sys.stdin.buffer.read()
+    try:
+        text = content.decode("utf-8").replace("\ufeff", "")  # byte order marks
+        wrong = 0 if 3 * text.count("\0") > len(text) else None  # as in UTF-16
+    except UnicodeDecodeError as error:
+        text, wrong = "", error.start
+    place = "standard input"
+    if wrong is not None:
+        encoding = "utf-16le" if b"\0" in content else "windows-1252"
+        commands = (CONVERTERS[start] for start in CONVERTERS if content.startswith(start))
+        command = next(commands, f"iconv -f {encoding} -t utf-8")
+        place += f", line {content.count(10, 0, wrong) + 1}"
+        raise ValueError(f"{place}: not UTF-8 text; convert it, for example with {command}")
+    if "\r" in text[:-1] and "\n" not in text:
+        raise ValueError(
+            f"{place}: lines end with carriage returns; convert it with tr '\\r' '\\n'"
+        )
+    return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")] if text else []
 
 
 class Parser(argparse.ArgumentParser):
@@ -604,18 +706,22 @@ def main():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("--score", action="store_true", help="score texts by a language model")
+    of_scores = parser.add_argument_group("options for language models")
+    of_scores.add_argument("--score", action="store_true", help="score the texts")
+    common = parameters(load, Model.classify)
     declared = parameters(load, Model.generate, Model.search, Model.score, Model.classify)
     text = declared["block"][1].replace("None: as in the training", "default: as in the training")
     declared["block"] = None, text
+    of_search = parser.add_argument_group("options for translators and language models")
     for name, (default, text) in declared.items():
         flag = f"--{name.replace('_', '-')}"
+        group = parser if name in common else of_scores if name == "block" else of_search
         if isinstance(default, bool):
-            parser.add_argument(flag, action="store_true", help=text)
+            group.add_argument(flag, action="store_true", help=text)
         else:
             number = int if default is None else type(default)
             text += "" if default is None else f" (default: {default})"
-            parser.add_argument(flag, type=number, metavar="N", help=text)
+            group.add_argument(flag, type=number, metavar="N", help=text)
     options = vars(parser.parse_args())  # options without a value on the command line are absent
     scores, model = options.pop("score", False), load(threads=options.pop("threads", None))
     model.unit, kind = "line", model.about["kind"]
@@ -625,7 +731,7 @@ def main():
     if others := options.keys() - options_of(Model.score if scores else method):
         flags = " ".join(sorted(f"--{name.replace('_', '-')}" for name in others))
         raise ValueError(f"{flags}: not for {'--score' if scores else kind}; leave it out")
-    lines = [*read_lines(sys.stdin.buffer)]
+    lines = read_lines()
     if scores:
         results = model.score(lines, **{"block": None, **options})
         for score, _ in results:
@@ -645,6 +751,13 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (ImportError, OSError, ValueError) as error:
-        print(f"run.py: {error}", file=sys.stderr)
+        print(end="", flush=True)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (ImportError, MemoryError, OSError, ValueError) as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # drops what cannot be printed
+        if isinstance(error, BrokenPipeError):  # the reader has ended, as in run.py | head
+            sys.exit()
+        fault = "not enough memory; give a smaller --batch-size"
+        print(f"run.py: {str(error) or fault}", file=sys.stderr)
         sys.exit(2)

@@ -60,11 +60,14 @@ def read_texts(source: str) -> tuple[str, list[str]]:
 
     Raises:
         FileNotFoundError: see :func:`check_is_file`.
-        ValueError: see :func:`check_is_file`; or by its name, the file is a table.
+        ValueError: see :func:`check_is_file`; or by its name, the file is a table; or standard
+            input is closed.
     """
     check_is_file(source)
     if source == "-":
         name = "standard input"
+        if sys.stdin is None:  # the command was started with <&-
+            raise ValueError("standard input is closed; give --text FILE")
         lines = decode_lines(sys.stdin.buffer, name)
     elif is_table(source) and Path(source).suffix != ".tsv":  # a .tsv file may hold plain lines
         raise ValueError(f"--text {source}: a table; save its column of texts, one text per line")

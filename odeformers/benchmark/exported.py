@@ -35,11 +35,13 @@ class ExportedSubject(Subject):
         about = product.about
         if about["kind"] != "translation":
             raise ValueError(f"--models {self.name}: give the folder of a translator")
+        if length > (most := min(about["longest"], about["longest_target"] - 1)):
+            raise ValueError(f"--lengths {length}: {self.name} takes at most {most} tokens")
         symbols = len(about.get("source_symbols", about["symbols"]))
         tokens = draw.integers(4, symbols, (args.batch, length))
         tokens[:, -1] = about["eos"]
-        lengths = {"min_len": length, "max_len_b": length}
-        return lambda: product.search(tokens.tolist(), args.beam, **lengths)
+        limits = [length] * args.batch
+        return lambda: product.search(tokens.tolist(), limits, length, args.beam)
 
 
 def build(name: str, args: Namespace) -> Subject:

@@ -248,15 +248,18 @@ NO_OPTIONS = [
     (0, "translate", {"lenpn": 1}, r"^there is no option lenpn; did you mean lenpen\?$"),
     (0, "translate", {"num_beams": 1}, r"^there is no option num_beams; did you mean beam\?$"),
     (0, "translate", {"xyz": 1}, "^there is no option xyz; the options are beam, tokenized, "),
-    (0, "translate", {"lenpen": math.nan}, "^lenpen nan: give a number$"),
-    (0, "translate", {"max_len_b": None}, "^max_len_b None: give a whole number$"),
-    (0, "translate", {"max_len_b": 0}, "^min_len 1 needs more tokens than max_len_a, max_len_b "),
+    (0, "translate", {"lenpen": math.nan}, "^lenpen nan: give a number from -50 to 50$"),
+    (0, "translate", {"max_len_b": None}, "^max_len_b None: give a whole number from "),
+    (0, "translate", {"max_len_b": 0}, "^text 1: min_len 1, more than 0, the limit by max_len_a"),
     (0, "translate", {"tokenized": "no"}, "^tokenized 'no': give True or False$"),
     (1, "sample", {"sampling_topk": 5}, r"^there is no option sampling_topk; .* topk\?$"),
     (1, "sample", {"sampling": True, "topk": -1}, "^topk -1: give a whole number from 0$"),
-    (1, "sample", {"sampling": True, "topp": 0}, "^temperature 1.0 and topp 0: give .* above 0 "),
-    (1, "sample", {"sampling": True, "topp": 1.5}, "^temperature 1.0 and topp 1.5: give "),
-    (1, "sample", {"temperature": 0}, "^temperature 0 and topp 1.0: give "),
+    (1, "sample", {"sampling": True, "topp": 0}, "^topp 0: give a number from 1e-06 to 1$"),
+    (1, "sample", {"sampling": True, "topp": 1.5}, "^topp 1.5: give a number from 1e-06 to 1$"),
+    *(
+        (1, "sample", {"temperature": value}, f"^temperature {value}: give a number from 1e-06 ")
+        for value in (0, -1, 1e-40, math.inf, math.nan)
+    ),
     (1, "sample", {"topk": 5}, "^topk and topp are for sampling; add sampling=True "),
     (1, "sample", {"seed": -1}, "^seed -1: give a whole number from 0$"),
     (1, "score", {"block": -1}, "^block -1: give a whole number from 0$"),
@@ -323,13 +326,38 @@ def test_pairs_are_for_classifiers_of_pairs(export):
         (0, "--beam 0", "1", "beam 0: give a whole number from 1"),
         (0, "--block 3", "1", "--block: not for translation; leave it out"),
         (1, "--score --beam 3", "1", "--beam: not for --score; leave it out"),
-        (0, "", "1\n\n" + "1 " * 2000, "line 3 has 2001 tokens, more than 1.*--truncate "),
-        (1, "", "1\n" + "1 " * 2000, "line 2 has 2001 tokens, more than .*--truncate "),
-        (2, "", "1\n" + "1 " * 2000, "line 2 has 2001 tokens, more than .*--truncate "),
+        (
+            0,
+            "",
+            "1\n\n" + "1 " * 2000,
+            "line 3 has 2001 tokens, more than the model.s 1.*--truncate ",
+        ),
+        (1, "", "1\n" + "1 " * 2000, "line 2 has 2001 tokens, more than the model.s .*--truncate "),
+        (2, "", "1\n" + "1 " * 2000, "line 2 has 2001 tokens, more than the model.s .*--truncate "),
         (2, "", "1\n1\t2", f"line 2: 2 texts instead of 1 {TABS}; give only the column "),
         (2, "", "1\n1\t", f"line 2: 2 texts instead of 1 {TABS}; give only the column "),
         (3, "", "1\n1\t\t2", f"line 2: 3 texts instead of 1 or 2 {TABS}; give two texts "),
-        (0, "", b"1\n\xf6 2\n", r"standard input, line 2: not UTF-8 .*; convert it to UTF-8"),
+        (
+            1,
+            "--max-len-b 2",
+            "1\n1 2 3",
+            "line 2 has 3 tokens, more than 2, the limit by max_len_a",
+        ),
+        (0, "", b"1\n\xf6 2\n", "standard input, line 2: not UTF-8 text; .* iconv -f windows-1252"),
+        (2, "", gzip.compress(b"1\n"), "standard input, line 1: not UTF-8 text; .* gzip -dc$"),
+        (
+            2,
+            "",
+            "1\n".encode("utf-16"),
+            "standard input, line 1: not UTF-8 text; .* iconv -f utf-16 ",
+        ),
+        (
+            2,
+            "",
+            "1\n".encode("utf-16le"),
+            "standard input, line 1: not UTF-8 .* iconv -f utf-16le ",
+        ),
+        (2, "", "1\r2\r", "standard input: lines end with carriage returns; convert it with tr "),
     ],
 )
 def test_bad_input_of_an_export_is_refused(model, words, text, message, export):
@@ -337,6 +365,49 @@ def test_bad_input_of_an_export_is_refused(model, words, text, message, export):
     _, out = export(*QUICK[model])
     (line,) = run_outside(out, *words.split(), text=text, refused=True)
     assert re.match(f"run.py: {message}", line)
+
+
+LACKS = "out lacks {}; copy the folder again, or export the model again"
+
+
+@pytest.mark.parametrize(
+    "model, name, content, message",
+    [
+        (0, "step.pt2", None, LACKS.format("step.pt2")),
+        (2, "model.json", None, LACKS.format("model.json")),
+        (0, "step.pt2", b"", "step.pt2 is damaged; copy the folder again"),
+        (1, "begin.onnx", b"", "begin.onnx is damaged; copy the folder again"),
+        *(
+            (2, "model.json", text, "model.json is damaged .*; copy")
+            for text in (b"{", b"{}", b"\xff")
+        ),
+    ],
+)
+def test_a_faulty_file_of_an_export_is_named(model, name, content, message, export, tmp_path):
+    out = shutil.copytree(export(*QUICK[model])[1], tmp_path / "out")
+    (out / name).unlink()
+    if content is not None:
+        (out / name).write_bytes(content)
+    (line,) = run_outside(out, text="1\n", refused=True)
+    assert re.match(f"run.py: .*{message}", line)
+
+
+@pytest.mark.parametrize("model, name", [(1, "numpy"), (1, "onnxruntime"), (0, "torch")])
+def test_a_missing_library_is_named(model, name, export, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGES", [*PACKAGES, name])
+    (line,) = run_outside(export(*QUICK[model])[1], text="1\n", refused=True)
+    assert re.match(f"run.py: {name} cannot be imported .*; pip install {name}", line)
+
+
+def test_an_export_ends_quietly_when_its_reader_does(export):
+    out = export("macaron_classifier", "torch")[1]
+    command = [sys.executable, str(out / "run.py")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        process.stdout.close()
+        process.stdin.write(b"1 2\n" * 5000)
+        process.stdin.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 0)
 
 
 @pytest.mark.parametrize("model", [0, 1, 2])
