@@ -31,7 +31,7 @@ from .options import SIDES, hyphenate
 
 
 class Kind(Enum):
-    """The purpose of a model, with its tasks, default criterion and main score.
+    """The purpose of a model; set ``kinds`` in a class if fairseq's base class does not imply it.
 
     Attributes:
         tasks: fairseq's tasks that train models of this kind, the default first.
@@ -139,7 +139,7 @@ BASELINES, OWN = "baselines", "your own"  # names in place of a paper; plugins u
 
 @dataclass(frozen=True)
 class Family:
-    """A family of architectures, independent of their tasks: its name, paper and colour.
+    """A family's name, paper and plot colours: a package's ``FAMILY`` or a model's ``family``.
 
     The folder with its models, also in a plugin, declares the family as ``FAMILY``. A model that
     belongs to another family than its folder declares that family as ``family``.
@@ -148,7 +148,7 @@ class Family:
         name: name of the family, such as ``TransEvolve``.
         authors, year: authors and year of the paper; a family without a year is a baseline.
         color: colour in figures: a name from ``odeformers.plots`` or matplotlib.
-        variants: colours of variants, by words in the names of architectures.
+        variants: other colours for architectures with a word in their names.
     """
 
     name: str
