@@ -69,7 +69,7 @@ PATCHES: list[Patch] = [
         )
     ),
     Patch(
-        "eval in the modules of fairseq",
+        "eval in the modules that fairseq imports",
         checkpoints.replace_eval,
         "fairseq evaluates some options in a checkpoint as Python code, such as encoder_layers of "
         "fconv, xformers_att_config of every Transformer and wer_args of the criterion ctc.",
