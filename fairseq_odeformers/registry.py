@@ -24,7 +24,7 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.utils import import_user_module
 from hydra.core.config_store import ConfigStore
 
-from .errors import InputError, naming_faults
+from .errors import InputError, did_you_mean, naming_faults
 from .options import SIDES, hyphenate
 
 # --- kinds ---
@@ -115,6 +115,16 @@ def find_architectures(kind: Kind | None = None) -> list[str]:
         return name not in MODEL_REGISTRY, order.index(kind_of(ARCH_MODEL_REGISTRY[name]))
 
     return sorted(reversed(names), key=key)
+
+
+def explain_unknown_architecture(arch: str, names: Iterable[str]) -> str:
+    """Return the error message for an unregistered name.
+
+    Args:
+        names: names that the user may have meant, the likeliest first.
+    """
+    remedy = did_you_mean(arch, names, "odeformers list shows all")
+    return f"{arch}: no such architecture; {remedy} (--user-dir finds your own)"
 
 
 def check_kind(arch: str, task: str) -> None:
