@@ -2,14 +2,20 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from helpers import make_model, small
+from helpers import PAD, make_model, small
+from torch.nn.functional import cross_entropy
 
 from fairseq_odeformers import build_model
+from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizers import (
+    RegularizedCrossEntropyConfig,
+    RegularizedCrossEntropyCriterion,
+)
 from odeformers.dataless import make_config
 
 PAGE = Path(__file__).parents[2] / "docs" / "using.md"
@@ -94,9 +100,34 @@ def test_mistakes_are_named_in_one_line(arch, options, message):
 
 def test_the_training_loop_of_the_page_learns():
     """The trained model is better than equal probabilities of all symbols."""
-    section = PAGE.read_text("utf-8").split("## In your own training loop\n")[1]
-    listing = re.search(r"```python\n(.*?)```", section, re.S)[1]
+    loop, _ = listings_of_the_training_loop()
     variables = {}
-    exec(listing, variables)
+    exec(loop, variables)
     vocabulary = variables["scores"].size(-1)
     assert variables["loss"].exp() < vocabulary / 2
+
+
+def listings_of_the_training_loop():
+    section = PAGE.read_text("utf-8").split("## In your own training loop\n")[1]
+    return re.findall(r"```python\n(.*?)```", section.split("\n## ")[0], re.S)
+
+
+def test_the_loss_of_the_page_has_the_regularizer_of_the_criterion():
+    """For texts of equal length, the loss of a loop equals the loss of fairseq-train."""
+    _, regularized = listings_of_the_training_loop()
+    model = build_model("transject_lm", vocabulary=50, decoder_embed_dim=16, decoder_layers=1)
+    model.regularizer_weights = {"reconstruction": 0.5}  # larger than rounding
+    texts = torch.randint(4, 50, (3, 7))
+    variables = {"model": model, "texts": texts, "cross_entropy": cross_entropy}
+    exec(regularized, variables)
+    criterion = RegularizedCrossEntropyCriterion(
+        RegularizedCrossEntropyConfig(sentence_avg=False),
+        SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD)),
+    )
+    inputs = {
+        "net_input": {"src_tokens": texts[:, :-1]},
+        "target": texts[:, 1:].contiguous(),
+        "ntokens": 18,
+    }
+    loss, tokens, _ = criterion(model, inputs)
+    assert torch.allclose(variables["loss"], loss / tokens)
