@@ -26,7 +26,7 @@ from fairseq_odeformers.errors import InputError, naming_faults
 logger = logging.getLogger(__name__)
 
 MADE_FROM = "recipe.json"  # lists the inputs that a folder was made from
-LONGEST_LINE = 1 << 26  # bytes; the limit stops reading from a device such as /dev/zero
+MAX_LINE_BYTES = 1 << 26  # bytes; the limit stops reading from a device such as /dev/zero
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the system's errors for these name no file
 MARK = "\ufeff"  # byte order mark
 # Byte order marks of other encodings. UTF-32 comes first because its mark begins with UTF-16's.
@@ -36,7 +36,7 @@ ENCODINGS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-BROKEN = "is damaged, cut off, or in another format"
+FILE_FAULT = "is damaged, cut off, or in another format"
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # keys: file name extensions
 # The first bytes of compressed files, with the extension that the files should have.
 COMPRESSIONS = {
@@ -251,17 +251,17 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises:
         InputError: a line is not UTF-8 or is too long, or lines end with carriage returns only.
     """
-    with naming_faults(path, BROKEN), open(path, "rb") as file:
+    with naming_faults(path, FILE_FAULT), open(path, "rb") as file:
         yield from decode_lines(decompress(path.name, file), path)
 
 
 def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
     r"""Yield lines as :func:`read_lines` does, from an open file; errors call it *name*."""
     start = b""
-    for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
+    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES), b""), start=1):
         start, place = start or line, f"{name}, line {number}"
-        if len(line) == LONGEST_LINE:
-            raise InputError(f"{place}: longer than {LONGEST_LINE:,} bytes")
+        if len(line) == MAX_LINE_BYTES:
+            raise InputError(f"{place}: longer than {MAX_LINE_BYTES:,} bytes")
         try:
             text = line.decode("utf-8")
             fault = "it has zeros" if has_zeros(line) else ""

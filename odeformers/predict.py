@@ -37,7 +37,7 @@ from odeformers.prepare.common.settings import SETTINGS
 from odeformers.prepare.common.tables import read_unlabelled
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
-SCORED = "STS-B"  # the only task that has scores instead of classes
+SCORED_TASK = "STS-B"  # the only task that has scores instead of classes
 MAX_SCORE = 5  # STS-B's largest score; the targets in a data set are divided by it
 
 
@@ -109,7 +109,7 @@ def main(arguments=None) -> None:
         kind = "an existing folder" if args.glue_submission else "a file, not a folder"
         raise ValueError(f"--output {args.output}: give {kind}")
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
-    if f"{SCORED}.tsv" in files.values():
+    if f"{SCORED_TASK}.tsv" in files.values():
         return predict_scores(args, cuts)
     if args.column and not (args.text and is_table(args.text)):
         raise ValueError(f"--column {args.column}: for a table, --text FILE.csv, .tsv or .jsonl")
@@ -187,15 +187,15 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
     for checkpoint in read_each(args.path):
         if not checkpoint.regression:
             raise ValueError(
-                f"{checkpoint.path} was not trained with --regression-target, but {SCORED} needs "
-                "it; see its part in examples/macaron/glue.yaml"
+                f"{checkpoint.path} was not trained with --regression-target, but "
+                f"{SCORED_TASK} needs it; see its part in examples/macaron/glue.yaml"
             )
         model, task, _ = checkpoint.build(args.data, task, **cuts)
         models.append(model.eval().to(device))
     ids, _, values = outputs(task, models, "test", args.batch_size, mean_outputs)
     scores = (MAX_SCORE * values).clamp(0, MAX_SCORE)
     rows = ((str(number), f"{score:.3f}") for number, score in zip(ids.tolist(), scores.tolist()))
-    write_table([["index", "prediction"], *rows], (args.output or Path()) / f"{SCORED}.tsv")
+    write_table([["index", "prediction"], *rows], (args.output or Path()) / f"{SCORED_TASK}.tsv")
 
 
 def mean_outputs(models, task, net_input: dict) -> torch.Tensor:

@@ -34,8 +34,8 @@ from .steps import BATCHES, Function, make_steps, make_tokens
 
 ENDINGS = {"torch": ".pt2", "onnx": ".onnx"}
 # Batch sizes and lengths at which programs are tested; torch may mistake sizes of 1 for constants.
-COMPARED = ((1, 1), (1, 2), (3, 6))
-LARGEST_DIFFERENCE = 1e-4  # between log-probabilities, or between probabilities of classes
+TEST_SIZES = ((1, 1), (1, 2), (3, 6))
+MAX_DIFFERENCE = 1e-4  # between log-probabilities, or between probabilities of classes
 
 
 def write_deployment(path: str, folder: Path, form: str, data: str | None, overrides: dict) -> None:
@@ -62,10 +62,10 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
     trained = load_for_program(path, data, overrides)
     with replacing_folder(folder) as temporary:
         difference = write_folder(trained, checkpoint.arch, kind, form, temporary, checkpoint.score)
-        if not difference <= LARGEST_DIFFERENCE:
+        if not difference <= MAX_DIFFERENCE:
             raise ValueError(
                 f"{path}: the {form} programs differ from the model by {difference:.1e}, more than "
-                f"{LARGEST_DIFFERENCE}; nothing was written"
+                f"{MAX_DIFFERENCE}; nothing was written"
             )
 
 
@@ -95,7 +95,7 @@ def write_folder(
     with naming_faults(folder, "cannot be written"):
         write_files(about, folder)
     product = run.load(folder)
-    return max(compare(trained.model, trained.task, product, *size) for size in COMPARED)
+    return max(compare(trained.model, trained.task, product, *size) for size in TEST_SIZES)
 
 
 # --- programs ------------------------------------------------------------------------

@@ -48,7 +48,7 @@ USES = {
     Kind.CLASSIFICATION: "odeformers predict, odeformers analyse and load_classifier",
     Kind.LANGUAGE_MODEL: "fairseq-eval-lm and load_language_model",
 }
-LATER = {  # names that are not options of a loader
+LATER_OPTIONS = {  # names that are not options of a loader
     "beam": "give it to the methods of the loaded model",
     "device": "give it to the loaded model's method to()",
 }
@@ -141,8 +141,8 @@ def _load_generator(
     checkpoint: Source, data: Folder | None, options: dict[str, Any], base: type, name: str
 ) -> Generator:
     """Load models that derive from *base*, called *name* in messages; see the public loaders."""
-    for option in LATER.keys() & options.keys():
-        raise ValueError(f"{option} {options[option]!r}: {LATER[option]}")
+    for option in LATER_OPTIONS.keys() & options.keys():
+        raise ValueError(f"{option} {options[option]!r}: {LATER_OPTIONS[option]}")
     models, task, cfg = [], None, None
     for member in read_each(checkpoint):
         model_class = ARCH_MODEL_REGISTRY.get(member.arch, base)  # build() checks unknown names

@@ -20,7 +20,7 @@ from fairseq_odeformers.files import FORMATS, decode_lines, read_lines, replacin
 
 logger = logging.getLogger(__name__)
 WARNED: set[str] = set()  # warnings that have been printed
-SHOWN = 40  # number of characters of a text that messages show
+EXCERPT_LENGTH = 40  # number of characters of a text that messages show
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -249,9 +249,9 @@ def truncate(
         return tokens
     if not (always or allows_truncation(cfg)):
         option = "truncate_source=True" if "truncate_source" in cfg else "shorten_method='truncate'"
+        excerpt = dictionary.string(tokens[:EXCERPT_LENGTH])[:EXCERPT_LENGTH]
         raise TooLong(
-            f"{dictionary.string(tokens[:SHOWN])[:SHOWN]!r}... has {len(tokens)} tokens, more than "
-            f"{longest}, {limit}",
+            f"{excerpt!r}... has {len(tokens)} tokens, more than {longest}, {limit}",
             f"shorten it, or load the model with {option}",
         )
     if not allows_truncation(cfg) and (key := f"more than {longest} tokens") not in WARNED:
@@ -292,7 +292,7 @@ def warn_of_unknown(
 
 def cut(text: str) -> str:
     """Truncate a text to the beginning that a message shows."""
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= EXCERPT_LENGTH else f"{text[:EXCERPT_LENGTH]}..."
 
 
 def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:

@@ -23,7 +23,7 @@ from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.options import check_choice, validate
 from fairseq_odeformers.registry import check_kind
 
-from .guest import binding, names_ours
+from .guest import any_ours, binding
 
 BERT = "bert_pretraining"  # name of a task and of a criterion
 
@@ -98,7 +98,7 @@ def check_command_line(args: Namespace) -> None:
     ``--tpu``; without torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
     """
     arch, task, criterion = (getattr(args, name, None) for name in ("arch", "task", "criterion"))
-    ours = names_ours(arch, task, criterion)
+    ours = any_ours(arch, task, criterion)
     check_paths(args, ours)
     if arch is not None:
         with binding(ours):

@@ -26,7 +26,7 @@ except ImportError:
 
 # Before torch 2.6, the safe loader lacks what a checkpoint of fairseq needs.
 SAFE_LOADER = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
-LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}  # set by torchrun
+TORCHRUN_VARIABLES = {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}  # set by torchrun
 
 
 def add_safe_globals() -> None:
@@ -68,7 +68,7 @@ def call_main(original, cfg, main, **kwargs):
 
     An error for bad input ends the program in one line.
     """
-    if LAUNCHED <= os.environ.keys() and trains_ours(cfg):
+    if TORCHRUN_VARIABLES <= os.environ.keys() and trains_ours(cfg):
         cfg.distributed_training.distributed_world_size = int(os.environ["WORLD_SIZE"])
     return original(cfg, partial(run, main), **kwargs)
 

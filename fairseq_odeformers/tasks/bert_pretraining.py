@@ -16,7 +16,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from omegaconf import OmegaConf, open_dict
 
-from fairseq_odeformers.data.text_pairs import BLANK, NEXT_SENTENCE, MaskedPairs, TextPairs
+from fairseq_odeformers.data.text_pairs import BLANK_SIZE, NEXT_SENTENCE, MaskedPairs, TextPairs
 from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.files import reading
 from fairseq_odeformers.options import add_choices, option, validate
@@ -85,7 +85,7 @@ class BertPretrainingTask(MaskedLMTask):
             lines = data_utils.load_indexed_dataset(str(path), self.dictionary, combine=combine)
         if lines is None:
             raise FileNotFoundError(f"{path}.idx and {path}.bin: no such files")
-        if not np.any(lines.sizes == BLANK):
+        if not np.any(lines.sizes == BLANK_SIZE):
             raise InputError(
                 f"{path}.bin has no blank lines to end documents; put one between the documents of "
                 "the text, and binarise it again with fairseq-preprocess"

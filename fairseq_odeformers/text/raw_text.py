@@ -21,8 +21,8 @@ from fairseq_odeformers.files import reading
 
 from .word_pieces import load_tokenizer
 
-LONGEST_WORD = 250  # letters; the time that BPE takes grows with their square
-LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD}}}(?=\S)")
+MAX_WORD_LENGTH = 250  # letters; the time that BPE takes grows with their square
+LONG_WORD = re.compile(rf"\S{{{MAX_WORD_LENGTH}}}(?=\S)")
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
 CHARACTERS = [f"##{character}" for character in ascii_lowercase + digits]  # pieces within words
@@ -69,7 +69,7 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
 
 
 def cut_words(text: str) -> str:
-    """Divide the words of a text after each :data:`LONGEST_WORD` letters."""
+    """Divide the words of a text after each :data:`MAX_WORD_LENGTH` letters."""
     return LONG_WORD.sub(r"\g<0> ", text)
 
 

@@ -21,14 +21,14 @@ from .maps import NoMaps
 from .result import Row, Tables, markdown
 
 BATCH_SIZE = 16  # number of texts that are scored together
-COMPARED = 2  # number of texts whose states are compared with a fine solution
+COMPARED_TEXTS = 2  # number of texts whose states are compared with a fine solution
 STEPS = (1 / 4, 1 / 2, 1, 2, 4, 8)  # multiples of the training's number of steps
 TOLERANCES = (100, 10, 1, 1 / 10, 1 / 100)  # multiples of the training's tolerances
-FINE = 4  # multiple of the largest number of steps
+FINE_FACTOR = 4  # multiple of the largest number of steps
 FINE_TOLERANCE = 1 / 10  # multiple of the smallest tolerance
 ROUNDING = 1e-6  # relative error of states that fairseq's softmax in single precision allows
-RISE = 0.01  # relative rise of the loss that a model may show and still follow an ODE
-NEAR = 0.5  # largest difference of the order from the method's
+MAX_RISE = 0.01  # relative rise of the loss that a model may show and still follow an ODE
+MAX_ORDER_GAP = 0.5  # largest difference of the order from the method's
 Build = Callable[[float], Any]  # builds a model for a value of the dial
 
 
@@ -89,9 +89,9 @@ def measure(
     rounding. ``order`` is the order at which the error falls from the previous row.
     """
     rows: list[Row] = []
-    fine = FINE * values[-1] if dial.order else FINE_TOLERANCE * values[-1]
+    fine = FINE_FACTOR * values[-1] if dial.order else FINE_TOLERANCE * values[-1]
     with naming_split(task, split):
-        sample = next(iter(batches(task, split, [build(dial.value)], COMPARED)), None)
+        sample = next(iter(batches(task, split, [build(dial.value)], COMPARED_TEXTS)), None)
     if sample is None:
         raise ValueError(f"{split} of {task.cfg.data} has no text that fits the model")
     solution = states(build(fine), sample)
@@ -157,8 +157,8 @@ def judge(dial: Dial, rows: Sequence[Row]) -> Row:
     order = finer[0]["order"] if finer else None
     found: Row = {"rise": worst / loss - 1, "order": order, "method": dial.order, "follows": None}
     if finer:
-        falls = dial.order is None or order is None or abs(order - dial.order) <= NEAR
-        found["follows"] = found["rise"] <= RISE and falls
+        falls = dial.order is None or order is None or abs(order - dial.order) <= MAX_ORDER_GAP
+        found["follows"] = found["rise"] <= MAX_RISE and falls
     return found
 
 
@@ -175,7 +175,7 @@ def sentence(row: Row) -> str:
     facts = f"finer solutions change the loss by {rise:+.2f}% at worst{order}"
     if row["follows"]:
         return f"{name}: {facts}. The trained model still follows an ODE."
-    if row["rise"] > RISE:
+    if row["rise"] > MAX_RISE:
         return (
             f"{name}: {facts}. The trained model no longer follows an ODE: its steps have become "
             "part of it (Ott et al. 2021)."

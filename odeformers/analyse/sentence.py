@@ -14,15 +14,15 @@ from .maps import attention_maps, check_maps
 from .result import Row, Tables, file_name
 
 BEAM = 5  # beam size of the translation
-MOST_TOKENS = 80  # maximum number of tokens in a legible picture
+MAX_TOKENS = 80  # maximum number of tokens in a legible picture
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
     """Compute the tables of a checkpoint's maps for ``--text``, and of its translation."""
     model, net_input, tokens, translation = encode(path, args)
     check_maps(path, model)
-    if max(len(names) for pair in tokens.values() for names in pair) > MOST_TOKENS:
-        raise ValueError(f"--text: more than {MOST_TOKENS} tokens cannot be drawn")
+    if max(len(names) for pair in tokens.values() for names in pair) > MAX_TOKENS:
+        raise ValueError(f"--text: more than {MAX_TOKENS} tokens cannot be drawn")
     tables: Tables = {"sentence": measure(model, net_input, tokens, args.head)}
     if translation is not None:
         tables["translation"] = [{"translation": translation}]
@@ -72,7 +72,7 @@ def encode(path: str, args: argparse.Namespace):
         return classifier.models[0], net_input, {"encoder": (source, source)}, None
     translator = load_translator(checkpoint, args.data, args.tokenized).to(args.device)
     ids = translator.encode(args.text)
-    hypotheses = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MOST_TOKENS - 1)
+    hypotheses = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MAX_TOKENS - 1)
     translation = hypotheses[0][0]["tokens"].to(args.device)
     net_input = {
         "src_tokens": ids.unsqueeze(0).to(args.device),

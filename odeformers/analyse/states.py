@@ -31,7 +31,7 @@ SEED = 1  # seed of the draw of texts
 
 # Pairs of columns whose correlation over models is computed, if there are enough models.
 PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))
-ENOUGH = 3
+MIN_MODELS = 3
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
@@ -56,7 +56,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     (summary,) = tables["models"]
     summary |= {"accuracy": None, "texts": len(texts)}
     summary |= {"architecture": type(model).__name__, "checkpoint": path}
-    if len(args.checkpoints) >= ENOUGH:
+    if len(args.checkpoints) >= MIN_MODELS:
         _, targets, probs = probabilities(task, [model], args.split, BATCH_SIZE)
         if targets is not None:
             summary["accuracy"] = (probs.argmax(1) == targets).double().mean().item()
@@ -221,7 +221,7 @@ def correlations(models: Sequence[Row]) -> list[Row]:
     independent.
     """
     rows = []
-    for x, y in PAIRS if len(models) >= ENOUGH else ():
+    for x, y in PAIRS if len(models) >= MIN_MODELS else ():
         values = np.array([[row[x], row[y]] for row in models], float).T
         if np.isfinite(values).all() and (np.ptp(values, 1) > 0).all():
             rows.append({"x": x, "y": y, "spearman": float(stats.spearmanr(*values).statistic)})

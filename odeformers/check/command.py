@@ -79,9 +79,11 @@ def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -
         lacking = [builds.name] if builds.fault else []
         properties = [p for p in PROPERTIES if subject.kind in p.kinds and (slow or not p.slow)]
         for prop in properties:
-            needed = (builds.name, *DECISIVE, *prop.premises)
-            if premise := next((name for name in lacking if name in needed), None):
-                yield Verdict(prop.name, f"not tested: {premise!r} must pass first", fault=None)
+            needed = (builds.name, *DECISIVE, *prop.prerequisites)
+            if prerequisite := next((name for name in lacking if name in needed), None):
+                yield Verdict(
+                    prop.name, f"not tested: {prerequisite!r} must pass first", fault=None
+                )
                 continue
             verdict = judge(subject, prop)
             yield verdict

@@ -44,7 +44,7 @@ MNLI_SPLITS = {
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
 MAX_SCORE = 5
-UNDECIDED = "-"  # MultiNLI's label for pairs on which the annotators do not agree
+UNDECIDED_LABEL = "-"  # MultiNLI's label for pairs on which the annotators do not agree
 
 # MRPC is published as Microsoft's corpus and a list of the pairs in GLUE's development set.
 MSR_TRAIN, MSR_TEST = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt"
@@ -102,12 +102,12 @@ class Tables:
         columns = (*self.sentences, *others, self.label)
         undecided = 0
         for number, row in read_table(path, columns, self.header, self.ragged):
-            if row[-1] == UNDECIDED:
+            if row[-1] == UNDECIDED_LABEL:
                 undecided += 1
             else:
                 yield [*row[:-1], self.target(row[-1], f"{path}, line {number}")]
         if undecided:
-            logger.info(f"{path}: skipped {undecided:,} with label {UNDECIDED}")
+            logger.info(f"{path}: skipped {undecided:,} with label {UNDECIDED_LABEL}")
 
     def target(self, label: str, place: str) -> str:
         """Check a label and return it; a score is divided by the largest possible one."""

@@ -33,9 +33,9 @@ from .common.corpus import is_archive, read_text, strip_compression
 from .common.pairs import Pair, Pairs, find_positions, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
 
-HELD_OUT = 2000  # a drawn set contains a tenth of all pairs, but at most this number
+MAX_DRAWN_PAIRS = 2000  # a drawn set contains a tenth of all pairs, but at most this number
 NO_LANGUAGES = {"txt", "text", "csv", "tsv", "jsonl"}  # extensions of any text
-LONGEST_SIDE = 1000  # maximum number of letters (possible subwords) of a side that is drawn
+MAX_SIDE_LENGTH = 1000  # maximum number of letters (possible subwords) of a side that is drawn
 
 
 def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, Path]]:
@@ -91,7 +91,7 @@ def split_pairs(
     pairs: Sequence[Pair],
     sizes: Mapping[str, int | None],
     seed: int,
-    longest: int = LONGEST_SIDE,
+    longest: int = MAX_SIDE_LENGTH,
 ) -> dict[str, list[Pair]]:
     """Split pairs at random.
 
@@ -100,10 +100,10 @@ def split_pairs(
         sizes: number of pairs in each split except ``train``, which gets the rest; None for a tenth
             of the pairs.
         longest: maximum number of words of a side that is drawn. Sides with more than
-            :data:`LONGEST_SIDE` letters are not drawn either, so that their subwords fit into a
+            :data:`MAX_SIDE_LENGTH` letters are not drawn either, so that their subwords fit into a
             model with the default number of positions.
     """
-    share = max(1, min(HELD_OUT, len(pairs) // 10))
+    share = max(1, min(MAX_DRAWN_PAIRS, len(pairs) // 10))
     sizes = {split: size or share for split, size in sizes.items()}
     keys = [[*map(fold, pair)] for pair in pairs]
     counts = [Counter(side) for side in zip(*keys)]
@@ -136,7 +136,7 @@ def split_pairs(
 
 def is_long(side: str, words: int) -> bool:
     """Return whether a side may have too many subwords for a model; see :func:`split_pairs`."""
-    return len(side) > LONGEST_SIDE or len(side.split()) > words
+    return len(side) > MAX_SIDE_LENGTH or len(side.split()) > words
 
 
 def order_files(
@@ -192,7 +192,9 @@ def main(arguments: Sequence[str]) -> None:
     add_number(parser, "--bpe-operations", None, what)
     for split in ("valid", "test"):
         what = f"number of {split} pairs to draw if --from is not a folder"
-        add_number(parser, f"--{split}", None, f"{what} (default: a tenth, at most {HELD_OUT:,})")
+        add_number(
+            parser, f"--{split}", None, f"{what} (default: a tenth, at most {MAX_DRAWN_PAIRS:,})"
+        )
     add_number(parser, "--seed", 1, "random seed", int)
     add_columns(parser, "source", "target")
     args = parse_options(parser, arguments)

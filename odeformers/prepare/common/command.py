@@ -36,7 +36,7 @@ from .settings import SETTINGS, SOURCE, check_settings, check_sources, name_sour
 
 logger = logging.getLogger(__name__)
 
-SILENCE = 30  # seconds between lines of progress without a terminal
+PROGRESS_INTERVAL = 30  # seconds between lines of progress without a terminal
 
 Item = TypeVar("Item")
 
@@ -245,7 +245,7 @@ def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> It
         return
     logged = time.monotonic()
     for count, item in enumerate(items):
-        if (now := time.monotonic()) >= logged + SILENCE:
+        if (now := time.monotonic()) >= logged + PROGRESS_INTERVAL:
             logger.info(f"{label}: {count:,}{unit}")
             logged = now
         yield item

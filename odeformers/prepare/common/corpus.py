@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.files import (
-    BROKEN,
     COMPRESSED,
+    FILE_FAULT,
     decompress,
     fingerprints,
     naming_full_disk,
@@ -129,7 +129,7 @@ class Corpus(Generic[Writer]):
             for path, name, open_file in self.find(archive, patterns):
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with naming_faults(f"{strip_compression(path)} in {archive}", BROKEN):
+                with naming_faults(f"{strip_compression(path)} in {archive}", FILE_FAULT):
                     with open_file() as stream, open(target, "wb") as file:
                         shutil.copyfileobj(decompress(path, stream), file)
 
@@ -221,7 +221,7 @@ def list_files(place: Path) -> Iterator[tuple[str, Opener]]:
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, and decompress it if its extension says that it is compressed."""
-    with naming_faults(path, BROKEN), open(path, "rb") as file:
+    with naming_faults(path, FILE_FAULT), open(path, "rb") as file:
         yield decompress(path.name, file)
 
 

@@ -14,13 +14,13 @@ from fairseq.data import Dictionary
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.errors import did_you_mean
 
-from .checks import SHOWN, check_data, fold
+from .checks import MAX_LISTED, check_data, fold
 from .command import show_progress
 
 logger = logging.getLogger(__name__)
 
 POSITIONS = 512  # maximum number of tokens per text in sentence_prediction by default
-FEWEST = 2  # warn if a class has at most this number of training texts
+RARE_CLASS_SIZE = 2  # warn if a class has at most this number of training texts
 
 Item = TypeVar("Item")
 Encoded = tuple[Sequence[Any], str | None]  # indices of the symbols of each input, and the class
@@ -97,10 +97,10 @@ def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> No
         counts: number of examples of each class, for each split with labels.
     """
     warnings = [*find_alike(classes), *find_rare(classes, counts)]
-    for warning in warnings[:SHOWN]:
+    for warning in warnings[:MAX_LISTED]:
         logger.warning(warning)
-    if len(warnings) > SHOWN:
-        logger.warning(f"{len(warnings) - SHOWN:,} more classes are similar or have few texts")
+    if len(warnings) > MAX_LISTED:
+        logger.warning(f"{len(warnings) - MAX_LISTED:,} more classes are similar or have few texts")
 
 
 def find_alike(classes: Sequence[str]) -> Iterator[str]:
@@ -116,10 +116,12 @@ def find_rare(classes: Sequence[str], counts: Mapping[str, Counter]) -> Iterator
     for name in classes:
         count = counts["train"][name]
         absent = ", ".join(split for split, others in counts.items() if not others[name])
-        if count <= FEWEST or absent:
+        if count <= RARE_CLASS_SIZE or absent:
             number = "1 text" if count == 1 else f"{count:,} texts"
             missing = f" and none in {absent}" if absent and count else ""
-            meant = did_you_mean(name, sorted({*classes} - {name})) if count <= FEWEST else ""
+            meant = (
+                did_you_mean(name, sorted({*classes} - {name})) if count <= RARE_CLASS_SIZE else ""
+            )
             yield "; ".join(filter(None, [f"class {name} has {number} in train{missing}", meant]))
 
 

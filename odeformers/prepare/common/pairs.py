@@ -31,9 +31,11 @@ from .corpus import Corpus, Files, fingerprint_each
 
 logger = logging.getLogger(__name__)
 
-SPACES = 0.01  # warn if detokenization changes spaces in at least this share of test texts
-COPIES = 0.01  # warn if at least this share of pairs consists of the same text twice
-MUCH = 0.1  # warn if more than this share of the training pairs is left out
+MAX_RESPACED_SHARE = (
+    0.01  # warn if detokenization changes spaces in at least this share of test texts
+)
+MAX_COPIED_SHARE = 0.01  # warn if at least this share of pairs consists of the same text twice
+MAX_DROPPED_SHARE = 0.1  # warn if more than this share of the training pairs is left out
 EVALUATION = (".sgm", ".xml")  # extensions of evaluation sets from WMT and IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
 POSITIONS = 1024  # maximum number of subwords per sentence in fairseq's models by default
@@ -192,7 +194,7 @@ class Pairs:
         logger.info(", ".join(f"{count:,} {split}" for split, count in counts.items()) + " pairs")
         for split, count in (+same).items():
             logger.log(
-                logging.WARNING if count >= COPIES * counts[split] else logging.INFO,
+                logging.WARNING if count >= MAX_COPIED_SHARE * counts[split] else logging.INFO,
                 f"{split}: {count:,} of {counts[split]:,} pairs have the same text on both sides; "
                 "from such pairs, a model learns to copy",
             )
@@ -214,7 +216,7 @@ class Pairs:
         for path in sorted(folder.glob(f"test*.{lang}")):
             published, of_tokens = list(read_lines(path)), read_lines(tokenized / path.name)
             references, changed = choose_references(list(of_tokens), published, detokenize)
-            if changed and changed / len(published) >= SPACES:
+            if changed and changed / len(published) >= MAX_RESPACED_SHARE:
                 line = next(n for n, text in enumerate(published) if text != references[n])
                 logger.warning(
                     f"{path.stem}: {changed / len(published):.0%} of the texts in {lang} have "
@@ -274,7 +276,7 @@ class Pairs:
         total = kept + dropped.total()
         left_out = "".join(f"; {dropped[reason]:,} {reason}" for reason in reasons)
         logger.log(
-            logging.WARNING if kept < (1 - MUCH) * total else logging.INFO,
+            logging.WARNING if kept < (1 - MAX_DROPPED_SHARE) * total else logging.INFO,
             f"cleaning leaves {kept:,} of {total:,} training pairs (left out: {left_out[2:]})",
         )
         if kept < (least := self.valid_interval or 1):

@@ -18,7 +18,7 @@ from typing import Any
 from unicodedata import normalize
 
 from fairseq_odeformers.data.classification import is_class_name
-from fairseq_odeformers.files import LONGEST_LINE, is_blank
+from fairseq_odeformers.files import MAX_LINE_BYTES, is_blank
 
 from .checks import list_few, name_lines
 from .corpus import Files, ending_of, read_text, strip_compression
@@ -552,7 +552,7 @@ def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[N
     Raises:
         ValueError: quotes are not closed, or text follows them.
     """
-    csv.field_size_limit(LONGEST_LINE)
+    csv.field_size_limit(MAX_LINE_BYTES)
     ended = (line + "\n" for line in lines)
     table = csv.reader(ended, delimiter=separator, skipinitialspace=True, strict=True)
     number = 1

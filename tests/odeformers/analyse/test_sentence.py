@@ -159,7 +159,7 @@ def test_dollar_signs_are_not_read_as_formulas():
 
 def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path, monkeypatch):
     """The page also has the translation that ``odeformers translate`` prints."""
-    monkeypatch.setattr(sentence, "MOST_TOKENS", 8)
+    monkeypatch.setattr(sentence, "MAX_TOKENS", 8)
     path, pages = checkpoint("macaron_transformer"), []
     line = ["analyse", "attention", path, path.with_name("b.pt"), "--data", prepared, "--cpu"]
     shutil.copy(path, path.with_name("b.pt"))
@@ -174,7 +174,7 @@ def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path, 
             rows = [row for row in csv.DictReader(file) if row["kind"] == "encoder"]
         tokens = {int(row["key"]): row["key_token"] for row in rows}
         assert list(tokens.values()) == ["3", "<unk>", "1", "<unk>", "</s>"]
-    limit = {"max_len_a": 0, "max_len_b": sentence.MOST_TOKENS - 1}
+    limit = {"max_len_a": 0, "max_len_b": sentence.MAX_TOKENS - 1}
     for page, tokenized, text in zip(pages, (False, True), ("3, 1!", "3 , 1 !")):
         translator = load_translator(path, prepared, tokenized=tokenized)
         assert f"by b: {translator.translate(text, **limit)}\n" in page

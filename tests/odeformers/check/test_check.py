@@ -149,7 +149,7 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, pattern, pri
 
 
 @pytest.mark.parametrize(
-    "arch, premise, skipped",
+    "arch, prerequisite, skipped",
     [
         # A text's padding is later.
         ("look_ahead", CAUSAL, {PADDING, ADDITIVE, INCREMENTAL, EXPORTS}),
@@ -158,9 +158,9 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, pattern, pri
         ("dropout", REPEATABLE, ALL - {FINITE, STATELESS, REPEATABLE}),
     ],
 )
-def test_rows_that_depend_on_a_failed_one_are_skipped(arch, premise, skipped, printed):
+def test_rows_that_depend_on_a_failed_one_are_skipped(arch, prerequisite, skipped, printed):
     rows = re.findall(r"^  skip  (.*?)  +(.*)", printed[0][arch], re.M)
-    assert dict(rows) == dict.fromkeys(skipped, f"not tested: {premise!r} must pass first")
+    assert dict(rows) == dict.fromkeys(skipped, f"not tested: {prerequisite!r} must pass first")
 
 
 def test_a_model_that_cannot_be_built_fails_or_is_refused(monkeypatch):
