@@ -1,4 +1,4 @@
-"""Reading and writing of files: checked before they are read, and complete once they appear."""
+"""Reading and writing files: checked before they are read, and complete once they appear."""
 
 import bz2
 import codecs
@@ -36,7 +36,7 @@ ENCODINGS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-FILE_FAULT = "is damaged, cut off, or in another format"
+FILE_FAULT = "is damaged, truncated, or in a different format"
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # keys: file name extensions
 # The first bytes of compressed files, with the extension that the files should have.
 COMPRESSIONS = {
@@ -78,7 +78,7 @@ def check_regular(path: str | Path) -> None:
     path = Path(path)
     for part in (path, *path.glob("*"), *path.glob("*/*")):
         if os.path.lexists(part) and not (part.is_file() or part.is_dir()):
-            raise InputError(f"{part} is a pipe, a device or a broken link; give a file")
+            raise InputError(f"{part} is a pipe, a device or a broken link; pass a file")
 
 
 def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -> None:
@@ -95,7 +95,9 @@ def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -
     present = [separator for separator in separators if separator in str(path)]
     if present or str(path).startswith("-"):
         fault = f"divide it at {present[0]!r}" if present else "take it for an option"
-        raise InputError(f"{f'{name} {path}'.strip()}: fairseq would {fault}; choose another name")
+        raise InputError(
+            f"{f'{name} {path}'.strip()}: fairseq would {fault}; choose a different name"
+        )
 
 
 def find_free_name(path: Path) -> Path:
@@ -127,7 +129,7 @@ def check_binarised(folder: str | Path) -> None:
     inner = Path(folder) / "data-bin"
     binarised = any(Path(folder).glob("dict*.txt")) or Path(folder, "input0").exists()
     if inner.is_dir() and not binarised:
-        raise InputError(f"{folder}: give the binarised data in it, {inner}")
+        raise InputError(f"{folder}: pass the binarised data in it, {inner}")
 
 
 def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
@@ -136,7 +138,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
     Args:
         folder: folder of the result; it appears complete or not at all.
         inputs: everything that determines the result, as JSON values, saved as ``recipe.json`` in
-            the folder. A folder that was made from other inputs is replaced.
+            the folder. A folder that was made from different inputs is replaced.
         make: function that writes the result into an empty folder.
 
     Raises:

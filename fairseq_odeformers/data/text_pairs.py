@@ -24,7 +24,7 @@ class TextPairs(FairseqDataset):
 
     In the other half, B comes from another document. There it follows some text, as every B does,
     so neither A nor B reveals by itself to which half a pair belongs. The halves, the texts B of
-    the second half and the order of the pairs only depend on the seed and the epoch.
+    the second half and the order of the pairs depend only on the seed and the epoch.
 
     Args:
         lines: sentences (1-D tensors), each with ``</s>`` at its end; a blank line ends a document.

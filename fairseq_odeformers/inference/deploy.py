@@ -48,8 +48,8 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
 
     Raises:
         ImportError: ``onnxscript`` or ``onnxruntime`` is missing.
-        ValueError: the model is of another kind or cannot be exported, or the programs compute
-            something else.
+        ValueError: the model is of a different kind or cannot be exported, or the programs
+            compute different results.
     """
     if form == "onnx":
         import_module("onnxscript")  # torch.onnx.export would only import it at its end
@@ -77,7 +77,7 @@ def write_folder(
     folder: Path,
     score: dict[str, Any] | None = None,
 ) -> float:
-    """Fill an empty folder; returns the largest difference between the model and its programs.
+    """Fill an empty folder, and return the largest difference between the model and its programs.
 
     Args:
         score: validation score of the checkpoint.
@@ -118,7 +118,7 @@ def make_functions(model: Any, task, kind: Kind) -> dict[str, Function]:
 
 
 def write_function(function: Function, path: Path) -> dict[str, Any]:
-    """Write a function to a file; returns its entry in ``model.json``.
+    """Write a function to a file, and return its entry in ``model.json``.
 
     Raises:
         ValueError: torch cannot export it.

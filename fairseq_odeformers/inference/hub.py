@@ -11,7 +11,7 @@ to a :class:`.Generator` or a :class:`.Classifier`. The result is a module of to
 of fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`, as returned by ``from_pretrained``
 of their classes.
 
-All of them treat texts alike. A text of spaces gives an empty result. A warning, printed once,
+All of them treat texts alike. A blank text yields an empty result. A warning, printed once,
 reports a text without any symbol of the dictionary. A text that is longer than the model's
 positions raises an error, unless the task truncates the data set, as with the options
 ``truncate_source=True`` of a translator and ``shorten_method="truncate"`` of other models.
@@ -74,8 +74,8 @@ def load_translator(
 
     Raises:
         OSError: a file does not exist.
-        ValueError: the file is no checkpoint, or contains another kind of model; or *tokenized* is
-            False, and the data set was not made by ``odeformers prepare``.
+        ValueError: the file is not a checkpoint, or contains a different kind of model; or
+            *tokenized* is False, and the data set was not made by ``odeformers prepare``.
     """
     if tokenized not in (None, True, False):
         raise ValueError(f"tokenized {tokenized!r}: give True or False")

@@ -1,4 +1,4 @@
-"""Reading of texts for commands and loaders, with common rules for empty, long and unknown ones.
+"""Reading texts for commands and loaders, with common rules for empty, long and unknown ones.
 
 A text may be longer than a model accepts, or contain symbols that the dictionary lacks.
 """
@@ -30,7 +30,7 @@ class TooLong(ValueError):
     """An error raised for a text with more tokens than the model has positions.
 
     Attributes:
-        fault: the message without its remedy; commands have another one, ``--truncate``.
+        fault: the message without its remedy; commands have a different one, ``--truncate``.
     """
 
     def __init__(self, fault: str, remedy: str):
@@ -43,7 +43,7 @@ def check_is_file(source: str) -> None:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: by its name, the file has another format, such as a spreadsheet's.
+        ValueError: by its name, the file has a different format, such as a spreadsheet's.
     """
     if source != "-" and (not os.path.exists(source) or os.path.isdir(source)):
         fault = "a folder" if os.path.isdir(source) else "no such file"
@@ -188,7 +188,7 @@ def check_text(text: Any, place: str = "") -> str:
     """Check a text and return it.
 
     Args:
-        place: beginning of the message that the text is none.
+        place: prefix of the error message.
 
     Raises:
         TypeError: the text is not a string.
@@ -269,7 +269,7 @@ def warn_of_unknown(
     """Warn about symbols that the dictionary lacks.
 
     For each dictionary, one warning reports the first text that contains unknown symbols, and one
-    reports the first text of nothing but unknown symbols.
+    reports the first text that consists only of unknown symbols.
 
     Args:
         parts: each symbol's part of the text, if known.

@@ -1,4 +1,4 @@
-"""The test whether a class belongs to this package; rules do not bind the classes of others."""
+"""Test whether a class belongs to this package; the added rules apply only to those."""
 
 import logging
 from argparse import Namespace

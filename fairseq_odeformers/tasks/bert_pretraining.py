@@ -81,7 +81,7 @@ class BertPretrainingTask(MaskedLMTask):
         """
         folders = utils.split_paths(self.cfg.data)
         path = Path(folders[(epoch - 1) % len(folders)], split)
-        with reading(path.parent, f"has no whole {split}"):
+        with reading(path.parent, f"has no complete split {split}"):
             lines = data_utils.load_indexed_dataset(str(path), self.dictionary, combine=combine)
         if lines is None:
             raise FileNotFoundError(f"{path}.idx and {path}.bin: no such files")
@@ -91,7 +91,7 @@ class BertPretrainingTask(MaskedLMTask):
                 "the text, and binarise it again with fairseq-preprocess"
             )
         cfg = self.cfg
-        advice = "give smaller --tokens-per-sample, or --sample-break-mode eos"
+        advice = "lower --tokens-per-sample, or set --sample-break-mode eos"
         with naming_faults(f"{path}.bin", f"has no pairs of texts; {advice}"):
             pairs = TextPairs(
                 lines, cfg.sample_break_mode, cfg.tokens_per_sample, self.dictionary, cfg.seed

@@ -1,1 +1,1 @@
-"""Conversion of text to tokens and back: Moses, subwords (BPE), word pieces, detokenization."""
+"""Conversion of text to tokens and back: Moses, subwords (BPE), word pieces, detokenisation."""

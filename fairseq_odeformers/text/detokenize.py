@@ -1,4 +1,4 @@
-"""Detokenization of Moses' tokens: Moses' own rules for spaces and additional unambiguous rules.
+"""Detokenisation of Moses' tokens: Moses' own rules for spaces and additional unambiguous rules.
 
 Moses' tokeniser divides text at all quotes, brackets and apostrophes. Its detokeniser only knows
 the ASCII ones and the contractions of a few languages.

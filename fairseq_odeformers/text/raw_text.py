@@ -29,7 +29,7 @@ CHARACTERS = [f"##{character}" for character in ascii_lowercase + digits]  # pie
 
 
 def tokenize(task, text: str) -> tuple[list[str], list[str]]:
-    """Split a text into symbols; returns them and each symbol's part of the text.
+    """Split a text into symbols, and return them with each symbol's part of the text.
 
     The kind of symbol depends on the folder of the data set. If it contains a ``vocab.txt``,
     symbols are word pieces; if it contains a ``code``, they are BPE subwords of the tokens between

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dial:
-    """What may change after training: the number of solver steps, or the tolerance.
+    """Options that may change after training: numbers of solver steps, or tolerances.
 
     Attributes:
         trained: values in training by name: numbers of steps, or tolerances.

@@ -176,14 +176,14 @@ class RungeKuttaLanguageModelConfig(LanguageModelConfig):
 
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_dropout: float = option(0.1, "dropout probability after activation in FFN")
-    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
 
 
 @dataclass
 class RungeKuttaClassifierConfig(TransformerClassifierConfig):
     """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
 
 
 class RungeKuttaModel(BaseModel):
@@ -191,7 +191,7 @@ class RungeKuttaModel(BaseModel):
 
     @classmethod
     def check_config(cls, cfg):
-        """Check the options, also for ones that a history of layers does not support."""
+        """Check the options, including those that a history of layers does not support."""
         super().check_config(cfg)
         if HistorySpec.from_options(cfg, "decoder").dense_history:
             check_joined(

@@ -204,7 +204,9 @@ class Adaptive:
             where = f"{where} of sequence {index}"
         where = f"{where} of {problem.final_time:g}"
         if excessive.any():
-            raise RuntimeError(f"{where}: a solve may take {self.max_steps:,} steps; {MORE_STEPS}")
+            raise RuntimeError(
+                f"{where}: exceeded the limit of {self.max_steps:,} steps; {MORE_STEPS}"
+            )
         raise RuntimeError(
             f"{where}: the state or its slope is not finite, or changes too fast for any step; "
             f"{SMALLER_RATE}"

@@ -57,7 +57,7 @@ class ODEModel(RungeKuttaModel):
         if cfg.rk_coefficients in ("learned", "gated") and cfg.rk_order != 2:
             raise ValueError(
                 f"--rk-coefficients {cfg.rk_coefficients}: a block of --rk-order {cfg.rk_order} "
-                "only has fixed ones; give --rk-order 2, or --rk-coefficients fixed"
+                "has only fixed ones; set --rk-order 2, or --rk-coefficients fixed"
             )
 
 
@@ -74,7 +74,7 @@ class ODETransformerModel(ODEModel, PreNormTransformer):
     decoder_class = HistoryDecoder
 
 
-# The models in the released code, where F(y) is the output of a layer. Models named dense also have
+# The models in the authors' code, where F(y) is the output of a layer. Models named dense also have
 # the code's history of layers.
 RK2 = {"rk_order": 2, "rk_field": "released"}
 RK4 = {"rk_order": 4, "rk_field": "released"}

@@ -5,7 +5,7 @@ in ``common.naive``. Tests compare the layers with these functions. A state is o
 without padding; each block maps it to a state of the same shape.
 
 A vector field is a function F from states to slopes. In the paper, F is the change that a
-Transformer layer adds to its input; in its released code, F is the output of the layer.
+Transformer layer adds to its input; in the authors' code, F is the output of the layer.
 """
 
 import torch
@@ -76,5 +76,5 @@ def vector_field(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
 
 
 def released_vector_field(y: Tensor, attention: SubLayer, ffn: SubLayer) -> Tensor:
-    """F in the released code: the output of a layer, including its input."""
+    """F in the authors' code: the output of a layer, including its input."""
     return layer(y, attention, ffn)

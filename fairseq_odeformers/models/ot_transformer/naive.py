@@ -20,7 +20,7 @@ def stack(x: Tensor, layers: Sequence[Function]) -> Tensor:
 
 
 def released_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Tensor:
-    """f(x) in the released code, with the layers' residual connections inside of f: (T, C)."""
+    """f(x) in the authors' code, with the layers' residual connections inside of f: (T, C)."""
     return norm(stack(x, layers))
 
 

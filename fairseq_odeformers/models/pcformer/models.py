@@ -33,11 +33,11 @@ class PredictorConfig(FieldConfig):
         multiple_of=2,
     )
     rk_norm: bool = option(
-        False, "apply layernorm to the residual term and to each slope of the predictor"
+        False, "apply LayerNorm to the residual term and to each slope of the predictor"
     )
     rk_norm_slopes: bool = option(
         False,
-        "apply layernorm to each slope of the predictor before the next stage takes it, and not to "
+        "apply LayerNorm to each slope of the predictor before the next stage reads it, and not to "
         "the residual term, as in the authors' language model",
     )
     alpha_per_layer: bool = option(False, "learn one alpha per layer, instead of one for all")
@@ -51,7 +51,9 @@ class PredictorModel(RungeKuttaModel):
         """Check the options, and that only one form of the predictor's LayerNorms is chosen."""
         super().check_config(cfg)
         if cfg.rk_norm and cfg.rk_norm_slopes:
-            raise ValueError("--rk-norm-slopes is another form of --rk-norm; leave one of them out")
+            raise ValueError(
+                "--rk-norm-slopes is an alternative to --rk-norm; leave one of them out"
+            )
 
 
 @dataclass
@@ -67,7 +69,7 @@ class PCformer(PredictorModel, PreNormTransformer):
     decoder_class = HistoryDecoder
 
 
-# The models in the released code, except for its relative positions.
+# The models in the authors' code, except for its relative positions.
 register_preset(
     "pcformer",
     "pcformer_iwslt_de_en",

@@ -2,7 +2,7 @@
 
 This module contains the equations of Li et al. (2024) as functions of tensors. Tests compare the
 layers with these functions. A state is one sequence (T, d), without padding. F is a function from
-states to slopes: the change that a Transformer layer adds to its input or, in the released code,
+states to slopes: the change that a Transformer layer adds to its input or, in the authors' code,
 the output of the layer.
 """
 

@@ -36,14 +36,14 @@ class TimeEvolvingAttention(nn.Module):
 
     for each head: the heads divide the d + d' features of Q and K, and the d' features of A_2 and
     T. The paper's terms :math:`A_1 T^l` (which only depends on the query) and :math:`A_3 (T^l \odot
-    T^l)` (a constant) shift whole rows of the scores. Since softmax is shift-invariant, neither
-    they nor their projection :math:`\tilde W_k` are built. A_0 has the scale of the released code;
+    T^l)` (a constant) shift entire rows of the scores. Since softmax is shift-invariant, neither
+    they nor their projection :math:`\tilde W_k` are built. A_0 has the scale of the authors' code;
     the paper divides by the root of d or d' over the number of heads.
 
     A block calls :meth:`project`, or :meth:`queries` and :meth:`keys` separately if it caches keys.
     It passes the results to :meth:`evolve` and gets the attention at all depths.
 
-    ``attention_dropout`` acts on Q and K, as in the released code; ``attention_weights_dropout``
+    ``attention_dropout`` acts on Q and K, as in the authors' code; ``attention_weights_dropout``
     acts on A^l.
     """
 
@@ -66,9 +66,9 @@ class TimeEvolvingAttention(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise as in the released code: w^l uniform in +-sqrt(6/d'), projections by Glorot.
+        """Initialise as in the authors' code: w^l uniform in +-sqrt(6/d'), projections by Glorot.
 
-        The released code draws W_q together with W~q, and W_k with W~k, as one Glorot-uniform
+        The authors' code draws W_q together with W~q, and W_k with W~k, as one Glorot-uniform
         matrix of d + d' rows and columns, with variance 1/(d + d'). fairseq's queries and keys have
         the same variance.
         """

@@ -20,7 +20,7 @@ from .spec import BlockSpec
 class TransEvolveLayer(nn.Module):
     """Layer l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
 
-    The block computes the scores. In fairseq's stacks, a whole block replaces a layer.
+    The block computes the scores. In fairseq's stacks, an entire block replaces a layer.
 
     Args:
         number: l, from 1 to L.
@@ -80,7 +80,7 @@ class TransEvolveLayer(nn.Module):
 class TransEvolveEncoderBlock(Block):
     """Encoder block of depth L; it replaces a layer in fairseq's Transformer encoder.
 
-    The released code normalises the output of a block, unlike the paper's equations. This LayerNorm
+    The authors' code normalises the output of a block, unlike the paper's equations. This LayerNorm
     interrupts the residual stream once per block. With ``normalize_before``, it is applied to the
     input of the queries and keys instead, and the stream passes through all blocks.
 
@@ -216,7 +216,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         self_attn_padding_mask: Tensor | None = None,
         **unused: bool,
     ) -> Iterator[AttentionMaps]:
-        """Yield A^l at all depths for a whole text, then the maps of attention to the source."""
+        """Yield A^l at all depths for an entire text, then the maps of attention to the source."""
         yield self._maps(x, self_attn_padding_mask, causal=self_attn_mask is not None)
         if self.encoder_attn is not None and encoder_out is not None:
             x0, source = self._scored(x.transpose(0, 1)), encoder_out.transpose(0, 1)

@@ -70,7 +70,7 @@ class RandomRotationFeedForward(nn.Module):
             v = random_rotation(out_size, rank, out_size, number, spec.depth)
             self.register_buffer(f"u{index}", u)
             self.register_buffer(f"v{index}_rows", v)
-        bound = math.sqrt(6 / rank)  # the released code's bound
+        bound = math.sqrt(6 / rank)  # the authors' code's bound
         self.s1 = nn.Parameter(torch.empty(rank).uniform_(-bound, bound))
         self.b1 = nn.Parameter(torch.zeros(d_ff))
         self.s2 = nn.Parameter(torch.empty(rank).uniform_(-bound, bound))
@@ -90,10 +90,10 @@ def random_rotation(size: int, rows: int, columns: int, number: int, depth: int)
         U_{i, s/2 + j} = \frac{1}{\sqrt{s}} \cos(w_{ij} j l / P), \quad
         j = 1 \dots s/2, \; P = \frac{s L}{2 \pi}, \; w_{ij} \sim N(0, s^2)
 
-    The released code counts j and l from 0, and divides by the root of the output width.
+    The authors' code counts j and l from 0, and divides by the root of the output width.
 
     Args:
-        size: number s of rows and columns of the whole matrix; if odd, there is one more sine.
+        size: number s of rows and columns of the full matrix; if odd, there is one more sine.
         rows, columns: number of rows and columns to make.
         number, depth: l and L.
 

@@ -45,7 +45,7 @@ def initial_scores(
 ) -> Scores:
     """A_0, A_1, A_2 and A_3 for queries from X and keys from Y (Eqs. 6 and 12).
 
-    As in the released code, A_0 is divided by the root of (d + d') / H, the width of a head, and
+    As in the authors' code, A_0 is divided by the root of (d + d') / H, the width of a head, and
     the others are not scaled. The paper divides by the root of d or d' over the number of heads.
 
     Args:
@@ -66,7 +66,7 @@ def initial_scores(
 def time_map(w: Tensor, number: int, depth: int) -> Tensor:
     """T^l = w^l * [sin(j l / P) | cos(j l / P)], j = 1..d'/2, P = d' L / 2 pi (Eq. 7): (d').
 
-    The number l counts from 1, as in the paper; the released code counts l and j from 0.
+    The number l counts from 1, as in the paper; the authors' code counts l and j from 0.
     """
     period = len(w) * depth / (2 * math.pi)
     phase = torch.arange(1, len(w) // 2 + 1, dtype=w.dtype) * number / period
@@ -100,7 +100,7 @@ def residual_attention(x: Tensor, weights: Tensor, values: Tensor, w_o: Tensor) 
 def rotation(w: Tensor, number: int, depth: int) -> Tensor:
     """U = [sin(w_ij j l / P) | cos(w_ij j l / P)] / sqrt(s), j = 1..s/2, P = s L / 2 pi (Eq. 10).
 
-    Each U and V is divided by the root of its own size s. In the released code, both are divided by
+    Each U and V is divided by the root of its own size s. In the authors' code, both are divided by
     the root of the output width, and l and j count from 0.
 
     Args:

@@ -40,9 +40,9 @@ class BlockSpec(Spec):
 
     @property
     def glorot(self) -> bool:
-        """Whether W_o and fullFF are initialised as in the released code instead of fairseq.
+        """Whether W_o and fullFF are initialised as in the authors' code instead of fairseq.
 
-        The released code initialises matrices by Glorot's uniform distribution and biases with
+        The authors' code initialises matrices by Glorot's uniform distribution and biases with
         zeros. fairseq initialises the projections of values (which an option adds here) and W_o
         with a gain of 1/sqrt(2), and feed-forward layers like torch's linear layers. With
         ``normalize_before``, ``auto`` follows fairseq.

@@ -56,7 +56,7 @@ class RandomEigenvalues(nn.Module):
     """Random-TransJect: a learned vector, initially random, replaces the eigenvalues.
 
     The vector is divided by its largest entry, so that the bounds of the paper hold. It is always
-    causal, since it depends on no token. The released code draws new numbers in each pass instead.
+    causal, since it depends on no token. The authors' code draws new numbers in each pass instead.
     """
 
     def __init__(self, embed_dim: int, causal: bool = False):

@@ -26,7 +26,7 @@ class MixtureOfExperts(nn.Module):
         F_e(X) = \mathrm{ELU}(X U_e \mathrm{diag}(\sigma) V_e), \quad X_e = X + s F_e(X), \quad
         \lambda = \mathrm{softmax}_e(w \cdot \max_t X_e), \quad X' = \sum_e \lambda_e X_e
 
-    The paper gives no formula for lambda; the gate w comes from the released code. A single expert
+    The paper gives no formula for lambda; the gate w comes from the authors' code. A single expert
     has no gate.
 
     Args:

@@ -29,7 +29,7 @@ def eigenvalues(x0: Tensor, u0: Tensor) -> Tensor:
 def standardize(g: Tensor) -> Tensor:
     """sigma: the eigenvalues divided by the largest one (section 3.2): (C).
 
-    The paper says "standardization"; the released code takes tanh and divides by the maximum.
+    The paper says "standardization"; the authors' code takes tanh and divides by the maximum.
     """
     return g / g.max()
 
@@ -48,7 +48,7 @@ def reconstruction(x0: Tensor, u0: Tensor) -> Tensor:
 def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
     """X + alpha / L F(X) (Eq. 2): (T, C).
 
-    In the paper, alpha lies between 0 and 1. In the released classifier, alpha is a tanh and lies
+    In the paper, alpha lies between 0 and 1. In the authors' classifier, alpha is a tanh and lies
     between -1 and 1.
     """
     return x + alpha / depth * change
@@ -57,7 +57,7 @@ def residual(x: Tensor, change: Tensor, alpha: Tensor, depth: int) -> Tensor:
 def expert_weights(states: Tensor, w: Tensor) -> Tensor:
     """lambda = softmax over e of w . max_t X^(e), from X^(e) (E, T, C): (E).
 
-    The paper gives no formula for lambda; this one comes from the released code.
+    The paper gives no formula for lambda; this one comes from the authors' code.
     """
     return (states.amax(1) @ w).softmax(0)
 

@@ -9,7 +9,7 @@ from fairseq_odeformers.models.common.transformer import Spec
 class LayerSpec(Spec):
     """The sizes and choices of the layers; fields are named after their options.
 
-    The residual gate ``tanh`` comes from the released code, and ``sigmoid`` from the paper's text.
+    The residual gate ``tanh`` comes from the authors' code, and ``sigmoid`` from the paper's text.
     Both keep alpha below 1. With ``tanh``, alpha starts at 0 and may become negative; with
     ``sigmoid``, it starts at 1/2.
     """
