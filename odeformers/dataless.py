@@ -45,7 +45,7 @@ INTERPOLATION = re.compile(r"\$\{(\w+)\.(\w+)\}")  # a default that refers to an
 def build_model(
     arch: str, *, vocabulary: int, task: str | None = None, **options: Any
 ) -> BaseFairseqModel:
-    """Build an untrained model of any architecture registered with fairseq, also by a plugin.
+    """Build an untrained model of any architecture registered with fairseq or by a plugin.
 
     Its symbols are the numbers below *vocabulary*. The first four are fairseq's ``<s>``,
     ``<pad>``, ``</s>`` and ``<unk>``. A masked language model has one symbol more, its mask.
@@ -109,7 +109,7 @@ def make_config(args: Namespace) -> DictConfig:
     options of the model share one.
     """
     declared = find_dataclasses(args)
-    if None in declared.values():  # a part without a dataclass is the whole of *args*
+    if None in declared.values():  # a part without a dataclass is all of *args*
         return convert_namespace_to_omegaconf(args)
     of_model, *of_others = ({item.name for item in fields(part)} for part in declared.values())
     left_out = of_model.difference(*of_others) | {"arch"}
@@ -137,7 +137,7 @@ def find_dataclasses(args: Namespace) -> dict[str, Any]:
 def make_parts(args: Namespace) -> Namespace:
     """Make the parts ``model``, ``task`` and ``criterion`` of a configuration from *args*.
 
-    Composing the whole configuration with Hydra would take most of the time of building a small
+    Composing the entire configuration with Hydra would take most of the time of building a small
     model. As in fairseq, a part without a dataclass is *args*.
     """
     parts: dict[str, Any] = {

@@ -36,7 +36,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """Return the page in Markdown, which the command also prints, and the figures."""
+    """Return the page in Markdown and the figures; print the means."""
     means = markdown(summary(tables["attention"]))
     print(f"\n{means}")
     changes = any(row["change"] is not None for row in tables["attention"])
@@ -151,7 +151,8 @@ def summary(rows: list[Row]) -> list[Row]:
                 "entropy (nats)": [row["entropy"] for row in maps],
             }
             means = {
-                name: sum(found) / len(found) if found else None for name, found in values.items()
+                name: sum(numbers) / len(numbers) if numbers else None
+                for name, numbers in values.items()
             }
             depths = maps[-1]["depth"]
             summaries.append({"model": model, "kind": KINDS[kind], "depths": depths, **means})

@@ -230,7 +230,7 @@ def isomap(tables: Tables) -> Figure:
 
 
 def model_panels(rows: list[Row], label: str):
-    """Make a figure with a panel for each model of a table; returns the panels with their rows."""
+    """Make a figure with a panel for each model of a table, and return panels with their rows."""
     models = dict(group_by(rows))
     # With the same number of rows, the last row becomes as full as possible.
     across = math.ceil(len(models) / math.ceil(len(models) / MAX_COLUMNS))

@@ -115,7 +115,7 @@ def read_blocks(rows: list[Row]) -> list[list[Panel]]:
 
 
 def token_names(rows: list[Row], side: str) -> list[str]:
-    """Return the tokens of the queries or of the keys, cut if they are too long for a label."""
+    """Return the tokens of the queries or keys, truncated if they are too long for a label."""
     tokens = {row[side]: row[f"{side}_token"] for row in rows}
     return [
         name if len(name) <= MAX_LETTERS else f"{name[: MAX_LETTERS - 1]}…"

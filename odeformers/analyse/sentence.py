@@ -53,7 +53,7 @@ def picture(kind: str, model: str, models: list[str]) -> Callable:
 
 
 def encode(path: str, args: argparse.Namespace):
-    """Load a model; returns it, its ``net_input``, the tokens of its maps, and its translation.
+    """Load a model, and return it, its ``net_input``, the tokens of its maps, and its translation.
 
     For each kind, there are tokens of queries and tokens of keys. A decoder reads the model's own
     translation, after ``</s>``, so a query is named after the next token, which it predicts. The
@@ -63,8 +63,8 @@ def encode(path: str, args: argparse.Namespace):
     if checkpoint.num_classes is not None:
         if args.tokenized:
             raise ValueError(
-                f"--tokenized: {path} is a classifier, which tokenises --text as "
-                "odeformers predict; leave it out"
+                f"--tokenized: {path} is a classifier and tokenises --text as "
+                "odeformers predict does; leave it out"
             )
         classifier = load_classifier(checkpoint, args.data).to(args.device)
         net_input = classifier.collate([classifier.encode(args.text)])
@@ -101,7 +101,7 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
         weights = maps.weights[:, 0]  # L, H, T, S
         if head is not None and head > weights.size(1):
             raise ValueError(
-                f"--head {head}: give a head of the model, from 1 to {weights.size(1)}"
+                f"--head {head}: choose a head of the model, from 1 to {weights.size(1)}"
             )
         chosen = weights.mean(1) if head is None else weights[:, head - 1]
         queries, keys = tokens[kind]

@@ -71,7 +71,9 @@ def encode(classifier: Classifier, path: str, text: str) -> Tensor:
     try:
         tokens, *_ = classifier.encode([text] * getattr(classifier.task, "towers", 1))
     except TooLong as error:
-        raise ValueError(f"{path}: --text is longer than its --max-positions; cut it") from error
+        raise ValueError(
+            f"{path}: --text is longer than its --max-positions; shorten it"
+        ) from error
     return tokens
 
 
@@ -180,7 +182,9 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
             remedy = did_you_mean(token, names, f"the tokens of --text are {' '.join(names)}")
             raise ValueError(f"--tokens {token}: {remedy}")
     if len(chosen) < 2:
-        raise ValueError(f"--tokens {' '.join(chosen)}: give at least two, for their distances")
+        raise ValueError(
+            f"--tokens {' '.join(chosen)}: name at least two to measure their distance"
+        )
     states, parts, _ = text_states(model, tokens)
     places = {token: names.index(token) for token in chosen}
     return {
@@ -229,13 +233,13 @@ def correlations(models: Sequence[Row]) -> list[Row]:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """Add the table of correlations; returns the page in Markdown, and the figures."""
+    """Add the table of correlations, and return the page in Markdown and the figures."""
     tables["correlations"] = correlations(tables["models"])
     parts = [
         "# Hidden states of classifiers\n",
         f"Texts of `{args.split}` of `{args.data}`; equations and theorem are in Sengupta et "
         "al. (2023). `texts` is the number of texts in the random sample (`--texts`); `accuracy` "
-        "is the accuracy on the whole split. Activation and entropy are means over the layers; "
+        "is the accuracy on the entire split. Activation and entropy are means over the layers; "
         "`largest` is the largest activation factor after the last layer, `bound` is its upper "
         "bound by Theorem 2, (1 + 3/L)^(2L), and `deviation` is the standard deviation of the "
         "entropy over the texts. Factors of pairs with equal embeddings, and entropies that are "

@@ -1,4 +1,4 @@
-"""Speed of architectures side by side.
+"""Compare the speed of architectures side by side.
 
     odeformers benchmark train --models transformer_prenorm transevolve_fullff_2
     odeformers benchmark --quick
@@ -92,7 +92,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         add_measurement(command, measurement)
     args = parser.parse_args(arguments)
     if bool(args.what) == args.quick:
-        parser.error("give either WHAT to measure or --quick")
+        parser.error("name WHAT to measure, or pass --quick")
     if args.check and not args.quick:
         parser.error("--check compares the figures of --quick")
     if vars(args).get("device") == "cuda" and not torch.cuda.is_available():

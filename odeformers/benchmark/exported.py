@@ -34,7 +34,7 @@ class ExportedSubject(Subject):
         product, draw = self.model.product, np.random.default_rng(0)
         about = product.about
         if about["kind"] != "translation":
-            raise ValueError(f"--models {self.name}: give the folder of a translator")
+            raise ValueError(f"--models {self.name}: pass the folder of a translator")
         symbols = len(about.get("source_symbols", about["symbols"]))
         tokens = draw.integers(4, symbols, (args.batch, length))
         tokens[:, -1] = about["eos"]

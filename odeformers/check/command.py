@@ -129,7 +129,7 @@ def main(arguments: Sequence[str]) -> None:
             "import the files that do"
         )
     if not archs:
-        parser.error("name an ARCH before other options, or give a --user-dir that registers some")
+        parser.error("name an ARCH before other options, or pass a --user-dir that registers some")
     for arch in archs:
         choose_kind(arch, args.task)  # raises an error for a wrong name before the first check
     warnings.simplefilter("ignore")  # torch warns about fairseq's layers

@@ -268,7 +268,7 @@ def gradient(subject: Subject) -> float:
 
 @holds(
     "two batches have the gradient of their union",
-    1e-2,  # adaptive solvers take other steps
+    1e-2,  # adaptive solvers take different steps
     "sum over texts and tokens, and let nothing depend on the size of the batch; --update-freq "
     "and several devices rely on it",
     prerequisites=(CAUSAL, BATCH, PADDING),
@@ -389,8 +389,8 @@ def half(subject: Subject) -> float:
 @holds(
     "exports",
     1e-4,
-    "keep only tensors from one token to the next, take no branch that depends on data, and give "
-    "what cannot be exported a for_export()",
+    "keep only tensors from one token to the next, take no branch that depends on data, and define "
+    "for_export() where a module cannot be exported",
     (*DECODERS, Kind.CLASSIFICATION),
     prerequisites=(CAUSAL, BATCH, PADDING, INCREMENTAL),
     slow=True,

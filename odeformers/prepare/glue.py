@@ -64,7 +64,7 @@ MSR = {
 
 @dataclass(frozen=True)
 class Tables:
-    """Reads the published tables of a task.
+    """Reader of the published tables of a task.
 
     Attributes:
         sentences: columns of one or two sentences.
@@ -126,7 +126,7 @@ class Tables:
 
 
 class Microsoft(Tables):
-    """Reads MRPC from Microsoft's files, where a list names the pairs of the development set."""
+    """Reader of MRPC from Microsoft's files; a list names the pairs of the development set."""
 
     def read(self, files: Files) -> Mapping[str, Iterable[list[str]]]:
         ids = {line.strip() for line in read_lines(files[MSR_DEV_IDS])}
@@ -303,7 +303,7 @@ def main(arguments: Sequence[str]) -> None:
     add_path(parser, "--dict", what)
     args = parse_options(parser, arguments)
     if bool(args.bpe_codes) != bool(args.dict):
-        parser.error("--bpe-codes and --dict belong together; give both or neither")
+        parser.error("--bpe-codes and --dict belong together; pass both or neither")
     names = list(TASKS if "all" in args.tasks else dict.fromkeys(args.tasks))
     with preparing(args):
         if args.bpe_codes:

@@ -1,4 +1,4 @@
-"""Finds flaws in data that make scores misleading; ``prepare`` warns about them, as do reports.
+"""Flaws in data that make scores misleading; ``prepare`` and reports warn about them.
 
 Pairs, labelled examples and lines are checked in the same way, in the form that ``fairseq-train``
 reads.
@@ -71,7 +71,7 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
             option = "--test-fraction" if is_classified(columns) else "--test"
             drawn = f"; {option} draws more from one file" if len(columns[0].name) else ""
             logger.warning(
-                f"{split} has {len(lengths)} examples, too few to tell models apart; give {FEW} "
+                f"{split} has {len(lengths)} examples, too few to tell models apart; use {FEW} "
                 f"or more{drawn}"
             )
     if long:
@@ -181,13 +181,13 @@ def warn_of_training_texts(
 def warn_of_column(where: str, column: Column, train: Column) -> None:
     """Warn about many ``<unk>``, since language models easily predict them, and about empty texts.
 
-    Blank lines in running text are no flaw.
+    Blank lines in running text are not a flaw.
     """
     share = column.unknown()
     if share >= UNKNOWN_SHARE or share >= EXCESS_UNKNOWN_SHARE and share >= 2 * train.unknown():
         logger.warning(
             f"{where}: {share:.1%} of the tokens are unknown (<unk>); a score that counts them is "
-            "not comparable with one on other text"
+            "not comparable with one on different text"
         )
     empty, total = np.flatnonzero(column.sizes <= 1), len(column.sizes)
     if column.name and len(empty):

@@ -28,7 +28,7 @@ Encoded = tuple[Sequence[Any], str | None]  # indices of the symbols of each inp
 
 @dataclass(frozen=True)
 class Labels:
-    """Writes labelled examples.
+    """Writer of labelled examples.
 
     Attributes:
         classes: names of classes, in the order of their numbers; empty if the labels are scores,
@@ -81,7 +81,7 @@ class Labels:
             logger.info(f"{split}: {count.total():,} {unit} ({each or 'without classes'})")
             if split == "train" and self.classes and len(count) < 2:
                 raise ValueError(
-                    f"the training set has one class, {next(iter(count))}; give examples of at "
+                    f"the training set has one class, {next(iter(count))}; add examples of at "
                     "least two classes"
                 )
         labelled = {split: count for split, count in counts.items() if None not in count}
@@ -156,7 +156,7 @@ def hold_out(
     if not drawn:
         raise ValueError(
             f"--{split}-fraction {fraction}: from {len(examples)} training texts, this draws none "
-            f"for {split}; give more texts per class, or a larger share"
+            f"for {split}; add texts to each class, or raise the share"
         )
     others = [example for place, example in enumerate(examples) if place not in drawn]
     return others, [examples[place] for place in sorted(drawn)]

@@ -1,4 +1,4 @@
-"""Turns raw parallel text into a folder of sentence pairs that ``fairseq-train`` reads.
+"""Sentence pairs that ``fairseq-train`` reads, made from raw parallel text.
 
 The steps follow fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
 training pairs by length, a joint BPE, and ``fairseq-preprocess`` with a joined dictionary. The
@@ -32,7 +32,7 @@ from .corpus import Corpus, Files, fingerprint_each
 logger = logging.getLogger(__name__)
 
 MAX_RESPACED_SHARE = (
-    0.01  # warn if detokenization changes spaces in at least this share of test texts
+    0.01  # warn if detokenisation changes spaces in at least this share of test texts
 )
 MAX_COPIED_SHARE = 0.01  # warn if at least this share of pairs consists of the same text twice
 MAX_DROPPED_SHARE = 0.1  # warn if more than this share of the training pairs is left out
@@ -99,16 +99,16 @@ def pair_up(
             count = number + sum(1 for _ in pairs)
             raise ValueError(
                 f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has "
-                f"{count:,}; line N of one has to translate line N of the other"
+                f"{count:,}; line N of one must be the translation of line N of the other"
             )
         yield source, target
     if not number:
-        raise ValueError(f"{first} and {second} are empty; give one sentence per line")
+        raise ValueError(f"{first} and {second} are empty; write one sentence per line")
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Writes a parallel corpus.
+    """Writer of a parallel corpus.
 
     Attributes:
         langs: source and target language.
@@ -207,7 +207,7 @@ class Pairs:
     def write_references(self, read: Callable, tokenized: Path, folder: Path) -> None:
         """Write all pairs outside of the training set untokenised, as references for translations.
 
-        Warn about test sets whose spaces detokenization does not restore.
+        Warn about test sets whose spaces detokenisation does not restore.
         """
         splits = {split: pairs for split, pairs in read().items() if split != "train"}
         tokens.write_rows(tokens.flatten(splits), folder, self.langs)
@@ -220,7 +220,7 @@ class Pairs:
                 line = next(n for n, text in enumerate(published) if text != references[n])
                 logger.warning(
                     f"{path.stem}: {changed / len(published):.0%} of the texts in {lang} have "
-                    f"other spaces after detokenisation, such as line {line + 1}: "
+                    f"different spacing after detokenisation, such as line {line + 1}: "
                     f"{references[line]!r}; translations are compared with these"
                 )
 
@@ -282,8 +282,8 @@ class Pairs:
         if kept < (least := self.valid_interval or 1):
             raise ValueError(
                 f"cleaning leaves {kept} of {total} training pairs; at least {least} must remain. "
-                "For text without spaces between words, divide it into words first, or give a "
-                "larger --max-ratio"
+                "For text without spaces between words, divide it into words first, or raise "
+                "--max-ratio"
             )
 
 
@@ -356,5 +356,5 @@ def prepare_pairs(
         if abs(count - published) > published / 10 > 0:
             logger.warning(
                 f"train has {count:,} pairs, but the paper has about {published:,}: is this "
-                "another release of the corpus, or a part of it?"
+                "a different release of the corpus, or a part of it?"
             )

@@ -183,7 +183,7 @@ def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path, 
 def test_tokenized_is_refused_for_a_classifier(trained):
     data, paths = trained
     line = ["attention", str(paths["transject"]), "--text", "1 2", "--tokenized", "--cpu"]
-    with pytest.raises(ValueError, match="--tokenized: .* is a classifier, .*; leave it out"):
+    with pytest.raises(ValueError, match="--tokenized: .* is a classifier .*; leave it out"):
         sentence.analyse(
             str(paths["transject"]), parse_args([*line, "--data", str(data), "--out", "out"])
         )
@@ -231,17 +231,17 @@ def test_the_text_may_be_in_a_file(tmp_path):
     for text, expected in ((str(path), "Ein Mann geht ."), ("Ein " * 100, "Ein " * 100)):
         assert parse_args([*line, text]).text == expected
     path.write_text("Ein Mann geht .\nEine Frau liest .\n")
-    with pytest.raises(ValueError, match=f"--text {path}: the file has 2 lines with text; give"):
+    with pytest.raises(ValueError, match=f"--text {path}: the file has 2 lines with text; keep"):
         parse_args([*line, str(path)])
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--head", "1"], "--head: give --text"),
-        (["--tokenized"], "--tokenized: give --text"),
+        (["--head", "1"], "--head: pass --text"),
+        (["--tokenized"], "--tokenized: pass --text"),
         (["--text", "a", "--head", "0"], "--head"),
-        (["--text", " "], "--text: give a text"),
+        (["--text", " "], "--text: pass a text"),
         (["--text", "a", "--tokens", "a"], "--tokens"),
     ],
 )

@@ -69,7 +69,7 @@ def test_all_architectures_of_a_plugin_are_checked_by_default(printed, capsys):
     assert printed[0].keys() == FAULTS.keys()
     with pytest.raises(SystemExit):
         main([])
-    assert "error: name an ARCH before other options, or give a" in capsys.readouterr().err
+    assert "error: name an ARCH before other options, or pass a" in capsys.readouterr().err
 
 
 def test_a_plugin_without_architectures_is_refused(tmp_path, capsys):
