@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from argparse import Namespace
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import Field, fields, replace
@@ -83,9 +84,7 @@ def page_of(arch: str) -> str:
     """Return the path of the page about an architecture of this project; "" for a plugin's."""
     package, *folders = ARCH_MODEL_REGISTRY[arch].__module__.split(".")
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
-    if package != PLUGIN or family is None:
-        return ""
-    return f"docs/papers/{folders[1]}.md" if family.year else "docs/correctness.md#baselines"
+    return f"docs/papers/{folders[1]}.md" if package == PLUGIN and family is not None else ""
 
 
 def split_rows(arch: str) -> tuple[list[OptionRow], list[OptionRow]]:
@@ -138,8 +137,8 @@ def option_rows(arch: str) -> Iterator[OptionRow]:
     """Yield the names on the command line, the default and the help of each option.
 
     For a switch, the name that switches it off comes after the name that switches it on. If an
-    option takes its default from another, the default is the other option's name. The help ends
-    with the values that the option may take.
+    option takes its default from another, the default is the other option's name. The help names
+    the values that the option may take.
     """
     model = model_name(arch)
     config = MODEL_DATACLASS_REGISTRY.get(model)
@@ -170,9 +169,10 @@ def show_default(default: Any) -> str:
 
 
 def help_with_bounds(item: Field, bounds: Bounds, config: type) -> str:
-    """Return the help of an option, with the values that it may take at the end."""
+    """Return the help of an option; unless it names the allowed values, they are at its end."""
     text, allowed = item.metadata["help"], bounds.describe(config)
-    return f"{text.rstrip('.')}; {allowed}" if allowed else text
+    named = bounds.choices and {*bounds.choices} <= {*re.findall(r"[\w-]+", text)}
+    return text if named or allowed in text else f"{text.rstrip('.')}; {allowed}"
 
 
 def model_summary(arch: str) -> str:

@@ -10,11 +10,11 @@ has no other marks; a table has empty lines around it.
 import csv
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 
 import yaml
 from scipy.stats import ttest_ind
@@ -23,9 +23,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 
 from questions import correct_by_holm  # noqa: E402  a script beside its results
-from scoreboard import show_interval  # noqa: E402
+from scoreboard import Cell, show_interval  # noqa: E402
 
 from odeformers.compare.results.intervals import OverSeeds, compare_with_baseline  # noqa: E402
+from odeformers.compare.results.rows import group  # noqa: E402
 from scripts import reference  # noqa: E402
 from scripts.reference import table  # noqa: E402
 
@@ -174,7 +175,7 @@ def truncation() -> str:
         [f"`{block}`", *(seeds("truncation", depth, block) for depth in depths)]
         for block in archs("truncation")
     )
-    return table(["block", *depths], "lll", rows)
+    return table(["block", *depths], "lrr", rows)
 
 
 @cache
@@ -187,33 +188,36 @@ def board(name: str, metric: str, arch: str) -> list[float]:
     ]
 
 
-@figure
-def beyond_zero() -> str:
-    """The board's differences whose intervals exclude zero, the conclusive ones first."""
-    cells = [
-        cell
-        for cell in read("examples/scoreboard/scoreboard.csv")
-        if cell["low"] and (float(cell["low"]) > 0 or float(cell["high"]) < 0)
+@cache
+def board_cells() -> list[Cell]:
+    numbers = ("mean", "difference", "low", "high", "p_value")
+    return [
+        Cell(
+            **row
+            | {name: float(row[name]) if row[name] else None for name in numbers}
+            | {name: int(row[name]) for name in ("seeds", "parameters")}
+        )
+        for row in read("examples/scoreboard/scoreboard.csv")
     ]
-    cells.sort(key=lambda cell: cell["verdict"].startswith("inconclusive"))
 
-    def unit(cell: Row) -> str:
-        if cell["metric"] == "accuracy":
-            return "accuracy points"
-        difference = float(cell["difference"])
-        baseline = float(cell["mean"]) + difference  # a lower perplexity is better
-        return f"{cell['metric']} ({abs(difference) / baseline:.0%})"
 
-    rows = (
-        [
-            cell["column"],
-            cell["family"],
-            show_interval(*(float(cell[name]) for name in ("difference", "low", "high"))),
-            unit(cell),
-            cell["verdict"].partition(" (")[0],
-        ]
-        for cell in cells
-    )
+@figure
+def differences() -> str:
+    """All differences on the board by data set, the best first; only its first row names it."""
+
+    def unit(cell: Cell) -> str:
+        if cell.metric != "perplexity":
+            return {"accuracy": "accuracy points"}.get(cell.metric, cell.metric)
+        baseline = cell.mean + cell.difference  # a lower perplexity is better
+        return f"perplexity ({abs(cell.difference) / baseline:.1%})"
+
+    rows = []
+    for column, cells in group((cell for cell in board_cells() if cell.verdict), "column").items():
+        best_first = sorted(cells, key=lambda cell: -cell.difference)
+        for number, cell in enumerate(best_first):
+            verdict = "inconclusive" if "inconclusive" in cell.verdict else f"**{cell.verdict}**"
+            name = "" if number else column
+            rows.append([name, cell.family, cell.advantage, unit(cell), verdict])
     head = ["data", "model", "difference (95% interval)", "unit", "verdict"]
     return table(head, "lllll", rows)
 
@@ -221,10 +225,17 @@ def beyond_zero() -> str:
 @figure
 def baselines() -> str:
     """The pre-norm Transformer of each of the board's columns."""
+
+    def training(cell: Row) -> Row:
+        rows = read("examples/scoreboard/trainings.csv")
+        wanted = (cell["column"], cell["architecture"])
+        return next(row for row in rows if (row["comparison"], row["architecture"]) == wanted)
+
     rows = (
         [
             cell["column"],
             f"{int(cell['parameters']):,}",
+            f"{int(training(cell)['updates']):,}",
             cell["tuned"].removeprefix("lr "),
             f"{float(cell['mean']):.1f}",
             cell["metric"],
@@ -232,7 +243,8 @@ def baselines() -> str:
         for cell in read("examples/scoreboard/scoreboard.csv")
         if not cell["verdict"]
     )
-    return table(["data", "parameters", "learning rate", "score", "metric"], "lrrrl", rows)
+    head = ["data", "parameters", "updates", "learning rate", "score", "metric"]
+    return table(head, "lrrrrl", rows)
 
 
 @cache
@@ -298,13 +310,14 @@ def perplexity_above(arch: str) -> str:
 
 
 @figure
-def perplexity_interval(arch: str) -> str:
-    """How much higher it is than the baseline's of the later runs."""
+def perplexity_difference(arch: str) -> str:
+    """The difference from the baseline of the later runs; + is better."""
     archs = {row["architecture"] for row in read("examples/scoreboard/language_model.csv")}
     scores = {name: board("language_model", "perplexity", name) for name in archs}
     difference = compare_with_baseline(scores, "transformer_lm_prenorm").differences[arch]
     assert difference.interval
-    return show_interval(difference.mean, *difference.interval)
+    low, high = difference.interval
+    return show_interval(-difference.mean, -high, -low)
 
 
 @figure
@@ -358,6 +371,24 @@ def cost(arch: str, digits: str = "2") -> str:
     """CPU time of an update on AG News, relative to the Transformer's."""
     path = "examples/scoreboard/cost.csv"
     return f"{seconds(path, arch) / seconds(path, BASELINE):.{digits}f}"
+
+
+@figure
+def cost_on_treebank(arch: str) -> str:
+    """The same on the Penn Treebank: the medians over runs that trained beside each other."""
+
+    def median_seconds(rows: Sequence[Row], name: str) -> float:
+        found = (row for row in rows if row["architecture"] == name)
+        return median(float(row["cpu_seconds"]) / float(row["updates"]) for row in found)
+
+    later = read("examples/scoreboard/language_model.csv")
+    newer = [
+        row
+        for row in read("examples/scoreboard/trainings.csv")
+        if row["comparison"] == "Penn Treebank, newer families"
+    ]
+    rows = newer if any(row["architecture"] == arch for row in newer) else later
+    return f"{median_seconds(rows, arch) / median_seconds(rows, 'transformer_lm_prenorm'):.2f}"
 
 
 def faster_on_bytes(arch: str, length: str) -> float:
@@ -497,7 +528,7 @@ def inference() -> str:
         ("transject --encoder-experts 1", "`transject --encoder-experts 1`"),
     ):
         rows.append([shown, *(measured(name, length) for length in lengths)])
-    return table(["`--arch`", *lengths], "lllll", rows)
+    return table(["`--arch`", *lengths], "lrrrr", rows)
 
 
 # --- pages ------------------------------------------------------------------------------------

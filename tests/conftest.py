@@ -54,16 +54,22 @@ def training_data(data):
 
 @pytest.fixture(scope="session")
 def page_plugin(tmp_path_factory):
-    """The plugin of docs/extending.md, imported from a folder of the page's name."""
+    """The plugins of docs/extending.md, imported from folders of the page's names; returns rk2."""
     from fairseq_odeformers.registry import import_plugins
 
     page = Path(__file__).parents[1] / "docs" / "extending.md"
-    introduction, *_ = page.read_text("utf-8").split("\n## ")
-    code = "\n\n".join(re.findall(r"^```python\n(.*?)^```", introduction, re.M | re.S))
-    folder = tmp_path_factory.mktemp("plugin") / "rk2"
-    folder.mkdir()
-    (folder / "__init__.py").write_text(code, "utf-8")
-    import_plugins([str(folder)])
+    introduction, *others = page.read_text("utf-8").split("\n## ")
+    sections = {"": introduction, **dict(section.split("\n", 1) for section in others)}
+    plugins = {
+        "rk2": sections[""] + sections["A language model and a classifier"],
+        "causal_mean": sections["Replace self-attention"],
+    }
+    root = tmp_path_factory.mktemp("plugins")
+    for name, text in plugins.items():
+        code = "\n\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
+        (root / name).mkdir()
+        (root / name / "__init__.py").write_text(code, "utf-8")
+        import_plugins([str(root / name)])
     return importlib.import_module("rk2")
 
 

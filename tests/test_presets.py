@@ -166,7 +166,7 @@ PRESETS = {
         (f"(?!.*_lm){TRANSJECT}", "pooled_layer_norm=False classifier_hidden_layers=0"),
         (LANGUAGE_MODELS, "*_embed_dim=512 *_ffn_embed_dim=2048"),
     ],
-    "Touvron et al. 2023, section 2.2, and Llama's code; docs/correctness.md": [
+    "Touvron et al. 2023, section 2.2, and Llama's code; docs/papers/baselines.md": [
         (MODERN, "*_ffn_embed_dim=None attention_dropout=0.0 activation_dropout=0.0"),
     ],
     "the code of Chen et al. 2021 (Skyformer)": [

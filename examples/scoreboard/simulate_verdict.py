@@ -15,7 +15,7 @@ value of Dunnett's test once; :mod:`scipy.stats` would take up to a second for e
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -234,64 +234,88 @@ def simulate_all(draws: int) -> list[Cell]:
 
 # --- tables ----------------------------------------------------------------------------
 
-INTRODUCTION = """# Simulated verdicts
+PAGE = """# Simulated verdicts
 
-[`simulate_verdict.py`](simulate_verdict.py) draws 100,000 tables of scores per row from normal
-distributions, without true differences. **Errors** are the share of tables with an interval that
-leaves out the true difference, ± one standard error: 5% is nominal, more than 6% is **bold**.
-Spreads are standard deviations over seeds; *models* include the baseline, and its number of seeds
-comes first. *A model left* is the share of tables with a model outside the
+[`simulate_verdict.py`](simulate_verdict.py) draws 100,000 tables of scores for each figure from
+normal distributions. Standard errors are below 0.2 points. [`simulation.csv`](simulation.csv) also
+has half-widths of intervals, and how often a model is outside the
 [pool](../../docs/comparing.md#how-intervals-are-computed).
-"""
-POWER = """**Power**, with equal spreads: how often a model that is better by two standard
-deviations is found, and mean half-widths of the intervals in standard deviations. Welch's tests at
-the Bonferroni level err as rarely as the verdict. The report expects to find the least difference
-with 80% power; the last column says how often the simulation finds it.
-"""
+
+**Errors**: the percentage of tables with an interval that misses the true difference. 5 is
+intended; more than 6 is **bold**. Spreads are standard deviations over seeds, and *models* include
+the baseline.
+
+{errors}
+With unequal numbers of seeds, the baseline's first:
+
+{unequal}
+**Power**, with equal spreads: the percentage of tables in which a model that is better by two
+standard deviations is found. Welch's tests at the Bonferroni level err as rarely as the verdict.
+
+{power}
+The report expects to find the least difference with 80% power. In brackets, the percentage of
+tables in which the simulation finds it:
+
+{least}"""
+ERRORS = {"verdict": "verdict", "Welch": "Welch, uncorrected"}  # heads of columns, by test
+POWER = {"verdict": "verdict", "Welch-Bonferroni": "Welch-Bonferroni"}
 
 
-def by_test(cells: Sequence[Cell]) -> dict[tuple[str, int, str], dict[str, Cell]]:
-    """The cells of each test, by what was simulated."""
-    grouped: dict[tuple[str, int, str], dict[str, Cell]] = {}
+def show_error(cell: Cell) -> str:
+    """The family error in percent; the verdict's is bold if it is above the target."""
+    error = f"{100 * cell.error:.1f}"
+    return f"**{error}**" if cell.test == "verdict" and cell.error > TARGET else error
+
+
+def show_power(cell: Cell) -> str:
+    return f"{100 * cell.found:.1f}"
+
+
+def show_least_difference(cell: Cell) -> str:
+    """The least difference, in standard deviations, and how often the verdict finds it."""
+    least = minimal_detectable(cell.models - 1, int(cell.seeds))
+    share = find_share(least, cell.models, int(cell.seeds), cell.draws)
+    return f"{least:.2f} ({100 * share:.1f})"
+
+
+def tabulate(cells: Sequence[Cell], tests: Mapping[str, str], show: Callable[[Cell], str]) -> str:
+    """A row for each spread and number of models, a column for each test and number of seeds.
+
+    Args:
+        tests: the heads of columns, by test.
+    """
+    rows: dict[tuple[str, int], dict[tuple[str, str], str]] = {}
+    columns = [(test, str(seeds)) for test in tests for seeds in SEEDS]
     for cell in cells:
-        grouped.setdefault((cell.pattern, cell.models, cell.seeds), {})[cell.test] = cell
-    return grouped
-
-
-def percent(share: float, error: float) -> str:
-    return f"{100 * share:.1f} ± {100 * error:.2f}"
-
-
-def tabulate_errors(cells: Sequence[Cell]) -> str:
-    """Family errors of all cells; those of the verdict above the target are bold."""
-    rows = [
-        ["spreads", "models", "seeds", "verdict, %", "Welch, uncorrected, %", "a model left, %"]
+        if (cell.test, cell.seeds) in columns:
+            row = rows.setdefault((cell.pattern, cell.models), {})
+            row[cell.test, cell.seeds] = show(cell)
+    head = ["spreads", "models", *(f"{tests[test]}, {seeds} seeds" for test, seeds in columns)]
+    ordered = sorted(rows, key=lambda row: ([*PATTERNS].index(row[0]), row[1]))
+    lines = [
+        [row[0], str(row[1]), *(rows[row].get(each, "") for each in columns)] for row in ordered
     ]
-    for (pattern, models, seeds), tests in by_test(cells).items():
-        new, old = tests["verdict"], tests["Welch"]
-        error = percent(new.error, new.error_se)
-        error = f"**{error}**" if new.error > TARGET else error
-        left = f"{100 * new.left:.1f}"
-        rows.append([pattern, str(models), seeds, error, percent(old.error, old.error_se), left])
-    return markdown_table(rows)
+    return markdown_table([head, *lines])
 
 
-def tabulate_power(cells: Sequence[Cell]) -> str:
-    """What is found, and half-widths, where variances are equal."""
-    tests = "verdict", "Welch", "Welch-Bonferroni"
-    names = "verdict", "Welch, uncorrected", "Welch-Bonferroni"
-    header = ["models", "seeds", *(f"found: {name}, %" for name in names)]
-    header += [*(f"half: {name}" for name in names), "least difference", "found of it, %"]
-    rows: list[Sequence[str]] = [header]
-    for (pattern, models, seeds), of in by_test(cells).items():
-        if pattern == "equal" and seeds.isdecimal():
-            found = [percent(of[test].found, of[test].found_se) for test in tests]
-            half = [f"{of[test].half:.2f}" for test in tests]
-            least = minimal_detectable(models - 1, int(seeds))
-            share = find_share(least, models, int(seeds), of["verdict"].draws)
-            error = np.sqrt(share * (1 - share) / of["verdict"].draws)
-            rows.append([str(models), seeds, *found, *half, f"{least:.2f}", percent(share, error)])
-    return markdown_table(rows)
+def tabulate_unequal(cells: Sequence[Cell]) -> str:
+    """Family errors where models have different numbers of seeds."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        if cell.test in ERRORS and not cell.seeds.isdecimal():
+            rows.setdefault((cell.pattern, cell.seeds), []).append(show_error(cell))
+    lines = [[pattern, seeds, *errors] for (pattern, seeds), errors in rows.items()]
+    return markdown_table([["spreads", "seeds", *ERRORS.values()], *lines])
+
+
+def write_page(cells: Sequence[Cell]) -> str:
+    equal = [cell for cell in cells if cell.pattern == "equal"]
+    return PAGE.format(
+        errors=tabulate(cells, ERRORS, show_error),
+        unequal=tabulate_unequal(cells),
+        power=tabulate(equal, POWER, show_power),
+        least=tabulate(equal, {"verdict": "least difference"}, show_least_difference),
+    )
 
 
 def find_share(shift: float, models: int, seeds: int, draws: int) -> float:
@@ -314,7 +338,7 @@ def main() -> None:
     rows = [asdict(cell) for cell in cells]
     rounded = [{k: f"{v:.5f}" if isinstance(v, float) else v for k, v in r.items()} for r in rows]
     write_csv(args.out / "simulation.csv", rounded)
-    page = f"{INTRODUCTION}\n{tabulate_errors(cells)}\n{POWER}\n{tabulate_power(cells)}"
+    page = write_page(cells)
     (args.out / "simulation.md").write_text(page, encoding="utf-8")
     print(page, end="")
 

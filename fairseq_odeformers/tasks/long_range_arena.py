@@ -78,7 +78,9 @@ class LongRangeArenaConfig(SentencePredictionConfig):
     """Options of fairseq's ``sentence_prediction``, where they apply."""
 
     lra_task: str = option("listops", "task of the Long Range Arena", choices=tuple(MAX_POSITIONS))
-    num_classes: int = option(-1, "number of classes (default: from the label dictionary)")
+    num_classes: int = option(
+        -1, "number of classes: at least 1, or -1 for all classes of the label dictionary"
+    )
     max_positions: Optional[int] = option(
         None, "truncate inputs to this length (default: depends on --lra-task)"
     )

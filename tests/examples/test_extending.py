@@ -1,7 +1,9 @@
 """The example architectures, and that of the page, have the stated properties."""
 
+import re
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import torch
@@ -88,6 +90,26 @@ def test_the_step_of_the_page_has_order_2(page_plugin, alpha):
     assert torch.allclose(y, x * (1 + 1 / 2 + 1 / 8))
 
 
+def test_the_mixer_of_the_page_is_a_weighted_mean_of_the_tokens_so_far(page_plugin):
+    mixer, x = sys.modules["causal_mean"].CausalMean(8), torch.randn(5, 2, 8)
+    weights, values = mixer.weight(x).sigmoid(), mixer.value(x)
+    means = [
+        (weights[:end] * values[:end]).sum(0) / weights[:end].sum(0) for end in range(1, len(x) + 1)
+    ]
+    assert torch.allclose(mixer(x)[0], mixer.out(torch.stack(means)), atol=1e-6)
+
+
+def test_the_page_builds_its_model_in_python(page_plugin, monkeypatch):
+    """The listing for one's own loop, in the clone with the plugin's folder."""
+    monkeypatch.chdir(Path(page_plugin.__file__).parents[1])
+    section = (
+        (ROOT / "docs/extending.md").read_text("utf-8").split("## Train it in your own loop")[1]
+    )
+    variables = {}
+    exec(re.search(r"```python\n(.*?)```", section, re.S)[1], variables)
+    assert [layer.alpha for layer in variables["model"].encoder.layers] == [1, 1]
+
+
 def test_slopes_equal_adams_and_bashforths(plugin):
     """For y' = y the states are 1, 2, then 2 + 3/2 2 - 1/2 = 9/2, then 9/2 + 27/4 - 1."""
     multistep = plugin.adams_bashforth.AdamsBashforthBlock
@@ -129,10 +151,12 @@ def test_momentum_has_the_properties_of_check(plugin, options):
     assert torch.allclose(ours(*inputs)[0], plain(*inputs)[0], atol=1e-5)
 
 
-IMPLICIT = [f"implicit_transformer{suffix}" for suffix in ("", "_classifier", "_lm")]
+KINDS = ("", "_classifier", "_lm")
+IMPLICIT = [f"implicit_transformer{kind}" for kind in KINDS]
+OF_PAGE = [*(f"rk2_transformer{kind}" for kind in KINDS), "causal_mean_transformer"]
 
 
-@pytest.mark.parametrize("arch", [*IMPLICIT, "rk2_transformer", "rk2_transformer_lm"])
+@pytest.mark.parametrize("arch", [*IMPLICIT, *OF_PAGE])
 def test_all_examples_have_the_properties_of_check(plugin, page_plugin, arch):
     assert [str(verdict) for verdict in check(arch) if verdict.fault] == []
 

@@ -249,10 +249,6 @@ def test_pages_state_the_verdicts_of_the_board():
     assert f"{words[gains]} gains, {words[losses]} losses" in text
     on_bytes = next(cell for cell in firm if cell.column == "IMDb as bytes")
     assert f"reports p = {on_bytes.p_value:.3f}" in text
-    for page, family in (("pcformer", "PCformer"), ("diffeq_transformer", "DiffEqFormer")):
-        (cell,) = (cell for cell in shown if cell.family == family)
-        paper_page = (ROOT / f"docs/papers/{page}.md").read_text("utf-8")
-        assert f"shows {abs(cell.difference):.1f}" in paper_page, family
 
 
 def test_scores_are_the_best_checkpoints_on_the_test_set(tmp_path):
@@ -312,12 +308,12 @@ def test_the_committed_scoreboard_follows_from_its_runs(tmp_path):
 
 
 def test_the_page_quotes_the_board():
-    """Each difference with an interval on the page is one of the board's."""
+    """The page has all the board's differences, and no others."""
     board = (ROOT / "examples/scoreboard/scoreboard.md").read_text("utf-8")
     page = (ROOT / "docs/results.md").read_text("utf-8")
     text = " ".join(re.sub(r"<!--=retuned; .*?<!--/-->", "", page).split())
-    for cell in re.findall(r"[+-]\d+\.\d \([^)]*?(?:to|seeds?)[^)]*\)", text):
-        assert cell in board, cell
+    cell = r"[+-]\d+\.\d \([^)]*?(?:to|seeds?)[^)]*\)"
+    assert {*re.findall(cell, text)} == {*re.findall(cell, board)}
 
 
 def test_two_boards_in_one_folder_wait_for_each_other(tmp_path):

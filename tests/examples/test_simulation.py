@@ -1,8 +1,10 @@
 """The simulation of verdicts computes what reports do, and its errors stay below the target."""
 
+import csv
 import importlib
 import sys
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +82,19 @@ def test_least_difference_is_found_in_four_of_five_cases():
         least = minimal_detectable(models, seeds)
         share = simulate.find_share(least, models + 1, seeds, 20_000)
         assert share == pytest.approx(0.8, abs=0.02)  # the pool costs a point
+
+
+def test_the_page_has_all_errors_of_the_verdict():
+    """The committed tables show the errors that the committed figures have."""
+    page = (FOLDER / "simulation.md").read_text("utf-8")
+    tables = [line.split(" | ") for line in page.partition("**Power**")[0].splitlines()]
+    shown = [word.strip("*| ") for row in tables for word in row]
+    with open(FOLDER / "simulation.csv", encoding="utf-8") as file:
+        errors = [
+            row["error"] for row in csv.DictReader(file) if row["test"] in ("verdict", "Welch")
+        ]
+    printed = [f"{100 * float(error):.1f}" for error in errors]
+    assert not Counter(printed) - Counter(shown)
 
 
 def test_critical_values_are_exact_at_all_levels():

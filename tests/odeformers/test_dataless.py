@@ -91,9 +91,10 @@ def test_mistakes_are_named_in_one_line(arch, options, message):
     assert "\n" not in str(error.value)
 
 
-def test_the_training_loop_of_the_page_learns():
+@pytest.mark.parametrize("heading", ["In your own training loop", "The loss of a translator"])
+def test_the_training_loops_of_the_page_learn(heading):
     """The trained model is better than equal probabilities of all symbols."""
-    section = PAGE.read_text("utf-8").split("## In your own training loop\n")[1]
+    section = PAGE.read_text("utf-8").split(f"# {heading}\n")[1]
     listing = re.search(r"```python\n(.*?)```", section, re.S)[1]
     variables = {}
     exec(listing, variables)

@@ -25,7 +25,9 @@ class ParityModelConfig(SequenceClassifierConfig):
     dropout: float = option(0.0, "dropout probability")
     no_token_positional_embeddings: bool = option(True, "omit positional embeddings")
     pooling: str = option(
-        "first", "pooling over tokens: mean, max or first token", choices=tuple(POOLING)
+        "first",
+        "pooling over tokens: mean, max, or first (of the text)",
+        choices=tuple(POOLING),
     )
     pooled_layer_norm: bool = option(False, "apply LayerNorm to the pooled states")
     classifier_hidden_layers: int = option(

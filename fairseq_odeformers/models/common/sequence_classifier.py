@@ -29,7 +29,9 @@ class SequenceClassifierConfig(FairseqDataclass):
     """Options of the pooling and the classification heads."""
 
     pooling: str = option(
-        "mean", "pooling over tokens: mean, max or first token", choices=tuple(POOLING)
+        "mean",
+        "pooling over tokens: mean, max, or first (of the text)",
+        choices=tuple(POOLING),
     )
     pooled_layer_norm: bool = option(True, "apply LayerNorm to the pooled states")
     classifier_hidden_layers: int = option(

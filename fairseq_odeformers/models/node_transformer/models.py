@@ -21,7 +21,7 @@ from .stacks import NodeTransformerCausalDecoder, NodeTransformerDecoder, NodeTr
 FORMS = ("composed", "residual")
 ADAPTIVITY = ("batch", "sequence")
 ON_MAX_STEPS = ("raise", "stop")
-STEPS = "adaptive steps per batch, or per sequence"
+STEPS = "what has adaptive steps of its own: the batch or each sequence"
 FORMULAS = "composed: FFN(alpha X + MHSA(X)); residual: MHSA(X) + FFN(X + MHSA(X))"
 NORMALIZE = "apply LayerNorm before each part of X' in the {}, and after the last block"
 
@@ -54,7 +54,7 @@ class NodeEncoderConfig(FieldConfig):
 
     ode_method: str = option(
         "dopri5",
-        f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid",
+        f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid ({', '.join(FIXED_GRID)})",
         choices=(*ADAPTIVE, *FIXED_GRID),
     )
     ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver", above=0)
@@ -67,7 +67,7 @@ class NodeEncoderConfig(FieldConfig):
     ode_max_steps: int = option(1000, "maximum number of steps of an adaptive solve", at_least=1)
     ode_on_max_steps: str = option(
         "raise",
-        "after --ode-max-steps, raise an error, or stop at the current state and log the share of "
+        "after --ode-max-steps: raise an error, or stop at the current state and log the share of "
         "such sequences as encoder_unfinished_*",
         choices=ON_MAX_STEPS,
     )

@@ -1,8 +1,9 @@
 """The N-ODE Transformer as its paper writes it, for reading.
 
 This module contains the equations of Baier-Reinio and De Sterck (2020) in the paper's order, for
-states X (..., T, C). As in the paper, there is no LayerNorm and no dropout. Tests compare the
-blocks with these functions.
+states X (..., T, C). As in the paper, there is no dropout, and no LayerNorm except in the last
+function, the field of this project's translators and language models. Tests compare the blocks with
+these functions.
 """
 
 from collections.abc import Callable, Sequence
@@ -93,3 +94,12 @@ def arclength(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tenso
 def residual(ffn: Map, mhsa: Map, t: Time, x: Tensor) -> Tensor:
     """MHSA_t(X) + FFN_t(X + MHSA_t(X)) (Eq. 9)."""
     return mhsa(t, x) + ffn(t, x + mhsa(t, x))
+
+
+def normalised_residual(
+    ffn: Map, mhsa: Map, norms: Sequence[Callable[[Tensor], Tensor]], t: Time, x: Tensor
+) -> Tensor:
+    """Y + FFN_t(LN'(X + Y)) with Y = MHSA_t(LN(X)): Eq. 9 with LayerNorms, not in the paper."""
+    first, second = norms
+    y = mhsa(t, first(x))
+    return y + ffn(t, second(x + y))

@@ -30,7 +30,7 @@ class BlockConfig(FieldConfig):
 
     rk_order: int = option(
         2,
-        "order of a block's Runge-Kutta method, 1 to 4, and number of evaluations of its layer",
+        "order of a block's Runge-Kutta method, and number of evaluations of its layer",
         at_least=min(TABLEAUS),
         at_most=max(TABLEAUS),
     )

@@ -47,8 +47,8 @@ class FlowConfig(FairseqDataclass):
     )
     final_norm: str = option(
         "field",
-        "place of the last LayerNorm: in the vector field, after the last state (as in a "
-        "Transformer), or nowhere",
+        "place of the last LayerNorm: field, in the vector field; state, after the last state, as "
+        "in a Transformer; or none",
         choices=FINAL_NORMS,
     )
     layer_norm: bool = option(True, "apply LayerNorm in the layers")

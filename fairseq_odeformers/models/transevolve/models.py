@@ -36,7 +36,7 @@ def time_dim_option(side: str) -> Any:
     """
     return option(
         II(f"model.{side}_embed_dim"),
-        "width d' of the time map, an even number",
+        "width d' of the time map",
         at_least=2,
         multiple_of=(2, "encoder_attention_heads", "decoder_attention_heads"),
     )
@@ -53,14 +53,14 @@ class TransEvolveBlockConfig(FairseqDataclass):
     )
     attention_backend: str = option(
         "auto",
-        "form of computing attention, without effect on the result (auto: on a CPU, direct for "
-        "short texts and factored for long ones; fused on other devices)",
+        "form of computing attention, without effect on the result: direct, factored, fused, or "
+        "auto (on a CPU, direct for short texts and factored for long ones; fused elsewhere)",
         choices=BACKENDS,
     )
     initialization: str = option(
         "auto",
-        "initialise output projections and feed-forward layers as in the authors' code or as in "
-        "fairseq's Transformer (auto: the latter with normalize-before)",
+        "initial output projections and feed-forward layers: glorot, as in the authors' code, "
+        "transformer, as in fairseq's, or auto: transformer with normalize-before, else glorot",
         choices=INITIALIZATIONS,
     )
     dropout: float = option(0.1, "dropout probability of residual branches")

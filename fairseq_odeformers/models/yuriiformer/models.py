@@ -40,7 +40,7 @@ class MomentumConfig(FairseqDataclass):
 
     velocity: str = option(
         "zero",
-        "initial velocity: zero, or an embedding of tokens and positions of its own",
+        "initial velocity: zero, or embedding for a separate embedding of tokens and positions",
         choices=("zero", "embedding"),
     )
     nu: str = nu_option("fixed")

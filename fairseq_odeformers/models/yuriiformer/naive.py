@@ -18,7 +18,7 @@ class Step(NamedTuple):
     """The parts of a step.
 
     Attributes:
-        oracle: O, attention or an FFN; in an optimiser, the negative gradient.
+        oracle: O, attention or an FFN; in an optimizer, the negative gradient.
         norm: LN for the input of the oracle.
         velocity_norm: LN_v.
         mu, beta, gamma, nu: scalars.

@@ -31,9 +31,8 @@ from .corpus import Corpus, Files, fingerprint_each
 
 logger = logging.getLogger(__name__)
 
-MAX_RESPACED_SHARE = (
-    0.01  # warn if detokenisation changes spaces in at least this share of test texts
-)
+# Warn if detokenisation changes the spaces of at least this share of the test texts.
+MAX_RESPACED_SHARE = 0.01
 MAX_COPIED_SHARE = 0.01  # warn if at least this share of pairs consists of the same text twice
 MAX_DROPPED_SHARE = 0.1  # warn if more than this share of the training pairs is left out
 EVALUATION = (".sgm", ".xml")  # extensions of evaluation sets from WMT and IWSLT

@@ -154,7 +154,7 @@ def test_switches_keep_their_meaning(arch):
 @pytest.mark.parametrize(
     "arch, default",
     [
-        ("transevolve_fullff_2", 0.0),  # as in the released code
+        ("transevolve_fullff_2", 0.0),  # as in the authors' code
         ("transformer_prenorm", 0.3),
         ("macaron_transformer", 0.3),
         ("macaron_classifier", 0.3),

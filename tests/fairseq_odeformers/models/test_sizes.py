@@ -1,9 +1,13 @@
 """Models have the papers' numbers of parameters."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from helpers import Task, count_parameters, make_any, make_model
 
+PAGE = Path(__file__).parents[3] / "docs/reference/architectures.md"
 TIED, PRE_NORM = "--share-all-embeddings", "--encoder-normalize-before --decoder-normalize-before"
 
 
@@ -78,8 +82,13 @@ def test_a_modern_layer_is_as_large_as_a_transformers(width, inner):
     assert ours == pytest.approx(transformer, rel=0.001)
 
 
-def test_parameters_of_the_modern_transformer():
-    assert count(f"transformer_modern {TIED}", 32_000) == 60_489_728
+def test_the_page_has_the_sizes_of_built_models():
+    table = PAGE.read_text("utf-8").partition("\n## Sizes\n")[2]
+    sizes = re.findall(r"^\| `(\w+)`.*? \| ([\d,]+) \|$", table, re.M)
+    assert len(sizes) == 17
+    for arch, parameters in sizes:
+        line = arch if "_lm_" in arch else f"{arch} {TIED}"
+        assert f"{count(line, 32_000):,}" == parameters, arch
 
 
 @pytest.mark.parametrize("size, width", [("", 512), ("_big", 1024)])

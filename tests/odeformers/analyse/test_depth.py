@@ -118,7 +118,7 @@ def test_models_without_a_dial_are_refused_or_skipped(name, message, paths, tmp_
 
 
 def test_the_default_models_have_dials():
-    """DiffEqFormer has a dial with a few harmonic features, but not with the released code's."""
+    """DiffEqFormer has a dial with a few harmonic features, but not with the authors' code's."""
     for arch, names in (
         ("diffeq_transformer", {"eval_steps": 6}),
         ("diffeq_transformer_classifier", {"eval_steps": 6}),

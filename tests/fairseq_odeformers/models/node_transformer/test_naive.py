@@ -54,22 +54,31 @@ def formula(field, mask=None, source=None, source_mask=None):
         form = naive.residual
     else:
         form = naive.composed_with_skip if field.spec.skip_connection else naive.composed
-    norms = [partial(layer_norm, norm) for norm in field.layer_norms] or [lambda x: x] * 3
+    norms = [partial(layer_norm, norm) for norm in field.layer_norms]
 
     def attention(module, t, x, source, mask):
         maps = affine(module.q, module.k, module.v, module.out)
         return naive.attention(maps, H, t, x, source, mask)
 
     def mhsa(t, x):
-        return attention(field.self_attn, t, norms[0](x), norms[0](x), mask)
+        return attention(field.self_attn, t, x, x, mask)
 
     def cross(t, x):
-        return attention(field.encoder_attn, t, norms[1](x), source, source_mask)
+        return attention(field.encoder_attn, t, x, source, source_mask)
 
     def ffn(t, x):
-        return naive.feed_forward(affine(field.fc1, field.fc2), t, norms[-1](x))
+        return naive.feed_forward(affine(field.fc1, field.fc2), t, x)
 
+    if norms and field.spec.residual and source is None:
+        return partial(naive.normalised_residual, ffn, mhsa, norms)
+    if norms:
+        mhsa, ffn = normalised(mhsa, norms[0]), normalised(ffn, norms[-1])
+        cross = normalised(cross, norms[1])
     return partial(form, ffn if source is None else partial(form, ffn, cross), mhsa)
+
+
+def normalised(part, norm):
+    return lambda t, x: part(t, norm(x))
 
 
 def padded(*lengths):

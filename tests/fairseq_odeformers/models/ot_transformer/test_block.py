@@ -131,7 +131,7 @@ def test_steps_converge_with_the_order_of_their_method(float64, method, field):
 
 
 def test_a_stack_that_adds_nothing_grows_only_in_the_released_form():
-    """The released code gives x_M = (1 + 1/M)^M x_0, and the paper's equations give x_M = x_0."""
+    """The authors' code gives x_M = (1 + 1/M)^M x_0, and the paper's equations give x_M = x_0."""
     x = torch.randn(T, 1, C)
     for field, factor in (("released", (1 + 1 / M) ** M), ("textbook", 1)):
         block = make_block(ode_field=field, final_norm="none")
