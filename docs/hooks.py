@@ -167,7 +167,7 @@ class ReStructuredText(griffe.Extension):
 
 
 def text_of(code) -> str:
-    """The text of an argument's code: of a string, what it says; of other code, the code."""
+    """The text of an argument's code: its value if it is a string, otherwise its source."""
     try:
         return str(ast.literal_eval(str(code)))
     except (SyntaxError, ValueError):

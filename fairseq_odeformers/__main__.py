@@ -1,4 +1,4 @@
-"""The command ``python -m fairseq_odeformers``: it prints the folder to pass to ``--user-dir``."""
+"""The command ``python -m fairseq_odeformers``: the folder to pass to ``--user-dir``."""
 
 import sys
 from pathlib import Path

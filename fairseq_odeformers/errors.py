@@ -32,7 +32,7 @@ class naming_faults:
 
     Args:
         name: the file, the option or the model.
-        fault: the predicate after *name*; the text of :func:`explain` follows in brackets.
+        fault: the predicate after *name*; the text of :func:`explain` follows in parentheses.
     """
 
     def __init__(self, name: str | Path, fault: str = "cannot be read"):
@@ -72,7 +72,7 @@ def explain(error: BaseException) -> str:
         line = (error.text or "").strip()[:200]
         text = ": ".join(filter(None, [error.msg, line]))  # str(error) repeats the place
     if any(words in text for words in MEMORY_MESSAGES):
-        text = "out of memory; give smaller sizes or batches"
+        text = "out of memory; use smaller sizes or batches"
     if isinstance(error, AttributeError) and error.name:
         if suggestion := did_you_mean(error.name, dir(error.obj)):
             text = f"{text.rstrip('.')}; {suggestion}"

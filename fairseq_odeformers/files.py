@@ -1,4 +1,4 @@
-"""Reading and writing of files: checked before they are read, and complete once they appear."""
+"""Reading and writing files: checked before they are read, and complete once they appear."""
 
 import bz2
 import codecs
@@ -26,7 +26,7 @@ from fairseq_odeformers.errors import InputError, naming_faults
 logger = logging.getLogger(__name__)
 
 MADE_FROM = "recipe.json"  # lists the inputs that a folder was made from
-LONGEST_LINE = 1 << 26  # bytes; the limit stops reading from a device such as /dev/zero
+MAX_LINE_BYTES = 1 << 26  # bytes; the limit stops reading from a device such as /dev/zero
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the system's errors for these name no file
 MARK = "\ufeff"  # byte order mark
 # Byte order marks of other encodings. UTF-32 comes first because its mark begins with UTF-16's.
@@ -36,7 +36,7 @@ ENCODINGS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-BROKEN = "is damaged, cut off, or in another format"
+FILE_FAULT = "is damaged, truncated, or in a different format"
 COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # keys: file name extensions
 # The first bytes of compressed files, with the extension that the files should have.
 COMPRESSIONS = {
@@ -78,7 +78,7 @@ def check_regular(path: str | Path) -> None:
     path = Path(path)
     for part in (path, *path.glob("*"), *path.glob("*/*")):
         if os.path.lexists(part) and not (part.is_file() or part.is_dir()):
-            raise InputError(f"{part} is a pipe, a device or a broken link; give a file")
+            raise InputError(f"{part} is a pipe, a device or a broken link; pass a file")
 
 
 def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -> None:
@@ -95,7 +95,9 @@ def check_path(path: str | Path, name: str = "", separators: str = os.pathsep) -
     present = [separator for separator in separators if separator in str(path)]
     if present or str(path).startswith("-"):
         fault = f"divide it at {present[0]!r}" if present else "take it for an option"
-        raise InputError(f"{f'{name} {path}'.strip()}: fairseq would {fault}; choose another name")
+        raise InputError(
+            f"{f'{name} {path}'.strip()}: fairseq would {fault}; choose a different name"
+        )
 
 
 def find_free_name(path: Path) -> Path:
@@ -127,7 +129,7 @@ def check_binarised(folder: str | Path) -> None:
     inner = Path(folder) / "data-bin"
     binarised = any(Path(folder).glob("dict*.txt")) or Path(folder, "input0").exists()
     if inner.is_dir() and not binarised:
-        raise InputError(f"{folder}: give the binarised data in it, {inner}")
+        raise InputError(f"{folder}: pass the binarised data in it, {inner}")
 
 
 def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) -> None:
@@ -136,7 +138,7 @@ def build(folder: Path, inputs: dict[str, Any], make: Callable[[Path], None]) ->
     Args:
         folder: folder of the result; it appears complete or not at all.
         inputs: everything that determines the result, as JSON values, saved as ``recipe.json`` in
-            the folder. A folder that was made from other inputs is replaced.
+            the folder. A folder that was made from different inputs is replaced.
         make: function that writes the result into an empty folder.
 
     Raises:
@@ -251,17 +253,17 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises:
         InputError: a line is not UTF-8 or is too long, or lines end with carriage returns only.
     """
-    with naming_faults(path, BROKEN), open(path, "rb") as file:
+    with naming_faults(path, FILE_FAULT), open(path, "rb") as file:
         yield from decode_lines(decompress(path.name, file), path)
 
 
 def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
     r"""Yield lines as :func:`read_lines` does, from an open file; errors call it *name*."""
     start = b""
-    for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
+    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES), b""), start=1):
         start, place = start or line, f"{name}, line {number}"
-        if len(line) == LONGEST_LINE:
-            raise InputError(f"{place}: longer than {LONGEST_LINE:,} bytes")
+        if len(line) == MAX_LINE_BYTES:
+            raise InputError(f"{place}: longer than {MAX_LINE_BYTES:,} bytes")
         try:
             text = line.decode("utf-8")
             fault = "it has zeros" if has_zeros(line) else ""

@@ -96,7 +96,7 @@ def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
         default: a value, or an interpolation such as ``II("model.encoder_embed_dim")`` that
             omegaconf resolves when the option is read.
         help: description of the option for ``--help``.
-        argparse_alias: another name of the option on the command line.
+        argparse_alias: alternative name of the option on the command line.
         bounds: arguments of :class:`Bounds`.
     """
     metadata = {"help": help, "bounds": Bounds(**bounds) if bounds else None}

@@ -37,7 +37,7 @@ class Kind(Enum):
         tasks: fairseq's tasks that train models of this kind, the default first.
         criterion: the default criterion.
         score: name of the score that a comparison of such models reports first.
-        purpose: the purpose in words, such as ``language modeling``.
+        purpose: the purpose in words, such as ``language modelling``.
     """
 
     tasks: tuple[str, ...]
@@ -56,9 +56,9 @@ class Kind(Enum):
         ("language_modeling",),
         "label_smoothed_cross_entropy_with_regularizers",
         "perplexity",
-        "language modeling",
+        "language modelling",
     )
-    MASKED_LM = ("masked_lm", "bert_pretraining"), "masked_lm", "loss", "masked language modeling"
+    MASKED_LM = ("masked_lm", "bert_pretraining"), "masked_lm", "loss", "masked language modelling"
 
     def __init__(self, tasks: tuple[str, ...], criterion: str, score: str, purpose: str):
         self.tasks = tasks
@@ -151,8 +151,8 @@ BASELINES, OWN = "baselines", "your own"  # names in place of a paper; plugins u
 class Family:
     """A family's name, paper and plot colours: a package's ``FAMILY`` or a model's ``family``.
 
-    The folder with its models, also in a plugin, declares the family as ``FAMILY``. A model that
-    belongs to another family than its folder declares that family as ``family``.
+    The folder with its models, here or in a plugin, declares the family as ``FAMILY``. A model that
+    belongs to a different family than its folder declares that family as ``family``.
 
     Attributes:
         name: name of the family, such as ``TransEvolve``.
@@ -352,14 +352,14 @@ def import_plugins(folders: str | Path | Iterable[str | Path]) -> None:
     for folder in map(str, folders):
         if os.path.isfile(folder):
             parent = os.path.dirname(folder)
-            remedy = f"give its folder, {parent or '.'}"
+            remedy = f"pass its folder, {parent or '.'}"
             if not os.path.isfile(os.path.join(parent, "__init__.py")):
-                remedy = "give a folder with this file as its __init__.py"
+                remedy = "pass a folder with this file as its __init__.py"
             raise InputError(f"--user-dir {folder}: a file; {remedy}")
         if not os.path.isdir(folder):
-            raise InputError(f"--user-dir {folder}: no such folder; give one with an __init__.py")
+            raise InputError(f"--user-dir {folder}: no such folder; pass one with an __init__.py")
         if not os.path.isfile(os.path.join(folder, "__init__.py")):
-            raise InputError(f"--user-dir {folder}: no __init__.py there; give a folder with one")
+            raise InputError(f"--user-dir {folder}: no __init__.py there; pass a folder with one")
         name = os.path.basename(os.path.abspath(folder))
         imported = [*getattr(sys.modules.get(name), "__path__", [])]
         if name not in sys.modules:

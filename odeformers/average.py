@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if (args.checkpoint_dir is None) != (args.last is None):
         parser.error("--checkpoint-dir and --last go together")
     if args.checkpoint_dir and not args.checkpoint_dir.is_dir():
-        parser.error(f"--checkpoint-dir {args.checkpoint_dir}: no such folder; give --save-dir")
+        parser.error(f"--checkpoint-dir {args.checkpoint_dir}: no such folder; pass --save-dir")
     paths = args.inputs or last_checkpoints(args.checkpoint_dir, args.by, args.last)
     state = average(paths)
     with replacing(args.output) as path:

@@ -34,7 +34,7 @@ def make_config(args: Namespace) -> DictConfig:
     options of the model share one.
     """
     declared = find_dataclasses(args)
-    if None in declared.values():  # a part without a dataclass is the whole of *args*
+    if None in declared.values():  # a part without a dataclass is all of *args*
         return convert_namespace_to_omegaconf(args)
     of_model, *of_others = ({item.name for item in fields(part)} for part in declared.values())
     left_out = of_model.difference(*of_others) | {"arch"}

@@ -14,7 +14,7 @@ from matplotlib.ft2font import FT2Font
 from matplotlib.text import Text
 
 logger = logging.getLogger(__name__)
-SHOWN = 8  # maximum number of characters in the warning
+MAX_LISTED = 8  # maximum number of characters in the warning
 EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "IDEOGRAPHIC"}
 WARNED: set[str] = set()  # characters in earlier warnings
 
@@ -39,10 +39,10 @@ def fit_fonts(figure: Figure) -> None:
         name, package = (
             ("Noto Sans CJK", "fonts-noto-cjk") if east_asian else ("Noto Sans", "fonts-noto-core")
         )
-        dots = " ..." if len(unknown) > SHOWN else ""
+        dots = " ..." if len(unknown) > MAX_LISTED else ""
         logger.warning(
-            f"no installed font has {' '.join(unknown[:SHOWN])}{dots}, so pictures show boxes; "
-            f"install one that does, such as {name} (apt install {package})"
+            f"no installed font has {' '.join(unknown[:MAX_LISTED])}{dots}, so pictures show "
+            f"boxes; install one that does, such as {name} (apt install {package})"
         )
 
 

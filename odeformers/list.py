@@ -1,4 +1,4 @@
-"""The command ``odeformers list``: it prints what the package and plugins register with fairseq."""
+"""The command ``odeformers list``: all that the package and plugins register with fairseq."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def select(entries: Sequence[Entry], words: Sequence[str]) -> list[Entry]:
     """Select the entries that match all words.
 
     Raises:
-        InputError: there is none.
+        InputError: no entry matches.
     """
     for word in words:
         if not any(entry.matches(word) for entry in entries):
@@ -94,7 +94,7 @@ def select(entries: Sequence[Entry], words: Sequence[str]) -> list[Entry]:
             raise InputError(f"{word}: no family, kind of model or name begins like this; {remedy}")
     selected = [entry for entry in entries if all(map(entry.matches, words))]
     if not selected:
-        raise InputError(f"{' '.join(words)}: nothing matches all of these words; give fewer")
+        raise InputError(f"{' '.join(words)}: nothing matches all of these words; use fewer")
     return selected
 
 

@@ -1,4 +1,4 @@
-"""Writes the predictions of a trained classifier for a split of its data, or for lines of text.
+"""Write the predictions of a trained classifier for a split of its data, or for lines of text.
 
 ``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also prints the
 accuracy. ``... --text FILE`` reads a table, or one text per line, or two with a tab between them,
@@ -37,7 +37,7 @@ from odeformers.prepare.common.settings import SETTINGS
 from odeformers.prepare.common.tables import read_unlabelled
 
 GLUE = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE", "WNLI")  # its tasks
-SCORED = "STS-B"  # the only task that has scores instead of classes
+SCORED_TASK = "STS-B"  # the only task that has scores instead of classes
 MAX_SCORE = 5  # STS-B's largest score; the targets in a data set are divided by it
 
 
@@ -86,7 +86,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="column of the texts in a table, by its name in the header or its number from 1, or "
         "both columns of pairs, as NAME,NAME (default: as odeformers prepare read the training "
-        "texts, or by usual names)",
+        "texts, or by common names)",
     )
     parser.add_argument(
         "--batch-size",
@@ -107,9 +107,9 @@ def main(arguments=None) -> None:
     files = glue_files(args.data) if args.glue_submission else {}
     if args.output and args.output.is_dir() != args.glue_submission:
         kind = "an existing folder" if args.glue_submission else "a file, not a folder"
-        raise ValueError(f"--output {args.output}: give {kind}")
+        raise ValueError(f"--output {args.output}: pass {kind}")
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
-    if f"{SCORED}.tsv" in files.values():
+    if f"{SCORED_TASK}.tsv" in files.values():
         return predict_scores(args, cuts)
     if args.column and not (args.text and is_table(args.text)):
         raise ValueError(f"--column {args.column}: for a table, --text FILE.csv, .tsv or .jsonl")
@@ -137,7 +137,7 @@ def read_lines_or_table(
     are read. The numbers are None for lines, each a row of texts with tabs between them.
 
     Raises:
-        ValueError: the table has no column of texts, or ``--column`` has other columns.
+        ValueError: the table has no column of texts, or ``--column`` does not fit it.
     """
     if not (is_table(args.text) and Path(args.text).is_file()):
         name, lines = read_texts(args.text)
@@ -145,7 +145,7 @@ def read_lines_or_table(
     columns = [args.column] if args.column else []
     if classifier.pairs and args.column and len(columns := split_columns(args.column)) != 2:
         raise ValueError(
-            f"--column {args.column}: the model classifies pairs; give two columns, A,B"
+            f"--column {args.column}: the model classifies pairs; name two columns, A,B"
         )
     check_regular(args.text)
     settings = Path(args.data).resolve().parent / SETTINGS
@@ -187,15 +187,15 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
     for checkpoint in read_each(args.path):
         if not checkpoint.regression:
             raise ValueError(
-                f"{checkpoint.path} was not trained with --regression-target, but {SCORED} needs "
-                "it; see its part in examples/macaron/glue.yaml"
+                f"{checkpoint.path} was not trained with --regression-target, but "
+                f"{SCORED_TASK} needs it; see its part in examples/macaron/glue.yaml"
             )
         model, task, _ = checkpoint.build(args.data, task, **cuts)
         models.append(model.eval().to(device))
     ids, _, values = outputs(task, models, "test", args.batch_size, mean_outputs)
     scores = (MAX_SCORE * values).clamp(0, MAX_SCORE)
     rows = ((str(number), f"{score:.3f}") for number, score in zip(ids.tolist(), scores.tolist()))
-    write_table([["index", "prediction"], *rows], (args.output or Path()) / f"{SCORED}.tsv")
+    write_table([["index", "prediction"], *rows], (args.output or Path()) / f"{SCORED_TASK}.tsv")
 
 
 def mean_outputs(models, task, net_input: dict) -> torch.Tensor:
@@ -300,15 +300,15 @@ def naming_split(task, split: str):
     """Call :func:`.naming_faults` for a split; the task parity has no data.
 
     Raises:
-        FileNotFoundError: the data only contain other splits.
+        FileNotFoundError: the data lack this split.
     """
     data = getattr(task.cfg, "data", None) or "the task"
     languages = re.compile(r"(\.[^.]+-[^.]+\.[^.]+)?\.idx")
     splits = sorted({languages.sub("", path.name) for path in Path(data).rglob("*.idx")})
     if splits and split not in splits:
-        remedy = did_you_mean(split, splits, "give one of them")
+        remedy = did_you_mean(split, splits, "choose one of them")
         raise FileNotFoundError(f"--split {split}: {data} has {', '.join(splits)}; {remedy}")
-    return naming_faults(data, f"has no whole {split}")
+    return naming_faults(data, f"has no complete split {split}")
 
 
 def probabilities(task, models, split, batch_size):
@@ -342,7 +342,7 @@ def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor
     ids = torch.cat(ids).cpu() if ids else torch.empty(0)
     total = len(task.dataset(split))
     if not total:
-        raise ValueError(f"{split} of {task.cfg.data} has no examples; give another --split")
+        raise ValueError(f"{split} of {task.cfg.data} has no examples; choose a different --split")
     if len(ids) < total:
         raise ValueError(
             f"{total - len(ids):,} of {total:,} inputs of {split} are longer than the "

@@ -1,4 +1,4 @@
-"""The command ``odeformers report``: it reports on the finished runs of a comparison."""
+"""The command ``odeformers report``: a report on the finished runs of a comparison."""
 
 from collections.abc import Sequence
 from pathlib import Path

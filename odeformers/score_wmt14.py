@@ -47,7 +47,7 @@ def read_hypotheses(path: Path, count: int) -> list[str]:
         )
     texts = [text for _, text in hypotheses]
     if any("@@ " in f"{text} " for text in texts):
-        raise ValueError(f"{path} has subwords; give fairseq-generate --remove-bpe")
+        raise ValueError(f"{path} has subwords; pass --remove-bpe to fairseq-generate")
     return texts
 
 
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str]) -> None:
     path = args.reference or Path(default.format(pair=args.pair), reference_name(lang))
     if not path.exists():
         parser.error(
-            f"{path}: no such file; prepare wmt14 copies it from its archive, or give --reference"
+            f"{path}: no such file; prepare wmt14 copies it from its archive, or pass --reference"
         )
     references = list(read_published(path))
     scores = score(read_hypotheses(args.output, len(references)), references, lang)

@@ -1,4 +1,4 @@
-"""The command ``odeformers translate``: it translates lines of raw text."""
+"""The command ``odeformers translate``: translation of lines of raw text."""
 
 import torch
 from tqdm import tqdm

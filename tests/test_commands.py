@@ -212,7 +212,7 @@ def test_bert_is_pretrained_and_fine_tuned_on_pairs(documents, data, tmp_path):
     line += [data.parent / "pairs", "--finetune-from-model", last(tmp_path)]
     line += ["--save-dir", tmp_path / "tuned"]
     log = failing_command("train", *line)
-    message = "does not fit the model: it has segment embeddings; give --segment-embeddings"
+    message = "does not fit the model: it has segment embeddings; set --segment-embeddings"
     assert f"error: {last(tmp_path)} {message}" in log and "Traceback" not in log
     train(tmp_path, *line, "--segment-embeddings")
     pretrained, tuned = state(last(tmp_path)), state(last(tmp_path / "tuned"))
@@ -238,7 +238,7 @@ def test_bert_does_not_resume_a_training_without_next_sentences(documents, tmp_p
     train(tmp_path, *line, 1, *masked.split(), "--tokens-per-sample", 32, *saved)
     log = failing_command("train", *line, 2, *PRETRAINING.split(), *saved)
     checkpoint = last(tmp_path / "masked")
-    message = f"error: --save-dir {tmp_path}/masked: the training there had the criterion MaskedLm"
+    message = f"error: --save-dir {tmp_path}/masked: that training used the criterion MaskedLm"
     assert message in log and f"--finetune-from-model {checkpoint}" in log
     assert "Traceback" not in log
     line += [1, *PRETRAINING.split(), "--save-dir", tmp_path / "bert"]

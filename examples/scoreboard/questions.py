@@ -1,4 +1,4 @@
-"""Answer the protocol's questions: is one model's accuracy another than the others'?
+"""Answer the protocol's questions: does one model's accuracy differ from the others'?
 
     python examples/scoreboard/questions.py examples/scoreboard/topic --model transject
 

@@ -1,4 +1,4 @@
-"""The content of a checkpoint, and the building of its model and its task."""
+"""The content of a checkpoint, and building its model and its task."""
 
 import copy
 import os
@@ -80,7 +80,7 @@ class Checkpoint:
 
     @property
     def num_classes(self) -> int | None:
-        """The number of classes that the model was trained on; None if it is no classifier."""
+        """The number of classes that the model was trained on; None if it is not a classifier."""
         if self.regression:
             return None
         head = getattr(self.cfg.task, "classification_head_name", None)
@@ -106,8 +106,8 @@ class Checkpoint:
     ) -> Trained:
         """Build the model and its task.
 
-        fairseq sets up the task. The task builds the model and loads the weights. The model raises
-        an error for dictionaries other than its own (:class:`.DictionaryDigest`).
+        fairseq sets up the task. The task builds the model and loads the weights. The model rejects
+        dictionaries that it was not trained with (:class:`.DictionaryDigest`).
 
         Args:
             data: folder with the dictionaries (default: the data set of the training).
@@ -166,7 +166,7 @@ class Checkpoint:
         """Check that the model was trained on the classes of the data.
 
         Raises:
-            InputError: the data have other classes, or the same classes in another order.
+            InputError: the data have different classes, or the same classes in a different order.
         """
         names = class_names(task.label_dictionary)
         data = getattr(task.cfg, "data", "the task")
@@ -245,7 +245,7 @@ def naming_missing(path: str, data: str | None) -> Iterator[None]:
         if not any(Path(folder) in missing.parents for folder in utils.split_paths(data or "")):
             raise
         raise FileNotFoundError(
-            f"{missing}: no such file; give the data folder of the training of {path}"
+            f"{missing}: no such file; pass the data folder of the training of {path}"
         ) from error
 
 
@@ -262,6 +262,6 @@ def check_data(data: str) -> None:
     for folder in utils.split_paths(data):
         if not os.path.isdir(folder):
             raise FileNotFoundError(
-                f"data {folder}: no such folder; give the one with the dictionaries, data-bin "
-                "of odeformers prepare"
+                f"data {folder}: no such folder; pass the one with the dictionaries, such as "
+                "data-bin from odeformers prepare"
             )

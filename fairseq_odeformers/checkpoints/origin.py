@@ -1,4 +1,4 @@
-"""The decision whether a file may be unpickled: before torch 2.10, only if this user wrote it.
+"""Deciding whether a file may be unpickled: before torch 2.10, only if this user wrote it.
 
 A crafted file corrupts the memory of the safe loader of torch 2.6 to 2.9 (CVE-2026-24747), and
 earlier loaders run any code in it. With such a version of torch, a file in the user's folder
@@ -59,7 +59,7 @@ def check_origin(path: str | os.PathLike) -> None:
     if trusts_all() or is_remembered(Path(path)):
         return
     raise InputError(
-        f"{path} is not loaded: no training of yours has written it here, and torch "
+        f"{path} is not loaded: none of your trainings on this machine wrote it, and torch "
         f"{torch.__version__} may run code in such a file (CVE-2026-24747); install torch 2.10 or "
         f"later, or set {TRUST}=1 if you trust it"
     )

@@ -1,4 +1,4 @@
-"""Reading of a checkpoint into the dictionary that fairseq calls its state."""
+"""Reading a checkpoint into the dictionary that fairseq calls its state."""
 
 import dataclasses
 import inspect
@@ -29,11 +29,11 @@ from .weights import CONFIG, read_export
 unpickle = inspect.unwrap(checkpoint_utils.load_checkpoint_to_cpu)
 
 
-FAULT = "cannot be loaded; give a whole checkpoint of fairseq-train"
+FAULT = "cannot be loaded; pass an intact checkpoint of fairseq-train"
 
 
 class Damaged(InputError):
-    """An error raised for a file that torch can unpickle, but that is not a whole checkpoint."""
+    """An error raised for a file that torch can unpickle, but that is not an intact checkpoint."""
 
     def __init__(self, path: str, reason: str):
         super().__init__(f"{path} {FAULT} ({reason})")
@@ -45,9 +45,9 @@ def read_state(
     """Read a file saved by fairseq's trainer, or a folder written by ``odeformers export``.
 
     The function takes the arguments of fairseq's ``load_checkpoint_to_cpu`` and replaces it, so
-    that fairseq's own commands read checkpoints with it too. Other code uses :class:`.Checkpoint`.
-    The function reads checkpoints of any model; :func:`.check_trust` decides whether a model may be
-    built.
+    that fairseq's own commands read checkpoints with it as well. All other code uses
+    :class:`.Checkpoint`. The function reads checkpoints of any model; :func:`.check_trust` decides
+    whether a model may be built.
 
     Args:
         arg_overrides: new values of options, by name.
@@ -66,7 +66,7 @@ def read_state(
             :func:`.check_interpolations` or, before torch 2.10, :func:`.check_origin` rejects it.
     """
     if not path:
-        raise InputError("'' is not a checkpoint; give a file")
+        raise InputError("'' is not a checkpoint; pass a file")
     check_place(path)
     if not Path(path).is_dir():
         check_origin(path)
@@ -95,7 +95,7 @@ def check_place(path: str) -> None:
     """
     place, parts = Path(path), str(path).split(os.pathsep)
     if not place.exists() and len(parts) > 1 and all(Path(part).exists() for part in parts):
-        raise FileNotFoundError(f"{path}: an ensemble; give one of its checkpoints")
+        raise FileNotFoundError(f"{path}: an ensemble; pass one of its checkpoints")
     if place.is_dir() and not (place / CONFIG).exists():
         fault, folder = "this folder was not written by odeformers export", place
     elif not place.exists():
@@ -104,7 +104,7 @@ def check_place(path: str) -> None:
         return
     beside = ", ".join(sorted(str(file) for file in folder.glob("*.pt")))
     remedy = beside or "the path of a checkpoint, such as checkpoint_best.pt"
-    raise FileNotFoundError(f"{path}: {fault}; give {remedy}")
+    raise FileNotFoundError(f"{path}: {fault}; pass {remedy}")
 
 
 def check_sums(path: str) -> None:
@@ -115,7 +115,7 @@ def check_sums(path: str) -> None:
     Raises:
         Damaged: a CRC-32 differs.
         EOFError: the end of the file is missing.
-        ValueError: the file is compressed, or torch has not saved it.
+        ValueError: the file is compressed, or was not saved by torch.
     """
     if not zipfile.is_zipfile(path):
         with open(path, "rb") as file:
@@ -123,7 +123,7 @@ def check_sums(path: str) -> None:
         if start == b"PK":
             raise EOFError
         if start and start[:1] != pickle.PROTO:
-            raise ValueError("torch has not saved it")
+            raise ValueError("torch did not save it")
     else:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()

@@ -1,4 +1,4 @@
-"""The decision whether a model may be built from a checkpoint.
+"""Deciding whether a model may be built from a checkpoint.
 
 The model and the task must be safe, the weights must be finite, and the model must be no larger
 than the weights. The configuration may neither call functions of OmegaConf nor name files of
@@ -70,8 +70,8 @@ def check_name(path: str, kind: str, name: str, registry: dict) -> None:
     """
     if name not in registry:
         raise InputError(
-            f"{path} has the {kind} {name}, which is not registered; give the folder that "
-            "registers it with --user-dir (in Python: import it)"
+            f"{path} has the {kind} {name}, which is not registered; pass the folder that "
+            "registers it to --user-dir (in Python: import it)"
         )
     module = registry[name].__module__
     if module.startswith("fairseq.") and module not in SAFE:

@@ -3,7 +3,7 @@
 ``odeformers export checkpoint_best.pt folder`` writes ``model.safetensors`` and ``config.json``.
 These files contain no code, and reading them unpickles nothing. The loaders of ``hub``, and
 ``--path`` of ``predict`` and ``translate``, accept the folder in place of the checkpoint. Writing
-and reading exports needs the extra ``export``.
+and reading exports require the extra ``export``.
 """
 
 import hashlib

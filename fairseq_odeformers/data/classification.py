@@ -70,7 +70,7 @@ def macro_f1(targets: Sequence, predictions: Sequence, classes: Iterable) -> flo
 def describe_classes(number: int, data: str, classes: Sequence[str]) -> str:
     """Return the error message for a ``--num-classes`` that the data contradict."""
     names = ", ".join(classes)
-    return f"--num-classes {number}: {data} has {len(classes)}: {names}; give {len(classes)}"
+    return f"--num-classes {number}: {data} has {len(classes)}: {names}; set it to {len(classes)}"
 
 
 def check_classes(task, *splits: str) -> None:

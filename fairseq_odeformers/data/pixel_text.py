@@ -15,7 +15,7 @@ def read_numbers(path: Path) -> list[np.ndarray]:
     """Read lines of numbers from 0 to 255, all of the same length.
 
     Raises:
-        InputError: a line contains anything else or has another length; the message names the
+        InputError: a line contains anything else or has a different length; the message names the
             file and the line.
     """
     rows = []

@@ -15,8 +15,8 @@ from fairseq.data import (
 from torch import Tensor
 
 NEXT_SENTENCE = "next_sentence"  # a key of batches, and the head that predicts it
-BLANK = 1  # the size of a blank line: it only contains </s>
-SPECIAL = 3  # tokens of a pair that belong to neither text: [CLS] and two [SEP]
+BLANK_SIZE = 1  # the size of a blank line: it only contains </s>
+SPECIAL_TOKENS = 3  # tokens of a pair that belong to neither text: [CLS] and two [SEP]
 
 
 class TextPairs(FairseqDataset):
@@ -24,7 +24,7 @@ class TextPairs(FairseqDataset):
 
     In the other half, B comes from another document. There it follows some text, as every B does,
     so neither A nor B reveals by itself to which half a pair belongs. The halves, the texts B of
-    the second half and the order of the pairs only depend on the seed and the epoch.
+    the second half and the order of the pairs depend only on the seed and the epoch.
 
     Args:
         lines: sentences (1-D tensors), each with ``</s>`` at its end; a blank line ends a document.
@@ -50,14 +50,14 @@ class TextPairs(FairseqDataset):
         self.texts = TokenBlockDataset(
             lines,
             lines.sizes,
-            (longest - SPECIAL) // 2,
+            (longest - SPECIAL_TOKENS) // 2,
             pad=dictionary.pad(),
             eos=dictionary.eos(),
             break_mode=break_mode,
-            document_sep_len=BLANK,
+            document_sep_len=BLANK_SIZE,
         )
         start, _, end = self.texts.block_to_dataset_index.astype(np.int64).T
-        documents = np.cumsum(np.asarray(lines.sizes) == BLANK)[start]
+        documents = np.cumsum(np.asarray(lines.sizes) == BLANK_SIZE)[start]
         self.lengths = self.texts.sizes.astype(np.int64) - (end - start + 1)  # without </s>
         neighbours = documents[:-1] == documents[1:]
         self.first = np.flatnonzero(neighbours & (self.lengths[:-1] > 0) & (self.lengths[1:] > 0))
@@ -86,7 +86,7 @@ class TextPairs(FairseqDataset):
         self.second[replaced] = self.first[drawn] + 1
         self.follows = np.ones(total, dtype=np.int64)
         self.follows[replaced] = 0
-        lengths = self.lengths[self.first] + self.lengths[self.second] + SPECIAL
+        lengths = self.lengths[self.first] + self.lengths[self.second] + SPECIAL_TOKENS
         self.sizes = np.minimum(lengths, self.longest)
 
     @property
@@ -98,7 +98,7 @@ class TextPairs(FairseqDataset):
 
     def __getitem__(self, index: int) -> Tensor:
         a, b = (self.text(side[index]) for side in (self.first, self.second))
-        room = self.longest - SPECIAL
+        room = self.longest - SPECIAL_TOKENS
         limits = max(room - room // 2, room - len(b)), max(room // 2, room - len(a))
         end = a.new_tensor([self.eos])
         return torch.cat([a.new_tensor([self.bos]), a[: limits[0]], end, b[: limits[1]], end])

@@ -35,8 +35,8 @@ from .steps import BATCHES, Function, make_steps, make_tokens
 
 ENDINGS = {"torch": ".pt2", "onnx": ".onnx"}
 # Batch sizes and lengths at which programs are tested; torch may mistake sizes of 1 for constants.
-COMPARED = ((1, 1), (1, 2), (3, 6))
-LARGEST_DIFFERENCE = 1e-4  # between log-probabilities, or between probabilities of classes
+TEST_SIZES = ((1, 1), (1, 2), (3, 6))
+MAX_DIFFERENCE = 1e-4  # between log-probabilities, or between probabilities of classes
 
 
 def write_deployment(path: str, folder: Path, form: str, data: str | None, overrides: dict) -> None:
@@ -49,8 +49,8 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
 
     Raises:
         ImportError: ``onnxscript`` or ``onnxruntime`` is missing.
-        ValueError: the model is of another kind or cannot be exported, or the programs compute
-            something else.
+        ValueError: the model is of a different kind or cannot be exported, or the programs
+            compute different results.
     """
     if form == "onnx":
         import_module("onnxscript")  # torch.onnx.export would only import it at its end
@@ -63,10 +63,10 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
     trained = load_for_program(path, data, overrides)
     with replacing_folder(folder) as temporary:
         difference = write_folder(trained, checkpoint.arch, kind, form, temporary, checkpoint.score)
-        if not difference <= LARGEST_DIFFERENCE:
+        if not difference <= MAX_DIFFERENCE:
             raise ValueError(
                 f"{path}: the {form} programs differ from the model by {difference:.1e}, more than "
-                f"{LARGEST_DIFFERENCE}; nothing was written"
+                f"{MAX_DIFFERENCE}; nothing was written"
             )
 
 
@@ -78,7 +78,7 @@ def write_folder(
     folder: Path,
     score: dict[str, Any] | None = None,
 ) -> float:
-    """Fill an empty folder; returns the largest difference between the model and its programs.
+    """Fill an empty folder, and return the largest difference between the model and its programs.
 
     Args:
         score: validation score of the checkpoint.
@@ -96,7 +96,7 @@ def write_folder(
     with naming_faults(folder, "cannot be written"):
         write_files(about, folder)
     product = run.load(folder)
-    return max(compare(trained.model, trained.task, product, *size) for size in COMPARED)
+    return max(compare(trained.model, trained.task, product, *size) for size in TEST_SIZES)
 
 
 # --- programs ------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def make_functions(model: Any, task, kind: Kind) -> dict[str, Function]:
 
 
 def write_function(function: Function, path: Path) -> dict[str, Any]:
-    """Write a function to a file; returns its entry in ``model.json``.
+    """Write a function to a file, and return its entry in ``model.json``.
 
     Raises:
         ValueError: torch cannot export it.

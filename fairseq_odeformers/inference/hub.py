@@ -11,7 +11,7 @@ to a :class:`.Generator` or a :class:`.Classifier`. The result is a module of to
 of fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`, as returned by ``from_pretrained``
 of their classes.
 
-All of them treat texts alike. A text of spaces gives an empty result. A warning, printed once,
+All of them treat texts alike. A blank text yields an empty result. A warning, printed once,
 reports a text without any symbol of the dictionary. A text that is longer than the model's
 positions raises an error, unless the task truncates the data set, as with the options
 ``truncate_source=True`` of a translator and ``shorten_method="truncate"`` of other models.
@@ -48,7 +48,7 @@ USES = {
     Kind.CLASSIFICATION: "odeformers predict, odeformers analyse and load_classifier",
     Kind.LANGUAGE_MODEL: "fairseq-eval-lm and load_language_model",
 }
-LATER = {  # names that are not options of a loader
+LATER_OPTIONS = {  # names that are not options of a loader
     "beam": "give it to the methods of the loaded model",
     "device": "give it to the loaded model's method to()",
 }
@@ -74,8 +74,8 @@ def load_translator(
 
     Raises:
         OSError: a file does not exist.
-        ValueError: the file is no checkpoint, or contains another kind of model; or *tokenized* is
-            False, and the data set was not made by ``odeformers prepare``.
+        ValueError: the file is not a checkpoint, or contains a different kind of model; or
+            *tokenized* is False, and the data set was not made by ``odeformers prepare``.
     """
     if tokenized not in (None, True, False):
         raise ValueError(f"tokenized {tokenized!r}: give True or False")
@@ -141,8 +141,8 @@ def _load_generator(
     checkpoint: Source, data: Folder | None, options: dict[str, Any], base: type, name: str
 ) -> Generator:
     """Load models that derive from *base*, called *name* in messages; see the public loaders."""
-    for option in LATER.keys() & options.keys():
-        raise ValueError(f"{option} {options[option]!r}: {LATER[option]}")
+    for option in LATER_OPTIONS.keys() & options.keys():
+        raise ValueError(f"{option} {options[option]!r}: {LATER_OPTIONS[option]}")
     models, task, cfg = [], None, None
     for member in read_each(checkpoint):
         model_class = ARCH_MODEL_REGISTRY.get(member.arch, base)  # build() checks unknown names

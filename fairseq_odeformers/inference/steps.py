@@ -152,7 +152,7 @@ class Step(Part):
 
 
 class Score(Part):
-    """The scores of whole texts."""
+    """The scores of entire texts."""
 
     def forward(self, *arguments: Tensor) -> Tensor:
         """Return log-probabilities (B, T) of targets (B, T) that follow tokens (B, T)."""
@@ -161,7 +161,7 @@ class Score(Part):
 
 
 def flatten(state: dict[str, Any]) -> tuple[list[Tensor], Any]:
-    """Flatten an incremental state; returns its tensors, and its structure without them."""
+    """Flatten an incremental state: return its tensors, and its structure without them."""
     leaves, spec = tree_flatten(state)
     holes = [leaf is None for leaf in leaves]
     return [leaf for leaf in leaves if leaf is not None], (spec, holes)
@@ -195,7 +195,7 @@ def make_steps(model: nn.Module) -> dict[str, Function]:
 def run_steps(
     model: Any, batch: int, length: int, past: int
 ) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]], list[list[Tensor]]]:
-    """Run the functions on random texts; returns them, their arguments, and the states.
+    """Run the functions on random texts, and return them, their arguments, and the states.
 
     There is one list of a state's tensors for each call, the first step and *past* later steps.
 

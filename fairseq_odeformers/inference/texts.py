@@ -1,4 +1,4 @@
-"""Reading of texts for commands and loaders, with common rules for empty, long and unknown ones.
+"""Reading texts for commands and loaders, with common rules for empty, long and unknown ones.
 
 A text may be longer than a model accepts, or contain symbols that the dictionary lacks.
 """
@@ -20,7 +20,7 @@ from fairseq_odeformers.files import FORMATS, decode_lines, read_lines, replacin
 
 logger = logging.getLogger(__name__)
 WARNED: set[str] = set()  # warnings that have been printed
-SHOWN = 40  # number of characters of a text that messages show
+EXCERPT_LENGTH = 40  # number of characters of a text that messages show
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,7 +30,7 @@ class TooLong(ValueError):
     """An error raised for a text with more tokens than the model has positions.
 
     Attributes:
-        fault: the message without its remedy; commands have another one, ``--truncate``.
+        fault: the message without its remedy; commands have a different one, ``--truncate``.
     """
 
     def __init__(self, fault: str, remedy: str):
@@ -43,7 +43,7 @@ def check_is_file(source: str) -> None:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: by its name, the file has another format, such as a spreadsheet's.
+        ValueError: by its name, the file has a different format, such as a spreadsheet's.
     """
     if source != "-" and (not os.path.exists(source) or os.path.isdir(source)):
         fault = "a folder" if os.path.isdir(source) else "no such file"
@@ -191,7 +191,7 @@ def check_text(text: Any, place: str = "") -> str:
     """Check a text and return it.
 
     Args:
-        place: beginning of the message that the text is none.
+        place: prefix of the error message.
 
     Raises:
         TypeError: the text is not a string.
@@ -252,9 +252,9 @@ def truncate(
         return tokens
     if not (always or allows_truncation(cfg)):
         option = "truncate_source=True" if "truncate_source" in cfg else "shorten_method='truncate'"
+        excerpt = dictionary.string(tokens[:EXCERPT_LENGTH])[:EXCERPT_LENGTH]
         raise TooLong(
-            f"{dictionary.string(tokens[:SHOWN])[:SHOWN]!r}... has {len(tokens)} tokens, more than "
-            f"{longest}, {limit}",
+            f"{excerpt!r}... has {len(tokens)} tokens, more than {longest}, {limit}",
             f"shorten it, or load the model with {option}",
         )
     if not allows_truncation(cfg) and (key := f"more than {longest} tokens") not in WARNED:
@@ -272,7 +272,7 @@ def warn_of_unknown(
     """Warn about symbols that the dictionary lacks.
 
     For each dictionary, one warning reports the first text that contains unknown symbols, and one
-    reports the first text of nothing but unknown symbols.
+    reports the first text that consists only of unknown symbols.
 
     Args:
         parts: each symbol's part of the text, if known.
@@ -295,7 +295,7 @@ def warn_of_unknown(
 
 def cut(text: str) -> str:
     """Truncate a text to the beginning that a message shows."""
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= EXCERPT_LENGTH else f"{text[:EXCERPT_LENGTH]}..."
 
 
 def write_table(rows: Iterable[Sequence[str]], path: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""All changes of this package to fairseq, torch, torch_xla, numpy, warnings and logging.
+"""All changes that this package makes to fairseq, torch, torch_xla, numpy, warnings and logging.
 
 ``fairseq_odeformers`` calls :func:`apply` once, before anything else. ``table`` lists the changes,
 each with its reason and the event after which it can be removed. The other files contain the

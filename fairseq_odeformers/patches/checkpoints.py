@@ -1,4 +1,4 @@
-"""Checkpoints are read without running their code, and written completely or not at all."""
+"""Changes to checkpoints: read without running their code, and written completely or not at all."""
 
 import ast
 import logging
@@ -33,8 +33,8 @@ ATTEMPTS, PAUSE = 3, 2.5  # fairseq's number of attempts to save, and the second
 def load_checkpoint_to_cpu(original, path, *args, **kwargs):
     """Load with :func:`~fairseq_odeformers.checkpoints.state.read_state` instead of fairseq's code.
 
-    A damaged file that fairseq can read nevertheless is an error only for models of this package;
-    for others, it causes a warning.
+    A damaged file that fairseq can still read is an error only for models of this package;
+    otherwise, it causes a warning.
 
     Raises:
         InputError: the checkpoint cannot be read.
@@ -86,9 +86,9 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     also sets whether the highest or the lowest value of ``--best-checkpoint-metric`` is the best.
 
     Raises:
-        InputError: the checkpoint belongs to another model, criterion or optimizer; the message
-            names the difference. If the model, the task or the criterion belongs to this package,
-            also if the file given by ``--restore-file`` does not exist or
+        InputError: the checkpoint belongs to a different model, criterion or optimizer; the message
+            names the difference. Or, if the model, the task or the criterion belongs to this
+            package, the file of ``--restore-file`` does not exist, or
             ``--maximize-best-checkpoint-metric`` contradicts the metric.
     """
     ours = is_ours(*map(type, (trainer.get_model(), trainer.task, trainer.get_criterion())))
@@ -101,8 +101,8 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     if cfg.restore_file != LAST and not PathManager.exists(restored):
         fault = (
-            f"--restore-file {cfg.restore_file}: no such file; give its path from the current "
-            f"folder, such as {cfg.save_dir}/checkpoint_best.pt"
+            f"--restore-file {cfg.restore_file}: no such file; pass its path relative to the "
+            f"current folder, such as {cfg.save_dir}/checkpoint_best.pt"
         )
         if ours:
             raise InputError(fault)
@@ -116,8 +116,8 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
             if cfg.restore_file == LAST:
                 option, restored = f"--save-dir {cfg.save_dir}", f"{cfg.save_dir}/{restored}"
             raise InputError(
-                f"{option}: the training there had the {match[1].lower()} {match[2]}; give "
-                "the same, or another --save-dir, and to start from its weights "
+                f"{option}: that training used the {match[1].lower()} {match[2]}. Use the same "
+                "one or a new --save-dir; to start from its weights, pass "
                 f"--finetune-from-model {restored}"
             ) from error
         if not (match := re.search("model parameters from checkpoint (.*); please", str(error))):
@@ -128,8 +128,8 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
         differ = differing_options(saved, trainer.cfg.model)
         reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]
         raise InputError(
-            f"{match[1]} does not fit the model: {reason.strip()}; give the same, or start "
-            "again with another --save-dir"
+            f"{match[1]} does not fit the model: {reason.strip()}; use the same options, "
+            "or start again with a new --save-dir"
         ) from error
     if getattr(checkpoint_utils.save_checkpoint, "best", None) is not None:  # fairseq restored it
         restore_state(extra_state)
@@ -137,7 +137,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
 
 
 def check_schedule(cfg, trainer, error: Exception) -> None:
-    """Explain fairseq's error if the checkpoint has the state of another learning rate schedule.
+    """Explain fairseq's error if the checkpoint belongs to a different learning rate schedule.
 
     Raises:
         InputError: the schedules differ.
@@ -149,8 +149,8 @@ def check_schedule(cfg, trainer, error: Exception) -> None:
     name = getattr(saved, "_name", None)
     if name is not None and name != trainer.cfg.lr_scheduler._name:
         raise InputError(
-            f"--lr-scheduler {trainer.cfg.lr_scheduler._name}: the training of {path} had "
-            f"{name}; give the same, or --reset-lr-scheduler, or another --save-dir"
+            f"--lr-scheduler {trainer.cfg.lr_scheduler._name}: the training of {path} used "
+            f"{name}; use the same, pass --reset-lr-scheduler, or choose a new --save-dir"
         )
 
 
@@ -190,7 +190,7 @@ def save(obj, filename: str) -> None:
         InputError: the file cannot be written.
     """
     fault = (
-        "cannot be saved; earlier checkpoints are whole, and the same command resumes from the "
+        "cannot be saved; earlier checkpoints are intact, and the same command resumes from the "
         "last of them"
     )
     with replacing(Path(filename)) as temporary, naming_faults(filename, fault):

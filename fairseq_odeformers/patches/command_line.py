@@ -23,7 +23,7 @@ from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.options import check_choice, validate
 from fairseq_odeformers.registry import check_kind
 
-from .guest import binding, names_ours
+from .guest import any_ours, binding
 
 BERT = "bert_pretraining"  # name of a task and of a criterion
 
@@ -98,7 +98,7 @@ def check_command_line(args: Namespace) -> None:
     ``--tpu``; without torch_xla, or with ``--cpu`` and a model of this package, there is no TPU.
     """
     arch, task, criterion = (getattr(args, name, None) for name in ("arch", "task", "criterion"))
-    ours = names_ours(arch, task, criterion)
+    ours = any_ours(arch, task, criterion)
     check_paths(args, ours)
     if arch is not None:
         with binding(ours):
@@ -122,16 +122,16 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     """Parse as fairseq does, then check the result with :func:`check_command_line`.
 
     Raises:
-        SystemExit: the command line lacks ``--task``, or a check fails. *parser* may raise another
-            error instead of the latter.
+        SystemExit: the command line lacks ``--task``, or a check fails. *parser* may raise a
+            different error instead of the latter.
     """
     parser._check_value = check_choice.__get__(parser)
     try:
         parsed = original(parser, *args, **kwargs)
     except KeyError as error:
-        if error.args != (None,):  # fairseq looked up another name than the missing task
+        if error.args != (None,):  # fairseq looked up a name other than the missing task
             raise
-        sys.exit("error: --task is missing; give the task of the training")
+        sys.exit("error: --task is missing; pass the task of the training")
     try:
         # With parse_known, the result is a tuple.
         check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)

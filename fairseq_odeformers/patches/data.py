@@ -22,7 +22,7 @@ def infer_language_pair(original, path):
         source, target = language_pair(Path(path)) or (source, target)
     if source is None:
         raise FileNotFoundError(
-            f"{path} has no sentence pairs, such as train.de-en.de.idx; give translation data"
+            f"{path} has no sentence pairs, such as train.de-en.de.idx; pass translation data"
         )
     return source, target
 
@@ -57,15 +57,15 @@ def build_index(_, self, path):
         ValueError: always.
     """
     raise ValueError(
-        f"{path}.fasta has no index, and fairseq makes one by a shell command that has the path in "
-        "it; give data that fairseq-preprocess has binarised"
+        f"{path}.fasta has no index, and fairseq makes one by a shell command that contains the "
+        "path; pass data that fairseq-preprocess has binarised"
     )
 
 
 def train_step(original, self, samples, *args, **kwargs):
     """Train on a process's batches without the empty ones at the end of its shard.
 
-    In the last update of an epoch, some processes may have one batch less than others, and fairseq
+    In the last update of an epoch, some processes may have one batch fewer than others, and fairseq
     pads their batches with an empty one. A process with no other batch keeps it, because all
     processes must take part in the update. With FSDP or on a TPU, processes communicate in each
     batch, so they keep empty batches.

@@ -1,4 +1,4 @@
-"""The test whether a class belongs to this package; rules do not bind the classes of others."""
+"""Test whether a class belongs to this package; the added rules apply only to those."""
 
 import logging
 from argparse import Namespace
@@ -21,7 +21,7 @@ def is_ours(*classes: type | None) -> bool:
     return any(module.partition(".")[0] == PACKAGE for module in bases)
 
 
-def names_ours(
+def any_ours(
     arch: str | None = None, task: str | None = None, criterion: str | None = None
 ) -> bool:
     """Return :func:`is_ours` for a registered architecture, task and criterion, by name."""
@@ -34,7 +34,7 @@ def trains_ours(cfg) -> bool:
     parts = [getattr(cfg, part, None) or Namespace() for part in ("model", "task", "criterion")]
     model, task, criterion = parts
     names = read_names(Namespace(model=model, task=task))
-    return names_ours(*names, getattr(criterion, "_name", None))
+    return any_ours(*names, getattr(criterion, "_name", None))
 
 
 @contextmanager

@@ -38,7 +38,7 @@ def register_model(original, name, dataclass=None):
             with binding(is_ours(cls, earlier)):
                 raise ValueError(
                     f"@register_model({name!r}): {earlier.__module__} has a model of this name; "
-                    "choose another"
+                    "choose a different one"
                 )
         elif earlier is not cls:
             forget(name)
@@ -96,7 +96,7 @@ def upgrade_state_dict_named(original, self, state_dict, name):
     original(self, state_dict, name)
     key, initial = f"{name}.{WEIGHT}" if name else WEIGHT, self.state_dict().get(WEIGHT)
     if key in state_dict and initial is None:
-        raise ValueError("it has segment embeddings; give --segment-embeddings")
+        raise ValueError("it has segment embeddings; set --segment-embeddings")
     if key not in state_dict and initial is not None:
         logger.warning(f"{key} is not in the checkpoint and keeps its initial values")
         state_dict[key] = initial

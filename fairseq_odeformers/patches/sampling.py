@@ -13,12 +13,12 @@ def build_generator(original, self, models, args, *more, **kwargs):
 
 
 def check_bounds(top_k: float, top_p: float, size: int) -> None:
-    """Check the options of sampling for a vocabulary of a *size*.
+    """Check the options of sampling for a vocabulary with *size* symbols.
 
     Raises:
-        ValueError: *top_k* is no integer or exceeds the vocabulary, for which ``torch.topk`` would
-            raise an error without the option's name; or *top_p* exceeds 1, for which fairseq would
-            sample from the whole vocabulary.
+        ValueError: *top_k* is not an integer or exceeds the vocabulary, so ``torch.topk`` would
+            raise an error that does not name the option; or *top_p* exceeds 1, so that fairseq
+            would sample from the entire vocabulary.
     """
     if top_k > size or top_k != int(top_k):
         raise ValueError(
@@ -27,5 +27,5 @@ def check_bounds(top_k: float, top_p: float, size: int) -> None:
         )
     if top_p > 1:
         raise ValueError(
-            f"sampling_topp {top_p}: a share of the probability; give a number above 0, at most 1"
+            f"sampling_topp {top_p}: a share of probability; give a number above 0 and at most 1"
         )

@@ -20,18 +20,18 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.checkpoint_utils.load_checkpoint_to_cpu",
         checkpoints.load_checkpoint_to_cpu,
-        "torch's errors name no file and advise to switch its safe loader off. torch compares no "
+        "torch's errors name no file and advise switching off its safe loader. torch compares no "
         "checksums, so damaged weights load silently (pytorch #126952). fairseq 0.12.2 refuses "
         "task options that later versions have added (fairseq #4905, merged).",
-        "torch names the file and compares checksums, and Python 3.10 goes",
+        "torch names the file and compares checksums, and support for Python 3.10 is dropped",
     ),
     Replacement(
         "fairseq.checkpoint_utils.load_checkpoint",
         checkpoints.load_checkpoint,
         "If the file given by --restore-file is missing, fairseq starts from scratch and "
         "overwrites what is there; for a model of this package, that is an error. If a training "
-        "resumes with another model or criterion, fairseq ends in tracebacks that name no option. "
-        "fairseq keeps the lowest accuracy if --maximize-best-checkpoint-metric is forgotten.",
+        "resumes with a different model or criterion, fairseq ends in tracebacks that name no "
+        "option. It keeps the lowest accuracy if --maximize-best-checkpoint-metric is forgotten.",
         "fairseq refuses the former, explains the latter and knows the directions of metrics",
     ),
     Replacement(
@@ -45,7 +45,7 @@ PATCHES: list[Patch] = [
         "fairseq.file_io.PathManager.copy",
         checkpoints.copy,
         "A training that is killed while it copies a checkpoint leaves half of one.",
-        "fairseq copies to another name first",
+        "fairseq copies to a temporary name first",
     ),
     Replacement(
         "fairseq.checkpoint_utils.save_checkpoint",
@@ -154,8 +154,8 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.data.fasta_dataset.FastaDataset._build_index",
         data.build_index,
-        "Where PREFIX.fasta takes the place of PREFIX.idx, fairseq runs a shell command that has "
-        "the path in it. Its main branch has removed the method (commit d13e14a8).",
+        "Where PREFIX.fasta takes the place of PREFIX.idx, fairseq runs a shell command that "
+        "contains the path. Its main branch has removed the method (commit d13e14a8).",
         "a release of fairseq lacks the method",
     ),
     # Subwords.
@@ -298,7 +298,7 @@ if fairseq.__version__ == "0.12.2":  # sentence_prediction has no correlations i
             versions.require_no_float_tensor,
             "fairseq 0.12.2 expects a number in the checkpoint that later versions do not save. "
             "fairseq #5213, merged.",
-            "Python 3.10 goes",
+            "support for Python 3.10 is dropped",
         ),
     ]
 else:

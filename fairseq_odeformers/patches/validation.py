@@ -1,4 +1,4 @@
-"""Changes to checkpoint selection: no NaN as score, ties, and the state of a resumed training."""
+"""Changes to checkpoint selection: scores are never NaN; ties and resuming."""
 
 import logging
 import math

@@ -26,7 +26,7 @@ except ImportError:
 
 # Before torch 2.6, the safe loader lacks what a checkpoint of fairseq needs.
 SAFE_LOADER = hasattr(torch.serialization, "get_unsafe_globals_in_checkpoint")
-LAUNCHED = {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}  # set by torchrun
+TORCHRUN_VARIABLES = {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"}  # set by torchrun
 
 
 def add_safe_globals() -> None:
@@ -36,9 +36,9 @@ def add_safe_globals() -> None:
 
 
 def trusted_types() -> list:
-    """Return the types and functions in fairseq's checkpoints, in a pair with any former name.
+    """Return the types in fairseq's checkpoints, each paired with its former name, if any.
 
-    The two functions are numpy's, and rebuild an array and a number.
+    They include two functions of numpy, which rebuild an array and a number.
     """
     functions: list[Any] = [np.zeros(1).__reduce__()[0], np.float64(0).__reduce__()[0]]
     modules = ("numpy.core.multiarray", "numpy._core.multiarray")
@@ -68,7 +68,7 @@ def call_main(original, cfg, main, **kwargs):
 
     An error for bad input ends the program in one line.
     """
-    if LAUNCHED <= os.environ.keys() and trains_ours(cfg):
+    if TORCHRUN_VARIABLES <= os.environ.keys() and trains_ours(cfg):
         cfg.distributed_training.distributed_world_size = int(os.environ["WORLD_SIZE"])
     return original(cfg, partial(run, main), **kwargs)
 
@@ -86,7 +86,7 @@ def run(main, cfg, **kwargs):
 
 
 def infer_torch_distributed_launch_init(_, cfg):
-    """Configure distributed training as fairseq does, also without a GPU."""
+    """Configure distributed training as fairseq does, even without a GPU."""
     cfg.distributed_init_method = "env://"
     cfg.distributed_world_size = int(os.environ["WORLD_SIZE"])
     cfg.distributed_rank = int(os.environ["RANK"])
@@ -119,7 +119,7 @@ def broadcast_object_slow(_, obj, src_rank, group, dist_device):
 
 
 def replace_unk(original, hypo_str, src_str, alignment, align_dict, unk):
-    """Replace unknown words as fairseq does, also from the pairs of ``--print-alignment hard``."""
+    """Replace unknown words as fairseq does, and from the pairs of ``--print-alignment hard``."""
     if isinstance(alignment, list):
         alignment = [word[0] if isinstance(word, tuple) else word for word in alignment]
     return original(hypo_str, src_str, alignment, align_dict, unk)

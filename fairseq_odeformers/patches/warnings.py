@@ -11,7 +11,7 @@ def import_fairseq() -> None:
     """Import fairseq and restore the program's logging.
 
     fairseq's ``wav2vec2_classification`` and ``text_to_speech`` set the level and the handlers of
-    the root logger (``logging.basicConfig``), and advise to install tensorboardX. This function
+    the root logger (``logging.basicConfig``), and advise installing tensorboardX. This function
     can be removed once fairseq's modules no longer set up logging.
     """
     root = logging.getLogger()

@@ -16,7 +16,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.masked_lm import MaskedLMConfig, MaskedLMTask
 from omegaconf import OmegaConf, open_dict
 
-from fairseq_odeformers.data.text_pairs import BLANK, NEXT_SENTENCE, MaskedPairs, TextPairs
+from fairseq_odeformers.data.text_pairs import BLANK_SIZE, NEXT_SENTENCE, MaskedPairs, TextPairs
 from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.files import reading
 from fairseq_odeformers.options import add_choices, option, validate
@@ -81,17 +81,17 @@ class BertPretrainingTask(MaskedLMTask):
         """
         folders = utils.split_paths(self.cfg.data)
         path = Path(folders[(epoch - 1) % len(folders)], split)
-        with reading(path.parent, f"has no whole {split}"):
+        with reading(path.parent, f"has no complete split {split}"):
             lines = data_utils.load_indexed_dataset(str(path), self.dictionary, combine=combine)
         if lines is None:
             raise FileNotFoundError(f"{path}.idx and {path}.bin: no such files")
-        if not np.any(lines.sizes == BLANK):
+        if not np.any(lines.sizes == BLANK_SIZE):
             raise InputError(
                 f"{path}.bin has no blank lines to end documents; put one between the documents of "
                 "the text, and binarise it again with fairseq-preprocess"
             )
         cfg = self.cfg
-        advice = "give smaller --tokens-per-sample, or --sample-break-mode eos"
+        advice = "lower --tokens-per-sample, or set --sample-break-mode eos"
         with naming_faults(f"{path}.bin", f"has no pairs of texts; {advice}"):
             pairs = TextPairs(
                 lines, cfg.sample_break_mode, cfg.tokens_per_sample, self.dictionary, cfg.seed

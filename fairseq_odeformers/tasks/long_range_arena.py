@@ -150,7 +150,7 @@ class LongRangeArenaTask(SentencePredictionTask):
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> FairseqDataset:
         """Load a split: one or two inputs per example and, unless there are no labels, a class."""
-        with naming_faults(self.cfg.data, f"has no whole {split}"):
+        with naming_faults(self.cfg.data, f"has no complete split {split}"):
             inputs = [self.load_input(part, split, combine) for part in self.layout[: self.towers]]
             labels = self.load_labels(split, combine)
         counts = dict(zip(self.layout, map(len, inputs)))
@@ -276,7 +276,7 @@ def find_layout(folder: Path) -> tuple:
         if (folder / layout[0]).is_dir():
             return layout
     names = ", ".join(layout[0] for layout in LAYOUTS)
-    remedy = "give data with labelled texts"
+    remedy = "pass data with labelled texts"
     if language_pair(folder):
         remedy += "; for sentence pairs, use odeformers translate or analyse attention"
     raise FileNotFoundError(f"{folder} has none of the input folders {names}; {remedy}")
@@ -287,7 +287,7 @@ def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
     _, second, _ = find_layout(Path(cfg.data))
     pairs = second is not None and Path(cfg.data, second).is_dir()
     if pairs and cfg.lra_task != "retrieval":
-        yield f"--lra-task {cfg.lra_task}: {cfg.data} has pairs of texts; give retrieval"
+        yield f"--lra-task {cfg.lra_task}: {cfg.data} has pairs of texts; set it to retrieval"
     if cfg.lra_task == "retrieval" and not pairs:
         yield f"--lra-task retrieval: {cfg.data} has no pairs of texts"
     if cfg.num_classes > len(classes):
@@ -302,4 +302,4 @@ def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
             fault = "it has no intensity for --pixel-input value"
             yield f"--init-token {cfg.init_token}: {fault}; leave the option out"
     if cfg.shorten_method not in ("none", "truncate"):
-        yield f"--shorten-method {cfg.shorten_method}: give --max-positions instead"
+        yield f"--shorten-method {cfg.shorten_method}: set --max-positions instead"

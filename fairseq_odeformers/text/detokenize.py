@@ -9,19 +9,19 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 LEFT, RIGHT = "\ufdd0", "\ufdd1"  # no space before LEFT, none after RIGHT; texts contain neither
-GLUED = re.compile(f" ?{LEFT}|{RIGHT} ?")
+GLUE = re.compile(f" ?{LEFT}|{RIGHT} ?")
 
-CLOSING = {  # each key opens a quote, and its value closes it
+CLOSING_MARKS = {  # each key opens a quote, and its value closes it
     **{"“": "”", "„": "“”", "‘": "’", "‚": "‘’"},
     **{"«": "»", "»": "«", "‹": "›", "›": "‹"},
 }
-NORDIC = ("fi", "sv")  # languages with ” on both sides of a quote
-SPACED = ("fr",)  # languages with spaces inside « quotes »
-BEFORE = "（「『【《〈〔"  # these marks have no space after them
-AFTER = "।॥،؛؟۔։。，、；：！？）」』】》〉〕"  # these marks have no space before them
+NORDIC_LANGUAGES = ("fi", "sv")  # languages with ” on both sides of a quote
+SPACED_LANGUAGES = ("fr",)  # languages with spaces inside « quotes »
+NO_SPACE_AFTER = "（「『【《〈〔"  # these marks have no space after them
+NO_SPACE_BEFORE = "।॥،؛؟۔։。，、；：！？）」』】》〉〕"  # these marks have no space before them
 JOINERS = "\u200b\u200c\u200d\u2060"
-UNSPACED = ("ja", "zh")
-INNER = {":": r"\d\d", "·": "ll"}  # no space around a mark between these: 14:30, col·lecció
+UNSPACED_LANGUAGES = ("ja", "zh")
+INNER_MARKS = {":": r"\d\d", "·": "ll"}  # no space around a mark between these: 14:30, col·lecció
 
 RESTORED = "restored"  # in signatures of scores: the share that choose_references replaced
 
@@ -49,7 +49,7 @@ def make_detokenizer(lang: str) -> Callable[[str], str]:
 
     def detokenize(text: str) -> str:
         tokens = moses.unescape_xml(text.replace(" @-@ ", "-")).split()
-        return GLUED.sub("", moses.detokenize(glue(tokens, base), unescape=False))
+        return GLUE.sub("", moses.detokenize(glue(tokens, base), unescape=False))
 
     return detokenize
 
@@ -61,12 +61,12 @@ def glue(tokens: Sequence[str], lang: str) -> list[str]:
     glued = []
     for index, token in enumerate(tokens):
         left, right = apostrophes.get(index, (token in JOINERS, token in JOINERS))
-        left |= index in closing or token in AFTER
-        right |= index in opening or token in BEFORE
-        if token in INNER and 0 < index < len(tokens) - 1:
+        left |= index in closing or token in NO_SPACE_BEFORE
+        right |= index in opening or token in NO_SPACE_AFTER
+        if token in INNER_MARKS and 0 < index < len(tokens) - 1:
             around = tokens[index - 1][-1] + tokens[index + 1][0]
-            left = right = left or bool(re.fullmatch(INNER[token], around, re.IGNORECASE))
-        if lang in UNSPACED and (token in AFTER or token in BEFORE):
+            left = right = left or bool(re.fullmatch(INNER_MARKS[token], around, re.IGNORECASE))
+        if lang in UNSPACED_LANGUAGES and (token in NO_SPACE_BEFORE or token in NO_SPACE_AFTER):
             left |= index > 0 and unicodedata.east_asian_width(tokens[index - 1][-1]) in "FW"
             right = True
         glued.append(LEFT * left + token + RIGHT * right)
@@ -107,8 +107,12 @@ def find_quotes(
     Args:
         others: places of marks that belong to no quote.
     """
-    closers = {**CLOSING, "”": "”"} if lang in NORDIC else CLOSING
-    closers = {mark: closers[mark] for mark in closers if lang not in SPACED or mark not in "«»‹›"}
+    closers = {**CLOSING_MARKS, "”": "”"} if lang in NORDIC_LANGUAGES else CLOSING_MARKS
+    closers = {
+        mark: closers[mark]
+        for mark in closers
+        if lang not in SPACED_LANGUAGES or mark not in "«»‹›"
+    }
     opening: set[int] = set()
     closing: set[int] = set()
     waiting: dict[str, list[int]] = {mark: [] for mark in closers}  # places of marks not yet closed

@@ -55,7 +55,7 @@ def read_raw_pairs(data: str, source_lang: str, target_lang: str) -> RawPairs:
     if not path.exists():
         raise ValueError(
             f"{data} has no {MADE_FROM} of odeformers prepare that says how to tokenise raw text; "
-            "give tokenised text (--tokenized)"
+            "pass tokenised text (--tokenized)"
         )
     with reading(path, "does not say how sentences were prepared"):
         preparation = json.loads(path.read_text(encoding="utf-8"))

@@ -21,15 +21,15 @@ from fairseq_odeformers.files import reading
 
 from .word_pieces import load_tokenizer
 
-LONGEST_WORD = 250  # letters; the time that BPE takes grows with their square
-LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD}}}(?=\S)")
+MAX_WORD_LENGTH = 250  # letters; the time that BPE takes grows with their square
+LONG_WORD = re.compile(rf"\S{{{MAX_WORD_LENGTH}}}(?=\S)")
 SPLITS = ("test", "valid", "train")
 PIXEL_TEXT = "input"  # the folder of images that are text
 CHARACTERS = [f"##{character}" for character in ascii_lowercase + digits]  # pieces within words
 
 
 def tokenize(task, text: str) -> tuple[list[str], list[str]]:
-    """Split a text into symbols; returns them and each symbol's part of the text.
+    """Split a text into symbols, and return them with each symbol's part of the text.
 
     The kind of symbol depends on the folder of the data set. If it contains a ``vocab.txt``,
     symbols are word pieces; if it contains a ``code``, they are BPE subwords of the tokens between
@@ -69,7 +69,7 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
 
 
 def cut_words(text: str) -> str:
-    """Divide the words of a text after each :data:`LONGEST_WORD` letters."""
+    """Divide the words of a text after each :data:`MAX_WORD_LENGTH` letters."""
     return LONG_WORD.sub(r"\g<0> ", text)
 
 

@@ -15,8 +15,8 @@ UNK = "[UNK]"
 # This file next to vocab.txt says how texts are normalised. Without it, accents are stripped.
 NORMALIZATION = "word_pieces.json"
 SPECIAL = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
-LONGEST_WORD = 100  # letters; longer words are unknown, as in BERT
-LONG_RUN = re.compile(rf"\S{{{LONGEST_WORD + 1}}}")
+MAX_WORD_LENGTH = 100  # letters; longer words are unknown, as in BERT
+LONG_RUN = re.compile(rf"\S{{{MAX_WORD_LENGTH + 1}}}")
 
 
 def read_pieces(path: Path) -> list[str]:
@@ -82,7 +82,7 @@ def drop_long_words(text: str, strip_accents: bool) -> str:
         return text
     tokenizer = make_tokenizer([UNK], strip_accents)
     words = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(text))
-    return " ".join(word for word, _ in words if len(word) <= LONGEST_WORD)
+    return " ".join(word for word, _ in words if len(word) <= MAX_WORD_LENGTH)
 
 
 def _learn(texts: Sequence[str], size: int, first: Sequence[str], strip_accents: bool) -> list[str]:
@@ -114,7 +114,7 @@ def make_tokenizer(pieces: Sequence[str], strip_accents: bool = True):
     from tokenizers.pre_tokenizers import BertPreTokenizer
 
     vocab = {piece: number for number, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(WordPiece(vocab, unk_token=UNK, max_input_chars_per_word=LONGEST_WORD))
+    tokenizer = Tokenizer(WordPiece(vocab, unk_token=UNK, max_input_chars_per_word=MAX_WORD_LENGTH))
     tokenizer.normalizer = BertNormalizer(lowercase=True, strip_accents=strip_accents)
     tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer

@@ -5,6 +5,6 @@
 and draws the tables of all models (``figures.py``). ``attention`` (``attention.py``) computes
 attention maps (``maps.py``) and measures them over the depth of a model, or draws the maps of one
 sentence (``sentence.py``) as heat maps (``heat_maps.py``). ``spectra`` (``spectra.py``) computes
-eigenvalues of the weights. ``depth`` (``depth.py``) scores models with other numbers of steps or
-tolerances. ``command.py`` defines the command line, and ``result.py`` writes tables and figures.
+eigenvalues of the weights. ``depth`` (``depth.py``) scores models with different numbers of steps
+or tolerances. ``command.py`` defines the command line, and ``result.py`` writes tables and figures.
 """

@@ -19,8 +19,8 @@ from .maps import KINDS, attention_maps, check_maps
 from .result import Row, Tables, markdown
 
 BATCH_SIZE = 16  # number of sentences whose maps are in memory at a time
-RARE = 10  # a token that occurs less often gets no mean bias
-SHOWN = 5  # number of tokens shown with the highest bias, and with the lowest
+MIN_OCCURRENCES = 10  # a token that occurs less often gets no mean bias
+MAX_LISTED = 5  # number of tokens shown with the highest bias, and with the lowest
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
@@ -36,7 +36,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """Return the page in Markdown, which the command also prints, and the figures."""
+    """Return the page in Markdown and the figures; print the means."""
     means = markdown(summary(tables["attention"]))
     print(f"\n{means}")
     changes = any(row["change"] is not None for row in tables["attention"])
@@ -125,9 +125,9 @@ def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
 def bias_rows(kind: str, block: int, sums: Tensor, dictionary) -> list[Row]:
     """Return the symbols with highest and lowest mean bias, at a block's first and last depth."""
     counts = sums[:, -1]
-    symbols = (counts >= RARE).nonzero().flatten()
+    symbols = (counts >= MIN_OCCURRENCES).nonzero().flatten()
     means = sums[symbols, :-1] / counts[symbols, None]
-    shown, rows = min(SHOWN, len(symbols) // 2), []
+    shown, rows = min(MAX_LISTED, len(symbols) // 2), []
     for depth in sorted({0, means.size(1) - 1}):
         order = means[:, depth].argsort(descending=True)
         for end, chosen in (("highest", order[:shown]), ("lowest", order.flip(0)[:shown])):
@@ -150,7 +150,10 @@ def summary(rows: list[Row]) -> list[Row]:
                 "span": [row["span"] for row in maps if row["span"] is not None],
                 "entropy (nats)": [row["entropy"] for row in maps],
             }
-            means = {name: sum(of) / len(of) if of else None for name, of in values.items()}
+            means = {
+                name: sum(numbers) / len(numbers) if numbers else None
+                for name, numbers in values.items()
+            }
             depths = maps[-1]["depth"]
             summaries.append({"model": model, "kind": KINDS[kind], "depths": depths, **means})
     return summaries

@@ -128,13 +128,13 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
     args = parser.parse_args(arguments)
     args.text = read_text(getattr(args, "text", None))
     if args.text is not None and not args.text.strip():
-        commands.choices[args.what].error("--text: give a text")
+        commands.choices[args.what].error("--text: pass a text")
     if args.what == "states" and bool(args.text) != bool(args.tokens):
-        states_parser.error("--text and --tokens: give both or none")
+        states_parser.error("--text and --tokens: pass both or neither")
     if args.what == "attention" and not args.text:
         for name in ("head", "tokenized"):
             if getattr(args, name):
-                attention_parser.error(f"--{name}: give --text as well")
+                attention_parser.error(f"--{name}: pass --text as well")
     return args
 
 
@@ -144,7 +144,7 @@ def read_text(text: str | None) -> str | None:
         return text
     lines = [line for line in read_texts(text)[1] if line.strip()]
     if len(lines) != 1:
-        raise ValueError(f"--text {text}: the file has {len(lines)} lines with text; give one")
+        raise ValueError(f"--text {text}: the file has {len(lines)} lines with text; keep one")
     return lines[0]
 
 

@@ -1,4 +1,4 @@
-"""Score trained models with other numbers of steps or tolerances: do they still follow an ODE?"""
+"""Score trained models with different steps or tolerances: do they still follow an ODE?"""
 
 import argparse
 import math
@@ -21,14 +21,14 @@ from .maps import NoMaps
 from .result import Row, Tables, markdown
 
 BATCH_SIZE = 16  # number of texts that are scored together
-COMPARED = 2  # number of texts whose states are compared with a fine solution
+COMPARED_TEXTS = 2  # number of texts whose states are compared with a fine solution
 STEPS = (1 / 4, 1 / 2, 1, 2, 4, 8)  # multiples of the training's number of steps
 TOLERANCES = (100, 10, 1, 1 / 10, 1 / 100)  # multiples of the training's tolerances
-FINE = 4  # multiple of the largest number of steps
+FINE_FACTOR = 4  # multiple of the largest number of steps
 FINE_TOLERANCE = 1 / 10  # multiple of the smallest tolerance
 ROUNDING = 1e-6  # relative error of states that fairseq's softmax in single precision allows
-RISE = 0.01  # relative rise of the loss that a model may show and still follow an ODE
-NEAR = 0.5  # largest difference of the order from the method's
+MAX_RISE = 0.01  # relative rise of the loss that a model may show and still follow an ODE
+MAX_ORDER_GAP = 0.5  # largest difference of the order from the method's
 Build = Callable[[float], Any]  # builds a model for a value of the dial
 
 
@@ -45,8 +45,8 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
         models = ARCH_MODEL_REGISTRY.items()
         dialled = {family_of(arch) for arch, model in models if hasattr(model, "depth_dials")}
         raise NoMaps(
-            f"{path}: {type(trained).__name__} has a layer for each depth; give a model that can "
-            f"take other steps, of {', '.join(sorted(dialled))}"
+            f"{path}: {type(trained).__name__} has a layer for each depth; use a model with a "
+            f"variable number of steps, from {', '.join(sorted(dialled))}"
         )
     try:
         dials = ask(cfg.model)
@@ -61,9 +61,10 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
             model, *_ = checkpoint.build(args.data, task=task, **dial.at(value))
             return model.double().to(args.device).eval()
 
-        found = measure(dial, build, values_of(dial, args.steps), task, args.split, checkpoint.kind)
-        rows += found
-        verdicts.append({"dial": dial.name, **judge(dial, found)})
+        values = values_of(dial, args.steps)
+        measured = measure(dial, build, values, task, args.split, checkpoint.kind)
+        rows += measured
+        verdicts.append({"dial": dial.name, **judge(dial, measured)})
     return {"depth": rows, "verdicts": verdicts}
 
 
@@ -89,16 +90,16 @@ def measure(
     rounding. ``order`` is the order at which the error falls from the previous row.
     """
     rows: list[Row] = []
-    fine = FINE * values[-1] if dial.order else FINE_TOLERANCE * values[-1]
+    fine = FINE_FACTOR * values[-1] if dial.order else FINE_TOLERANCE * values[-1]
     with naming_split(task, split):
-        sample = next(iter(batches(task, split, [build(dial.value)], COMPARED)), None)
+        sample = next(iter(batches(task, split, [build(dial.value)], COMPARED_TEXTS)), None)
     if sample is None:
         raise ValueError(f"{split} of {task.cfg.data} has no text that fits the model")
     solution = states(build(fine), sample)
     for value in values:
         model = build(value)
-        found = score(model, task, split, kind)
-        row = {"dial": dial.name, "value": value, "trained": value == dial.value, **found}
+        scores = score(model, task, split, kind)
+        row = {"dial": dial.name, "value": value, "trained": value == dial.value, **scores}
         error = (states(model, sample) - solution).norm() / solution.norm()
         rows.append({**row, "error": error.item(), "order": None})
     for before, row in pairwise(rows):
@@ -128,7 +129,9 @@ def score(model: Any, task, split: str, kind: Kind | None) -> Row:
     if kind is Kind.CLASSIFICATION:
         _, targets, probs = probabilities(task, [model], split, BATCH_SIZE)
         if targets is None:
-            raise ValueError(f"{split} of {task.cfg.data} has no classes; give another --split")
+            raise ValueError(
+                f"{split} of {task.cfg.data} has no classes; choose a different --split"
+            )
         loss = -probs.gather(1, targets.unsqueeze(1)).log().mean().item()
         accuracy = (probs.argmax(1) == targets).double().mean().item()
         return {"loss": loss, "perplexity": None, "accuracy": accuracy}
@@ -137,8 +140,8 @@ def score(model: Any, task, split: str, kind: Kind | None) -> Row:
         out = model(**sample["net_input"])
         target = model.get_targets(sample, out)
         lprobs = model.get_normalized_probs(out, log_probs=True, sample=sample)
-        found = -lprobs.gather(-1, target.unsqueeze(-1)).squeeze(-1)[target != pad]
-        total, count = total + found.double().sum().item(), count + found.numel()
+        losses = -lprobs.gather(-1, target.unsqueeze(-1)).squeeze(-1)[target != pad]
+        total, count = total + losses.double().sum().item(), count + losses.numel()
     loss = total / max(1, count)
     return {"loss": loss, "perplexity": math.exp(min(loss, 700)), "accuracy": None}
 
@@ -155,11 +158,11 @@ def judge(dial: Dial, rows: Sequence[Row]) -> Row:
     finer, loss = rows[place + 1 :], rows[place]["loss"]
     worst = max((row["loss"] for row in finer), default=loss)
     order = finer[0]["order"] if finer else None
-    found: Row = {"rise": worst / loss - 1, "order": order, "method": dial.order, "follows": None}
+    verdict: Row = {"rise": worst / loss - 1, "order": order, "method": dial.order, "follows": None}
     if finer:
-        falls = dial.order is None or order is None or abs(order - dial.order) <= NEAR
-        found["follows"] = found["rise"] <= RISE and falls
-    return found
+        falls = dial.order is None or order is None or abs(order - dial.order) <= MAX_ORDER_GAP
+        verdict["follows"] = verdict["rise"] <= MAX_RISE and falls
+    return verdict
 
 
 def sentence(row: Row) -> str:
@@ -175,7 +178,7 @@ def sentence(row: Row) -> str:
     facts = f"finer solutions change the loss by {rise:+.2f}% at worst{order}"
     if row["follows"]:
         return f"{name}: {facts}. The trained model still follows an ODE."
-    if row["rise"] > RISE:
+    if row["rise"] > MAX_RISE:
         return (
             f"{name}: {facts}. The trained model no longer follows an ODE: its steps have become "
             "part of it (Ott et al. 2021)."

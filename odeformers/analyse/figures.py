@@ -12,7 +12,7 @@ from odeformers.plots import columns, group_by, legend, lines, panels, title
 
 from .result import Row, Tables
 
-MOST_COLUMNS = 3  # maximum number of columns in a grid with a panel for each model
+MAX_COLUMNS = 3  # maximum number of columns in a grid with a panel for each model
 LABELS = {"activation": "activation factor", "entropy": "entropy (nats)", "accuracy": "accuracy"}
 
 
@@ -94,8 +94,8 @@ def expert_weights(tables: Tables) -> Figure:
     """Weights of the experts: quartiles over the texts, and whiskers at most 1.5 times as long as
     the box. On the dotted line, all weights are equal."""
     figure, grid = model_panels(tables["expert_weights"], "expert weight")
-    most = max(row["expert"] for row in tables["expert_weights"])
-    colors = plots.shades(range(1, most + 1))
+    total = max(row["expert"] for row in tables["expert_weights"])
+    colors = plots.shades(range(1, total + 1))
     for axes, rows in grid:
         experts = max(row["expert"] for row in rows)
         for expert, of_expert in group_by(rows, "expert"):
@@ -115,7 +115,7 @@ def expert_weights(tables: Tables) -> Figure:
             )
         axes.axhline(1 / experts, color="grey", linewidth=1, linestyle=":")
     top = grid[0][0].get_ylim()[1]
-    grid[0][0].set_ylim(0, max(top, 2 / most))  # from 0, so that small differences look small
+    grid[0][0].set_ylim(0, max(top, 2 / total))  # from 0, so that small differences look small
     legend(figure, [Patch(facecolor=c, label=f"expert {n}") for n, c in colors.items()])
     return figure
 
@@ -230,10 +230,10 @@ def isomap(tables: Tables) -> Figure:
 
 
 def model_panels(rows: list[Row], label: str):
-    """Make a figure with a panel for each model of a table; returns the panels with their rows."""
+    """Make a figure with a panel for each model of a table, and return panels with their rows."""
     models = dict(group_by(rows))
     # With the same number of rows, the last row becomes as full as possible.
-    across = math.ceil(len(models) / math.ceil(len(models) / MOST_COLUMNS))
+    across = math.ceil(len(models) / math.ceil(len(models) / MAX_COLUMNS))
     figure, grid = panels(len(models), across, 2.8, 2.4, sharey=True)
     for axes, model in zip(grid, models):
         title(axes, model)

@@ -36,9 +36,9 @@ LABELS = {  # names of rows and columns
 WIDTH, HEIGHT = 13.0, 15.0
 MARGINS = 2.6, 1.8  # width and height around the panels for tokens, titles and colour bars
 CELLS = (0.16, 0.14, 0.12, 0.1, 0.09, 0.08)  # sizes of a token to choose from
-SMALLEST = (1.4, 1.1)  # minimum width and height of a panel with its title
-MOST_COLUMNS = 6
-LONGEST = 20  # maximum number of letters of a token that are shown
+MIN_PANEL = (1.4, 1.1)  # minimum width and height of a panel with its title
+MAX_COLUMNS = 6
+MAX_LETTERS = 20  # maximum number of letters of a token that are shown
 
 
 class Panel(NamedTuple):
@@ -60,10 +60,10 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
     queries, keys = (token_names(rows, side) for side in ("query", "key"))
     blocks = read_blocks(rows)
     depths = max(map(len, blocks))
-    most, most_rows, cell = choose_grid(len(blocks), depths, len(queries), len(keys))
-    chosen, left_out = choose_panels(blocks, most * most_rows)
+    max_columns, max_rows, cell = choose_grid(len(blocks), depths, len(queries), len(keys))
+    chosen, left_out = choose_panels(blocks, max_columns * max_rows)
     # With the same number of rows, the last row becomes as full as possible.
-    columns = math.ceil(len(chosen) / math.ceil(len(chosen) / most))
+    columns = math.ceil(len(chosen) / math.ceil(len(chosen) / max_columns))
     size = panel_size(cell, len(queries), len(keys))
     figure, axes_of = panels(len(chosen), columns, *size, MARGINS, sharex=True, sharey=True)
     fill(figure, axes_of, chosen, max(row["weight"] for row in of_kind))
@@ -79,10 +79,10 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
 def fill(figure: Figure, grid: list[Axes], chosen: list[Panel], largest: float) -> None:
     """Draw the panels, and colour bars for weights up to *largest* and for changes."""
     changes = [np.abs(panel.weights).max() for panel in chosen if panel.is_change]
-    most = max(changes, default=0.0) or 1.0
+    largest_change = max(changes, default=0.0) or 1.0
     images = {}
     for axes, panel in zip(grid, chosen):
-        low, high = (-most, most) if panel.is_change else (0, largest)
+        low, high = (-largest_change, largest_change) if panel.is_change else (0, largest)
         color = "RdBu_r" if panel.is_change else "Blues"
         # The grid determines the shape of cells; a few cells still fill a panel as wide as a title.
         images[panel.is_change] = axes.imshow(
@@ -115,14 +115,17 @@ def read_blocks(rows: list[Row]) -> list[list[Panel]]:
 
 
 def token_names(rows: list[Row], side: str) -> list[str]:
-    """Return the tokens of the queries or of the keys, cut if they are too long for a label."""
+    """Return the tokens of the queries or keys, truncated if they are too long for a label."""
     tokens = {row[side]: row[f"{side}_token"] for row in rows}
-    return [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in tokens.values()]
+    return [
+        name if len(name) <= MAX_LETTERS else f"{name[: MAX_LETTERS - 1]}…"
+        for name in tokens.values()
+    ]
 
 
 def panel_size(cell: float, queries: int, keys: int) -> tuple[float, float]:
     """Return the width and height of a panel with its title."""
-    return max(cell * keys, SMALLEST[0]), max(cell * queries, SMALLEST[1])
+    return max(cell * keys, MIN_PANEL[0]), max(cell * queries, MIN_PANEL[1])
 
 
 def choose_grid(blocks: int, depths: int, queries: int, keys: int) -> tuple[int, int, float]:
@@ -134,7 +137,7 @@ def choose_grid(blocks: int, depths: int, queries: int, keys: int) -> tuple[int,
     grid = 1, 1, CELLS[-1]
     for cell in CELLS:
         width, height = panel_size(cell, queries, keys)
-        columns = min(MOST_COLUMNS, int((WIDTH - MARGINS[0]) / width))
+        columns = min(MAX_COLUMNS, int((WIDTH - MARGINS[0]) / width))
         rows = int((HEIGHT - MARGINS[1]) / height)
         if 1 < depths < columns:
             columns = depths
@@ -162,10 +165,10 @@ def choose_panels(blocks: list[list[Panel]], room: int) -> tuple[list[Panel], st
     return chosen, f" ({', '.join(parts)})" if parts else ""
 
 
-def spread(count: int, most: int) -> Iterator[int]:
-    """Yield up to *most* of the numbers below *count*, evenly spread from the first to the last."""
-    most = min(count, most)
-    return (round(index * (count - 1) / max(1, most - 1)) for index in range(most))
+def spread(count: int, limit: int) -> Iterator[int]:
+    """Yield up to *limit* of the numbers below *count*, evenly spread from first to last."""
+    chosen = min(count, limit)
+    return (round(index * (count - 1) / max(1, chosen - 1)) for index in range(chosen))
 
 
 def name_tokens(

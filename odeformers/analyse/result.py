@@ -25,8 +25,8 @@ def check_free(out: Path, command: str) -> None:
     same = page.is_file() and page.read_bytes().endswith(made_by(command).encode())
     if out.exists() and not same:
         raise ValueError(
-            f"--out {out} is in the way, and no result of this command; choose another, such as "
-            f"{find_free_name(out)}"
+            f"--out {out} is in the way, and is not a result of this command; choose "
+            f"another, such as {find_free_name(out)}"
         )
 
 

@@ -14,15 +14,15 @@ from .maps import attention_maps, check_maps
 from .result import Row, Tables, file_name
 
 BEAM = 5  # beam size of the translation
-MOST_TOKENS = 80  # maximum number of tokens in a legible picture
+MAX_TOKENS = 80  # maximum number of tokens in a legible picture
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
     """Compute the tables of a checkpoint's maps for ``--text``, and of its translation."""
     model, net_input, tokens, translation = encode(path, args)
     check_maps(path, model)
-    if max(len(names) for pair in tokens.values() for names in pair) > MOST_TOKENS:
-        raise ValueError(f"--text: more than {MOST_TOKENS} tokens cannot be drawn")
+    if max(len(names) for pair in tokens.values() for names in pair) > MAX_TOKENS:
+        raise ValueError(f"--text: more than {MAX_TOKENS} tokens cannot be drawn")
     tables: Tables = {"sentence": measure(model, net_input, tokens, args.head)}
     if translation is not None:
         tables["translation"] = [{"translation": translation}]
@@ -53,7 +53,7 @@ def picture(kind: str, model: str, models: list[str]) -> Callable:
 
 
 def encode(path: str, args: argparse.Namespace):
-    """Load a model; returns it, its ``net_input``, the tokens of its maps, and its translation.
+    """Load a model, and return it, its ``net_input``, the tokens of its maps, and its translation.
 
     For each kind, there are tokens of queries and tokens of keys. A decoder reads the model's own
     translation, after ``</s>``, so a query is named after the next token, which it predicts. The
@@ -63,8 +63,8 @@ def encode(path: str, args: argparse.Namespace):
     if checkpoint.num_classes is not None:
         if args.tokenized:
             raise ValueError(
-                f"--tokenized: {path} is a classifier, which tokenises --text as "
-                "odeformers predict; leave it out"
+                f"--tokenized: {path} is a classifier and tokenises --text as "
+                "odeformers predict does; leave it out"
             )
         classifier = load_classifier(checkpoint, args.data).to(args.device)
         net_input = classifier.collate([classifier.encode(args.text)])
@@ -72,7 +72,7 @@ def encode(path: str, args: argparse.Namespace):
         return classifier.models[0], net_input, {"encoder": (source, source)}, None
     translator = load_translator(checkpoint, args.data, args.tokenized).to(args.device)
     ids = translator.encode(args.text)
-    hypotheses = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MOST_TOKENS - 1)
+    hypotheses = translator.generate([ids], beam=BEAM, max_len_a=0, max_len_b=MAX_TOKENS - 1)
     translation = hypotheses[0][0]["tokens"].to(args.device)
     net_input = {
         "src_tokens": ids.unsqueeze(0).to(args.device),
@@ -101,7 +101,7 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
         weights = maps.weights[:, 0]  # L, H, T, S
         if head is not None and head > weights.size(1):
             raise ValueError(
-                f"--head {head}: give a head of the model, from 1 to {weights.size(1)}"
+                f"--head {head}: choose a head of the model, from 1 to {weights.size(1)}"
             )
         chosen = weights.mean(1) if head is None else weights[:, head - 1]
         queries, keys = tokens[kind]

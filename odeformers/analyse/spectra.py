@@ -51,7 +51,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 def summary(rows: list[Row]) -> list[Row]:
     """Return the largest and mean modulus, and the mean real part, over all heads at each t."""
-    found, key = [], ("model", "stack", "product", "t")
+    summaries, key = [], ("model", "stack", "product", "t")
     places: dict[tuple, list[complex]] = {}
     for row in rows:
         values = places.setdefault(tuple(row[name] for name in key), [])
@@ -59,8 +59,8 @@ def summary(rows: list[Row]) -> list[Row]:
     for place, values in places.items():
         sizes, real = [abs(z) for z in values], [z.real for z in values]
         means = {"mean": sum(sizes) / len(sizes), "mean real part": sum(real) / len(real)}
-        found.append({**dict(zip(key, place)), "largest": max(sizes), **means})
-    return found
+        summaries.append({**dict(zip(key, place)), "largest": max(sizes), **means})
+    return summaries
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:

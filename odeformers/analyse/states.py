@@ -31,7 +31,7 @@ SEED = 1  # seed of the draw of texts
 
 # Pairs of columns whose correlation over models is computed, if there are enough models.
 PAIRS = (("activation", "accuracy"), ("entropy", "accuracy"), ("activation", "entropy"))
-ENOUGH = 3
+MIN_MODELS = 3
 
 
 def analyse(path: str, args: argparse.Namespace) -> Tables:
@@ -56,7 +56,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     (summary,) = tables["models"]
     summary |= {"accuracy": None, "texts": len(texts)}
     summary |= {"architecture": type(model).__name__, "checkpoint": path}
-    if len(args.checkpoints) >= ENOUGH:
+    if len(args.checkpoints) >= MIN_MODELS:
         _, targets, probs = probabilities(task, [model], args.split, BATCH_SIZE)
         if targets is not None:
             summary["accuracy"] = (probs.argmax(1) == targets).double().mean().item()
@@ -71,7 +71,9 @@ def encode(classifier: Classifier, path: str, text: str) -> Tensor:
     try:
         tokens, *_ = classifier.encode([text] * getattr(classifier.task, "towers", 1))
     except TooLong as error:
-        raise ValueError(f"{path}: --text is longer than its --max-positions; cut it") from error
+        raise ValueError(
+            f"{path}: --text is longer than its --max-positions; shorten it"
+        ) from error
     return tokens
 
 
@@ -180,7 +182,9 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
             remedy = did_you_mean(token, names, f"the tokens of --text are {' '.join(names)}")
             raise ValueError(f"--tokens {token}: {remedy}")
     if len(chosen) < 2:
-        raise ValueError(f"--tokens {' '.join(chosen)}: give at least two, for their distances")
+        raise ValueError(
+            f"--tokens {' '.join(chosen)}: name at least two to measure their distance"
+        )
     states, parts, _ = text_states(model, tokens)
     places = {token: names.index(token) for token in chosen}
     return {
@@ -221,7 +225,7 @@ def correlations(models: Sequence[Row]) -> list[Row]:
     independent.
     """
     rows = []
-    for x, y in PAIRS if len(models) >= ENOUGH else ():
+    for x, y in PAIRS if len(models) >= MIN_MODELS else ():
         values = np.array([[row[x], row[y]] for row in models], float).T
         if np.isfinite(values).all() and (np.ptp(values, 1) > 0).all():
             rows.append({"x": x, "y": y, "spearman": float(stats.spearmanr(*values).statistic)})
@@ -229,13 +233,13 @@ def correlations(models: Sequence[Row]) -> list[Row]:
 
 
 def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]:
-    """Add the table of correlations; returns the page in Markdown, and the figures."""
+    """Add the table of correlations, and return the page in Markdown and the figures."""
     tables["correlations"] = correlations(tables["models"])
     parts = [
         "# Hidden states of classifiers\n",
         f"Texts of `{args.split}` of `{args.data}`; equations and theorem are in Sengupta et "
         "al. (2023). `texts` is the number of texts in the random sample (`--texts`); `accuracy` "
-        "is the accuracy on the whole split. Activation and entropy are means over the layers; "
+        "is the accuracy on the entire split. Activation and entropy are means over the layers; "
         "`largest` is the largest activation factor after the last layer, `bound` is its upper "
         "bound by Theorem 2, (1 + 3/L)^(2L), and `deviation` is the standard deviation of the "
         "entropy over the texts. Factors of pairs with equal embeddings, and entropies that are "

@@ -40,15 +40,15 @@ def text_states(model, tokens: Tensor) -> States:
         lengths = tokens.new_tensor([len(tokens)])
         out = model.encoder(tokens.unsqueeze(0), lengths, return_all_hiddens=True)
     # A layer evaluated several times counts once.
-    found: list[LayerParts] = [
+    layer_parts: list[LayerParts] = [
         parts
         for call in first_calls(calls)
         for parts in answers[call.module](*call.args, **call.kwargs)
     ]
-    weights = [parts.weights for parts in found if parts.weights is not None]
+    weights = [parts.weights for parts in layer_parts if parts.weights is not None]
     return States(
         torch.stack(out["encoder_states"]).squeeze(2),
-        torch.stack([parts.states for parts in found]) if found else None,
+        torch.stack([parts.states for parts in layer_parts]) if layer_parts else None,
         torch.stack(weights) if weights else None,
     )
 

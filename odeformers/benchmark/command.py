@@ -1,4 +1,4 @@
-"""Speed of architectures side by side.
+"""Compare the speed of architectures side by side.
 
     odeformers benchmark train --models transformer_prenorm transevolve_fullff_2
     odeformers benchmark --quick
@@ -44,7 +44,7 @@ MODELS = (
     "the scores"
 )
 MODELS_BY_DEFAULT = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
-UNSHOWN = ("quick", "check", "json", "models", "user_dir")  # options that a table does not repeat
+HIDDEN_OPTIONS = ("quick", "check", "json", "models", "user_dir")  # not repeated by a table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -92,7 +92,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         add_measurement(command, measurement)
     args = parser.parse_args(arguments)
     if bool(args.what) == args.quick:
-        parser.error("give either WHAT to measure or --quick")
+        parser.error("name WHAT to measure, or pass --quick")
     if args.check and not args.quick:
         parser.error("--check compares the figures of --quick")
     if vars(args).get("device") == "cuda" and not torch.cuda.is_available():
@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> list[timing.Row]:
     torch.set_num_threads(args.threads)
     measurement = MEASUREMENTS[args.what]
     values = vars(args)
-    shown = (f"{name}={value}" for name, value in values.items() if name not in UNSHOWN)
+    shown = (f"{name}={value}" for name, value in values.items() if name not in HIDDEN_OPTIONS)
     print(*shown, end="\n\n", flush=True)
     rows, printed = [], 0
     for layers, length in itertools.product(values.get("layers", [0]), values.get("lengths", [0])):

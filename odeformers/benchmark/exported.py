@@ -34,7 +34,7 @@ class ExportedSubject(Subject):
         product, draw = self.model.product, np.random.default_rng(0)
         about = product.about
         if about["kind"] != "translation":
-            raise ValueError(f"--models {self.name}: give the folder of a translator")
+            raise ValueError(f"--models {self.name}: pass the folder of a translator")
         if length > (most := min(about["longest"], about["longest_target"] - 1)):
             raise ValueError(f"--lengths {length}: {self.name} takes at most {most} tokens")
         symbols = len(about.get("source_symbols", about["symbols"]))

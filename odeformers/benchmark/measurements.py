@@ -83,7 +83,7 @@ class Measurement:
     Attributes:
         help: what is measured.
         step: makes the step of a subject for the length of a sequence.
-        part: the submodule that a step runs; empty for the whole model.
+        part: the submodule that a step runs; empty for the entire model.
         unit: ``ms`` if steps are timed; otherwise, the unit of the figure that a step returns.
         build: makes the subject of a name.
         names: the names that *build* accepts; None for any architecture.

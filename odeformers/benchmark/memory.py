@@ -1,6 +1,6 @@
 """Peak memory of a training step of the encoder, beyond the model itself.
 
-On a CPU, each model runs in another process, and Linux counts its resident memory. On a GPU,
+On a CPU, each model runs in a separate process, and Linux counts its resident memory. On a GPU,
 torch's allocator counts. Gradients of the parameters are included.
 """
 
@@ -18,7 +18,7 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def encoder_step(subject: models.Subject, args: Namespace, length: int) -> Step:
-    """Make a training step of the encoder alone: forward and backward."""
+    """Make a training step of only the encoder: forward and backward."""
     inputs = subject.make_batch(args.batch, length)["net_input"]
     encoder = subject.convert(args.precision).encoder.train()
 
@@ -35,7 +35,7 @@ def peak_step(subject: models.Subject, args: Namespace, length: int) -> Step:
     if args.device == "cuda":
         return lambda: measure_peak(subject, args, length)
     if not CLEAR.exists():
-        raise ValueError("--device cpu: only Linux counts memory; give --device cuda")
+        raise ValueError("--device cpu: memory is measured only on Linux; use --device cuda")
 
     def step() -> float:
         # A server process that has imported torch and computed nothing starts each process.

@@ -44,7 +44,7 @@ class Subject(NamedTuple):
     by_matrix: bool = False
 
     def count_parameters(self, part: str) -> int:
-        """Count the parameters of the submodule *part*, or of the whole model if that is empty."""
+        """Count the parameters of the submodule *part*, or of the entire model if that is empty."""
         return sum(each.numel() for each in self.model.get_submodule(part).parameters())
 
     def attention(self) -> AbstractContextManager:
@@ -99,7 +99,7 @@ def build(name: str, args: Namespace) -> Subject:
     if kind is None:
         raise InputError(f"--models {name}: {arch} has no task that can be measured")
     if (attention := own.pop(ATTENTION, None)) not in (None, MATRIX):
-        raise InputError(f"--models {name}: --{ATTENTION} {attention}: give {MATRIX}")
+        raise InputError(f"--models {name}: --{ATTENTION} {attention}: use {MATRIX}")
     with naming_faults(f"--models {name}", "cannot be built"):
         cfg = make_config(arch, kind, own, args)
     task = make_task(kind, cfg.task, args.vocabulary)

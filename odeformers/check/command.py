@@ -79,9 +79,11 @@ def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -
         lacking = [builds.name] if builds.fault else []
         properties = [p for p in PROPERTIES if subject.kind in p.kinds and (slow or not p.slow)]
         for prop in properties:
-            needed = (builds.name, *DECISIVE, *prop.premises)
-            if premise := next((name for name in lacking if name in needed), None):
-                yield Verdict(prop.name, f"not tested: {premise!r} must pass first", fault=None)
+            needed = (builds.name, *DECISIVE, *prop.prerequisites)
+            if prerequisite := next((name for name in lacking if name in needed), None):
+                yield Verdict(
+                    prop.name, f"not tested: {prerequisite!r} must pass first", fault=None
+                )
                 continue
             verdict = judge(subject, prop)
             yield verdict
@@ -127,7 +129,7 @@ def main(arguments: Sequence[str]) -> None:
             "import the files that do"
         )
     if not archs:
-        parser.error("name an ARCH before other options, or give a --user-dir that registers some")
+        parser.error("name an ARCH before other options, or pass a --user-dir that registers some")
     for arch in archs:
         choose_kind(arch, args.task)  # raises an error for a wrong name before the first check
     warnings.simplefilter("ignore")  # torch warns about fairseq's layers

@@ -1,4 +1,4 @@
-"""The search for the module where an error, a number that is not finite, or a difference arises.
+"""Finding the module where an error, a non-finite number or a difference arises.
 
 Hooks record each call of a module. The culprit is the first module to return a wrong output from
 correct inputs.
@@ -24,7 +24,7 @@ Tensors = list[torch.Tensor]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two evaluations, of a model and maybe of its copy, that must have equal results."""
+    """Two evaluations of a model, or of a model and its copy, that must have equal results."""
 
     model: nn.Module
     first: Callable[[], Iterable[torch.Tensor]]

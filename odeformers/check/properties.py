@@ -58,7 +58,7 @@ class Property:
     advice: str  # the remedy for a model that lacks the property
     kinds: Sequence[Kind] = tuple(Kind)  # the kinds of models that must have the property
     decisive: bool = False  # without this property, the others have no meaning
-    premises: Sequence[str] = ()  # the names of properties on which this one depends
+    prerequisites: Sequence[str] = ()  # the names of properties on which this one depends
     slow: bool = False  # takes longer than all others together, and no training needs it
 
     def measure(self, subject: Subject) -> float:
@@ -220,7 +220,7 @@ def batch(subject: Subject) -> Iterator[Pair]:
     PADDING,
     1e-4,
     "keep padding out of attention, sums, means and step sizes; the encoder gets its mask",
-    premises=(CAUSAL, BATCH),
+    prerequisites=(CAUSAL, BATCH),
 )
 def padding(subject: Subject) -> Iterator[Pair]:
     yield from alone_and_together(subject, LENGTHS, TARGETS)
@@ -268,10 +268,10 @@ def gradient(subject: Subject) -> float:
 
 @holds(
     "two batches have the gradient of their union",
-    1e-2,  # adaptive solvers take other steps
+    1e-2,  # adaptive solvers take different steps
     "sum over texts and tokens, and let nothing depend on the size of the batch; --update-freq "
     "and several devices rely on it",
-    premises=(CAUSAL, BATCH, PADDING),
+    prerequisites=(CAUSAL, BATCH, PADDING),
 )
 def additive(subject: Subject) -> float:
     """Use a batch of long texts and a batch of short texts, which their union pads."""
@@ -304,7 +304,7 @@ def seeded(subject: Subject) -> float:
     "each evaluation of a layer needs a cache of its own (RepeatedDecoderLayer has one), and "
     "positions count from the start of the text",
     DECODERS,
-    premises=(CAUSAL,),
+    prerequisites=(CAUSAL,),
 )
 def incremental(subject: Subject) -> Iterator[Pair]:
     model, sources, tokens = decoding_inputs(subject)
@@ -320,7 +320,7 @@ def incremental(subject: Subject) -> Iterator[Pair]:
     1e-4,
     "reorder everything that a layer keeps in the incremental state, in reorder_incremental_state",
     DECODERS,
-    premises=(BATCH,),
+    prerequisites=(BATCH,),
 )
 def beams(subject: Subject) -> Iterator[Pair]:
     model, sources, tokens = decoding_inputs(subject)
@@ -389,10 +389,10 @@ def half(subject: Subject) -> float:
 @holds(
     "exports",
     1e-4,
-    "keep only tensors from one token to the next, take no branch that depends on data, and give "
-    "what cannot be exported a for_export()",
+    "keep only tensors from one token to the next, take no branch that depends on data, and define "
+    "for_export() where a module cannot be exported",
     (*DECODERS, Kind.CLASSIFICATION),
-    premises=(CAUSAL, BATCH, PADDING, INCREMENTAL),
+    prerequisites=(CAUSAL, BATCH, PADDING, INCREMENTAL),
     slow=True,
 )
 def exports(subject: Subject) -> float:

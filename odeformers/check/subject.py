@@ -33,7 +33,7 @@ class Subject:
 
     Args:
         arch: name of any architecture registered with fairseq.
-        words: options of ``fairseq-train``, such as other sizes.
+        words: options of ``fairseq-train``, such as sizes.
     """
 
     def __init__(self, arch: str, kind: Kind, *words: str):
@@ -50,7 +50,7 @@ class Subject:
     def build(self, seed: int = 0) -> BaseFairseqModel:
         """Build a model with parameters from a seed.
 
-        Parameters that start at zero may switch off a branch, so they get other values. Matrices
+        Parameters that start at zero may switch off a branch, so they are drawn at random. Matrices
         that are initialised as small as in BERT, whatever their width, are scaled up to the usual
         size: otherwise, the outputs of a narrow model would hardly depend on its text.
         """
@@ -150,7 +150,7 @@ class Decoding:
     """A decoder and, in a translator, the source that it attends to."""
 
     def __init__(self, subject: Subject, model: BaseFairseqModel, sources: list[Tensor]):
-        self.model: Any = model  # has a decoder, and perhaps an encoder
+        self.model: Any = model  # has a decoder, and possibly an encoder
         self.state, self.inputs = {}, {}
         if subject.kind is Kind.TRANSLATION:
             sample = subject.sample(sources, sources)["net_input"]

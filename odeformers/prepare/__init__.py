@@ -16,7 +16,7 @@ CORPORA = {
     "iwslt14": "IWSLT14 German-English (Cettolo et al., 2014): TED talks",
     "listops": "ListOps (Nangia and Bowman, 2018), with the Long Range Arena's lengths",
     "lm": "Your own tokenised text for a language model, one sentence or paragraph per line",
-    "lra": "The Long Range Arena (Tay et al., 2021): six classifications of long sequences",
+    "lra": "The Long Range Arena (Tay et al., 2021): six tasks that classify long sequences",
     "multi30k": "Multi30k, task 1 (Elliott et al., 2016): image captions in German and English",
     "parallel": "Your parallel text: two files per split, or one table of pairs",
     "ptb": "The Penn Treebank as Mikolov et al. (2011) prepared it, for language models",

@@ -44,7 +44,7 @@ MNLI_SPLITS = {
 BINARY = ("0", "1")
 ENTAILMENT = ("entailment", "not_entailment")
 MAX_SCORE = 5
-UNDECIDED = "-"  # MultiNLI's label for pairs on which the annotators do not agree
+UNDECIDED_LABEL = "-"  # MultiNLI's label for pairs on which the annotators do not agree
 
 # MRPC is published as Microsoft's corpus and a list of the pairs in GLUE's development set.
 MSR_TRAIN, MSR_TEST = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt"
@@ -64,7 +64,7 @@ MSR = {
 
 @dataclass(frozen=True)
 class Tables:
-    """Reads the published tables of a task.
+    """Reader of the published tables of a task.
 
     Attributes:
         sentences: columns of one or two sentences.
@@ -102,12 +102,12 @@ class Tables:
         columns = (*self.sentences, *others, self.label)
         undecided = 0
         for number, row in read_table(path, columns, self.header, self.ragged):
-            if row[-1] == UNDECIDED:
+            if row[-1] == UNDECIDED_LABEL:
                 undecided += 1
             else:
                 yield [*row[:-1], self.target(row[-1], f"{path}, line {number}")]
         if undecided:
-            logger.info(f"{path}: skipped {undecided:,} with label {UNDECIDED}")
+            logger.info(f"{path}: skipped {undecided:,} with label {UNDECIDED_LABEL}")
 
     def target(self, label: str, place: str) -> str:
         """Check a label and return it; a score is divided by the largest possible one."""
@@ -126,7 +126,7 @@ class Tables:
 
 
 class Microsoft(Tables):
-    """Reads MRPC from Microsoft's files, where a list names the pairs of the development set."""
+    """Reader of MRPC from Microsoft's files; a list names the pairs of the development set."""
 
     def read(self, files: Files) -> Mapping[str, Iterable[list[str]]]:
         ids = {line.strip() for line in read_lines(files[MSR_DEV_IDS])}
@@ -303,7 +303,7 @@ def main(arguments: Sequence[str]) -> None:
     add_path(parser, "--dict", what)
     args = parse_options(parser, arguments)
     if bool(args.bpe_codes) != bool(args.dict):
-        parser.error("--bpe-codes and --dict belong together; give both or neither")
+        parser.error("--bpe-codes and --dict belong together; pass both or neither")
     names = list(TASKS if "all" in args.tasks else dict.fromkeys(args.tasks))
     with preparing(args):
         if args.bpe_codes:

@@ -28,7 +28,7 @@ import numpy as np
 from fairseq_odeformers.options import flag
 from odeformers.arguments import integer
 
-from .common.command import add_number, make_parser, parse_options, preparing, step
+from .common.command import SPLIT_NAMES, add_number, make_parser, parse_options, preparing, step
 from .common.labels import Labels
 from .common.tables import read_plain
 from .common.tokens import map_rows
@@ -101,7 +101,7 @@ def generate(shape: Shape, seed: int, workers: int) -> Generator[tuple[list[str]
             options = " ".join(f"{flag(name)} {value}" for name, value in asdict(shape).items())
             raise ValueError(
                 f"{options}: there are hardly more than {before:,} different expressions; ask for "
-                "fewer, or for other lengths"
+                "fewer, or for different lengths"
             )
 
 
@@ -160,7 +160,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     sizes = {"train": 96_000, "valid": 2_000, "test": 2_000}
     for split, size in sizes.items():
-        add_number(parser, f"--{split}", size, f"number of {split} examples")
+        add_number(parser, f"--{split}", size, f"number of {SPLIT_NAMES[split]} examples")
     add_number(parser, "--seed", 1, "random seed")
     tokens = "this many tokens"
     add_number(parser, "--min-length", Shape.min_length, f"drop expressions with at most {tokens}")

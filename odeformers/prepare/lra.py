@@ -126,7 +126,7 @@ def read_pathfinder(files: Files, folder: str = PATHFINDER, width: int = 32) -> 
     """Read images of Pathfinder (Linsley et al., 2018) and their classes, in the metadata's order.
 
     Images are files such as ``imgs/0/sample_7.png``. For each of their folders, there is a file
-    such as ``metadata/0.npy``, which is text in spite of its name. A line in it describes an image:
+    such as ``metadata/0.npy``, which is text despite its name. A line in it describes an image:
     folder, file, number, class (1 if a path joins the dots), and parameters of the drawing::
 
         imgs/0 sample_7.png 7 1 1.0 14 4 2 0.5 1 1
@@ -181,7 +181,7 @@ def read_images(path: Path) -> Iterator[Example]:
     """
     content = read_bytes(path)
     if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
-        raise ValueError(f"{path} is cut off, or has a class that CIFAR-10 does not have")
+        raise ValueError(f"{path} is truncated, or has a class that CIFAR-10 does not have")
     for record in np.frombuffer(content, np.uint8).reshape(-1, RECORD):
         yield [convert_to_grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
 

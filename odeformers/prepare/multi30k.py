@@ -12,13 +12,17 @@ from .common.pairs import Pairs, prepare_pairs, read_documents
 
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-LATER = {"test1": "test_2017_flickr", "test2": "test_2018_flickr", "test3": "test_2017_mscoco"}
-FILES = {split: (f"{name}.de", f"{name}.en") for split, name in {**SPLITS, **LATER}.items()}
+LATER_TESTS = {
+    "test1": "test_2017_flickr",
+    "test2": "test_2018_flickr",
+    "test3": "test_2017_mscoco",
+}
+FILES = {split: (f"{name}.de", f"{name}.en") for split, name in {**SPLITS, **LATER_TESTS}.items()}
 CORPUS = Corpus(
     [Download(f"{URL}/{name}.gz", [name]) for names in FILES.values() for name in names],
     partial(read_documents, {split: [names] for split, names in FILES.items()}),
     Pairs(("de", "en"), bpe_operations=8000),
-    optional=[name for split in LATER for name in FILES[split]],
+    optional=[name for split in LATER_TESTS for name in FILES[split]],
 )
 
 

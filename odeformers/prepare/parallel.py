@@ -22,6 +22,7 @@ from odeformers.arguments import real_number
 
 from .common.checks import fold
 from .common.command import (
+    SPLIT_NAMES,
     add_columns,
     add_number,
     make_parser,
@@ -33,9 +34,9 @@ from .common.corpus import is_archive, read_text, strip_compression
 from .common.pairs import Pair, Pairs, find_positions, pair_up
 from .common.tables import find_columns, name_sides, read_pairs
 
-HELD_OUT = 2000  # a drawn set contains a tenth of all pairs, but at most this number
+MAX_DRAWN_PAIRS = 2000  # a drawn set contains a tenth of all pairs, but at most this number
 NO_LANGUAGES = {"txt", "text", "csv", "tsv", "jsonl"}  # extensions of any text
-LONGEST_SIDE = 1000  # maximum number of letters (possible subwords) of a side that is drawn
+MAX_SIDE_LENGTH = 1000  # maximum number of letters (possible subwords) of a side that is drawn
 
 
 def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, Path]]:
@@ -91,7 +92,7 @@ def split_pairs(
     pairs: Sequence[Pair],
     sizes: Mapping[str, int | None],
     seed: int,
-    longest: int = LONGEST_SIDE,
+    longest: int = MAX_SIDE_LENGTH,
 ) -> dict[str, list[Pair]]:
     """Split pairs at random.
 
@@ -100,10 +101,10 @@ def split_pairs(
         sizes: number of pairs in each split except ``train``, which gets the rest; None for a tenth
             of the pairs.
         longest: maximum number of words of a side that is drawn. Sides with more than
-            :data:`LONGEST_SIDE` letters are not drawn either, so that their subwords fit into a
+            :data:`MAX_SIDE_LENGTH` letters are not drawn either, so that their subwords fit into a
             model with the default number of positions.
     """
-    share = max(1, min(HELD_OUT, len(pairs) // 10))
+    share = max(1, min(MAX_DRAWN_PAIRS, len(pairs) // 10))
     sizes = {split: size or share for split, size in sizes.items()}
     keys = [[*map(fold, pair)] for pair in pairs]
     counts = [Counter(side) for side in zip(*keys)]
@@ -117,7 +118,7 @@ def split_pairs(
     if len(fitting) < wanted or len(pairs) <= wanted:
         sets = " and ".join(f"--{split} {size}" for split, size in sizes.items())
         long = f", {len(alone) - len(fitting):,} of them too long" if alone != fitting else ""
-        remedy = "give smaller sets, or more pairs"
+        remedy = "choose smaller sets, or add pairs"
         if 2 * len(alone) < len(pairs):
             labels = "odeformers prepare text-classification tsv"
             remedy += f"; if the lines are CLASS<tab>TEXT, use {labels}"
@@ -136,7 +137,7 @@ def split_pairs(
 
 def is_long(side: str, words: int) -> bool:
     """Return whether a side may have too many subwords for a model; see :func:`split_pairs`."""
-    return len(side) > LONGEST_SIDE or len(side.split()) > words
+    return len(side) > MAX_SIDE_LENGTH or len(side.split()) > words
 
 
 def order_files(
@@ -150,7 +151,7 @@ def order_files(
         return None
     if len(args.source) > 2 or any(path.is_dir() for path in args.source):
         given = " ".join(map(str, args.source))
-        parser.error(f"--from {given}: give a folder, a table, or two files, source and target")
+        parser.error(f"--from {given}: pass a folder, a table, or two files, source and target")
     first, second = args.source
     endings = [Path(strip_compression(path.name)).suffix[1:] for path in args.source]
     given = args.source_lang, args.target_lang
@@ -158,7 +159,7 @@ def order_files(
     if len(others) < given.count(None) and (plain := NO_LANGUAGES.intersection(endings)):
         ending = min(plain)
         parser.error(
-            f"--from {first} {second}: the ending .{ending} is no language; give -s and -t"
+            f"--from {first} {second}: the ending .{ending} is not a language; pass -s and -t"
         )
     args.source_lang = args.source_lang or (others.pop(0) if others else "")
     args.target_lang = args.target_lang or (others.pop(0) if others else "")
@@ -191,21 +192,23 @@ def main(arguments: Sequence[str]) -> None:
     what = "number of merges of the joint BPE (default: fit the text)"
     add_number(parser, "--bpe-operations", None, what)
     for split in ("valid", "test"):
-        what = f"number of {split} pairs to draw if --from is not a folder"
-        add_number(parser, f"--{split}", None, f"{what} (default: a tenth, at most {HELD_OUT:,})")
+        what = f"number of {SPLIT_NAMES[split]} pairs to draw if --from is not a folder"
+        add_number(
+            parser, f"--{split}", None, f"{what} (default: a tenth, at most {MAX_DRAWN_PAIRS:,})"
+        )
     add_number(parser, "--seed", 1, "random seed", int)
     add_columns(parser, "source", "target")
     args = parse_options(parser, arguments)
     two = order_files(parser, args)
     [source, *_] = args.source
     if not (args.source_lang and args.target_lang):
-        more = "" if two or source.is_dir() else f"; if {source} is one of two files, give both"
+        more = "" if two or source.is_dir() else f"; if {source} is one of two files, pass both"
         needed = "-s/--source-lang, -t/--target-lang"
         parser.error(f"the following arguments are required: {needed}{more}")
     check_languages(parser, args.source_lang, args.target_lang)
     for path in args.source:
         if not path.is_dir() and is_archive(path):
-            parser.error(f"--from {path}: an archive; unpack it, and give the folder")
+            parser.error(f"--from {path}: an archive; unpack it, and pass the folder")
     if source.is_dir() and (args.valid or args.test):
         parser.error("--valid and --test divide pairs; the folder has a file for each set")
     if args.columns and (two or source.is_dir()):

@@ -25,9 +25,9 @@ CHECKSUMS = {
 }
 SIZES = {"train": (42_068, 887_521), "valid": (3_370, 70_390), "test": (3_761, 78_669)}
 SOURCE = (
-    "folder or archive (tar, zip) with ptb.train.txt, ptb.valid.txt and perhaps ptb.test.txt, such "
-    "as Mikolov's simple-examples.tgz (default: download the published texts); for other names, "
-    "use odeformers prepare lm"
+    "folder or archive (tar, zip) with ptb.train.txt, ptb.valid.txt and optionally ptb.test.txt, "
+    "such as Mikolov's simple-examples.tgz (default: download the published texts); for other "
+    "names, use odeformers prepare lm"
 )
 
 DOWNLOADS = [

@@ -125,10 +125,10 @@ CORPORA = {
 }
 SOURCE = (
     "folder or archive (tar, zip) with the published files, or with train.tsv, test.tsv and "
-    "perhaps valid.tsv of lines CLASS<tab>TEXT (or .csv with CLASS,TEXT, or .jsonl with one object "
-    "per line), where lines in test.tsv may only have TEXT; or one such file, to draw a test set "
-    "from; tables of pairs need a header, such as label,text1,text2, or --columns (default: "
-    "download the published files)"
+    "optionally valid.tsv of lines CLASS<tab>TEXT (or .csv with CLASS,TEXT, or .jsonl with one "
+    "object per line), where lines in test.tsv may only have TEXT; or one such file, to draw a "
+    "test set from; tables of pairs need a header, such as label,text1,text2, or --columns "
+    "(default: download the published files)"
 )
 
 
@@ -159,7 +159,7 @@ def write_pieces(splits: Splits, labels: Labels, vocab: Path, folder: Path) -> N
             what = f"1 {unit} has" if len(unclear) == 1 else f"{len(unclear):,} {unit}s have"
             logger.warning(
                 f"{split}: {what} several classes, first {cut(text)!r} ({classes}); texts with "
-                "the same word pieces count as the same text"
+                "the same word pieces are treated as one text"
             )
 
     labels.write({split: encode(split) for split in splits}, dictionary, folder)
@@ -171,8 +171,8 @@ def hold_out_texts(
     """Split off *fraction* of each class, drawn at random; both parts keep the order.
 
     Args:
-        avoid: whether to draw examples late if a text occurs in another one, apart from case and
-            spaces, and last if the whole example occurs again.
+        avoid: whether to draw examples late if a text occurs in another, apart from case and
+            spaces, and last if the entire example occurs again.
     """
     keys = [tuple(map(fold, texts)) if avoid else () for _, texts in examples]
     wholes, parts = Counter(keys), Counter(chain(*keys))

@@ -3,7 +3,7 @@
 English-German follows the preparation for the Macaron Net's published results: newstest2013 for
 validation, newstest2014 for testing, normalised punctuation except in the test set, words split at
 hyphens, case kept, training pairs with up to 80 tokens and a length ratio of up to 9, and 32,764
-joint merges. English-French consists of other corpora, and of training pairs with up to 250 tokens
+joint merges. English-French consists of different corpora, with training pairs of up to 250 tokens
 and a ratio of up to 1.5, as in fairseq's script for this pair; that script learns 40,000 merges.
 """
 

@@ -99,7 +99,7 @@ EPOCHS = [(50, 1, 1), (60, 2, 2)]
     "error",
     [
         "FloatingPointError('gradients are Nan/Inf')",
-        "RuntimeError('a solve may take --ode-max-steps 1,000')",
+        "RuntimeError('exceeded the limit of 1,000 steps; raise --ode-max-steps')",
         "RuntimeError('the state or its slope is not finite')",
     ],
 )

@@ -28,7 +28,7 @@ class Another(SequenceClassifier):
         ("import os\nimport does_not_exist\n", "line 2: ModuleNotFoundError: No module named"),
         ("x = = 1\n", "line 1: SyntaxError: invalid syntax: x = = 1\\)$"),
         ("x = 1\nprint(y)\n", "line 2: NameError: name 'y' is not defined"),
-        (TWICE, r"line 6: ValueError: @register_model\('transject'\): .*choose another"),
+        (TWICE, r"line 6: ValueError: @register_model\('transject'\): .*choose a different one"),
     ],
 )
 def test_a_plugin_that_cannot_be_imported_is_named(tmp_path, text, message):
@@ -42,15 +42,15 @@ def test_a_plugin_that_cannot_be_imported_is_named(tmp_path, text, message):
 
 def test_a_plugin_folder_without_a_module_is_refused(tmp_path):
     absent = tmp_path / "absent"
-    with pytest.raises(ValueError, match=f"--user-dir {absent}: no such folder; give one with an"):
+    with pytest.raises(ValueError, match=f"--user-dir {absent}: no such folder; pass one with an"):
         import_plugins(str(absent))
-    with pytest.raises(ValueError, match=f"--user-dir {tmp_path}: no __init__.py there; give"):
+    with pytest.raises(ValueError, match=f"--user-dir {tmp_path}: no __init__.py there; pass"):
         import_plugins(tmp_path)
 
 
 def test_lack_of_memory_is_explained():
     error = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
-    assert explain(error) == "out of memory; give smaller sizes or batches"
+    assert explain(error) == "out of memory; use smaller sizes or batches"
     assert place_of(error) is None
 
 

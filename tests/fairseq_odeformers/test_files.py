@@ -276,5 +276,5 @@ def test_bytes_that_are_not_text_are_refused(content, message, tmp_path):
 
 def test_a_truncated_compressed_file_is_named(tmp_path):
     (tmp_path / "t.gz").write_bytes(gzip.compress(b"text")[:-9])
-    with pytest.raises(ValueError, match=f"^{tmp_path}/t.gz is damaged, cut off"):
+    with pytest.raises(ValueError, match=f"^{tmp_path}/t.gz is damaged, truncated"):
         deque(read_lines(tmp_path / "t.gz"))

@@ -111,7 +111,7 @@ def test_an_empty_split_is_refused(predict, capsys):
         indexed_dataset.IndexedDatasetBuilder(f"{path}.bin").finalize(f"{path}.idx")
     with pytest.raises(SystemExit):
         predict("classifier.pt")
-    assert "test of words has no examples; give another --split" in capsys.readouterr().err
+    assert "test of words has no examples; choose a different --split" in capsys.readouterr().err
 
 
 def test_a_split_without_labels_has_only_predictions(predict):
@@ -196,14 +196,14 @@ def test_a_table_is_read_as_by_the_preparation(name, predict, caplog):
     ],
 )
 def test_an_unclear_column_of_texts_is_refused(content, columns, column, predict, capsys):
-    """Of two columns without usual names the second has the texts only if the first has classes."""
+    """Of two columns without common names, the second has texts only if the first has classes."""
     Path("settings.json").write_text(json.dumps({"--columns": columns}))
     Path("table.csv").write_text(content)
     with pytest.raises(SystemExit):
         predict("classifier.pt", "--text", "table.csv")
     fault = re.escape(f"columns {content.partition(chr(10))[0].replace(',', ', ')} has the texts?")
     assert re.search(
-        f"table.csv, line 1: which of the {fault} Give --column", capsys.readouterr().err
+        f"table.csv, line 1: which of the {fault} Pass --column", capsys.readouterr().err
     )
     (_, row), _ = predict("classifier.pt", "--text", "table.csv", "--column", column)
     assert row[1] == "2 7 5"
@@ -334,12 +334,12 @@ def test_a_table_has_pairs_in_two_columns(name, predict, capsys):
 @pytest.mark.parametrize(
     "content, options, fault",
     [
-        ("A,B,C\n1,2,3\n", [], "line 1: which .* A, B, C have the two .* Give --column, .* as A,B"),
-        ("text,Art\n1,2\n", [], "line 1: the header text, Art does not tell .* or give --column$"),
+        ("A,B,C\n1,2,3\n", [], "line 1: which .* A, B, C have the two .* Pass --column, .* as A,B"),
+        ("text,Art\n1,2\n", [], "line 1: the header text, Art does not tell .* or pass --column$"),
         ('{"A": 1, "B": 2}\n', [], "line 1: which of the columns A, B have the two texts"),
-        ("A,B\n1,2\n", ["--column", "A"], "--column A: the model classifies pairs; give two"),
+        ("A,B\n1,2\n", ["--column", "A"], "--column A: the model classifies pairs; name two"),
         ("A,B\n1,2\n", ["--column", "A,C"], "line 1: there is no column C"),
-        ("A,B\n1,2\n", ["--column", "A,A"], "line 1: A,A: give each column once"),
+        ("A,B\n1,2\n", ["--column", "A,A"], "line 1: A,A: name each column once"),
         ("text1,text2\n1,2\n1\n", [], "line 3: expected 2 columns, text1,text2, found 1"),
     ],
 )
@@ -353,7 +353,7 @@ def test_wrong_columns_of_pairs_are_named(content, options, fault, predict, caps
 def test_a_first_pair_that_may_be_a_header_is_warned_of(predict, caplog):
     Path("own.csv").write_text("Erster,Zweiter\n1 2 3,4 5 6\n")
     message = (
-        "own.csv, line 1: Erster | Zweiter is the first pair; if it is a header, give --column"
+        "own.csv, line 1: Erster | Zweiter is the first pair; if it is a header, pass --column"
     )
     for chosen in ([], ["--column", "1,2"], ["--column", "Erster,Zweiter"]):
         caplog.clear()

@@ -12,7 +12,7 @@ from fairseq_odeformers.models.common.answers import LayerParts
 from fairseq_odeformers.modules.basics import at_least_float32
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer
 
-SMALLEST_TOTAL = 1e-6  # lower bound: all features of a query or of the keys may round to 0
+MIN_TOTAL = 1e-6  # lower bound: all features of a query or of the keys may round to 0
 
 
 class LinearAttention(MultiheadAttention):
@@ -70,7 +70,7 @@ class LinearAttention(MultiheadAttention):
         if padding_mask is not None:
             k = k * ~padding_mask[:, None, :, None]
         total = (q * k.sum(2, keepdim=True)).sum(-1, keepdim=True)
-        return q / total.clamp(min=SMALLEST_TOTAL), k, v
+        return q / total.clamp(min=MIN_TOTAL), k, v
 
 
 class LinearEncoderLayer(EncoderLayer):

@@ -5,7 +5,7 @@ Read them in this order:
 - ``model``: the base of all models.
 - ``answers``: questions that layers answer about themselves; ``recording``: their calls.
 - ``naive``: the equations of a Transformer.
-- ``transformer``: fairseq's encoder and decoder over other layers, and how an option reaches a
+- ``transformer``: fairseq's encoder and decoder over custom layers, and how an option reaches a
   layer; with ``transformer_options`` and ``prenorm_transformer``.
 - ``depths``: blocks that consist of several layers.
 - ``runge_kutta``: layers that are evaluated several times, and their models.

@@ -51,7 +51,7 @@ class LanguageModel(BaseModel, TransformerLanguageModel):
         cls.check_options(cfg, task)
         check_cutoffs(cfg, task.target_dictionary)
         # fairseq's model without layers provides the embeddings that the options ask for. It also
-        # draws an output layer: without it, a seed would stand for other initial weights.
+        # draws an output layer: without it, a seed would yield different initial weights.
         embeddings = super().build_model(OmegaConf.merge(cfg, NO_LAYERS), task).decoder
         decoder = cls.decoder_class(
             stack_config(cfg, max_target_positions=embeddings.max_target_positions),

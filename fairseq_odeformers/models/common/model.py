@@ -86,7 +86,7 @@ class BaseModel(DictionaryDigest):
         published = cls.hub_models()  # pyright: ignore[reportAttributeAccessIssue]
         for place, files in contents.items():
             if not ("://" in place or place in published or Path(place).exists()):
-                raise FileNotFoundError(f"{place}: no such folder; give the one with {files}")
+                raise FileNotFoundError(f"{place}: no such folder; pass the one with {files}")
         check_binarised(Path(model_name_or_path if relative else "", data_name_or_path))
         archive = published.get(model_name_or_path, model_name_or_path)
         folder = load_archive_file(archive["path"] if isinstance(archive, dict) else archive)

@@ -29,7 +29,7 @@ class ParityModelConfig(SequenceClassifierConfig):
         "pooling over tokens: mean, max, or first (of the text)",
         choices=tuple(POOLING),
     )
-    pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
+    pooled_layer_norm: bool = option(False, "apply LayerNorm to the pooled states")
     classifier_hidden_layers: int = option(
         2, "number of ReLU layers before the last layer", at_least=0, at_most=1000
     )

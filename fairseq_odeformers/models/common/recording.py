@@ -1,4 +1,4 @@
-"""Recording of the calls of modules, with arguments and outputs, while a model runs."""
+"""Recording the calls of modules, with arguments and outputs, while a model runs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -163,14 +163,14 @@ class RungeKuttaLanguageModelConfig(LanguageModelConfig):
 
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_dropout: float = option(0.1, "dropout probability after activation in FFN")
-    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
 
 
 @dataclass
 class RungeKuttaClassifierConfig(TransformerClassifierConfig):
     """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
 
 
 def check_history(cfg: Config) -> None:

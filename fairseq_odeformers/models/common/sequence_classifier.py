@@ -33,7 +33,7 @@ class SequenceClassifierConfig(FairseqDataclass):
         "pooling over tokens: mean, max, or first (of the text)",
         choices=tuple(POOLING),
     )
-    pooled_layer_norm: bool = option(True, "apply layernorm to the pooled states")
+    pooled_layer_norm: bool = option(True, "apply LayerNorm to the pooled states")
     classifier_hidden_layers: int = option(
         0, "number of ReLU layers before the last layer", at_least=0, at_most=1000
     )
@@ -179,7 +179,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
             ValueError: a torch module cannot have this name.
         """
         if "." in name or not name:
-            raise ValueError(f"--classification-head-name {name}: give a name without a dot")
+            raise ValueError(f"--classification-head-name {name}: choose a name without a dot")
         self.classification_heads[name] = ClassificationHead(
             self.args.encoder_embed_dim,
             num_classes,
@@ -210,8 +210,8 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
             values = {key: saved.pop(key) for key in [*saved] if key.startswith(start)}
             if {k: v.shape for k, v in values.items()} != {k: v.shape for k, v in initial.items()}:
                 logger.warning(
-                    f"{start[:-1]} is not in the checkpoint or has other shapes there; it keeps "
-                    "its initial values"
+                    f"{start[:-1]} is not in the checkpoint or has different shapes there; it "
+                    "keeps its initial values"
                 )
                 values = initial
             state_dict.update(values)

@@ -1,4 +1,4 @@
-"""fairseq's Transformer encoder and decoder over other layers, and the options of these layers."""
+"""fairseq's Transformer encoder and decoder over custom layers, and the options of these layers."""
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ class Encoder(TransformerEncoderBase):
 
     @staticmethod
     def changes(cfg: Any) -> dict[str, Any]:
-        """Return the options for which fairseq's config has another name or value than *cfg*."""
+        """Return the options with a different name or value in fairseq's config than in *cfg*."""
         return {}
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
@@ -125,7 +125,7 @@ def stack_config(cfg: Config, **changes: Any) -> TransformerConfig:
 
     Args:
         cfg: options of any model. Without *changes*, fairseq's config is returned unchanged.
-        changes: options with another name or value in fairseq than in the model.
+        changes: options with a different name or value in fairseq than in the model.
     """
     if isinstance(cfg, TransformerConfig) and not changes:
         return cfg

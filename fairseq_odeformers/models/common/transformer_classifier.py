@@ -29,7 +29,7 @@ class TransformerClassifier(SequenceClassifier):
     """A classifier over fairseq's Transformer encoder or your subclass, post-norm by default."""
 
     encoder_class = Encoder
-    unsupported = {"quant_noise_scalar": "fairseq's classification tasks do not quantize"}
+    unsupported = {"quant_noise_scalar": "fairseq's classification tasks do not quantise"}
 
     @classmethod
     def build_model(cls, cfg: DictConfig, task: FairseqTask) -> "TransformerClassifier":

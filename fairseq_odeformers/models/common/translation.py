@@ -127,7 +127,7 @@ class TranslationModel(Translator, FairseqEncoderDecoderModel):
             raise ValueError(
                 f"--encoder-embed-dim {cfg.encoder_embed_dim} and --decoder-embed-dim "
                 f"{cfg.decoder_embed_dim} differ: the decoder attends to the encoder output "
-                "directly; give both the same width"
+                "directly; set both to the same width"
             )
         source, target = task.source_dictionary, task.target_dictionary
         encoder_embed = Embedding(len(source), cfg.encoder_embed_dim, source.pad())

@@ -70,12 +70,12 @@ class TimeDependent(CachedTensors):
 class TimeDependentLinear(TimeDependent):
     """x W(t)^T + b(t), with W(t) = G e(t) + c and b(t) = B e(t).
 
-    In the released initialization, c starts at zero, so the scale of W(t) is proportional to the
+    In the authors' initialisation, c starts at zero, so the scale of W(t) is proportional to the
     norm of e(t).
 
     Args:
         in_features, out_features: widths I and O.
-        std: standard deviation of an ordinary layer's weight. Without the released initialization,
+        std: standard deviation of an ordinary layer's weight. Otherwise,
             W(t) starts with this deviation at the time when the norm of e(t) is largest (G
             contributes a third of the variance), and with at least 0.8 of it at every other time.
     """

@@ -37,8 +37,8 @@ class TimeConfig(FairseqDataclass):
     )
     time_features: str = option(
         "harmonic",
-        "frequencies of the time features: harmonic, so slow that a trained model can take another "
-        "number of steps, or released, as in the authors' code",
+        "frequencies of the time features: harmonic, slow enough that a trained model can take a "
+        "different number of steps, or released, as in the authors' code",
         choices=FEATURES,
     )
     time_frequencies: int = option(
@@ -46,13 +46,13 @@ class TimeConfig(FairseqDataclass):
     )
     initialization: str = option(
         "transformer",
-        "initial weights: transformer, of the scale of a Transformer's at all times, or released, "
+        "initial weights: transformer, at the scale of a Transformer's at all times, or released, "
         "as in the authors' code",
         choices=INITIALIZATIONS,
     )
     eval_steps: Optional[int] = option(
         None,
-        "steps of each side, of a model trained with others: to evaluate it or to fine-tune it",
+        "number of steps per side, to evaluate or fine-tune a model trained with another number",
         at_least=1,
     )
     dropout: float = option(0.1, "dropout probability of branches")

@@ -27,7 +27,7 @@ from fairseq_odeformers.registry import register_preset
 from .stacks import MacaronBertEncoder, MacaronDecoder, MacaronEncoder
 
 NOT_QUANTIZED = {
-    "quant_noise_scalar": "fairseq cannot quantize the output layers of half-step FFNs to integers"
+    "quant_noise_scalar": "fairseq cannot quantise the output layers of half-step FFNs to integers"
 }
 ACTIVATION_FNS = tuple(get_available_activation_fns())
 
@@ -102,7 +102,7 @@ class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_dropout: float = option(0.1, "dropout probability after activation in both FFNs")
     decoder_ffn_embed_dim: int = option(1024, "inner width of each of the two FFNs of a layer")
-    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
 
 
 @register_model("macaron_transformer_lm", dataclass=MacaronTransformerLanguageModelConfig)
@@ -132,7 +132,7 @@ class MacaronBertConfig(EncoderConfig):
     encoder_embed_dim: int = option(768, "embedding dimension")
     encoder_ffn_embed_dim: int = option(1536, "inner width of each of the two FFNs of a layer")
     encoder_attention_heads: int = option(12, "number of attention heads")
-    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
     encoder_learned_pos: bool = option(True, "use learned positional embeddings")
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_fn: str = option(
@@ -151,7 +151,7 @@ class MacaronBertConfig(EncoderConfig):
         False, "add a learned embedding to each token: one for the first text, one for the second"
     )
     spectral_norm_classification_head: bool = option(
-        False, "apply spectral normalization on the classification head"
+        False, "apply spectral normalisation to the classification head"
     )
 
 
@@ -168,7 +168,7 @@ class MacaronBertModel(BaseModel, RobertaModel):
     unsupported = {
         **NOT_QUANTIZED,
         "spectral_norm_classification_head": (
-            "fairseq's RoBERTa cannot load checkpoints with spectral normalization of the head"
+            "fairseq's RoBERTa cannot load checkpoints with spectral normalisation of the head"
         ),
     }
 
@@ -190,7 +190,7 @@ class MacaronClassifierConfig(TransformerClassifierConfig):
     """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
 
     encoder_ffn_embed_dim: int = option(512, "inner width of each of the two FFNs of a layer")
-    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
 
 
 @register_model("macaron_classifier", dataclass=MacaronClassifierConfig)

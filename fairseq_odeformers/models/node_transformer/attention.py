@@ -113,7 +113,7 @@ class BoundSelfAttention(NamedTuple):
         return self.qkv(t, x).chunk(3)
 
     def map(self, t: Time, x: Tensor) -> Tensor:
-        """Return the attention map (B, H, T, T) of a whole text."""
+        """Return the attention map (B, H, T, T) of an entire text."""
         q, k, _ = self.project(t, x)
         return attention_map(q, k, self.num_heads, self.bias)
 

@@ -92,7 +92,7 @@ class NodeBlock(Block):
     ) -> Iterator[AttentionMaps]:
         """Yield the maps at t = 0 and at T_F, for the initial and the final state of the block.
 
-        At every time between, there is another map. The block solves its ODE once more.
+        The map differs at each time in between. The block solves its ODE once more.
         """
         return self._maps(x, self(x, encoder_padding_mask)[0], encoder_padding_mask)
 
@@ -115,7 +115,7 @@ class NodeBlock(Block):
         """
         if not isinstance(self.solver, FixedGrid):
             raise ValueError(
-                "adaptive steps depend on the data, but a program must not; give the solver a "
+                "adaptive steps depend on the data, but a program must not; use a solver with a "
                 "fixed grid, such as --model-overrides \"{'ode_method': 'rk4', 'ode_steps': 8}\" "
                 f"(or {', '.join(FIXED_GRID)})"
             )

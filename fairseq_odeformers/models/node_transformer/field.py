@@ -68,8 +68,8 @@ class TransformerField(nn.Module):
         here once.
 
         In training, or with fairseq's ``--retain-dropout``, each sub-layer draws one dropout mask
-        for the whole solve. With a new mask at each evaluation, X' would not be a function of t and
-        X.
+        for the entire solve. With a new mask at each evaluation, X' would not be a function of t
+        and X.
 
         Args:
             x: X(0) (C, T, B); in incremental decoding, only the newest token.

@@ -23,7 +23,7 @@ ADAPTIVITY = ("batch", "sequence")
 ON_MAX_STEPS = ("raise", "stop")
 STEPS = "what has adaptive steps of its own: the batch or each sequence"
 FORMULAS = "composed: FFN(alpha X + MHSA(X)); residual: MHSA(X) + FFN(X + MHSA(X))"
-NORMALIZE = "apply layernorm before each part of X' in the {}, and after the last block"
+NORMALIZE = "apply LayerNorm before each part of X' in the {}, and after the last block"
 
 
 @dataclass
@@ -132,7 +132,7 @@ class CheckedSolver(CheckedOptions):
         method, grid = f"--ode-method {cfg.ode_method}", f"choose one of {', '.join(FIXED_GRID)}"
         if cfg.ode_method in FIXED_GRID:
             if cfg.ode_steps is None:
-                yield f"{method}: give --ode-steps as well"
+                yield f"{method}: set --ode-steps as well"
         else:
             if cfg.ode_steps is not None:
                 yield f"--ode-steps {cfg.ode_steps}: {method} is adaptive; leave it out, or {grid}"
@@ -147,7 +147,7 @@ class CheckedSolver(CheckedOptions):
                     "reached; leave one of them out"
                 )
             if cfg.adaptivity == "sequence" and cfg.ode_method in ADAPTIVE:
-                yield "--adjoint: it solves the whole batch; give --adaptivity batch"
+                yield "--adjoint: it solves the batch as a whole; set --adaptivity batch"
             if cfg.checkpoint_activations:
                 yield (
                     "--checkpoint-activations: --adjoint keeps no activations either; leave it out"

@@ -16,10 +16,10 @@ Time = float | Tensor  # one time for the whole batch, or one per sequence (B)
 VectorField = Callable[[Time, Tensor], Tensor]  # arguments t and X (C, T, B), result X' (C, T, B)
 Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # arguments t, X and X', result (B)
 
-SMALLER_RATE = "give a smaller learning rate"
+SMALLER_RATE = "lower the learning rate"
 MORE_STEPS = (
-    "give more with --ode-max-steps, a larger --ode-rtol and --ode-atol, a smaller learning rate "
-    "or, to keep trajectories simple, an --arclength-weight"
+    "raise --ode-max-steps or the tolerances (--ode-rtol, --ode-atol), lower the learning rate, or "
+    "set an --arclength-weight to keep trajectories simple"
 )
 
 

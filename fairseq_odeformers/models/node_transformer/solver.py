@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from fairseq_odeformers.modules.tableaus import ADAPTIVE, FIXED_GRID
 
 from .problem import MORE_STEPS, SMALLER_RATE, Problem, Solution, check_finite
-from .step import SMALLEST_FACTOR, Controller, integral_over, take_step
+from .step import MIN_FACTOR, Controller, integral_over, take_step
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Adaptive:
         ratio = controller.error_ratio(size, step)
         finite = ratio.isfinite()
         if not finite.all():  # reject this step at once: no gradient may pass through it
-            smaller = torch.where(finite, h, h * SMALLEST_FACTOR)
+            smaller = torch.where(finite, h, h * MIN_FACTOR)
             return progress._replace(h=smaller, steps=steps + ~finite)
         accept = running & (ratio <= 1)
         if accept.any():
@@ -204,7 +204,9 @@ class Adaptive:
             where = f"{where} of sequence {index}"
         where = f"{where} of {problem.final_time:g}"
         if excessive.any():
-            raise RuntimeError(f"{where}: a solve may take {self.max_steps:,} steps; {MORE_STEPS}")
+            raise RuntimeError(
+                f"{where}: exceeded the limit of {self.max_steps:,} steps; {MORE_STEPS}"
+            )
         raise RuntimeError(
             f"{where}: the state or its slope is not finite, or changes too fast for any step; "
             f"{SMALLER_RATE}"

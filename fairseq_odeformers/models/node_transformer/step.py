@@ -11,7 +11,7 @@ from fairseq_odeformers.modules.tableaus import EULER, Tableau
 
 from .problem import Integrand, Time, VectorField
 
-SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0  # limits on changes of the step size
+SAFETY, MIN_FACTOR, MAX_FACTOR = 0.9, 0.2, 10.0  # limits on changes of the step size
 
 
 class Step(NamedTuple):
@@ -110,9 +110,9 @@ class Controller:
 
         After an accepted step with a ratio below 1, the next step is not smaller.
         """
-        smallest = torch.where(ratio < 1, 1.0, SMALLEST_FACTOR)
+        smallest = torch.where(ratio < 1, 1.0, MIN_FACTOR)
         factor = SAFETY * ratio ** (-1 / self.tableau.order)
-        return h * factor.clamp(smallest).clamp(max=LARGEST_FACTOR)
+        return h * factor.clamp(smallest).clamp(max=MAX_FACTOR)
 
     @torch.no_grad()
     def error_ratio(self, h: Time, step: Step) -> Tensor:

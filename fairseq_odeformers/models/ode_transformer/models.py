@@ -59,7 +59,7 @@ class ODEModel(BaseModel):
         if cfg.rk_coefficients in ("learned", "gated") and cfg.rk_order != 2:
             raise ValueError(
                 f"--rk-coefficients {cfg.rk_coefficients}: a block of --rk-order {cfg.rk_order} "
-                "only has fixed ones; give --rk-order 2, or --rk-coefficients fixed"
+                "has only fixed ones; set --rk-order 2, or --rk-coefficients fixed"
             )
 
 

@@ -25,7 +25,7 @@ from fairseq_odeformers.registry import register_preset
 from .stacks import OTDecoder, OTEncoder
 
 FINAL_NORMS = ("field", "state", "none")
-ONE_FIELD = "the remaining layers would be another vector field"
+ONE_FIELD = "the remaining layers would be a different vector field"
 
 
 @dataclass
@@ -47,18 +47,18 @@ class FlowConfig(FairseqDataclass):
     )
     final_norm: str = option(
         "field",
-        "place of the last layernorm: field, in the vector field; state, after the last state, as "
+        "place of the last LayerNorm: field, in the vector field; state, after the last state, as "
         "in a Transformer; or none",
         choices=FINAL_NORMS,
     )
-    layer_norm: bool = option(True, "apply layernorm in the layers")
+    layer_norm: bool = option(True, "apply LayerNorm in the layers")
 
 
 class FlowModel(BaseModel):
     """Mixin for the models, with the options of a Transformer that a flow does not support."""
 
     unsupported = {
-        "no_decoder_final_norm": "--final-norm replaces it; give --final-norm none",
+        "no_decoder_final_norm": "--final-norm replaces it; set --final-norm none",
         "encoder_layers_to_keep": ONE_FIELD,
         "decoder_layers_to_keep": ONE_FIELD,
     }
@@ -86,7 +86,7 @@ class OTTransformer(FlowModel, PreNormTransformer):
 class OTClassifierConfig(FlowConfig, TransformerClassifierConfig):
     """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
 
 
 @register_model("ot_transformer_classifier", dataclass=OTClassifierConfig)
@@ -100,7 +100,7 @@ class OTClassifier(FlowModel, TransformerClassifier):
 class OTLanguageModelConfig(FlowConfig, LanguageModelConfig):
     """Options of the language model."""
 
-    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
 
 
 @register_model("ot_transformer_lm", dataclass=OTLanguageModelConfig)

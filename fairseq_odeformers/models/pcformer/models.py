@@ -33,11 +33,11 @@ class PredictorConfig(FieldConfig):
         multiple_of=2,
     )
     rk_norm: bool = option(
-        False, "apply layernorm to the residual term and to each slope of the predictor"
+        False, "apply LayerNorm to the residual term and to each slope of the predictor"
     )
     rk_norm_slopes: bool = option(
         False,
-        "apply layernorm to each slope of the predictor before the next stage takes it, and not to "
+        "apply LayerNorm to each slope of the predictor before the next stage reads it, and not to "
         "the residual term, as in the authors' language model",
     )
     alpha_per_layer: bool = option(False, "learn one alpha per layer, instead of one for all")
@@ -52,7 +52,9 @@ class PredictorModel(BaseModel):
         super().check_config(cfg)
         check_history(cfg)
         if cfg.rk_norm and cfg.rk_norm_slopes:
-            raise ValueError("--rk-norm-slopes is another form of --rk-norm; leave one of them out")
+            raise ValueError(
+                "--rk-norm-slopes is an alternative to --rk-norm; leave one of them out"
+            )
 
 
 @dataclass

@@ -36,7 +36,7 @@ class TimeEvolvingAttention(nn.Module):
 
     for each head: the heads divide the d + d' features of Q and K, and the d' features of A_2 and
     T. The paper's terms :math:`A_1 T^l` (which only depends on the query) and :math:`A_3 (T^l \odot
-    T^l)` (a constant) shift whole rows of the scores. Since softmax is shift-invariant, neither
+    T^l)` (a constant) shift entire rows of the scores. Since softmax is shift-invariant, neither
     they nor their projection :math:`\tilde W_k` are built. A_0 has the scale of the authors' code;
     the paper divides by the root of d or d' over the number of heads.
 

@@ -20,7 +20,7 @@ from .spec import BlockSpec
 class TransEvolveLayer(nn.Module):
     """Layer l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
 
-    The block computes the scores. In fairseq's stacks, a whole block replaces a layer.
+    The block computes the scores. In fairseq's stacks, an entire block replaces a layer.
 
     Args:
         number: l, from 1 to L.
@@ -216,7 +216,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         self_attn_padding_mask: Tensor | None = None,
         **unused: bool,
     ) -> Iterator[AttentionMaps]:
-        """Yield A^l at all depths for a whole text, then the maps of attention to the source."""
+        """Yield A^l at all depths for an entire text, then the maps of attention to the source."""
         yield self._maps(x, self_attn_padding_mask, causal=self_attn_mask is not None)
         if self.encoder_attn is not None and encoder_out is not None:
             x0, source = self._scored(x.transpose(0, 1)), encoder_out.transpose(0, 1)

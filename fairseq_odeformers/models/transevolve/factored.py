@@ -6,7 +6,7 @@ If the scores include the mean of b over the depths, and c^l is the deviation of
 
 Only E has a row for each query and a column for each key. It is written once, in tiles. Its
 gradient would be a second matrix of this size. But each depth only adds the product of two narrow
-matrices to the gradient, so the backward pass of E computes it for all depths at once, also in
+matrices to the gradient, so the backward pass of E computes it for all depths at once, again in
 tiles:
 
     dE = N^1 W^1^T + ... + N^L W^L^T = [N^1 ... N^L] [W^1 ... W^L]^T

@@ -93,7 +93,7 @@ def random_rotation(size: int, rows: int, columns: int, number: int, depth: int)
     The authors' code counts j and l from 0, and divides by the root of the output width.
 
     Args:
-        size: number s of rows and columns of the whole matrix; if odd, there is one more sine.
+        size: number s of rows and columns of the full matrix; if odd, there is one more sine.
         rows, columns: number of rows and columns to make.
         number, depth: l and L.
 

@@ -24,7 +24,7 @@ from .spec import BACKENDS, INITIALIZATIONS
 from .stacks import TransEvolveCausalDecoder, TransEvolveDecoder, TransEvolveEncoder
 
 NORMALIZE = (
-    "apply layernorm before the queries and keys of each {} block and after the last block, "
+    "apply LayerNorm before the queries and keys of each {} block and after the last block, "
     "instead of after each block"
 )
 
@@ -59,7 +59,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
     )
     initialization: str = option(
         "auto",
-        "initial output projections and feed-forward layers: glorot, as in the released code, "
+        "initial output projections and feed-forward layers: glorot, as in the authors' code, "
         "transformer, as in fairseq's, or auto: transformer with normalize-before, else glorot",
         choices=INITIALIZATIONS,
     )
@@ -106,7 +106,7 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block")
     decoder_normalize_before: bool = option(False, NORMALIZE.format("decoder"))
     cross_attention_value_norm: bool = option(
-        False, "apply layernorm to the values of the cross-attention at each depth"
+        False, "apply LayerNorm to the values of the cross-attention at each depth"
     )
     cross_attention_value_projection: bool = option(
         False, "apply a linear map to the values of the cross-attention at each depth"
@@ -122,7 +122,7 @@ class BlockSizes(BaseModel):
         depths = {f"{side}-depth": options.get(f"{side}-depth") for side in SIDES}
         if single := [name for name, depth in depths.items() if str(depth) == "1"]:
             given = " and ".join(f"--{name} 1" for name in single)
-            return f"Blocks of a single layer do not evolve scores ({given}; give more layers)"
+            return f"Blocks of a single layer do not evolve scores ({given}; use more layers)"
         return super().limitation(options)
 
     @classmethod

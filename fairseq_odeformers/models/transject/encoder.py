@@ -1,4 +1,4 @@
-"""TransJect's encoder: embeds tokens (X_0), computes eigenvalues once, and applies the layers."""
+"""TransJect's encoder: an embedding of tokens (X_0), eigenvalues computed once, and the layers."""
 
 from typing import Any
 

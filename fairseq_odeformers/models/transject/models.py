@@ -26,7 +26,7 @@ from .layer import RESIDUAL_GATES
 GATES = tuple(RESIDUAL_GATES)
 
 # The paper's loss includes the reconstruction error of the eigenvalues, with a weight that the
-# paper does not give. Only the criterions of this project add it.
+# paper does not state. Only the criterions of this project add it.
 REGULARIZER_WEIGHTS = {"reconstruction": 1e-4}
 
 
@@ -40,7 +40,7 @@ class TransJectConfig(SequenceClassifierConfig):
     residual_gate: str = option(
         "tanh", "function that keeps residual weights below 1", choices=GATES
     )
-    pooled_layer_norm: bool = option(False, "apply layernorm to the pooled states")
+    pooled_layer_norm: bool = option(False, "apply LayerNorm to the pooled states")
 
 
 @dataclass

@@ -58,7 +58,7 @@ class MomentumModel(BaseModel):
 
     @classmethod
     def check_config(cls, cfg):
-        """Check the options, also for ones that layers with a velocity do not support."""
+        """Check the options, including those that layers with a velocity do not support."""
         super().check_config(cfg)
         check_joined(
             cfg,
@@ -103,7 +103,7 @@ class TMMFormer(YuriiFormer):
 class YuriiFormerLanguageModelConfig(MomentumConfig, LanguageModelConfig):
     """Options of the language model."""
 
-    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
 
 
 @register_model("yuriiformer_lm", dataclass=YuriiFormerLanguageModelConfig)
@@ -121,7 +121,7 @@ class YuriiFormerLanguageModel(MomentumModel, LanguageModel):
 class TMMFormerLanguageModelConfig(LearnedConfig, LanguageModelConfig):
     """Options of the language model."""
 
-    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
 
 
 @register_model("tmmformer_lm", dataclass=TMMFormerLanguageModelConfig)
@@ -156,7 +156,7 @@ for name in ("yuriiformer_lm", "tmmformer_lm"):
 class YuriiFormerClassifierConfig(MomentumConfig, TransformerClassifierConfig):
     """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
 
 
 @register_model("yuriiformer_classifier", dataclass=YuriiFormerClassifierConfig)
@@ -170,7 +170,7 @@ class YuriiFormerClassifier(MomentumModel, TransformerClassifier):
 class TMMFormerClassifierConfig(LearnedConfig, TransformerClassifierConfig):
     """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_normalize_before: bool = option(True, "apply layernorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
 
 
 @register_model("tmmformer_classifier", dataclass=TMMFormerClassifierConfig)

@@ -148,7 +148,7 @@ class PaddedMomentumEncoder(PaddedEncoder):
 
 
 class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
-    """fairseq's Transformer decoder over a :class:`.MomentumBlock`, also for language models.
+    """fairseq's Transformer decoder over a :class:`.MomentumBlock`, for translators and LMs.
 
     In addition to the output of fairseq's decoder, it returns the dictionary ``statistics``.
     """

@@ -1,4 +1,4 @@
-"""Finds flaws in data that make scores misleading; ``prepare`` warns about them, as do reports.
+"""Flaws in data that make scores misleading; ``prepare`` and reports warn about them.
 
 Pairs, labelled examples and lines are checked in the same way, in the form that ``fairseq-train``
 reads.
@@ -21,9 +21,11 @@ from fairseq_odeformers.errors import explain, naming_faults
 logger = logging.getLogger(__name__)
 
 LEAK = 0.01  # warn if at least this share of a split's texts is also in the training set
-MANY_UNKNOWN = 0.1  # warn if at least this share of the tokens is unknown
-SOME_UNKNOWN = 0.01  # or at least this share, if it is at least twice the training text's share
-SHOWN = 5  # maximum number of lines, classes and the like that a message lists
+UNKNOWN_SHARE = 0.1  # warn if at least this share of the tokens is unknown
+EXCESS_UNKNOWN_SHARE = (
+    0.01  # or at least this share, if it is at least twice the training text's share
+)
+MAX_LISTED = 5  # maximum number of lines, classes and the like that a message lists
 UNK = Dictionary().unk()
 
 
@@ -69,7 +71,7 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
             option = "--test-fraction" if is_classified(columns) else "--test"
             drawn = f"; {option} draws more from one file" if len(columns[0].name) else ""
             logger.warning(
-                f"{split} has {len(lengths)} examples, too few to tell models apart; give {FEW} "
+                f"{split} has {len(lengths)} examples, too few to tell models apart; use {FEW} "
                 f"or more{drawn}"
             )
     if long:
@@ -179,13 +181,13 @@ def warn_of_training_texts(
 def warn_of_column(where: str, column: Column, train: Column) -> None:
     """Warn about many ``<unk>``, since language models easily predict them, and about empty texts.
 
-    Blank lines in running text are no flaw.
+    Blank lines in running text are not a flaw.
     """
     share = column.unknown()
-    if share >= MANY_UNKNOWN or share >= SOME_UNKNOWN and share >= 2 * train.unknown():
+    if share >= UNKNOWN_SHARE or share >= EXCESS_UNKNOWN_SHARE and share >= 2 * train.unknown():
         logger.warning(
             f"{where}: {share:.1%} of the tokens are unknown (<unk>); a score that counts them is "
-            "not comparable with one on other text"
+            "not comparable with one on different text"
         )
     empty, total = np.flatnonzero(column.sizes <= 1), len(column.sizes)
     if column.name and len(empty):
@@ -204,11 +206,11 @@ def fold(text: str) -> str:
 def name_lines(numbers: Sequence[int]) -> str:
     """Name lines by their numbers, such as ``lines 3, 4, 8, 9, 12 and 2 more``."""
     unit = "line" if len(numbers) == 1 else "lines"
-    more = f" and {len(numbers) - SHOWN:,} more" if len(numbers) > SHOWN else ""
-    return f"{unit} {', '.join(map(str, numbers[:SHOWN]))}{more}"
+    more = f" and {len(numbers) - MAX_LISTED:,} more" if len(numbers) > MAX_LISTED else ""
+    return f"{unit} {', '.join(map(str, numbers[:MAX_LISTED]))}{more}"
 
 
 def list_few(things: Sequence) -> str:
     """List the first few things, with dots if there are more."""
-    more = ["..."] if len(things) > SHOWN else []
-    return ", ".join([*map(str, things[:SHOWN]), *more])
+    more = ["..."] if len(things) > MAX_LISTED else []
+    return ", ".join([*map(str, things[:MAX_LISTED]), *more])

@@ -36,7 +36,8 @@ from .settings import SETTINGS, SOURCE, check_settings, check_sources, name_sour
 
 logger = logging.getLogger(__name__)
 
-SILENCE = 30  # seconds between lines of progress without a terminal
+SPLIT_NAMES = {"train": "training", "valid": "validation", "test": "test"}  # in words
+PROGRESS_INTERVAL = 30  # seconds between lines of progress without a terminal
 
 Item = TypeVar("Item")
 
@@ -104,7 +105,7 @@ def add_columns(
     """Add an option for the two columns of a table.
 
     Args:
-        pairs: whether the table may have another column like the second.
+        pairs: whether the table may have two columns like the second.
     """
     names, metavar = f"{first} and {second}", f"{first},{second}".upper()
     if pairs:
@@ -112,7 +113,7 @@ def add_columns(
         metavar += f"[,{second.upper()}2]"
     what = (
         f"columns of {names} in a table, by their names in its header or their numbers from 1 "
-        "(default: columns with usual names)"
+        "(default: columns with common names)"
     )
     kind = partial(column_names, counts=[2, 3] if pairs else [2])
     parser.add_argument("--columns", metavar=metavar, type=kind, help=what)
@@ -173,7 +174,7 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
 
     Raises:
         OSError: a process was killed.
-        ValueError: the folder was prepared with other settings, or from other files.
+        ValueError: the folder was prepared with different settings, or from different files.
     """
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(message)s",
@@ -245,7 +246,7 @@ def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> It
         return
     logged = time.monotonic()
     for count, item in enumerate(items):
-        if (now := time.monotonic()) >= logged + SILENCE:
+        if (now := time.monotonic()) >= logged + PROGRESS_INTERVAL:
             logger.info(f"{label}: {count:,}{unit}")
             logged = now
         yield item

@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.files import (
-    BROKEN,
     COMPRESSED,
+    FILE_FAULT,
     decompress,
     fingerprints,
     naming_full_disk,
@@ -129,7 +129,7 @@ class Corpus(Generic[Writer]):
             for path, name, open_file in self.find(archive, patterns):
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with naming_faults(f"{strip_compression(path)} in {archive}", BROKEN):
+                with naming_faults(f"{strip_compression(path)} in {archive}", FILE_FAULT):
                     with open_file() as stream, open(target, "wb") as file:
                         shutil.copyfileobj(decompress(path, stream), file)
 
@@ -141,7 +141,7 @@ class Corpus(Generic[Writer]):
         """
         names: set[str] = set()
         wanted = [pattern for pattern in patterns if pattern not in self.optional]
-        fault = f"is damaged, or not a tar or zip archive; give the folder with {in_words(wanted)}"
+        fault = f"is damaged, or not a tar or zip archive; pass the folder with {in_words(wanted)}"
         with naming_faults(place, fault):
             for path, open_file in show_progress(list_files(place), place.name, " files"):
                 if name := match(path, patterns):
@@ -151,7 +151,7 @@ class Corpus(Generic[Writer]):
                     yield path, name, open_file
         if absent := sorted(p for p in wanted if not any(fits(name, p) for name in names)):
             raise InputError(
-                f"{place} has no {in_words(absent)}; give a folder or archive with all files"
+                f"{place} has no {in_words(absent)}; pass a folder or archive with all files"
             )
 
     def one_text(self, source: Path | None, *endings: str) -> Path | None:
@@ -164,7 +164,7 @@ class Corpus(Generic[Writer]):
             return None
         if match(source.name, self.patterns):
             raise InputError(
-                f"--from {source}: give its folder; or, to draw a validation and a test set from "
+                f"--from {source}: pass its folder; or, to draw a validation and a test set from "
                 "the file, rename it"
             )
         return source
@@ -214,14 +214,14 @@ def list_files(place: Path) -> Iterator[tuple[str, Opener]]:
                 if info.isfile():
                     # The result is not None for regular files.
                     yield info.name, partial(archive.extractfile, info)  # pyright: ignore[reportReturnType]
-                # The archive would keep all of its members, perhaps millions.
+                # The archive would keep all of its members, possibly millions.
                 archive.members.clear()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, and decompress it if its extension says that it is compressed."""
-    with naming_faults(path, BROKEN), open(path, "rb") as file:
+    with naming_faults(path, FILE_FAULT), open(path, "rb") as file:
         yield decompress(path.name, file)
 
 
@@ -283,7 +283,7 @@ def download(url: str, path: Path, checksum: str = "") -> None:
         part.unlink()  # no more bytes: the part is complete, or from another version of the file
         return download(url, path, checksum)
     with response:
-        if response.status != 206:  # the server sends the whole file
+        if response.status != 206:  # the server sends the entire file
             start = 0
         length = response.headers["Content-Length"]
         total = start + int(length) if length else None

@@ -14,13 +14,13 @@ from fairseq.data import Dictionary
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
 from fairseq_odeformers.errors import did_you_mean
 
-from .checks import SHOWN, check_data, fold
+from .checks import MAX_LISTED, check_data, fold
 from .command import show_progress
 
 logger = logging.getLogger(__name__)
 
 POSITIONS = 512  # maximum number of tokens per text in sentence_prediction by default
-FEWEST = 2  # warn if a class has at most this number of training texts
+RARE_CLASS_SIZE = 2  # warn if a class has at most this number of training texts
 
 Item = TypeVar("Item")
 Encoded = tuple[Sequence[Any], str | None]  # indices of the symbols of each input, and the class
@@ -28,7 +28,7 @@ Encoded = tuple[Sequence[Any], str | None]  # indices of the symbols of each inp
 
 @dataclass(frozen=True)
 class Labels:
-    """Writes labelled examples.
+    """Writer of labelled examples.
 
     Attributes:
         classes: names of classes, in the order of their numbers; empty if the labels are scores,
@@ -81,7 +81,7 @@ class Labels:
             logger.info(f"{split}: {count.total():,} {unit} ({each or 'without classes'})")
             if split == "train" and self.classes and len(count) < 2:
                 raise ValueError(
-                    f"the training set has one class, {next(iter(count))}; give examples of at "
+                    f"the training set has one class, {next(iter(count))}; add examples of at "
                     "least two classes"
                 )
         labelled = {split: count for split, count in counts.items() if None not in count}
@@ -97,10 +97,10 @@ def warn_of_classes(classes: Sequence[str], counts: Mapping[str, Counter]) -> No
         counts: number of examples of each class, for each split with labels.
     """
     warnings = [*find_alike(classes), *find_rare(classes, counts)]
-    for warning in warnings[:SHOWN]:
+    for warning in warnings[:MAX_LISTED]:
         logger.warning(warning)
-    if len(warnings) > SHOWN:
-        logger.warning(f"{len(warnings) - SHOWN:,} more classes are similar or have few texts")
+    if len(warnings) > MAX_LISTED:
+        logger.warning(f"{len(warnings) - MAX_LISTED:,} more classes are similar or have few texts")
 
 
 def find_alike(classes: Sequence[str]) -> Iterator[str]:
@@ -116,10 +116,12 @@ def find_rare(classes: Sequence[str], counts: Mapping[str, Counter]) -> Iterator
     for name in classes:
         count = counts["train"][name]
         absent = ", ".join(split for split, others in counts.items() if not others[name])
-        if count <= FEWEST or absent:
+        if count <= RARE_CLASS_SIZE or absent:
             number = "1 text" if count == 1 else f"{count:,} texts"
             missing = f" and none in {absent}" if absent and count else ""
-            meant = did_you_mean(name, sorted({*classes} - {name})) if count <= FEWEST else ""
+            meant = (
+                did_you_mean(name, sorted({*classes} - {name})) if count <= RARE_CLASS_SIZE else ""
+            )
             yield "; ".join(filter(None, [f"class {name} has {number} in train{missing}", meant]))
 
 
@@ -154,7 +156,7 @@ def hold_out(
     if not drawn:
         raise ValueError(
             f"--{split}-fraction {fraction}: from {len(examples)} training texts, this draws none "
-            f"for {split}; give more texts per class, or a larger share"
+            f"for {split}; add texts to each class, or raise the share"
         )
     others = [example for place, example in enumerate(examples) if place not in drawn]
     return others, [examples[place] for place in sorted(drawn)]

@@ -6,7 +6,7 @@ text lacks become ``<unk>``, as does ``<unk>`` in the text.
 
 A line ends with ``</s>``. Like ``<unk>``, it is predicted and counted as a word. Lines are
 concatenated into blocks of ``--tokens-per-sample`` (fairseq's default ``--sample-break-mode
-none``). Give ``fairseq-eval-lm`` the value from training, because it skips longer blocks. Also give
+none``). Pass the training's value to ``fairseq-eval-lm``, because it skips longer blocks. Also pass
 ``--required-batch-size-multiple 1`` to ``fairseq-train`` and ``fairseq-validate``; otherwise, they
 may skip some blocks.
 """
@@ -45,7 +45,7 @@ SPACE = "\u2581"  # replaces a space, as fairseq's --post-process sentencepiece 
 
 @dataclass(frozen=True)
 class Lines:
-    """Writes tokenised text.
+    """Writer of tokenised text.
 
     Attributes:
         title: name of the published corpus; "" for the user's own text.
@@ -95,8 +95,10 @@ class Lines:
         logger.info(f"{split}: {lines:,} lines, {words:,} {self.unit}")
         if self.sizes and (lines, words) != self.sizes[split]:
             logger.warning(
-                "{}: the published {} has {:,} lines and {:,} words; perplexities on other text "
-                "are not comparable with the papers'".format(split, self.title, *self.sizes[split])
+                "{}: the published {} has {:,} lines and {:,} words; perplexities on different "
+                "text are not comparable with the papers'".format(
+                    split, self.title, *self.sizes[split]
+                )
             )
 
 
@@ -142,7 +144,9 @@ def divide(path: Path) -> dict[str, Iterator[str]]:
     worded = [n for n, line in enumerate(clean_lines(path)) if line.split()]
     tenth = len(worded) // 10
     if not tenth:
-        raise ValueError(f"{path} has {len(worded)} lines with words; give 10 or more to divide")
+        raise ValueError(
+            f"{path} has {len(worded)} lines with words; 10 or more are needed to divide it"
+        )
     bounds = pairwise([0, worded[-2 * tenth], worded[-tenth], worded[-1] + 1])
     return {split: islice(clean_lines(path), *part) for split, part in zip(SPLITS, bounds)}
 

@@ -1,4 +1,4 @@
-"""Turns raw parallel text into a folder of sentence pairs that ``fairseq-train`` reads.
+"""Sentence pairs that ``fairseq-train`` reads, made from raw parallel text.
 
 The steps follow fairseq's translation examples: Moses tokenisation, lower-casing, cleaning of the
 training pairs by length, a joint BPE, and ``fairseq-preprocess`` with a joined dictionary. The
@@ -31,9 +31,10 @@ from .corpus import Corpus, Files, fingerprint_each
 
 logger = logging.getLogger(__name__)
 
-SPACES = 0.01  # warn if detokenisation changes spaces in at least this share of test texts
-COPIES = 0.01  # warn if at least this share of pairs consists of the same text twice
-MUCH = 0.1  # warn if more than this share of the training pairs is left out
+# Warn if detokenisation changes the spaces of at least this share of the test texts.
+MAX_RESPACED_SHARE = 0.01
+MAX_COPIED_SHARE = 0.01  # warn if at least this share of pairs consists of the same text twice
+MAX_DROPPED_SHARE = 0.1  # warn if more than this share of the training pairs is left out
 EVALUATION = (".sgm", ".xml")  # extensions of evaluation sets from WMT and IWSLT
 SEGMENT_TAG = re.compile(r'<seg id="[0-9]+">\s*|\s*</seg>\s*')
 POSITIONS = 1024  # maximum number of subwords per sentence in fairseq's models by default
@@ -97,16 +98,16 @@ def pair_up(
             count = number + sum(1 for _ in pairs)
             raise ValueError(
                 f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has "
-                f"{count:,}; line N of one has to translate line N of the other"
+                f"{count:,}; line N of one must be the translation of line N of the other"
             )
         yield source, target
     if not number:
-        raise ValueError(f"{first} and {second} are empty; give one sentence per line")
+        raise ValueError(f"{first} and {second} are empty; write one sentence per line")
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Writes a parallel corpus.
+    """Writer of a parallel corpus.
 
     Attributes:
         langs: source and target language.
@@ -192,7 +193,7 @@ class Pairs:
         logger.info(", ".join(f"{count:,} {split}" for split, count in counts.items()) + " pairs")
         for split, count in (+same).items():
             logger.log(
-                logging.WARNING if count >= COPIES * counts[split] else logging.INFO,
+                logging.WARNING if count >= MAX_COPIED_SHARE * counts[split] else logging.INFO,
                 f"{split}: {count:,} of {counts[split]:,} pairs have the same text on both sides; "
                 "from such pairs, a model learns to copy",
             )
@@ -214,11 +215,11 @@ class Pairs:
         for path in sorted(folder.glob(f"test*.{lang}")):
             published, of_tokens = list(read_lines(path)), read_lines(tokenized / path.name)
             references, changed = choose_references(list(of_tokens), published, detokenize)
-            if changed and changed / len(published) >= SPACES:
+            if changed and changed / len(published) >= MAX_RESPACED_SHARE:
                 line = next(n for n, text in enumerate(published) if text != references[n])
                 logger.warning(
                     f"{path.stem}: {changed / len(published):.0%} of the texts in {lang} have "
-                    f"other spaces after detokenisation, such as line {line + 1}: "
+                    f"different spacing after detokenisation, such as line {line + 1}: "
                     f"{references[line]!r}; translations are compared with these"
                 )
 
@@ -274,14 +275,14 @@ class Pairs:
         total = kept + dropped.total()
         left_out = "".join(f"; {dropped[reason]:,} {reason}" for reason in reasons)
         logger.log(
-            logging.WARNING if kept < (1 - MUCH) * total else logging.INFO,
+            logging.WARNING if kept < (1 - MAX_DROPPED_SHARE) * total else logging.INFO,
             f"cleaning leaves {kept:,} of {total:,} training pairs (left out: {left_out[2:]})",
         )
         if kept < (least := self.valid_interval or 1):
             raise ValueError(
                 f"cleaning leaves {kept} of {total} training pairs; at least {least} must remain. "
-                "For text without spaces between words, divide it into words first, or give a "
-                "larger --max-ratio"
+                "For text without spaces between words, divide it into words first, or raise "
+                "--max-ratio"
             )
 
 
@@ -354,5 +355,5 @@ def prepare_pairs(
         if abs(count - published) > published / 10 > 0:
             logger.warning(
                 f"train has {count:,} pairs, but the paper has about {published:,}: is this "
-                "another release of the corpus, or a part of it?"
+                "a different release of the corpus, or a part of it?"
             )

@@ -1,4 +1,4 @@
-"""Reads the user's tables of labelled texts or translations; the extension determines the format.
+"""The user's tables of labelled texts or translations; the extension determines the format.
 
 Cells of a ``.csv`` may be quoted. They are separated by commas, or by semicolons or tabs if the
 first line contains these. Each line of a ``.jsonl`` is an object with the cells as fields. Cells of
@@ -18,7 +18,7 @@ from typing import Any
 from unicodedata import normalize
 
 from fairseq_odeformers.data.classification import is_class_name
-from fairseq_odeformers.files import LONGEST_LINE, is_blank
+from fairseq_odeformers.files import MAX_LINE_BYTES, is_blank
 
 from .checks import list_few, name_lines
 from .corpus import Files, ending_of, read_text, strip_compression
@@ -72,7 +72,7 @@ def read_plain(path: Path) -> Iterator[Numbered]:
 
 
 def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[Example]]:
-    """Read the examples of each split from its table: ``train``, ``test`` and perhaps ``valid``.
+    """Read the examples of each split from its table: ``train``, ``test`` and optionally ``valid``.
 
     Args:
         columns: names or numbers of the columns of classes and of one or two texts; see
@@ -100,7 +100,7 @@ def read_examples(
     classes: Collection[str | None] = (),
     count: int = 0,
 ) -> list[Example]:
-    """Read the classes and texts of a table; a table called ``test`` may consist of texts alone.
+    """Read the classes and texts of a table; a table called ``test`` may contain only texts.
 
     Args:
         columns: see :func:`read_labelled`.
@@ -109,7 +109,7 @@ def read_examples(
         count: number of texts per example, 1 or 2; 0 if columns or header determine it.
 
     Raises:
-        ValueError: a row has another class; or the first training text is the only one of its
+        ValueError: a row has an unknown class; or the first training text is the only one of its
             class, as a header would be; or classes and texts seem to be swapped.
     """
     rows, texts = split_rows(path), columns[1:]
@@ -147,8 +147,8 @@ def read_examples(
     if not (classes or has_header) and [label for label, _ in examples].count(first) == 1:
         raise ValueError(
             f"{path}, line {rows[0][0]}: no other line has the class {first}; if this is a "
-            f"header, name its columns {join(names)}, or give their names as {option}; otherwise, "
-            "give more texts of the class"
+            f"header, name its columns {join(names)}, or pass their names as {option}; otherwise, "
+            "add texts of the class"
         )
     return examples
 
@@ -173,7 +173,7 @@ def check_order(path: Path, examples: Sequence[Example], option: str) -> None:
     if classes > max(2 * different, len(examples) / (2 * len(columns))):
         raise ValueError(
             f"{path}: {classes:,} classes for {different:,} different texts: the columns seem to "
-            f"be swapped; give {option}, their names or numbers"
+            f"be swapped; pass {option}, their names or numbers"
         )
 
 
@@ -208,7 +208,7 @@ def choose_texts(
             only columns, the columns that a header names, or the columns after a first one that
             contains classes.
         classes: names of the classes, which distinguish a first row from a header.
-        option: the option that gives the columns, for messages.
+        option: the option that names the columns, for messages.
     """
     number, header = rows[0]
     place, names = f"{path}, line {number}", name_texts(header, count)
@@ -220,7 +220,7 @@ def choose_texts(
             if count > 1:
                 has, remedy = "have the two texts", "their names or numbers, such as A,B"
             raise ValueError(
-                f"{place}: which of the columns {cells} {has}? Give {option}, {remedy}"
+                f"{place}: which of the columns {cells} {has}? Pass {option}, {remedy}"
             )
         names = {"class": CLASS, **names}
     chosen = choose_columns(path, rows, names, columns)
@@ -269,7 +269,7 @@ def read_pairs(
     if all(len(cells) == 1 for _, cells in rows):
         pair = show_row(path, *SIDES)
         raise ValueError(
-            f"{path} has one column; if it is one of two files, give the second one as well; if it "
+            f"{path} has one column; if it is one of two files, pass the second one as well; if it "
             f"is a table, its lines are {pair}"
         )
     chosen = choose_columns(path, rows, name_sides(langs), columns)
@@ -280,17 +280,17 @@ def read_pairs(
 def warn_of_header(
     path: Path, rows: Sequence[Numbered], chosen: Sequence[Numbered], option: str
 ) -> None:
-    """Warn if the first of the chosen texts seem to be a header that names them in other words.
+    """Warn if the first of the chosen texts seem to be a header that names them in different words.
 
     Args:
-        option: the option that gives the names, for the message.
+        option: the option that takes the names, for the message.
     """
     number, first = chosen[0]
     if len(chosen) == len(rows) and all(0 < len(cell.split()) <= NAME for cell in first):
         what = "pair" if len(first) == 2 else "text"
         logger.warning(
             f"{path}, line {number}: {' | '.join(first)[:80]} is the first {what}; if it is a "
-            f"header, give {option}, as named in it"
+            f"header, pass {option}, as named in it"
         )
 
 
@@ -332,7 +332,7 @@ def find_columns(
 
     Args:
         place: place of the cells, for messages.
-        option: the option that gives the columns, for messages.
+        option: the option that names the columns, for messages.
 
     Raises:
         ValueError: the cells name some of the columns, but not each exactly once.
@@ -347,7 +347,7 @@ def find_columns(
         one = "them" if len(names) > 1 else "one"
         raise ValueError(
             f"{place}: the header {', '.join(cells)[:80]} does not tell the columns apart; name "
-            f"{one} {join(names)}, put such a header above this line, or give {option}"
+            f"{one} {join(names)}, put such a header above this line, or pass {option}"
         )
     return places
 
@@ -421,12 +421,12 @@ def place_columns(place: str, header: Sequence[str], chosen: Sequence[str]) -> l
         if name not in {*places, *numbers}:
             cells = list_few([cell[:40] for cell in header])
             raise ValueError(
-                f"{place}: there is no column {name}; give a name from the header, {cells}, or a "
+                f"{place}: there is no column {name}; use a name from the header, {cells}, or a "
                 f"number from 1 to {len(header)}"
             )
     chosen_places = [places[name] if name in places else numbers[name] for name in chosen]
     if len({*chosen_places}) < len(chosen_places):
-        raise ValueError(f"{place}: {','.join(chosen)}: give each column once")
+        raise ValueError(f"{place}: {','.join(chosen)}: name each column once")
     return chosen_places
 
 
@@ -434,7 +434,7 @@ def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
     """Check that a table without a recognised header consists of the columns *names*.
 
     Raises:
-        ValueError: the table has other columns; the message names the option that chooses columns.
+        ValueError: the table has different columns; the message names the option to choose them.
     """
     number, first = rows[0]
     same = [len(cells) for _, cells in rows].count(len(first)) > len(rows) / 2
@@ -444,7 +444,7 @@ def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
             columns += " (pairs: CLASS,TEXT1,TEXT2)"
         raise ValueError(
             f"{path}, line {number}: which of the columns {list_few([c[:40] for c in first])} are "
-            f"{join(names)}? Give --columns {columns}, their names or numbers"
+            f"{join(names)}? Pass --columns {columns}, their names or numbers"
         )
 
 
@@ -497,9 +497,9 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{place}: not JSON ({error}); give one object per line") from error
+            raise ValueError(f"{place}: not JSON ({error}); write one object per line") from error
         if not isinstance(content, dict):
-            raise ValueError(f'{place}: not an object; give one per line, {{"FIELD": ...}}')
+            raise ValueError(f'{place}: not an object; write one per line, {{"FIELD": ...}}')
         fields: dict[str, str] = {}
         for name, value in content.items():
             inner = value if isinstance(value, dict) else {name: value}
@@ -552,7 +552,7 @@ def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[N
     Raises:
         ValueError: quotes are not closed, or text follows them.
     """
-    csv.field_size_limit(LONGEST_LINE)
+    csv.field_size_limit(MAX_LINE_BYTES)
     ended = (line + "\n" for line in lines)
     table = csv.reader(ended, delimiter=separator, skipinitialspace=True, strict=True)
     number = 1
@@ -567,7 +567,7 @@ def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[N
 def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Numbered]) -> None:
     """Check that quotes belong to the text, and that no spreadsheet has put them around cells.
 
-    Signs of a spreadsheet are doubled quotes in a quoted cell, a column of nothing but quoted
+    Signs of a spreadsheet are doubled quotes in a quoted cell, a column of only quoted
     cells, and quotes around tabs or line breaks if all quotes in the table can be read this way.
 
     Raises:

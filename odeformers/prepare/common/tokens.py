@@ -20,7 +20,7 @@ from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess
 
 from fairseq_odeformers.files import read_lines
-from fairseq_odeformers.text.raw_text import LONGEST_WORD, cut_words, read_codes
+from fairseq_odeformers.text.raw_text import MAX_WORD_LENGTH, cut_words, read_codes
 
 from .command import show_progress
 
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_SIZE = 256  # small rows that a process handles at a time
 MAX_CACHED_WORDS = 200_000
-LEAST_MERGES, MOST_MERGES = 1000, 10000  # bounds of fit_merges
+MIN_MERGES, MAX_MERGES = 1000, 10000  # bounds of fit_merges
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -78,21 +78,21 @@ def count_words(texts: Iterable[Path]) -> Counter[str]:
     """Count the occurrences of each word in *texts*, except words that are too long for BPE."""
     lines = chain.from_iterable(map(read_lines, texts))
     words = (word for line in lines for word in line.split(" "))
-    return Counter(word for word in words if 0 < len(word) <= LONGEST_WORD)
+    return Counter(word for word in words if 0 < len(word) <= MAX_WORD_LENGTH)
 
 
 def fit_merges(texts: Iterable[Path]) -> int:
     """Choose a number of merges for texts: a third of their distinct words, within bounds.
 
     With more merges, each word would be a token, even if it occurs once. With fewer than
-    :data:`LEAST_MERGES`, tokens would hardly be longer than letters. Learning may stop earlier.
+    :data:`MIN_MERGES`, tokens would hardly be longer than letters. Learning may stop earlier.
     """
     words: set[str] = set()
     for line in chain.from_iterable(map(read_lines, texts)):
         words.update(line.split(" "))
-        if len(words) >= 3 * MOST_MERGES:
+        if len(words) >= 3 * MAX_MERGES:
             break
-    merges = min(MOST_MERGES, max(LEAST_MERGES, len(words) // 3))
+    merges = min(MAX_MERGES, max(MIN_MERGES, len(words) // 3))
     logger.info(f"--bpe-operations: at most {merges:,} merges, chosen by the size of the text")
     return merges
 

@@ -260,14 +260,14 @@ def test_a_translator_without_languages_needs_data_of_pairs(change, tmp_path):
     path = change("macaron_transformer", lambda state: state["cfg"]["task"].update(no_languages))
     (tmp_path / "texts").mkdir()
     with pytest.raises(
-        FileNotFoundError, match="^texts has no sentence pairs, .*; give translation data"
+        FileNotFoundError, match="^texts has no sentence pairs, .*; pass translation data"
     ):
         Checkpoint.read(path).build("texts")
 
 
 def test_a_missing_dictionary_is_named_with_its_remedy(tmp_path):
     missing = tmp_path / "dict.de.txt"
-    with pytest.raises(FileNotFoundError, match=f"^{missing}: no such file; give .* of a.pt$"):
+    with pytest.raises(FileNotFoundError, match=f"^{missing}: no such file; pass .* of a.pt$"):
         with naming_missing("a.pt", f"other:{tmp_path}"):
             open(missing)
     with pytest.raises(FileNotFoundError, match="^.Errno 2.") as of_another_folder:

@@ -54,7 +54,7 @@ def saved(state, **options):
 )
 def test_a_damaged_checkpoint_is_named_in_the_error(path, damage):
     path.write_bytes(damage(path.read_bytes()))
-    remedy = "give a whole checkpoint of fairseq-train"
+    remedy = "pass an intact checkpoint of fairseq-train"
     raw = r".*(Error|Errno|indices|no \d|fairseq)"
     with pytest.raises(ValueError, match=rf"^{path} cannot be loaded; {remedy} \((?!{raw})"):
         read_state(str(path))
@@ -110,5 +110,5 @@ def test_the_error_for_a_missing_checkpoint_names_its_neighbours(tmp_path):
     """The error names the checkpoints beside a missing file, and in a folder that is no export."""
     torch.save(STATE, tmp_path / "there.pt")
     for path in (tmp_path / "absent.pt", tmp_path):
-        with pytest.raises(FileNotFoundError, match=f"^{path}: .*; give {tmp_path}/there.pt"):
+        with pytest.raises(FileNotFoundError, match=f"^{path}: .*; pass {tmp_path}/there.pt"):
             read_state(str(path))

@@ -37,5 +37,5 @@ def test_without_dictionaries_fairseq_infers_the_languages(tmp_path):
 
 def test_data_without_pairs_are_refused(tmp_path):
     (tmp_path / "dict.txt").touch()
-    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} has no sentence pairs, .*; give"):
+    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} has no sentence pairs, .*; pass"):
         data_utils.infer_language_pair(str(tmp_path))

@@ -516,7 +516,7 @@ def test_truncation_is_reported_once(checkpoint, data, caplog):
 def test_an_empty_path_is_refused(checkpoint, data):
     """An empty path would mean the current folder, which may contain an export."""
     for path in ("", f"{checkpoint('transject')}:"):
-        with pytest.raises(ValueError, match="^'' is not a checkpoint; give a file"):
+        with pytest.raises(ValueError, match="^'' is not a checkpoint; pass a file"):
             load_classifier(path, data / "words")
 
 
@@ -573,15 +573,15 @@ def from_a_model_beside_its_data(path, data):
 def test_the_parent_folder_of_the_data_is_refused(load, checkpoint, data, tmp_path):
     names = {load_language_model: "transject_lm", load_classifier: "transject"}
     shutil.copytree(data / "words", tmp_path / "data-bin")
-    with pytest.raises(ValueError, match=f"{tmp_path}: give the binarised data in it, .*data-bin"):
+    with pytest.raises(ValueError, match=f"{tmp_path}: pass the binarised data in it, .*data-bin"):
         load(checkpoint(names.get(load, "macaron_transformer")), tmp_path)
 
 
 @pytest.mark.parametrize(
     "folders, message",
     [
-        (("absent", "model.pt"), "absent: no such folder; give the one with model.pt"),
-        ((".", "model.pt", "absent"), "absent: no such folder; give the one with the dictionaries"),
+        (("absent", "model.pt"), "absent: no such folder; pass the one with model.pt"),
+        ((".", "model.pt", "absent"), "absent: no such folder; pass the one with the dictionaries"),
     ],
 )
 @pytest.mark.parametrize("model", [MacaronTransformerModel, MacaronBertModel])

@@ -1,4 +1,4 @@
-"""fairseq writes whole checkpoints, runs no code of one, and explains one that does not fit."""
+"""fairseq writes complete checkpoints, runs no code of one, and explains one that does not fit."""
 
 import gzip
 import os
@@ -38,7 +38,7 @@ def path(tmp_path):
 def test_a_full_disk_leaves_only_complete_checkpoints(path):
     before = contents(path.parent)
     other = path.with_name("checkpoint_1_20.pt")
-    message = f"^{other} cannot be saved; earlier checkpoints are whole.*File too large"
+    message = f"^{other} cannot be saved; earlier checkpoints are intact.*File too large"
     with full_disk(1000):
         with pytest.raises(InputError, match=message):
             checkpoint_utils.torch_persistent_save(STATE, str(other))

@@ -45,7 +45,7 @@ def test_a_plugin_cannot_reuse_the_name_of_a_model(order, owner, tmp_path):
     (tmp_path / "plug/__init__.py").write_text(code)
     line = f"train absent --user-dir {tmp_path}/plug --task translation --arch ode_transformer"
     *_, last = failing_command(*line.split()).splitlines()
-    fault = f"{owner} has a model of this name; choose another"
+    fault = f"{owner} has a model of this name; choose a different one"
     assert last == f"ValueError: @register_model('ode_transformer'): {fault}"
 
 
@@ -113,7 +113,7 @@ def test_a_checkpoint_without_segments_leaves_initial_ones(arch, caplog):
 
 @both
 def test_a_checkpoint_with_segments_needs_the_option(arch):
-    with pytest.raises(ValueError, match="give --segment-embeddings"):
+    with pytest.raises(ValueError, match="set --segment-embeddings"):
         make(arch, PLAIN).load_state_dict(make(arch, SEGMENTS).state_dict())
 
 

@@ -92,4 +92,4 @@ def test_resuming_with_another_schedule_names_both(data, tmp_path):
     assert "Traceback" not in output
     *_, last = output.splitlines()
     assert last.startswith("error: --lr-scheduler reduce_lr_on_plateau: the training of ")
-    assert "had fixed; give the same" in last
+    assert "used fixed; use the same" in last

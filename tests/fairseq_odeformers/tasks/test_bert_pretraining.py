@@ -138,7 +138,7 @@ def test_a_corpus_without_blank_lines_is_refused(tmp_path):
 def test_a_corpus_without_pairs_is_refused(line, documents, tmp_path):
     """A corpus has no pairs if each document is a single text or if there is a single document."""
     folder = write_documents(tmp_path, train=documents, valid=documents)
-    message = rf"^{folder}/train.bin has no pairs of texts; give smaller --tokens-per-sample"
+    message = rf"^{folder}/train.bin has no pairs of texts; lower --tokens-per-sample"
     with pytest.raises(ValueError, match=message):
         set_up(folder, "--tokens-per-sample", "64", line=line)
 

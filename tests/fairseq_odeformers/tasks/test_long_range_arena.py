@@ -277,7 +277,7 @@ def test_data_of_sentence_pairs_are_refused(tmp_path):
         ("train", "label/train.*", r"label/train\.\S+"),
         ("test", "label/test.bin", r"label/test\.\S+"),
         ("test", "label/test.idx", r"label/test\.\S+"),
-        ("train", "input0", "has none of the input folders input0, .*; give data with labelled"),
+        ("train", "input0", "has none of the input folders input0, .*; pass data with labelled"),
     ],
 )
 def test_missing_files_are_named(data, split, removed, message):

@@ -104,7 +104,7 @@ def test_scores_equal_the_models_at_that_depth(paths, tmp_path):
 @pytest.mark.parametrize(
     "name, message",
     [
-        ("transformer_lm_prenorm", "has a layer for each depth; give a model .* OT-Transformer"),
+        ("transformer_lm_prenorm", "has a layer for each depth; use a model .* OT-Transformer"),
         ("diffeq_transformer_lm", "--time-frequencies 4: the features turn too fast for the 2 ste"),
     ],
 )

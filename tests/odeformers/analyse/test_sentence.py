@@ -159,7 +159,7 @@ def test_dollar_signs_are_not_read_as_formulas():
 
 def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path, monkeypatch):
     """The page also has the translation that ``odeformers translate`` prints."""
-    monkeypatch.setattr(sentence, "MOST_TOKENS", 8)
+    monkeypatch.setattr(sentence, "MAX_TOKENS", 8)
     path, pages = checkpoint("macaron_transformer"), []
     line = ["analyse", "attention", path, path.with_name("b.pt"), "--data", prepared, "--cpu"]
     shutil.copy(path, path.with_name("b.pt"))
@@ -174,7 +174,7 @@ def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path, 
             rows = [row for row in csv.DictReader(file) if row["kind"] == "encoder"]
         tokens = {int(row["key"]): row["key_token"] for row in rows}
         assert list(tokens.values()) == ["3", "<unk>", "1", "<unk>", "</s>"]
-    limit = {"max_len_a": 0, "max_len_b": sentence.MOST_TOKENS - 1}
+    limit = {"max_len_a": 0, "max_len_b": sentence.MAX_TOKENS - 1}
     for page, tokenized, text in zip(pages, (False, True), ("3, 1!", "3 , 1 !")):
         translator = load_translator(path, prepared, tokenized=tokenized)
         assert f"by b: {translator.translate(text, **limit)}\n" in page
@@ -183,7 +183,7 @@ def test_raw_text_is_tokenised_as_its_data_were(prepared, checkpoint, tmp_path, 
 def test_tokenized_is_refused_for_a_classifier(trained):
     data, paths = trained
     line = ["attention", str(paths["transject"]), "--text", "1 2", "--tokenized", "--cpu"]
-    with pytest.raises(ValueError, match="--tokenized: .* is a classifier, .*; leave it out"):
+    with pytest.raises(ValueError, match="--tokenized: .* is a classifier .*; leave it out"):
         sentence.analyse(
             str(paths["transject"]), parse_args([*line, "--data", str(data), "--out", "out"])
         )
@@ -231,17 +231,17 @@ def test_the_text_may_be_in_a_file(tmp_path):
     for text, expected in ((str(path), "Ein Mann geht ."), ("Ein " * 100, "Ein " * 100)):
         assert parse_args([*line, text]).text == expected
     path.write_text("Ein Mann geht .\nEine Frau liest .\n")
-    with pytest.raises(ValueError, match=f"--text {path}: the file has 2 lines with text; give"):
+    with pytest.raises(ValueError, match=f"--text {path}: the file has 2 lines with text; keep"):
         parse_args([*line, str(path)])
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--head", "1"], "--head: give --text"),
-        (["--tokenized"], "--tokenized: give --text"),
+        (["--head", "1"], "--head: pass --text"),
+        (["--tokenized"], "--tokenized: pass --text"),
         (["--text", "a", "--head", "0"], "--head"),
-        (["--text", " "], "--text: give a text"),
+        (["--text", " "], "--text: pass a text"),
         (["--text", "a", "--tokens", "a"], "--tokens"),
     ],
 )

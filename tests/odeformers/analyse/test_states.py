@@ -55,7 +55,7 @@ def test_drawn_texts_are_always_the_same():
     [
         (["word0", "cat"], "--tokens cat: .* word0 word1 word0 word2"),
         (["word0", "wrd2"], "--tokens wrd2: did you mean word2"),
-        (["word2", "word2"], "--tokens word2: give at least two"),
+        (["word2", "word2"], "--tokens word2: name at least two"),
     ],
 )
 def test_tokens_that_cannot_be_followed_are_named(chosen, message):

@@ -254,7 +254,7 @@ def test_steps_take_turns_in_each_round():
             "--models transevolv: no such architecture; did you mean transevolve?",
         ),
         ("train --models transevolve[--layer]", "--layer; fairseq calls it --encoder-layers"),
-        ("train --models transevolve[--attention]", "--attention True: give matrix"),
+        ("train --models transevolve[--attention]", "--attention True: use matrix"),
         ("train --models transevolve[--layer", "the bracket of the options is not closed"),
         (
             "infer --models transformer_classifier[--attention-backend=fused]",
@@ -269,10 +269,10 @@ def test_steps_take_turns_in_each_round():
         ("encoder --lengths 8 0", "--lengths: 0: give"),
         ("encoder --batch -1", "--batch: -1: give"),
         ("--quick --dropout=0", "unrecognized arguments: --dropout=0"),
-        ("--quick train", "give either WHAT to measure or --quick"),
+        ("--quick train", "name WHAT to measure, or pass --quick"),
         ("train --device cuda", "--device cuda: torch finds no GPU"),
         ("--check a.json train", "--check compares the figures of --quick"),
-        ("", "give either WHAT to measure or --quick"),
+        ("", "name WHAT to measure, or pass --quick"),
     ],
 )
 def test_bad_command_lines_are_refused(line, message, capsys, monkeypatch):

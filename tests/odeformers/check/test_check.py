@@ -69,7 +69,7 @@ def test_all_architectures_of_a_plugin_are_checked_by_default(printed, capsys):
     assert printed[0].keys() == FAULTS.keys()
     with pytest.raises(SystemExit):
         main([])
-    assert "error: name an ARCH before other options, or give a" in capsys.readouterr().err
+    assert "error: name an ARCH before other options, or pass a" in capsys.readouterr().err
 
 
 def test_a_plugin_without_architectures_is_refused(tmp_path, capsys):
@@ -149,7 +149,7 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, pattern, pri
 
 
 @pytest.mark.parametrize(
-    "arch, premise, skipped",
+    "arch, prerequisite, skipped",
     [
         # A text's padding is later.
         ("look_ahead", CAUSAL, {PADDING, ADDITIVE, INCREMENTAL, EXPORTS}),
@@ -158,9 +158,9 @@ def test_a_fault_is_named_with_its_module_file_and_line(arch, code, pattern, pri
         ("dropout", REPEATABLE, ALL - {FINITE, STATELESS, REPEATABLE}),
     ],
 )
-def test_rows_that_depend_on_a_failed_one_are_skipped(arch, premise, skipped, printed):
+def test_rows_that_depend_on_a_failed_one_are_skipped(arch, prerequisite, skipped, printed):
     rows = re.findall(r"^  skip  (.*?)  +(.*)", printed[0][arch], re.M)
-    assert dict(rows) == dict.fromkeys(skipped, f"not tested: {premise!r} must pass first")
+    assert dict(rows) == dict.fromkeys(skipped, f"not tested: {prerequisite!r} must pass first")
 
 
 def test_a_model_that_cannot_be_built_fails_or_is_refused(monkeypatch):

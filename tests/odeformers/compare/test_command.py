@@ -106,7 +106,7 @@ def test_a_plan_names_models_that_lack_what_they_are_known_for(
     main(["compare", str(data), "--out", str(tmp_path / "runs"), "--archs", *archs, *size])
     line = (
         "Blocks of a single layer do not evolve scores (--encoder-depth 1 and --decoder-depth 1; "
-        "give more layers): transevolve_fullff_2.\n"
+        "use more layers): transevolve_fullff_2.\n"
     )
     assert (line in capfd.readouterr().out) == printed
 

@@ -81,9 +81,9 @@ def test_characters_of_lines_are_kept(prepare, tmp_path):
     "name, text, message",
     [
         ("own.jsonl", b'{"text": "a"}\n' * 30, "own.jsonl: a table; save its texts"),
-        ("own.txt", b"a\n" * 9, "own.txt has 9 lines with words; give 10 or more"),
+        ("own.txt", b"a\n" * 9, "own.txt has 9 lines with words; 10 or more"),
         ("own.txt", b"a\n" * 9 + b"<pad>\n", "own.txt, line 10: <pad> is a symbol"),
-        ("train.txt", b"a\n" * 99, "--from .*train.txt: give its folder; or, to draw"),
+        ("train.txt", b"a\n" * 99, "--from .*train.txt: pass its folder; or, to draw"),
     ],
 )
 def test_one_text_that_cannot_be_divided_is_refused(name, text, message, prepare, tmp_path):
@@ -93,8 +93,8 @@ def test_one_text_that_cannot_be_divided_is_refused(name, text, message, prepare
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"train.txt": None}, "texts has no train.txt; give a"),
-        ({"train.txt": None, "valid.txt": None}, "texts has no train.txt, valid.txt; give a"),
+        ({"train.txt": None}, "texts has no train.txt; pass a"),
+        ({"train.txt": None, "valid.txt": None}, "texts has no train.txt, valid.txt; pass a"),
         ({"valid.txt": b" \n\n"}, "texts/valid.txt is empty$"),
         ({"test.txt": b""}, "texts/test.txt is empty$"),
         ({"valid.txt": b"a\nb\rc\n"}, "texts/valid.txt, line 2: a carriage return within the line"),

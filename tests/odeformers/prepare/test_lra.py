@@ -281,7 +281,7 @@ def test_a_bad_pair_is_named(line, prepare, tmp_path):
 @pytest.mark.parametrize("content", [b"", bytes(3 * 3073 - 1), record(9) + record(10)])
 def test_a_file_with_a_bad_record_is_named(content, prepare, tmp_path):
     source = write_folder(tmp_path / "raw", cifar10(**{"test_batch.bin": content}))
-    prepare.refuses("test_batch.bin is cut off, or has a class", "lra image", source)
+    prepare.refuses("test_batch.bin is truncated, or has a class", "lra image", source)
 
 
 def test_a_split_without_examples_is_refused(prepare, tmp_path):

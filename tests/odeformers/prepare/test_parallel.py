@@ -90,7 +90,7 @@ def test_comparisons_use_the_references_as_published(prepare, tmp_path):
 def test_references_with_lost_spaces_are_counted(prepare, tmp_path):
     pairs = sentences(5, 3)
     unclear = [*pairs[:3], ("Ein Hund", "a/b runs."), pairs[4]]
-    message = "test: 20% of the texts in en have other spaces .* line 4: 'a / b runs.'"
+    message = "test: 20% of the texts in en have different spacing .* line 4: 'a / b runs.'"
     assert re.search(message, prepare(LINE, folder_of(tmp_path / "own", **files(test=unclear))))
 
 
@@ -157,7 +157,7 @@ def test_a_suffix_of_any_text_is_no_language(names, options, prepare, tmp_path):
     paths = [tmp_path / name for name in names.split()]
     for path in paths:
         path.write_bytes(gzip.compress(b"x\n") if path.suffix == ".gz" else b"x\n")
-    message = "the ending .txt is no language; give -s and -t"
+    message = "the ending .txt is not a language; pass -s and -t"
     prepare.refuses(message, f"parallel {options}", None, "--from", *paths)
 
 
@@ -251,7 +251,7 @@ TSV = "".join(f"s{n}\tt{n}\n" for n in range(9)).encode()
         ({"test.en": b"one\n"}, "own/test.en has 1, .*own/test.de has 5; line N"),
         ({"test.de": b"one\n"}, "own/test.de has 1, .*own/test.en has 5; line N"),
         ({"train.de": b"a\nF\xfcnf\n"}, "own/train.de, line 2: not UTF-8"),
-        ({"test.de": b"", "test.en": b""}, "test.de and .*test.en are empty; give"),
+        ({"test.de": b"", "test.en": b""}, "test.de and .*test.en are empty; write"),
         ({"train.de": None, "train.de.gz": b"x"}, "own/train.de.gz is damaged"),
         ({"test,a.de": b"x\n", "test,a.en": b"x\n"}, "own: test,a.de: .*','"),
         (

@@ -92,7 +92,7 @@ def test_a_missing_test_set_can_be_added_later(prepare, tmp_path, expected, warn
 @pytest.mark.parametrize(
     "texts, message",
     [
-        ({"ptb.test.txt": "a\n"}, "source has no ptb.train.txt, ptb.valid.txt; give a"),
+        ({"ptb.test.txt": "a\n"}, "source has no ptb.train.txt, ptb.valid.txt; pass a"),
         ({**TEXTS, "ptb.valid.txt": " \n"}, "source/ptb.valid.txt is empty"),
         ({**TEXTS, "ptb.valid.txt": "a\n\udce4\n"}, "ptb.valid.txt, line 2: not UTF-8"),
     ],

@@ -447,7 +447,7 @@ def test_options_set_the_vocabulary_and_the_held_out_share(prepare, tmp_path):
         ("own.jsonl", ['["a"]'], "own.jsonl, line 1: not an object"),
         ("own.jsonl", ['{"text": "a"}', '{"txt": "a"}'], "line 2: the fields differ .*text, txt."),
         ("own.jsonl", ['{"Nr": 1, "b": "c"}'], "which of the columns Nr, b are class and text"),
-        ("own.csv", ["Nr;b;Text;d"], "own.csv, line 1: .* name them .* or give --columns"),
+        ("own.csv", ["Nr;b;Text;d"], "own.csv, line 1: .* name them .* or pass --columns"),
         ("own.csv", ["Nr;a;b;c"] * 9, "which of the columns Nr, a, b, c are class and text"),
         (
             "own.tsv",
@@ -459,7 +459,7 @@ def test_options_set_the_vocabulary_and_the_held_out_share(prepare, tmp_path):
             [f'"Text {n}"\tclass {n % 4}' if n % 2 else f"{n}\tclass 0" for n in range(80)],
             "own.tsv: 80 classes for 3 different texts: the columns seem to be swapped",
         ),
-        ("train.csv", ["a,b"], "--from .*train.csv: give its folder"),
+        ("train.csv", ["a,b"], "--from .*train.csv: pass its folder"),
         # ambiguous tables
         ("own.tsv", [*PLAIN, 'calm\t"a ""quiet"" day"'], "line 7: quoted as by a spreadsheet"),
         (
@@ -474,7 +474,7 @@ def test_options_set_the_vocabulary_and_the_held_out_share(prepare, tmp_path):
         (
             "own.tsv",
             ["1\tcalm\tx", "2\twild\ty"],
-            "line 1: which of the columns 1, calm, x are class and text. Give --columns CLASS,TEXT "
+            "line 1: which of the columns 1, calm, x are class and text. Pass --columns CLASS,TEXT "
             ".pairs: CLASS,TEXT1,TEXT2.",
         ),
         (
@@ -513,7 +513,7 @@ def test_a_table_that_is_refused_leaves_no_folder(name, rows, message, prepare, 
     [
         ("a", "--columns: a: give two or three"),
         ("label,x", "no column x"),
-        ("1,1", "1,1: give each column once"),
+        ("1,1", "1,1: name each column once"),
         ("7,1", "no column 7"),
     ],
 )
@@ -556,8 +556,8 @@ def test_missing_columns_are_named(columns, message, prepare, tmp_path, vocab):
             }.items()
         ),
         ("tsv", {"train.csv": ["no,x"]}, "has train.csv and train.tsv; keep one"),
-        ("tsv", {"train.tsv": ["a\tx", "a\ty"] * 20, "test.tsv": ["a\tz"]}, "one class, a.*; give"),
-        ("tsv", {"train.tsv": ["a\tx"] * 20, "test.tsv": ["a\tz"]}, "one.*; give"),
+        ("tsv", {"train.tsv": ["a\tx", "a\ty"] * 20, "test.tsv": ["a\tz"]}, "one class, a.*; add"),
+        ("tsv", {"train.tsv": ["a\tx"] * 20, "test.tsv": ["a\tz"]}, "one.*; add"),
         ("tsv", {"train.tsv": ["\tx"]}, "train.tsv, line 1: the label is missing; add it, or"),
         ("tsv", {"test.tsv": ["no\tx", " \ty"]}, "test.tsv, line 2: the label is missing; add"),
         (
@@ -582,7 +582,7 @@ def test_missing_columns_are_named(columns, message, prepare, tmp_path, vocab):
         (
             "tsv",
             {"train.tsv": None},
-            "table has no train.tsv or train.csv or train.jsonl; give a folder or archive",
+            "table has no train.tsv or train.csv or train.jsonl; pass a folder or archive",
         ),
         ("imdb", {}, r"test/neg/\S*, test/pos/\S*, train/neg/\S*, train/pos/"),
         ("agnews", {"test.csv": ['"5","a","b"']}, "test.csv, line 1: expected class"),
@@ -629,7 +629,7 @@ def test_words_that_differ_by_an_accent(strip, prepare, tmp_path, warnings):
     assert (first == second) == strip
     first = "21 texts have .* 'ich müsste 0'" if strip else "1 text has .* 'ich'"
     pattern = f"test: {first} [(]should, must[)]".replace(" .* ", " several classes, first ")
-    pattern += "; texts with the same word pieces count as the same text$"
+    pattern += "; texts with the same word pieces are treated as one text$"
     assert any(re.match(pattern, line) for line in messages)
 
 

@@ -46,5 +46,5 @@ def test_other_text_is_warned_of(prepare, tmp_path, warnings):
 
 def test_missing_files_are_named(prepare, tmp_path):
     texts = write_folder(tmp_path / "texts", {"train.txt": b"a\n", "valid.txt": b"a\n"})
-    message = "texts has no wiki.train.tokens, wiki.valid.tokens; give a"
+    message = "texts has no wiki.train.tokens, wiki.valid.tokens; pass a"
     prepare.refuses(message, "wikitext103", texts)

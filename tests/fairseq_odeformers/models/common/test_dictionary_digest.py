@@ -31,7 +31,7 @@ def test_another_dictionary_of_the_same_size_is_refused(arch):
     digests = {name: value for name, value in state.items() if name.endswith(END)}
     assert digests and {value.dtype for value in digests.values()} == {torch.int64}
     model.load_state_dict(state)
-    with pytest.raises(ValueError, match="trained with another (en|de)coder dictionary"):
+    with pytest.raises(ValueError, match="trained with a different (en|de)coder dictionary"):
         other.load_state_dict(state)
     other.load_state_dict({name: value for name, value in state.items() if name not in digests})
     assert all(not torch.equal(other.state_dict()[name], digests[name]) for name in digests)
@@ -71,5 +71,5 @@ def test_padding_of_a_dictionary_may_be_renamed():
     own = {name: value for name, value in renamed.state_dict().items() if name.endswith(END)}
     renamed.load_state_dict(model.state_dict())
     assert all(torch.equal(renamed.state_dict()[name], own[name]) for name in own)
-    with pytest.raises(ValueError, match="trained with another encoder dictionary"):
+    with pytest.raises(ValueError, match="trained with a different encoder dictionary"):
         other.load_state_dict(model.state_dict())

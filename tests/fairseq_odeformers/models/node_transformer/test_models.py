@@ -88,6 +88,6 @@ def test_a_share_of_unfinished_sequences_is_logged(arch):
 def test_errors_name_block_batch_step_and_remedy():
     model = make_classifier(NODE, "--ode-max-steps", "1", "--adaptivity", "batch")
     where = r"encoder block 1, a batch of 3 x 9 tokens, step 2 at t = 0\.\d+ of 1"
-    message = f"^{where}: a solve may take 1 steps; give more with --ode-max-steps, "
+    message = f"^{where}: exceeded the limit of 1 steps; raise --ode-max-steps "
     with pytest.raises(RuntimeError, match=message):
         scores(model, source_batch()[0])

@@ -78,7 +78,7 @@ def count(line):
         ("pcformer_lm", "--no-decoder-normalize-before", "--no-decoder-normalize-before: a hist"),
         ("ode_transformer --dense-history", "--encoder-layerdrop 0.1", "a weight for each layer"),
         ("pcformer", "--rk-order 3", "--rk-order 3: give a multiple of 2"),
-        ("pcformer_lm_released", "--rk-norm", "--rk-norm-slopes is another form of --rk-norm"),
+        ("pcformer_lm_released", "--rk-norm", "--rk-norm-slopes is an alternative to --rk-norm"),
     ],
 )
 def test_options_that_exclude_a_history_are_refused(arch, option, message):

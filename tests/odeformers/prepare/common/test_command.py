@@ -132,7 +132,7 @@ def test_a_terminated_preparation_leaves_no_files(tmp_path):
 def test_progress_is_logged_without_a_terminal(prepare, monkeypatch):
     """Progress is logged every half minute, or after each item if there is no interval."""
     assert "train: 19 texts" not in prepare(LISTOPS)
-    monkeypatch.setattr(command, "SILENCE", 0)
+    monkeypatch.setattr(command, "PROGRESS_INTERVAL", 0)
     log = prepare(LISTOPS, out=prepare.out / "again")
     assert "| train: 19 texts" in log and "| drawing: 0 lines" in log
 
