@@ -21,9 +21,9 @@ seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. T
 - ``results/``: ``scores.py`` computes scores from outputs; ``rows.py`` defines ``results.csv``, and
   ``curves.py`` the files that it names; ``comparison.py`` chooses one setting of each architecture;
   ``intervals.py`` compares scores over seeds, and ``statistics.py`` also over texts;
-- ``report/``: ``judge.py`` gives the verdicts in the four words of ``verdict.py``, and
-  ``notes.py`` says what the scores do not show; ``sections.py`` writes the tables, ``figures.py``
-  draws pictures, and ``pages.py`` writes Markdown and HTML;
+- ``report/``: ``judge.py`` gives the verdicts, and ``notes.py`` says what the scores do not show;
+  ``sections.py`` writes the tables, ``figures.py`` draws pictures, and ``pages.py`` writes Markdown
+  and HTML;
 - ``numbers.py`` formats numbers; ``yaml_files.py`` reads and writes ``run.yaml`` and the like.
 
 An error in an option, a recipe or a file is a ValueError of one line that names it.

@@ -23,10 +23,9 @@ from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, lock, name_time
 from ..results.scores import CLASSES
 from ..results.statistics import Statistics
 from .figures import draw_learning_curves, draw_quality
-from .judge import Judged, judge
+from .judge import INCONCLUSIVE, WORDS, Judged, Verdict, judge
 from .notes import REMARK, RULES_OUT, Note, different_defaults, find_majority, parse_tuned
 from .pages import Section, to_html, to_page, to_png
-from .verdict import INCONCLUSIVE, WORDS, Verdict
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {
