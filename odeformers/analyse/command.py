@@ -12,8 +12,7 @@ import torch
 
 from fairseq_odeformers.inference.texts import read_texts
 from odeformers.arguments import add_user_dir, positive_int
-from odeformers.compare.results.comparison import read_comparison
-from odeformers.compare.results.rows import RESULTS
+from odeformers.compare.results.rows import RESULTS, read_comparison
 from odeformers.parser import Parser
 
 from . import attention, depth, sentence, spectra, states

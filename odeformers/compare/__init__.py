@@ -18,8 +18,8 @@ seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. T
   ``fairness.py`` makes size and effort equal; ``trial.py`` measures one build and a few updates;
 - ``launch.py`` executes runs; ``run.py`` defines their steps; ``outcome.py`` makes the rows of a
   run; ``restore.py`` restores files of runs that somebody has removed;
-- ``results/``: ``scores.py`` computes scores from outputs; ``rows.py`` defines ``results.csv``, and
-  ``curves.py`` the files that it names; ``comparison.py`` chooses one setting of each architecture;
+- ``results/``: ``scores.py`` computes scores from outputs; ``rows.py`` defines ``results.csv`` and
+  chooses one setting of each architecture, and ``curves.py`` defines the files that it names;
   ``intervals.py`` compares scores over seeds, and ``statistics.py`` also over texts;
 - ``report/``: ``judge.py`` gives the verdicts, and ``notes.py`` says what the scores do not show;
   ``sections.py`` writes the tables, ``figures.py`` draws pictures, and ``pages.py`` writes Markdown

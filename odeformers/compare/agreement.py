@@ -18,7 +18,7 @@ from odeformers.commands import Options, to_words
 
 from .experiment import Experiment
 from .numbers import clock
-from .results.comparison import TUNING_SEED, find_tuning_seed
+from .results.rows import TUNING_SEED, find_tuning_seed
 from .run import Run
 from .variant import BEST_BY, Variant
 from .yaml_files import pick_fields, reading_yaml

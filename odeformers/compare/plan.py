@@ -19,8 +19,7 @@ from odeformers.prepare.common.checks import find_flaws
 from .agreement import COMPARISON, check_settings, join, share
 from .experiment import Experiment
 from .fairness import make_fair
-from .results.comparison import choose_settings
-from .results.rows import Row, find_runs, read_runs
+from .results.rows import Row, choose_settings, find_runs, read_runs
 from .run import Run, make_runs, read_run
 from .trial import Trial
 from .variant import COST_FREE, make_variants

@@ -12,9 +12,8 @@ from fairseq_odeformers.registry import describe_limitations
 from .experiment import Experiment
 from .numbers import clock, count_decimals
 from .plan import Plan
-from .results.comparison import read_comparison
 from .results.intervals import minimal_detectable
-from .results.rows import RESULTS
+from .results.rows import RESULTS, read_comparison
 from .results.statistics import compare_seeds
 from .run import Run
 from .trial import Trial

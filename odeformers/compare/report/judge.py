@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import NamedTuple
 
 from ..numbers import in_percent
-from ..results.comparison import Comparison, Table
 from ..results.intervals import ENOUGH, Difference, OverSeeds
+from ..results.rows import Comparison, Table
 from ..results.statistics import Statistics, compute_statistics
 from .notes import (
     EDGES,

@@ -19,9 +19,8 @@ from fairseq_odeformers.text.detokenize import RESTORED
 from odeformers.prepare.common.checks import LEAK
 
 from ..numbers import clock, count_decimals
-from ..results.comparison import Comparison, Table
 from ..results.curves import Predictions
-from ..results.rows import Row
+from ..results.rows import Comparison, Row, Table
 from ..results.statistics import (
     FEW_BLOCKS,
     LEAST_BLOCK,

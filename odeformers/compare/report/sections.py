@@ -17,9 +17,17 @@ from fairseq_odeformers.registry import Kind
 from odeformers.commands import to_words
 
 from ..numbers import clock, count_decimals, describe_difference, over_seeds, p_as_text
-from ..results.comparison import Comparison, Table, read_comparison
 from ..results.intervals import ENOUGH, WELCH, Difference, OverSeeds
-from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, lock, name_time
+from ..results.rows import (
+    BEST_CHECKPOINT,
+    LOSSES,
+    RESULTS,
+    Comparison,
+    Table,
+    lock,
+    name_time,
+    read_comparison,
+)
 from ..results.scores import CLASSES
 from ..results.statistics import Statistics
 from .figures import draw_learning_curves, draw_quality

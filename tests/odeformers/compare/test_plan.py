@@ -8,8 +8,7 @@ import pytest
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.outcome import TRAIN_LOG
 from odeformers.compare.plan import Plan, flaws_of
-from odeformers.compare.results.comparison import Comparison
-from odeformers.compare.results.rows import DIVERGED, read_rows
+from odeformers.compare.results.rows import DIVERGED, Comparison, read_rows
 from odeformers.compare.run import Run
 from tests.odeformers.compare.comparisons import tried
 from tests.odeformers.compare.results.test_scores import write_log
