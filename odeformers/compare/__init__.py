@@ -16,10 +16,10 @@ seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. T
   that the command agrees with them; ``preview.py`` prints the plan;
 - ``variant.py`` defines everything that determines a run, and the words of its commands;
   ``fairness.py`` makes size and effort equal; ``trial.py`` measures one build and a few updates;
-- ``launch.py`` executes runs; ``run.py`` defines their steps; ``outcome.py`` makes the rows of a
-  run; ``restore.py`` restores files of runs that somebody has removed;
-- ``results/``: ``scores.py`` computes scores from outputs; ``rows.py`` defines ``results.csv`` and
-  chooses one setting of each architecture, and ``curves.py`` defines the files that it names;
+- ``launch.py`` executes runs; ``run.py`` defines their steps; ``outcome.py`` scores their
+  outputs; ``restore.py`` restores files of runs that somebody has removed;
+- ``results/``: ``rows.py`` defines ``results.csv`` and chooses one setting of each architecture;
+  ``curves.py`` defines the files that rows name;
   ``intervals.py`` compares scores over seeds, and ``statistics.py`` also over texts;
 - ``report/``: ``judge.py`` gives the verdicts, and ``notes.py`` says what the scores do not show;
   ``sections.py`` writes the tables, ``figures.py`` draws pictures, and ``pages.py`` writes Markdown

@@ -20,6 +20,7 @@ from ..numbers import clock, count_decimals, describe_difference, over_seeds, p_
 from ..results.intervals import ENOUGH, WELCH, Difference, OverSeeds
 from ..results.rows import (
     BEST_CHECKPOINT,
+    CLASSES,
     LOSSES,
     RESULTS,
     Comparison,
@@ -28,7 +29,6 @@ from ..results.rows import (
     name_time,
     read_comparison,
 )
-from ..results.scores import CLASSES
 from ..results.statistics import Statistics
 from .figures import draw_learning_curves, draw_quality
 from .judge import INCONCLUSIVE, WORDS, Judged, Verdict, judge

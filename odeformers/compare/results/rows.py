@@ -30,6 +30,7 @@ RUN = "run.yaml"  # a file in the folder of each run
 SCHEMA = 1  # version of the columns
 NOT_EVALUATED = "not evaluated"  # state of a run that has only trained; the reason may follow
 DIVERGED = "the loss or the gradients became NaN or infinite"  # part of such a training's state
+CLASSES = "classes"  # precedes the number of classes in the signature of macro-F1
 LOSSES = ("loss", "nll_loss")  # the second excludes label smoothing and regularisers
 T = TypeVar("T")
 
