@@ -10,8 +10,8 @@ seconds of an update. A :class:`~.run.Run` is a folder whose ``run.yaml`` contai
 seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. The files:
 
 - ``command.py`` is ``odeformers compare``, from the command line to the report;
-- ``experiment.py`` reads what to compare from a recipe in YAML or a folder of data
-  (``defaults.py``);
+- ``experiment.py`` makes an experiment of a command line and a recipe; ``recipe.py`` reads a recipe
+  in YAML, or makes one for a folder of data;
 - ``plan.py`` decides what a command trains, given the runs in its folder; ``agreement.py`` checks
   that the command agrees with them; ``preview.py`` prints the plan;
 - ``variant.py`` defines everything that determines a run, and the words of its commands;
