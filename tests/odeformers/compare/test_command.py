@@ -11,8 +11,8 @@ from script_helpers import parallel_data, write_to
 from fairseq_odeformers.files import sha256
 from odeformers.__main__ import main
 from odeformers.commands import FORK
-from odeformers.compare.agreement import Shared
 from odeformers.compare.experiment import Experiment
+from odeformers.compare.plan import Shared
 from odeformers.compare.preview import foresee
 from odeformers.compare.results.intervals import minimal_detectable
 from odeformers.compare.run import make_runs
