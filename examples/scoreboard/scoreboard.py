@@ -26,7 +26,6 @@ from odeformers.arguments import add_margin
 from odeformers.compare.numbers import add_decimals
 from odeformers.compare.report.judge import INCONCLUSIVE, WORDS, give_verdicts, judge, margin_of
 from odeformers.compare.report.notes import RULES_OUT, Note
-from odeformers.compare.restore import restore_files
 from odeformers.compare.results.intervals import ENOUGH, WELCH, Difference, OverSeeds
 from odeformers.compare.results.rows import (
     BEST_CHECKPOINT,
@@ -40,6 +39,7 @@ from odeformers.compare.results.rows import (
     write_rows,
 )
 from odeformers.compare.results.statistics import compare_seeds
+from odeformers.compare.run import restore_files
 from odeformers.plots import legend, panels, save, shades
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"

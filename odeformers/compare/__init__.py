@@ -16,15 +16,15 @@ seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. T
   command agrees with them; ``preview.py`` prints the plan;
 - ``variant.py`` defines everything that determines a run, and the words of its commands;
   ``fairness.py`` makes size and effort equal; ``trial.py`` measures one build and a few updates;
-- ``launch.py`` executes runs; ``run.py`` defines their steps; ``outcome.py`` scores their
-  outputs; ``restore.py`` restores files of runs that somebody has removed;
+- ``launch.py`` executes runs; ``run.py`` defines their steps and their folders, and restores files
+  that somebody has removed; ``outcome.py`` scores their outputs;
 - ``results/``: ``rows.py`` defines ``results.csv`` and chooses one setting of each architecture;
   ``curves.py`` defines the files that rows name;
   ``intervals.py`` compares scores over seeds, and ``statistics.py`` also over texts;
 - ``report/``: ``judge.py`` gives the verdicts, and ``notes.py`` says what the scores do not show;
   ``sections.py`` writes the tables, ``figures.py`` draws pictures, and ``pages.py`` writes Markdown
   and HTML;
-- ``numbers.py`` formats numbers; ``yaml_files.py`` reads and writes ``run.yaml`` and the like.
+- ``numbers.py`` formats numbers.
 
 An error in an option, a recipe or a file is a ValueError of one line that names it.
 """

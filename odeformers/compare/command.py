@@ -24,8 +24,7 @@ from .launch import choose_launcher, execute
 from .plan import make_plan
 from .preview import preview
 from .report.sections import DOCUMENT, PAGE, write_report
-from .restore import restore_files
-from .run import Run
+from .run import Run, restore_files
 
 MOST_SEED = 2**32 - 1  # the largest seed that NumPy accepts
 GONE = {  # options of earlier versions and of other programs, and what to do instead

@@ -27,10 +27,9 @@ from .experiment import Experiment
 from .fairness import make_fair
 from .numbers import clock
 from .results.rows import TUNING_SEED, Row, choose_settings, find_runs, find_tuning_seed, read_runs
-from .run import Run, make_runs, read_run
+from .run import Run, make_runs, pick_fields, read_run, reading_yaml, write_yaml
 from .trial import Trial
 from .variant import BEST_BY, COST_FREE, Variant, make_variants
-from .yaml_files import pick_fields, reading_yaml, write_yaml
 
 COMPARISON = "comparison.yaml"
 MOST_NAMED = 5  # maximum number of differences in a message

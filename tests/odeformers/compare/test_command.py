@@ -15,9 +15,8 @@ from odeformers.compare.experiment import Experiment
 from odeformers.compare.plan import Shared
 from odeformers.compare.preview import foresee
 from odeformers.compare.results.intervals import minimal_detectable
-from odeformers.compare.run import make_runs
+from odeformers.compare.run import make_runs, write_yaml
 from odeformers.compare.variant import Variant
-from odeformers.compare.yaml_files import write_yaml
 from tests.odeformers.compare.comparisons import tried, write_comparison, write_run
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
