@@ -12,8 +12,8 @@ seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. T
 - ``command.py`` is ``odeformers compare``, from the command line to the report;
 - ``experiment.py`` makes an experiment of a command line and a recipe; ``recipe.py`` reads a recipe
   in YAML, or makes one for a folder of data;
-- ``plan.py`` decides what a command trains, given the runs in its folder, and checks that the
-  command agrees with them; ``preview.py`` prints the plan;
+- ``plan.py`` decides what a command trains, given the runs in its folder, checks that the command
+  agrees with them, and prints the plan;
 - ``variant.py`` defines everything that determines a run, and the words of its commands;
   ``fairness.py`` makes size and effort equal; ``trial.py`` measures one build and a few updates;
 - ``launch.py`` executes runs; ``run.py`` defines their steps and their folders, and restores files

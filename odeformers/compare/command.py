@@ -21,8 +21,7 @@ from odeformers.sizes import SIZES
 
 from .experiment import REFUSED, Experiment, read_experiments
 from .launch import choose_launcher, execute
-from .plan import make_plan
-from .preview import preview
+from .plan import make_plan, preview
 from .report.sections import DOCUMENT, PAGE, write_report
 from .run import Run, restore_files
 

@@ -7,6 +7,7 @@ raises an error.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -17,16 +18,27 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from fairseq_odeformers.files import find_free_name
-from fairseq_odeformers.registry import Kind
+from fairseq_odeformers.files import find_free_name, markdown_table
+from fairseq_odeformers.registry import Kind, describe_limitations
 from odeformers.arguments import name_differences
 from odeformers.commands import Options, call_in_child, to_words
 from odeformers.prepare.common.checks import find_flaws
 
 from .experiment import Experiment
 from .fairness import make_fair
-from .numbers import clock
-from .results.rows import TUNING_SEED, Row, choose_settings, find_runs, find_tuning_seed, read_runs
+from .numbers import clock, count_decimals
+from .results.intervals import minimal_detectable
+from .results.rows import (
+    RESULTS,
+    TUNING_SEED,
+    Row,
+    choose_settings,
+    find_runs,
+    find_tuning_seed,
+    read_comparison,
+    read_runs,
+)
+from .results.statistics import compare_seeds
 from .run import Run, make_runs, pick_fields, read_run, reading_yaml, write_yaml
 from .trial import Trial
 from .variant import BEST_BY, COST_FREE, Variant, make_variants
@@ -324,3 +336,83 @@ def beyond(value: str, grid: Sequence[str]) -> str:
         return ""
     text = f"{number:.3g}"
     return np.format_float_scientific(float(text), trim="-", exp_digits=1) if "e" in value else text
+
+
+# --- the plan as it is printed before the trainings --------------------------------------------
+
+
+def preview(plan: Plan, jobs: int, commands: bool) -> None:
+    """Print the models of a plan, and how long its unfinished trainings take.
+
+    Args:
+        jobs: number of runs at a time.
+        commands: whether to print all commands as well, and what the seeds would detect.
+    """
+    tuning, more, best = plan.stages()  # the runs so far determine them
+    print(overview(plan.trials, [*tuning, *more, *best], jobs), flush=True)
+    for sentence, _ in describe_limitations(
+        (trial.variant.architecture, {**trial.defaults, **trial.variant.options})
+        for trial in plan.trials
+    ):
+        print(sentence, flush=True)
+    if commands:
+        for line in foresee(plan.out, plan.experiment):
+            print(line)
+        print_commands([*tuning, *more])
+        if tuning:
+            print("\n# Then with the best candidate of each architecture, as far as it is known:")
+        print_commands(best)
+
+
+def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
+    """Format the models as a table, and say how long the unfinished trainings of a command take.
+
+    Args:
+        runs: the trainings of candidates, then the runs of the best candidates so far.
+    """
+    rows = [["architecture", "parameters", "updates", "time", "size"]]
+    for each in trials:
+        numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
+        rows.append([each.variant.label, *numbers, each.size])
+    by_folder = {run.folder: run for run in runs}  # a chosen candidate is evaluated too
+    left = [run for run in by_folder.values() if not run.finished]
+    line = f"All {len(by_folder)} runs have finished."
+    if left:
+        shares = (1 - run.updates / run.trial.updates for run in left)
+        total = sum(share * run.trial.seconds for share, run in zip(shares, left))
+        line = (
+            f"{len(left)} of {len(by_folder)} runs remain, {jobs} at a time. Training will take "
+            f"about {clock(total / jobs)}, estimated from timed updates; evaluation takes "
+            "additional time."
+        )
+    return f"{markdown_table(rows)}\n{line}"
+
+
+def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
+    """Yield what all seeds would detect, if a folder's runs show the spread over seeds."""
+    if not (out / RESULTS).is_file():
+        return
+    for table in read_comparison(out).tables:
+        if table.baseline not in table.main:
+            continue
+        spread = compare_seeds(table.main, table.baseline).spread
+        seeds = {row.seed for runs in table.main.values() for row in runs} | {*experiment.seeds}
+        models = {*table.main, *experiment.architectures} - {table.baseline}
+        if spread is not None:
+            least = spread * minimal_detectable(len(models), len(seeds))
+            digits = max(2, count_decimals(table.metric, table.first.texts))
+            yield (
+                f"On {table.split} at the {table.checkpoint}, {len(seeds)} seeds would detect a "
+                f"difference of {least:.{digits}f} in {table.metric} with 80% power. The standard "
+                f"deviation over the seeds that have finished is {spread:.{digits}f}."
+            )
+
+
+def print_commands(runs: Iterable[Run]) -> None:
+    """Print all commands of runs, for a shell."""
+    for run in runs:
+        print(f"\n# {run.folder.name}")
+        for step in run.steps:
+            sign = {"": "", "stdout": " > ", "all": " &> "}[step.printed]
+            output = sign and sign + shlex.quote(str(run.folder / step.product))
+            print(shlex.join(step.words) + output)

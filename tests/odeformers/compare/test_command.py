@@ -12,8 +12,7 @@ from fairseq_odeformers.files import sha256
 from odeformers.__main__ import main
 from odeformers.commands import FORK
 from odeformers.compare.experiment import Experiment
-from odeformers.compare.plan import Shared
-from odeformers.compare.preview import foresee
+from odeformers.compare.plan import Shared, foresee
 from odeformers.compare.results.intervals import minimal_detectable
 from odeformers.compare.run import make_runs, write_yaml
 from odeformers.compare.variant import Variant
