@@ -15,7 +15,8 @@ seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. T
 - ``plan.py`` decides what a command trains, given the runs in its folder, checks that the command
   agrees with them, and prints the plan;
 - ``variant.py`` defines everything that determines a run, and the words of its commands;
-  ``fairness.py`` makes size and effort equal; ``trial.py`` measures one build and a few updates;
+  ``fairness.py`` makes sizes equal; ``trial.py`` measures one build and a few updates, and makes
+  effort equal;
 - ``launch.py`` executes runs; ``run.py`` defines their steps and their folders, and restores files
   that somebody has removed; ``outcome.py`` scores their outputs;
 - ``results/``: ``rows.py`` defines ``results.csv`` and chooses one setting of each architecture;

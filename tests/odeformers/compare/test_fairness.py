@@ -5,16 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from odeformers.compare.fairness import (
-    count_checkpoints,
-    count_updates,
-    fit_effort,
-    search_width,
-    warn_of_warmup,
-    width_options,
-)
+from odeformers.compare.fairness import search_width, warn_of_warmup, width_options
 from odeformers.compare.plan import make_trials
-from odeformers.compare.trial import Measured
+from odeformers.compare.trial import Measured, count_checkpoints, count_updates, fit_effort
 from odeformers.compare.variant import make_variants
 from tests.odeformers.compare.test_experiment import read
 
