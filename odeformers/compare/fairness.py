@@ -20,7 +20,7 @@ from fairseq_odeformers.registry import default_options
 from odeformers.benchmark.timing import describe_environment
 
 from .experiment import WIDTHS
-from .trial import Trial, count_parameters, fit_effort, try_variant
+from .trial import Trial, count_parameters, make_trial, measure
 from .variant import Variant
 
 # A difference in parameters gets a note above the share TOLERANCE, and is an error above LIMIT.
@@ -47,23 +47,21 @@ def make_fair(variants: Sequence[Variant], begun: Sequence[Trial], match: bool) 
     for number, variant in enumerate(variants, start=1):
         of_baseline = (each for each in (*begun, *fair) if each.variant.architecture == baseline)
         target = next((each.parameters for each in of_baseline), 0) if match else 0
-        kept, size = known.get(variant.trial_label), ""
+        kept = known.get(variant.trial_label)
         with naming_faults(variant.label, "cannot be trained"):
             matched = kept in fair or settled and kept and kept.size
             if kept and (matched or not target or is_near(kept.parameters, target)):
                 variant = repeat_width(variant, kept, match)
-                measured, size = kept.measured, kept.size
+                trial = make_trial(variant, kept.measured, kept.size, environment)
             else:
                 place = f"{number} of {len(variants)}"  # on stderr, apart from the output
                 print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
                 most = 60 * variant.budget * PLANNING if variant.budget else math.inf
                 end = time.perf_counter() + most
-                if target:
-                    variant, size = match_parameters(variant, target)
-                measured = try_variant(variant, end)
+                variant, size = match_parameters(variant, target) if target else (variant, "")
+                trial = make_trial(variant, measure(variant, end), size, environment)
                 if time.perf_counter() > end:
                     late.append(variant.label)
-            trial = fit_effort(variant, measured, size, environment)
             fair.append(trial)
             known[variant.trial_label] = trial
     for line in warn_of_warmup(fair):

@@ -80,7 +80,7 @@ class Trial:
         return replace(self, variant=variant)
 
 
-def try_variant(variant: Variant, end: float = math.inf) -> Measured:
+def measure(variant: Variant, end: float = math.inf) -> Measured:
     """Build a model once, check the data with it, and time a few updates.
 
     Args:
@@ -232,7 +232,7 @@ def check_data(variant: Variant, trainer: Trainer) -> None:
 # --- effort ------------------------------------------------------------------------------------
 
 
-def fit_effort(
+def make_trial(
     variant: Variant, measured: Measured, size: str = "", environment: str = ""
 ) -> Trial:
     """Make the trial of a variant: choose its number of updates, and fit the schedule to it.
