@@ -1,28 +1,20 @@
 """Untrained models without data, for training loops in Python, ``check`` and ``benchmark``."""
 
-import copy
-import re
 from argparse import Namespace
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 from fairseq import options
-from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
-from fairseq.dataclass.configs import FairseqConfig
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import (
-    ARCH_MODEL_NAME_REGISTRY,
     ARCH_MODEL_REGISTRY,
-    MODEL_DATACLASS_REGISTRY,
     BaseFairseqModel,
 )
-from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, FairseqTask
 from fairseq.tasks.language_modeling import LanguageModelingTask
 from fairseq.tasks.masked_lm import MaskedLMTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
@@ -36,10 +28,7 @@ from fairseq_odeformers.registry import (
 )
 
 from .commands import to_words
-from .parsers import explain_unknown_architecture, training_parser
-
-COMPOSED: dict[str, DictConfig] = {}  # keys: the options of all parts except the model
-INTERPOLATION = re.compile(r"\$\{(\w+)\.(\w+)\}")  # a default that refers to another option
+from .fairseq_options import explain_unknown_architecture, make_parts, training_parser
 
 
 def build_model(
@@ -100,69 +89,6 @@ def parse(kind: Kind, arch: str, *words: str) -> Namespace:
     """Parse options as ``fairseq-train`` does, for the default task and criterion of a kind."""
     line = ["unused", "--task", kind.tasks[0], "--arch", arch, "--criterion", kind.criterion]
     return options.parse_args_and_arch(training_parser(), [*line, *words])
-
-
-def make_config(args: Namespace) -> DictConfig:
-    """Make the configuration that ``fairseq-train`` makes from a parsed command line.
-
-    Hydra needs a third of a second to compose a configuration, so command lines that only differ in
-    options of the model share one.
-    """
-    declared = find_dataclasses(args)
-    if None in declared.values():  # a part without a dataclass is the whole of *args*
-        return convert_namespace_to_omegaconf(args)
-    of_model, *of_others = ({item.name for item in fields(part)} for part in declared.values())
-    left_out = of_model.difference(*of_others) | {"arch"}
-    shared = {name: value for name, value in vars(args).items() if name not in left_out}
-    key = repr(sorted(shared.items()))
-    if key not in COMPOSED:
-        COMPOSED[key] = convert_namespace_to_omegaconf(Namespace(**shared))
-    config = copy.deepcopy(COMPOSED[key])
-    config.model = make_parts(args).model
-    return config
-
-
-def find_dataclasses(args: Namespace) -> dict[str, Any]:
-    """Find the dataclasses of the parts of a configuration, with the model first."""
-    parts: dict[str, Any] = {
-        "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
-        "task": TASK_DATACLASS_REGISTRY.get(args.task),
-    }
-    for name in ("criterion", "optimizer", "lr_scheduler"):
-        parts[name] = REGISTRIES[name]["dataclass_registry"].get(getattr(args, name))
-    common = {item.name: item.type for item in fields(FairseqConfig) if is_dataclass(item.type)}
-    return {**parts, **common}
-
-
-def make_parts(args: Namespace) -> Namespace:
-    """Make the parts ``model``, ``task`` and ``criterion`` of a configuration from *args*.
-
-    Composing the whole configuration with Hydra would take most of the time of building a small
-    model. As in fairseq, a part without a dataclass is *args*.
-    """
-    parts: dict[str, Any] = {
-        "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
-        "task": TASK_DATACLASS_REGISTRY.get(args.task),
-        "criterion": CRITERION_DATACLASS_REGISTRY.get(args.criterion),
-    }
-    names = {"model": args.arch, "task": args.task, "criterion": args.criterion}
-    declared = {part: cls for part, cls in parts.items() if cls is not None}
-    values: dict[str, Any] = {part: cls.from_namespace(args) for part, cls in declared.items()}
-    references = [
-        pair for cfg in values.values() for pair in INTERPOLATION.findall(repr(vars(cfg)))
-    ]
-    for part, name in references:
-        if part not in declared and name in vars(args):
-            values.setdefault(part, {})[name] = getattr(args, name)
-    config = OmegaConf.create(values)
-    for part in parts:
-        if part in declared:
-            config[part]._name = names[part]
-            plain = OmegaConf.to_container(config[part], resolve=True, enum_to_str=True)
-            parts[part] = OmegaConf.create(plain)
-        else:
-            parts[part] = args
-    return Namespace(**parts)
 
 
 def make_task(kind: Kind, cfg: DictConfig, vocabulary: int) -> FairseqTask:

@@ -27,11 +27,11 @@ from fairseq_odeformers.registry import (
     paper_of,
     registered_by,
 )
+from odeformers.fairseq_options import explain_unknown_architecture
 
 from . import PLUGIN
 from .arguments import add_user_dir
 from .parser import Parser
-from .parsers import explain_unknown_architecture
 
 TRANSFORMERS = ("transformer", "transformer_lm")  # fairseq's models
 OptionRow = tuple[tuple[str, ...], str, str]  # names on the command line, default and help

@@ -35,8 +35,8 @@ from odeformers.commands import (
     parse_architecture,
     python_command,
 )
+from odeformers.fairseq_options import explain_unknown_architecture, find_owners
 from odeformers.parser import DATA, check_exists
-from odeformers.parsers import explain_unknown_architecture, find_owners
 from odeformers.sizes import NEUTRAL
 
 from .recipe import Recipe, add_base, check_keys, describe_data, find_task, merge, read_parts

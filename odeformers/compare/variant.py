@@ -39,8 +39,7 @@ from fairseq_odeformers.registry import (
 from odeformers import PLUGIN, user_dir
 from odeformers.check.command import require
 from odeformers.commands import Options, name_options, to_words
-from odeformers.dataless import make_config
-from odeformers.parsers import raise_errors, training_parser
+from odeformers.fairseq_options import make_config, raise_errors, training_parser
 from odeformers.predict import make_parser
 from odeformers.sizes import size_options, split_sizes
 

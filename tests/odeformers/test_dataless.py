@@ -9,7 +9,8 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from helpers import make_model, small
 
-from odeformers.dataless import build_model, make_config
+from odeformers.dataless import build_model
+from odeformers.fairseq_options import make_config
 
 PAGE = Path(__file__).parents[2] / "docs" / "using.md"
 
