@@ -26,8 +26,8 @@ from fairseq_odeformers.registry import (
     kinds_of,
     option_names,
 )
+from odeformers.processes import to_words
 
-from .commands import to_words
 from .fairseq_options import explain_unknown_architecture, make_parts, training_parser
 
 

@@ -19,7 +19,7 @@ from experiments import Ensemble, Result, choose, make_parser, read_results, res
 from tqdm import tqdm
 
 from odeformers.arguments import positive_int
-from odeformers.commands import CommandFailed, fairseq_command, log_stats, stream
+from odeformers.processes import CommandFailed, fairseq_command, log_stats, stream
 
 # What fairseq's trainer or the ODE's solver prints when a run diverges.
 DIVERGED = re.compile("FloatingPointError|--ode-max-steps|slope is not finite")

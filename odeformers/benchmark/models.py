@@ -14,8 +14,8 @@ from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.options import hyphenate
 from fairseq_odeformers.registry import Kind, find_architectures, kinds_of
 from odeformers import dataless, fairseq_options
-from odeformers.commands import Options, parse_architecture, to_words
 from odeformers.fairseq_options import explain_unknown_architecture
+from odeformers.processes import Options, parse_architecture, to_words
 from odeformers.sizes import size_options
 
 from .timing import Step

@@ -14,9 +14,9 @@ import submitit
 from sacrebleu.metrics.bleu import BLEU
 
 from odeformers.arguments import add_margin, add_user_dir, integer, output_folder, positive_int
-from odeformers.commands import THREADS, parse_words
 from odeformers.fairseq_options import find_owners, training_parser
 from odeformers.parser import Parser
+from odeformers.processes import THREADS, parse_words
 from odeformers.sizes import SIZES
 
 from .experiment import REFUSED, Experiment, read_experiments

@@ -28,15 +28,15 @@ from fairseq_odeformers.registry import (
     find_architectures,
     kinds_of,
 )
-from odeformers.commands import (
+from odeformers.fairseq_options import explain_unknown_architecture, find_owners
+from odeformers.parser import DATA, check_exists
+from odeformers.processes import (
     Options,
     check_program,
     name_options,
     parse_architecture,
     python_command,
 )
-from odeformers.fairseq_options import explain_unknown_architecture, find_owners
-from odeformers.parser import DATA, check_exists
 from odeformers.sizes import NEUTRAL
 
 from .recipe import Recipe, add_base, check_keys, describe_data, find_task, merge, read_parts

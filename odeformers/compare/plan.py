@@ -21,8 +21,8 @@ from filelock import FileLock
 from fairseq_odeformers.files import find_free_name, markdown_table
 from fairseq_odeformers.registry import Kind, describe_limitations
 from odeformers.arguments import name_differences
-from odeformers.commands import Options, call_in_child, to_words
 from odeformers.prepare.common.checks import find_flaws
+from odeformers.processes import Options, call_in_child, to_words
 
 from .experiment import Experiment
 from .fairness import make_fair

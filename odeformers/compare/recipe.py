@@ -27,7 +27,7 @@ from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
 from fairseq_odeformers.files import check_binarised, check_regular, reading
 from fairseq_odeformers.options import hyphenate
 from fairseq_odeformers.registry import Kind
-from odeformers.commands import Options
+from odeformers.processes import Options
 from odeformers.sizes import NEUTRAL
 
 RECIPES = Path(__file__).with_name("defaults.yaml")

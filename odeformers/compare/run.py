@@ -31,7 +31,7 @@ from filelock import FileLock, Timeout
 from fairseq_odeformers.errors import InputError, explain
 from fairseq_odeformers.files import reading, replacing, sha256_once
 from fairseq_odeformers.registry import Kind
-from odeformers.commands import Options, end_with_parent, python_command, to_words
+from odeformers.processes import Options, end_with_parent, python_command, to_words
 
 from .experiment import BOARD
 from .outcome import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows

@@ -25,7 +25,7 @@ from fairseq.trainer import Trainer
 from fairseq_odeformers.errors import naming_faults
 from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.registry import Kind
-from odeformers.commands import Options
+from odeformers.processes import Options
 
 from .variant import Variant, resolve_shares
 

@@ -38,9 +38,9 @@ from fairseq_odeformers.registry import (
 )
 from odeformers import PLUGIN, user_dir
 from odeformers.check.command import require
-from odeformers.commands import Options, name_options, to_words
 from odeformers.fairseq_options import make_config, raise_errors, training_parser
 from odeformers.predict import make_parser
+from odeformers.processes import Options, name_options, to_words
 from odeformers.sizes import size_options, split_sizes
 
 from .experiment import Experiment

@@ -14,7 +14,7 @@ from statistics import fmean, median
 from fairseq_odeformers.data.classification import f1_score
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.registry import Kind
-from odeformers.commands import to_words
+from odeformers.processes import to_words
 
 from ..numbers import clock, count_decimals, describe_difference, over_seeds, p_as_text
 from ..results.intervals import ENOUGH, WELCH, Difference, OverSeeds

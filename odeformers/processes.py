@@ -1,4 +1,4 @@
-"""Commands of fairseq and of this package, their options and logs, and calls in forks."""
+"""Processes: commands of fairseq and of this package, their options and logs, and forks."""
 
 import ctypes
 import json
