@@ -28,9 +28,9 @@ from fairseq_odeformers.registry import (
     registered_by,
 )
 from odeformers.fairseq_options import explain_unknown_architecture
+from odeformers.parser import add_user_dir
 
 from . import PLUGIN
-from .arguments import add_user_dir
 from .parser import Parser
 
 TRANSFORMERS = ("transformer", "transformer_lm")  # fairseq's models

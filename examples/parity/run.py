@@ -18,7 +18,7 @@ from pathlib import Path
 from experiments import Ensemble, Result, choose, make_parser, read_results, results_file
 from tqdm import tqdm
 
-from odeformers.arguments import positive_int
+from odeformers.parser import positive_int
 from odeformers.processes import CommandFailed, fairseq_command, log_stats, stream
 
 # What fairseq's trainer or the ODE's solver prints when a run diverges.

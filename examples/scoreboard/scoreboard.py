@@ -22,7 +22,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from odeformers.arguments import add_margin
 from odeformers.compare.numbers import add_decimals
 from odeformers.compare.report.judge import INCONCLUSIVE, WORDS, give_verdicts, judge, margin_of
 from odeformers.compare.report.notes import RULES_OUT, Note
@@ -40,6 +39,7 @@ from odeformers.compare.results.rows import (
 )
 from odeformers.compare.results.statistics import compare_seeds
 from odeformers.compare.run import restore_files
+from odeformers.parser import add_margin
 from odeformers.plots import legend, panels, save, shades
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"

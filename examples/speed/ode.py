@@ -25,8 +25,8 @@ from fairseq_odeformers.models.node_transformer.layout import features_first, to
 from fairseq_odeformers.models.node_transformer.problem import Solution
 from fairseq_odeformers.modules.transformer_layer import Block
 from odeformers import fairseq_options
-from odeformers.arguments import integer, positive_int
 from odeformers.benchmark import timing
+from odeformers.parser import integer, positive_int
 
 
 class TorchdiffeqBlock(Block):

@@ -10,9 +10,8 @@ from typing import NamedTuple
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_odeformers.errors import InputError, explain, naming_faults
-from odeformers.arguments import add_user_dir
 from odeformers.dataless import choose_kind
-from odeformers.parser import Parser
+from odeformers.parser import Parser, add_user_dir
 
 from .location import innermost_module
 from .properties import DECISIVE, PROPERTIES, Broken, Property, Skipped

@@ -13,9 +13,8 @@ from typing import NoReturn
 import submitit
 from sacrebleu.metrics.bleu import BLEU
 
-from odeformers.arguments import add_margin, add_user_dir, integer, output_folder, positive_int
 from odeformers.fairseq_options import find_owners, training_parser
-from odeformers.parser import Parser
+from odeformers.parser import Parser, add_margin, add_user_dir, integer, output_folder, positive_int
 from odeformers.processes import THREADS, parse_words
 from odeformers.sizes import SIZES
 

@@ -20,9 +20,8 @@ from filelock import FileLock
 
 from fairseq_odeformers.files import find_free_name, markdown_table
 from fairseq_odeformers.registry import Kind, describe_limitations
-from odeformers.arguments import name_differences
 from odeformers.prepare.common.checks import find_flaws
-from odeformers.processes import Options, call_in_child, to_words
+from odeformers.processes import Options, call_in_child, name_differences, to_words
 
 from .experiment import Experiment
 from .fairness import make_fair
