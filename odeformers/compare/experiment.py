@@ -39,7 +39,7 @@ from odeformers.processes import (
 )
 from odeformers.sizes import NEUTRAL
 
-from .recipe import Recipe, add_base, check_keys, describe_data, find_task, merge, read_parts
+from .recipe import Recipe, check_keys, describe_data, find_task, merge, read_parts
 from .results.rows import find_kind
 
 REFUSED = {  # options of fairseq-train that compare sets itself, and what to do instead
@@ -96,42 +96,18 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         options: options of fairseq-train for all architectures. They replace the recipe's options,
             except options in brackets.
     """
-    architectures, is_data = parse_architectures(args.archs or []), args.what.is_dir()
+    architectures = parse_architectures(args.archs or [])
     sizes = {name: getattr(args, name) for name in (*NEUTRAL, "size")}
     options = {**options, **{name: size for name, size in sizes.items() if size}}
-    check_exists(args.what, f"{DATA}, or a recipe in YAML")
-    if not is_data and args.what.suffix not in (".yaml", ".yml"):
-        raise InputError(
-            f"{args.what}: a recipe's name ends in .yaml; for text, give the folder that "
-            "odeformers prepare parallel, text-classification or lm makes of it"
-        )
-    for name in ("part", "data") if is_data else ("task", "epochs"):
-        if (value := getattr(args, name)) is not None:
-            instead = f"; give --max-epoch {value}" if name == "epochs" else ""
-            place = "a RECIPE" if is_data else "DATA"
-            raise InputError(f"--{name} {value}: only for {place}{instead}")
-    if is_data and not architectures:
-        fit = find_architectures(Kind.of_task(args.task or find_task(args.what)))
-        plain = [name for name in fit if name.endswith("_prenorm") and family_of(name) == BASELINE]
-        raise InputError(
-            f"--archs: name the architectures to train on {args.what}, such as {(plain or fit)[0]} "
-            "(odeformers list names all)"
-        )
-    match = (args.match or ("parameters" if is_data else "none")) == "parameters"
-    if is_data:
-        content = describe_data(args.what, architectures, args.task, args.epochs)
-        contents = {"": add_base(content, args.what)}
-    else:
-        contents = read_parts(args.what, args.part)
     typed = dict(chain(options.items(), *(own.items() for own in architectures.values())))
     experiments, started = {}, datetime.now().isoformat(timespec="seconds")
-    for name, content in contents.items():
+    for name, content in read_contents(args, architectures).items():
         check_keys(content, f"{args.what}, part {name}" if name else str(args.what))
         experiments[name] = Experiment(
             **change_content(content, args, architectures, options),
             recipe=dict(content["train"]),
             typed=frozenset(options),
-            match=match,
+            match=args.match == "parameters" or args.match is None and args.what.is_dir(),
             budget=args.budget,
             baseline=args.baseline or "",
             plugin=os.path.abspath(args.user_dir[0]) if args.user_dir else None,
@@ -141,6 +117,32 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         )
         check_experiment(experiments[name], args, {"epochs": args.epochs, **typed})
     return {name: find_data(each, args.dry_run) for name, each in experiments.items()}
+
+
+def read_contents(args: argparse.Namespace, architectures: dict[str, Options]) -> dict[str, dict]:
+    """Read a recipe's contents by part, or make the content of a recipe for a folder of data."""
+    what, is_data = args.what, args.what.is_dir()
+    check_exists(what, f"{DATA}, or a recipe in YAML")
+    if not is_data and what.suffix not in (".yaml", ".yml"):
+        raise InputError(
+            f"{what}: a recipe's name ends in .yaml; for text, give the folder that "
+            "odeformers prepare parallel, text-classification or lm makes of it"
+        )
+    for name in ("part", "data") if is_data else ("task", "epochs"):
+        if (value := getattr(args, name)) is not None:
+            instead = f"; give --max-epoch {value}" if name == "epochs" else ""
+            place = "a RECIPE" if is_data else "DATA"
+            raise InputError(f"--{name} {value}: only for {place}{instead}")
+    if not is_data:
+        return read_parts(what, args.part)
+    if not architectures:
+        fit = find_architectures(Kind.of_task(args.task or find_task(what)))
+        plain = [name for name in fit if name.endswith("_prenorm") and family_of(name) == BASELINE]
+        raise InputError(
+            f"--archs: name the architectures to train on {what}, such as {(plain or fit)[0]} "
+            "(odeformers list names all)"
+        )
+    return {"": describe_data(what, architectures, args.task, args.epochs)}
 
 
 def change_content(

@@ -221,7 +221,7 @@ def describe_data(
         content["shared"] = {"dropout": 0.1}
     if kind is Kind.MASKED_LM:  # fairseq-eval-lm cannot evaluate it
         content["splits"] = []
-    return content
+    return add_base(content, data)
 
 
 def choose_epochs(per_epoch: int) -> int:
