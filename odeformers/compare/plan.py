@@ -44,8 +44,6 @@ from .variant import BEST_BY, COST_FREE, Variant, make_variants
 
 COMPARISON = "comparison.yaml"
 MOST_NAMED = 5  # maximum number of differences in a message
-# Options of an evaluation that only change the memory that it needs, and no prediction.
-BATCHING = ("batch-size", "max-sentences", "max-tokens")
 
 
 def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
@@ -172,7 +170,7 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
     for folder, run in begun.items():
         variant = run.variant
         now = asked.get(variant.trial_label, variant)
-        changes = find_changes(settings(variant), settings(now))
+        changes = find_changes(variant.settings, now.settings)
         if variant.code != now.code:
             changes += ("the files of its plugin have changed",)
         if changes:
@@ -182,16 +180,6 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
         differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in changed.items())
         remedy = f"delete {' '.join(folders)} to train again, or "
         raise ValueError(explain_changes(out, differences, remedy))
-
-
-def settings(variant: Variant) -> Options:
-    """Return the options that variants of one trial share, without the place of the package."""
-    evaluate = {f"evaluate {k}": v for k, v in variant.evaluate.items() if k not in BATCHING}
-    evaluate |= {f"score {split}": line for split, line in variant.score.items()}
-    evaluate["splits"] = " ".join(sorted(variant.test_sets))
-    evaluate["bleu-tokenize"] = variant.bleu_tokenize
-    tuned = dict.fromkeys(variant.tried)
-    return {"average": str(variant.average), **variant.options, **evaluate, "user-dir": "", **tuned}
 
 
 def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:

@@ -59,6 +59,8 @@ REPEATED = {
     Kind.LANGUAGE_MODEL: BLOCKS,
     Kind.MASKED_LM: BLOCKS,
 }
+# Options of an evaluation that only change the memory that it needs, and no prediction.
+BATCHING = ("batch-size", "max-sentences", "max-tokens")
 # Shares such as 10% refer to this number until the trial has counted the updates.
 PROVISIONAL_UPDATES = 1000
 BEST_BY, MAXIMIZED = "best-checkpoint-metric", "maximize-best-checkpoint-metric"
@@ -109,6 +111,16 @@ class Variant:
         """The name shared by variants of equal size and equal time per update."""
         tried = {name: v for name, v in self.tried.items() if not name.endswith(COST_FREE)}
         return self.architecture + name_options(tried)
+
+    @property
+    def settings(self) -> Options:
+        """The options that variants of one trial share, without the place of the package."""
+        evaluate = {f"evaluate {k}": v for k, v in self.evaluate.items() if k not in BATCHING}
+        evaluate |= {f"score {split}": line for split, line in self.score.items()}
+        evaluate["splits"] = " ".join(sorted(self.test_sets))
+        evaluate["bleu-tokenize"] = self.bleu_tokenize
+        tuned = dict.fromkeys(self.tried)
+        return {"average": str(self.average), **self.options, **evaluate, "user-dir": "", **tuned}
 
     @property
     def tuned(self) -> str:
