@@ -22,8 +22,7 @@ from fairseq_odeformers.checkpoints.state import read_state
 from fairseq_odeformers.checkpoints.trust import check_finite
 from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.files import replacing
-from odeformers.arguments import output_file, positive_int
-from odeformers.parser import Parser
+from odeformers.parser import Parser, output_file, positive_int
 
 FILE_NAMES = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.weights import CONFIG, WEIGHTS
-from odeformers.arguments import add_user_dir
-from odeformers.parser import Parser
+from odeformers.parser import Parser, add_user_dir
 
 PROGRAM = ".pt2"
 PROGRAMS = ("torch", "onnx")

@@ -22,17 +22,17 @@ from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.options import Bounds, bounds_of, flag
 from fairseq_odeformers.registry import (
     declared_family,
+    explain_unknown_architecture,
     find_architectures,
     model_parser,
     option_names,
     paper_of,
     registered_by,
 )
+from odeformers.parser import add_user_dir
 
 from . import PLUGIN
-from .arguments import add_user_dir
 from .parser import Parser
-from .parsers import explain_unknown_architecture
 
 TRANSFORMERS = ("transformer", "transformer_lm")  # fairseq's models
 OptionRow = tuple[tuple[str, ...], str, str]  # names on the command line, default and help

@@ -30,8 +30,7 @@ from fairseq_odeformers.inference.texts import (
     read_texts,
     write_table,
 )
-from odeformers.arguments import add_user_dir, output_path, positive_int
-from odeformers.parser import Parser
+from odeformers.parser import Parser, add_user_dir, output_path, positive_int
 from odeformers.prepare.common.command import split_columns
 from odeformers.prepare.common.settings import SETTINGS
 from odeformers.prepare.common.tables import read_unlabelled

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from odeformers.arguments import add_margin
 from odeformers.compare.report.sections import write_report
-from odeformers.compare.restore import restore_files
 from odeformers.compare.results.rows import RESULTS
-from odeformers.parser import Parser, check_exists
+from odeformers.compare.run import restore_files
+from odeformers.parser import Parser, add_margin, check_exists
 
 FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} contains all figures")  # former options
 

@@ -6,8 +6,16 @@ from tqdm import tqdm
 from fairseq_odeformers.inference.generator import DEFAULTS
 from fairseq_odeformers.inference.hub import load_translator
 from fairseq_odeformers.inference.texts import encode_lines, read_texts, write_table
-from odeformers.arguments import add_user_dir, integer, non_negative, output_file, positive_int
-from odeformers.parser import DATA, Parser, check_exists
+from odeformers.parser import (
+    DATA,
+    Parser,
+    add_user_dir,
+    check_exists,
+    integer,
+    non_negative,
+    output_file,
+    positive_int,
+)
 
 
 def main(arguments=None) -> None:

@@ -25,7 +25,7 @@ from fairseq_odeformers.models.common import naive
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import default_options, kind_of
-from odeformers.parsers import training_parser
+from odeformers.fairseq_options import training_parser
 from odeformers.sizes import size_options
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2}

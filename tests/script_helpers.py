@@ -20,7 +20,7 @@ from fairseq.options import get_preprocessing_parser
 from fairseq.tasks.sentence_prediction import SentencePredictionConfig, SentencePredictionTask
 from fairseq_cli import preprocess, train
 
-from odeformers.commands import FORK
+from odeformers.processes import FORK
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "scripts"

@@ -23,8 +23,8 @@ from script_helpers import write_to
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.data.classification import make_dictionary
 from odeformers.__main__ import main
-from odeformers.commands import FORK
 from odeformers.prepare import CORPORA
+from odeformers.processes import FORK
 from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 LIMITS = {resource.RLIMIT_AS: 12 << 30, resource.RLIMIT_CPU: 60}  # bytes, seconds

@@ -19,7 +19,7 @@ from sacrebleu import corpus_bleu
 
 from fairseq_odeformers.files import read_lines
 from odeformers.__main__ import share_cores
-from odeformers.commands import fairseq_command, log_stats, stream
+from odeformers.processes import fairseq_command, log_stats, stream
 
 PAIRS = {"test": 500, "valid": 500, "train": 20_000}
 SAMPLES = 5

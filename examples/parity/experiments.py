@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from odeformers.arguments import positive_int
+from odeformers.parser import positive_int
 
 VANILLA, NODE = "vanilla_transformer", "node_transformer"
 LEARNING_RATES = (3e-4, 1e-3, 3e-3)  # the paper does not say which

@@ -18,8 +18,8 @@ from pathlib import Path
 from experiments import Ensemble, Result, choose, make_parser, read_results, results_file
 from tqdm import tqdm
 
-from odeformers.arguments import positive_int
-from odeformers.commands import CommandFailed, fairseq_command, log_stats, stream
+from odeformers.parser import positive_int
+from odeformers.processes import CommandFailed, fairseq_command, log_stats, stream
 
 # What fairseq's trainer or the ODE's solver prints when a run diverges.
 DIVERGED = re.compile("FloatingPointError|--ode-max-steps|slope is not finite")

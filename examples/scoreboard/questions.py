@@ -17,7 +17,7 @@ from publish import read_answers
 from scipy.stats import ttest_ind
 
 from fairseq_odeformers.files import markdown_table
-from odeformers.compare.results.comparison import read_comparison
+from odeformers.compare.results.rows import read_comparison
 
 DRAWS, BLOCK, SEED = 100_000, 100, 1
 

@@ -22,16 +22,24 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
-from odeformers.arguments import add_margin
 from odeformers.compare.numbers import add_decimals
-from odeformers.compare.report.judge import give_verdicts, judge, margin_of
+from odeformers.compare.report.judge import INCONCLUSIVE, WORDS, give_verdicts, judge, margin_of
 from odeformers.compare.report.notes import RULES_OUT, Note
-from odeformers.compare.report.verdict import INCONCLUSIVE, WORDS
-from odeformers.compare.restore import restore_files
-from odeformers.compare.results.comparison import Comparison, Table, read_comparison
 from odeformers.compare.results.intervals import ENOUGH, WELCH, Difference, OverSeeds
-from odeformers.compare.results.rows import BEST_CHECKPOINT, Row, group, lock, read_rows, write_rows
+from odeformers.compare.results.rows import (
+    BEST_CHECKPOINT,
+    Comparison,
+    Row,
+    Table,
+    group,
+    lock,
+    read_comparison,
+    read_rows,
+    write_rows,
+)
 from odeformers.compare.results.statistics import compare_seeds
+from odeformers.compare.run import restore_files
+from odeformers.parser import add_margin
 from odeformers.plots import legend, panels, save, shades
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"

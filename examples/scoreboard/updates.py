@@ -20,7 +20,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.options import parse_args_and_arch
 from fairseq.trainer import Trainer
 
-from odeformers.parsers import training_parser
+from odeformers.fairseq_options import training_parser
 
 
 class Training:

@@ -24,9 +24,9 @@ from fairseq_odeformers.models.node_transformer import naive
 from fairseq_odeformers.models.node_transformer.layout import features_first, tokens_first
 from fairseq_odeformers.models.node_transformer.problem import Solution
 from fairseq_odeformers.modules.transformer_layer import Block
-from odeformers import dataless
-from odeformers.arguments import integer, positive_int
+from odeformers import fairseq_options
 from odeformers.benchmark import timing
+from odeformers.parser import integer, positive_int
 
 
 class TorchdiffeqBlock(Block):
@@ -76,7 +76,7 @@ def build(name: str, args: argparse.Namespace) -> tuple[torch.nn.Module, timing.
     line += f" --criterion sequence_classification --encoder-embed-dim {args.embed_dim}"
     line += f" --encoder-layers {args.layers} --parity-max-length {args.length}"
     parsed = options.parse_args_and_arch(options.get_training_parser(), line.split())
-    cfg = dataless.make_config(parsed)
+    cfg = fairseq_options.make_config(parsed)
     task = setup_task(cfg.task)
     torch.manual_seed(1)
     model: Any = task.build_model(cfg.model).to(args.device)

@@ -17,8 +17,8 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 from fairseq_odeformers.modules.orthogonal import OrthogonalMatrices
-from odeformers.arguments import positive_int
 from odeformers.benchmark import timing
+from odeformers.parser import positive_int
 
 WAYS = ("blocks", "cayley", "matrix_exp")
 

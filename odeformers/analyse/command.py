@@ -11,10 +11,8 @@ from pathlib import Path
 import torch
 
 from fairseq_odeformers.inference.texts import read_texts
-from odeformers.arguments import add_user_dir, positive_int
-from odeformers.compare.results.comparison import read_comparison
-from odeformers.compare.results.rows import RESULTS
-from odeformers.parser import Parser
+from odeformers.compare.results.rows import RESULTS, read_comparison
+from odeformers.parser import Parser, add_user_dir, positive_int
 
 from . import attention, depth, sentence, spectra, states
 from .maps import NoMaps

@@ -1,6 +1,6 @@
 """The options of ``odeformers benchmark`` for sizes of models and batches."""
 
-from odeformers.arguments import positive_int
+from odeformers.parser import positive_int
 
 NUMBER = {"metavar": "N", "type": positive_int}
 NUMBERS = {**NUMBER, "nargs": "+"}

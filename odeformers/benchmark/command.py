@@ -20,8 +20,7 @@ import torch
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
 from fairseq_odeformers.files import markdown_table, replacing
-from odeformers.arguments import add_user_dir, positive_int
-from odeformers.parser import Parser
+from odeformers.parser import Parser, add_user_dir, positive_int
 
 from . import timing
 from .arguments import SIZES

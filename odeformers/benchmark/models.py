@@ -13,10 +13,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from fairseq_odeformers.errors import InputError, naming_faults
 from fairseq_odeformers.inference.untrained import make_task
 from fairseq_odeformers.options import hyphenate
-from fairseq_odeformers.registry import Kind, find_architectures, kinds_of
-from odeformers import dataless
-from odeformers.commands import Options, parse_architecture, to_words
-from odeformers.parsers import explain_unknown_architecture
+from fairseq_odeformers.registry import (
+    Kind,
+    explain_unknown_architecture,
+    find_architectures,
+    kinds_of,
+)
+from odeformers import fairseq_options
+from odeformers.processes import Options, parse_architecture, to_words
 from odeformers.sizes import size_options
 
 from .timing import Step
@@ -141,4 +145,4 @@ def make_config(arch: str, kind: Kind, own: Options, args: Namespace):
         line.append(f"--{args.precision}")
     values |= {"share-all-embeddings": True}
     line += to_words({name: each for name, each in values.items() if f"--{name}" in declared} | own)
-    return dataless.make_config(dataless.parse(kind, arch, *line))
+    return fairseq_options.make_config(fairseq_options.parse(kind, arch, *line))

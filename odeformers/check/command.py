@@ -11,8 +11,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_odeformers.errors import InputError, explain, naming_faults
 from fairseq_odeformers.inference.untrained import choose_kind
-from odeformers.arguments import add_user_dir
-from odeformers.parser import Parser
+from odeformers.parser import Parser, add_user_dir
 
 from .location import innermost_module
 from .properties import DECISIVE, PROPERTIES, Broken, Property, Skipped

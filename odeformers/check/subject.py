@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.inference.untrained import make_parts, make_task
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import Kind, default_options
-from odeformers.dataless import parse
+from odeformers.fairseq_options import parse
 from odeformers.sizes import size_options
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}

@@ -7,24 +7,27 @@ Each of five values is made from the one before it, and is complete when it is m
 An :class:`~.experiment.Experiment` says what is compared. A :class:`~.variant.Variant` is one
 architecture with all of its options. A :class:`~.trial.Trial` is its cost: its parameters and the
 seconds of an update. A :class:`~.run.Run` is a folder whose ``run.yaml`` contains both, with one
-seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. The files:
+seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. The files, in the
+order in which a comparison uses them:
 
 - ``command.py`` is ``odeformers compare``, from the command line to the report;
-- ``experiment.py`` reads what to compare from a recipe in YAML or a folder of data
-  (``defaults.py``);
-- ``plan.py`` decides what a command trains, given the runs in its folder; ``agreement.py`` checks
-  that the command agrees with them; ``preview.py`` prints the plan;
+- ``recipe.py`` reads a recipe in YAML, or makes one for a folder of data, and ``experiment.py``
+  makes an experiment of it and of the command line;
+- ``plan.py`` decides what a command trains, given the runs in its folder; it checks that the
+  command agrees with them, and prints the plan;
 - ``variant.py`` defines everything that determines a run, and the words of its commands;
-  ``fairness.py`` makes size and effort equal; ``trial.py`` measures one build and a few updates;
-- ``launch.py`` executes runs; ``run.py`` defines their steps; ``outcome.py`` makes the rows of a
-  run; ``restore.py`` restores files of runs that somebody has removed;
-- ``results/``: ``scores.py`` computes scores from outputs; ``rows.py`` defines ``results.csv``, and
-  ``curves.py`` the files that it names; ``comparison.py`` chooses one setting of each architecture;
-  ``intervals.py`` compares scores over seeds, and ``statistics.py`` also over texts;
-- ``report/``: ``judge.py`` gives the verdicts in the four words of ``verdict.py``, and
-  ``notes.py`` says what the scores do not show; ``sections.py`` writes the tables, ``figures.py``
-  draws pictures, and ``pages.py`` writes Markdown and HTML;
-- ``numbers.py`` formats numbers; ``yaml_files.py`` reads and writes ``run.yaml`` and the like.
+- ``fairness.py`` makes sizes equal, and ``trial.py`` measures costs and makes effort equal;
+- ``launch.py`` executes runs on this machine or a cluster;
+- ``run.py`` defines the steps of a run and the files in its folder; ``training.py`` runs
+  fairseq-train, and ``outcome.py`` scores the outputs of the evaluations;
+- ``results/``: ``rows.py`` defines ``results.csv`` and what a report shows of it; ``curves.py``
+  defines the files that rows name; ``intervals.py`` compares scores over seeds, and
+  ``statistics.py`` also over texts;
+- ``report/``: ``sections.py`` writes the report; ``judge.py`` gives the verdicts, and ``notes.py``
+  says what the scores do not show; ``figures.py`` draws pictures, and ``pages.py`` formats sections
+  as Markdown and HTML.
+
+``numbers.py`` formats numbers for all of them.
 
 An error in an option, a recipe or a file is a ValueError of one line that names it.
 """

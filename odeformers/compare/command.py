@@ -13,19 +13,16 @@ from typing import NoReturn
 import submitit
 from sacrebleu.metrics.bleu import BLEU
 
-from odeformers.arguments import add_margin, add_user_dir, integer, output_folder, positive_int
-from odeformers.commands import THREADS, parse_words
-from odeformers.parser import Parser
-from odeformers.parsers import find_owners, training_parser
+from odeformers.fairseq_options import find_owners, training_parser
+from odeformers.parser import Parser, add_margin, add_user_dir, integer, output_folder, positive_int
+from odeformers.processes import THREADS, parse_words
 from odeformers.sizes import SIZES
 
 from .experiment import REFUSED, Experiment, read_experiments
 from .launch import choose_launcher, execute
-from .plan import make_plan
-from .preview import preview
+from .plan import make_plan, preview
 from .report.sections import DOCUMENT, PAGE, write_report
-from .restore import restore_files
-from .run import Run
+from .run import Run, restore_files
 
 MOST_SEED = 2**32 - 1  # the largest seed that NumPy accepts
 GONE = {  # options of earlier versions and of other programs, and what to do instead

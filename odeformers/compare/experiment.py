@@ -1,21 +1,13 @@
-"""Experiments: what to compare, according to a recipe or a folder of data, and a command line.
-
-A recipe is a YAML file. Its keys are the fields of :class:`Recipe`, and options are named as on
-fairseq's command line. With ``parts``, one file describes several experiments, each with its own
-changes.
-"""
+"""Experiments: what to compare, according to a recipe or a folder of data, and a command line."""
 
 from __future__ import annotations
 
 import argparse
-import copy
 import os
-import re
 import shlex
 import subprocess
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import get_close_matches
 from glob import escape
@@ -23,33 +15,32 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import yaml
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.models import ARCH_MODEL_REGISTRY
-from omegaconf import OmegaConf
 
-from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
-from fairseq_odeformers.files import check_path, check_regular, reading, sha256_once
-from fairseq_odeformers.options import flag, hyphenate, underscore
+from fairseq_odeformers.errors import InputError
+from fairseq_odeformers.files import check_path, sha256_once
+from fairseq_odeformers.options import flag, underscore
 from fairseq_odeformers.registry import (
     Kind,
     check_kind,
+    explain_unknown_architecture,
     family_of,
     find_architectures,
     kinds_of,
 )
-from odeformers.commands import (
+from odeformers.fairseq_options import find_owners
+from odeformers.parser import DATA, check_exists
+from odeformers.processes import (
     Options,
     check_program,
     name_options,
     parse_architecture,
     python_command,
 )
-from odeformers.parser import DATA, check_exists
-from odeformers.parsers import explain_unknown_architecture, find_owners
 from odeformers.sizes import NEUTRAL
 
-from .defaults import describe_data, find_task
+from .recipe import Recipe, check_keys, describe_data, find_task, merge, read_parts
 from .results.rows import find_kind
 
 REFUSED = {  # options of fairseq-train that compare sets itself, and what to do instead
@@ -65,42 +56,6 @@ BOARD = "tensorboard-logdir"  # its value is a folder, with one folder per run
 LENGTHS = ("epochs", "max-epoch", "max-update")  # options that --budget replaces
 BASELINE = "pre-norm Transformer"  # the family that is the best baseline for others
 WIDTHS = ("ffn_embed_dim", "embed_dim")  # widths that equal numbers of parameters set
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """The keys of a recipe.
-
-    If several of the keys ``sizes``, ``shared``, ``train``, ``architectures`` and ``tune`` set an
-    option, the last one wins. In the value of an option, ``{arch}`` is replaced by the
-    architecture.
-    """
-
-    data: str  # the folder, as given to fairseq-train
-    train: Options  # for all architectures; 10% is a share of the updates
-    # Options by the name of the architecture, or by any name if the option arch names the
-    # architecture. The first one is the baseline.
-    architectures: dict[str, Options]
-    shared: Options = field(default_factory=dict)  # options of models, for those that have them
-    # embed-dim, ffn-embed-dim, attention-heads and layers of the encoder and the decoder of each
-    # architecture. In TransEvolve, layers are depths of blocks.
-    sizes: dict[str, int] = field(default_factory=dict)
-    seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
-    splits: list[str] | None = None  # default: all test sets, or else valid
-    prepare: str = ""  # the command that makes the data if they do not exist
-    # Values of options, by name. Each architecture trains with all combinations and a seed that no
-    # table of scores uses; its best combination continues with all seeds.
-    tune: dict[str, list[Any]] = field(default_factory=dict)
-    bleu_tokenize: str = ""  # sacrebleu's tokenizer (default: by the target language)
-    average: int = 0  # number of last checkpoints to average
-    # Options of fairseq-generate, fairseq-eval-lm or, for classifiers, odeformers predict.
-    evaluate: Options = field(default_factory=dict)
-    # For each split, a command that prints scores of a file of predictions, {output}.
-    score: dict[str, str] = field(default_factory=dict)
-    # The paper's figures for these models and metrics, by architecture and column of the report.
-    paper: dict[str, dict[str, float]] = field(default_factory=dict)
-    # Such figures for other models or metrics, by source.
-    cited: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -142,42 +97,18 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
         options: options of fairseq-train for all architectures. They replace the recipe's options,
             except options in brackets.
     """
-    architectures, is_data = parse_architectures(args.archs or []), args.what.is_dir()
+    architectures = parse_architectures(args.archs or [])
     sizes = {name: getattr(args, name) for name in (*NEUTRAL, "size")}
     options = {**options, **{name: size for name, size in sizes.items() if size}}
-    check_exists(args.what, f"{DATA}, or a recipe in YAML")
-    if not is_data and args.what.suffix not in (".yaml", ".yml"):
-        raise InputError(
-            f"{args.what}: a recipe's name ends in .yaml; for text, give the folder that "
-            "odeformers prepare parallel, text-classification or lm makes of it"
-        )
-    for name in ("part", "data") if is_data else ("task", "epochs"):
-        if (value := getattr(args, name)) is not None:
-            instead = f"; give --max-epoch {value}" if name == "epochs" else ""
-            place = "a RECIPE" if is_data else "DATA"
-            raise InputError(f"--{name} {value}: only for {place}{instead}")
-    if is_data and not architectures:
-        fit = find_architectures(Kind.of_task(args.task or find_task(args.what)))
-        plain = [name for name in fit if name.endswith("_prenorm") and family_of(name) == BASELINE]
-        raise InputError(
-            f"--archs: name the architectures to train on {args.what}, such as {(plain or fit)[0]} "
-            "(odeformers list names all)"
-        )
-    match = (args.match or ("parameters" if is_data else "none")) == "parameters"
-    if is_data:
-        content = describe_data(args.what, architectures, args.task, args.epochs)
-        contents = {"": add_base(content, args.what)}
-    else:
-        contents = read_parts(args.what, args.part)
     typed = dict(chain(options.items(), *(own.items() for own in architectures.values())))
     experiments, started = {}, datetime.now().isoformat(timespec="seconds")
-    for name, content in contents.items():
+    for name, content in read_contents(args, architectures).items():
         check_keys(content, f"{args.what}, part {name}" if name else str(args.what))
         experiments[name] = Experiment(
             **change_content(content, args, architectures, options),
             recipe=dict(content["train"]),
             typed=frozenset(options),
-            match=match,
+            match=args.match == "parameters" or args.match is None and args.what.is_dir(),
             budget=args.budget,
             baseline=args.baseline or "",
             plugin=os.path.abspath(args.user_dir[0]) if args.user_dir else None,
@@ -189,29 +120,30 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
     return {name: find_data(each, args.dry_run) for name, each in experiments.items()}
 
 
-def check_keys(content: dict, where: str) -> None:
-    """Check that a recipe has all necessary keys and no unknown keys, and check their types."""
-    for key in ("data", "train", "architectures"):
-        if not content.get(key):
-            raise InputError(f"{where}: the key {key} is missing")
-    if isinstance(described := content["architectures"], Mapping):
-        content["architectures"] = {name: own or {} for name, own in described.items()}
-    typed = OmegaConf.structured(Recipe)
-    OmegaConf.set_readonly(typed, False)
-    for key, value in content.items():
-        if key not in (known := [item.name for item in fields(Recipe)]):
-            remedy = did_you_mean(key, known, f"choose from {', '.join(known)}")
-            raise InputError(f"{where}: there is no key {key}; {remedy}")
-        if value is not None:
-            with naming_faults(f"{where}: {key}", "is of another type"):
-                typed[key] = value
-    values: Any = OmegaConf.to_container(typed)
-    content |= {key: values[key] for key, value in content.items() if value is not None}
-    sizes = [*map(hyphenate, NEUTRAL.values())]
-    for name in content.get("sizes") or ():
-        if hyphenate(name) not in sizes:
-            remedy = did_you_mean(name, sizes, f"choose from {', '.join(sizes)}")
-            raise InputError(f"{where}: sizes has no key {name}; {remedy}")
+def read_contents(args: argparse.Namespace, architectures: dict[str, Options]) -> dict[str, dict]:
+    """Read a recipe's contents by part, or make the content of a recipe for a folder of data."""
+    what, is_data = args.what, args.what.is_dir()
+    check_exists(what, f"{DATA}, or a recipe in YAML")
+    if not is_data and what.suffix not in (".yaml", ".yml"):
+        raise InputError(
+            f"{what}: a recipe's name ends in .yaml; for text, give the folder that "
+            "odeformers prepare parallel, text-classification or lm makes of it"
+        )
+    for name in ("part", "data") if is_data else ("task", "epochs"):
+        if (value := getattr(args, name)) is not None:
+            instead = f"; give --max-epoch {value}" if name == "epochs" else ""
+            place = "a RECIPE" if is_data else "DATA"
+            raise InputError(f"--{name} {value}: only for {place}{instead}")
+    if not is_data:
+        return read_parts(what, args.part)
+    if not architectures:
+        fit = find_architectures(Kind.of_task(args.task or find_task(what)))
+        plain = [name for name in fit if name.endswith("_prenorm") and family_of(name) == BASELINE]
+        raise InputError(
+            f"--archs: name the architectures to train on {what}, such as {(plain or fit)[0]} "
+            "(odeformers list names all)"
+        )
+    return {"": describe_data(what, architectures, args.task, args.epochs)}
 
 
 def change_content(
@@ -245,6 +177,46 @@ def change_content(
     }
     content = {**content, **{key: value for key, value in changes.items() if value is not None}}
     return {key: value for key, value in content.items() if value is not None}
+
+
+def parse_architectures(texts: Iterable[str]) -> dict[str, Options]:
+    """Parse ``--archs``, each ``ARCH[--option value ...]``; returns options by names for tables.
+
+    The options include ``arch``, which may be a name in a recipe.
+    """
+    architectures: dict[str, Options] = {}
+    for text in texts:
+        arch, options = parse_architecture(text)
+        if "," in arch:
+            raise InputError(f"--archs {text}: separate architectures by spaces")
+        name = arch + name_options(options)
+        if name in architectures:
+            raise InputError(f"--archs {name}: list each architecture once")
+        architectures[name] = {"arch": arch, **options}
+    return architectures
+
+
+def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """Parse texts such as ``lr=5e-4,1e-3``: the values of each option."""
+    tuning: dict[str, list[Any]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        tuning[name.removeprefix("--")] = choices = values.split(",")
+        if not all(choices) or len(choices) < 2:
+            remedy = "two or more values between commas, such as lr=5e-4,1e-3"
+            raise InputError(f"--tune {text}: give {remedy}")
+    return tuning
+
+
+def parse_value(value: object) -> float | str:
+    """Parse the value of an option as a number if possible, so that 1e-3 equals 0.001."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return str(value)
+
+
+# --- checks before the data exist --------------------------------------------------------------
 
 
 def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Options) -> None:
@@ -311,6 +283,9 @@ def check_architecture(arch: str, experiment: Experiment, args: argparse.Namespa
     check_kind(arch, experiment.task)
 
 
+# --- the data ----------------------------------------------------------------------------------
+
+
 def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
     """Add data, which are made if they do not exist, and their test sets to an experiment."""
     prepare_data(experiment.data, experiment.prepare, dry_run)
@@ -370,139 +345,3 @@ def find_test_sets(
     }
     texts = {split: Path(str(paths.get(kind, "")).format(split)) for split in splits}
     return {split: str(path) if path.is_file() else None for split, path in texts.items()}
-
-
-# --- YAML --------------------------------------------------------------------------------------
-
-
-class Loader(yaml.SafeLoader):
-    """Loads YAML so that, as in YAML 1.2, all words except true, false and null are strings.
-
-    In YAML 1.1, the language code ``no`` is false, 2016-05-01 is a date, 012 is 10, and 1:30 is 90.
-    """
-
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(("bool", "stamp"))]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def resolve(self, kind, value, implicit):
-        """Return the tag of a node; a number is decimal."""
-        text = kind is yaml.ScalarNode and implicit[0] and NOT_DECIMAL.match(value)
-        return self.DEFAULT_SCALAR_TAG if text else super().resolve(kind, value, implicit)
-
-    def compose_mapping_node(self, anchor):
-        """Compose the node of a dictionary, before ``<<`` is replaced by the keys of others.
-
-        Raises:
-            ValueError: the dictionary contains a key twice.
-        """
-        node = super().compose_mapping_node(anchor)
-        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        for key, count in keys.items():
-            if count > 1:
-                line = node.start_mark.line + 1
-                raise ValueError(f"the key {key} is there twice, in what begins in line {line}")
-        return node
-
-
-NOT_DECIMAL = re.compile(r"[-+]?0[\dbox_]|[-+\d]+:")
-BOOLEAN = re.compile("true|True|TRUE|false|False|FALSE")
-Loader.add_implicit_resolver("tag:yaml.org,2002:bool", BOOLEAN, list("tTfF"))
-
-
-def read_parts(path: Path, part: str | None = None) -> dict[str, dict]:
-    """Read the contents of a recipe by the names of its parts; without parts, the name is "".
-
-    With the key ``base``, a recipe or a part begins with the content of another file (or of a part
-    of it, with the key ``part``); its own architectures replace the base's architectures.
-    """
-    with reading(path, "is not a recipe in YAML"):
-        content = add_base(read_yaml(path), path)
-        parts = content.pop("parts", None) or {"": {}}
-        if part is not None and part not in parts:
-            available = ", ".join(parts) if "" not in parts else "no parts"
-            raise InputError(f"--part {part}: {path} has {available}")
-        names = list(parts) if part is None else [part]
-        return {name: merge(content, add_base(parts[name] or {}, path)) for name in names}
-
-
-def read_yaml(path: Path) -> dict:
-    check_regular(path)
-    content = yaml.load(path.read_text(encoding="utf-8"), Loader)  # noqa: S506  a SafeLoader
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is not a recipe: it has no keys such as data and architectures")
-    return content
-
-
-def add_base(content: dict, path: Path) -> dict:
-    """Merge the content of a recipe or part into the base that it names."""
-    if "base" not in content:
-        return content
-    changes = dict(content)
-    name, part = path.parent / changes.pop("base"), changes.pop("part", None)
-    if not name.is_file():
-        fault = f"base: there is no recipe {name}; give its path from {path.parent}"
-        raise InputError(f"{path}: {fault}")
-    base = add_base(read_yaml(name), name)
-    if part is not None:
-        parts = base.pop("parts", {})
-        if part not in parts:
-            raise InputError(f"{path}: part: {name} has no part {part}; it has {', '.join(parts)}")
-        base = merge(base, parts[part])
-    if "architectures" in changes:
-        base.pop("architectures", None)
-    return merge(base, changes)
-
-
-def merge(base: Mapping, changes: Mapping) -> dict:
-    """Merge *changes* into *base*, dictionaries key by key; a value None removes a key."""
-    result = copy.deepcopy(dict(base))
-    for key, value in changes.items():
-        if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
-            result[key] = merge(result[key], value)
-        elif value is None and key in result:
-            del result[key]
-        else:
-            result[key] = copy.deepcopy(value)
-    return result
-
-
-# --- words -------------------------------------------------------------------------------------
-
-
-def parse_architectures(texts: Iterable[str]) -> dict[str, Options]:
-    """Parse ``--archs``, each ``ARCH[--option value ...]``; returns options by names for tables.
-
-    The options include ``arch``, which may be a name in a recipe.
-    """
-    architectures: dict[str, Options] = {}
-    for text in texts:
-        arch, options = parse_architecture(text)
-        if "," in arch:
-            raise InputError(f"--archs {text}: separate architectures by spaces")
-        name = arch + name_options(options)
-        if name in architectures:
-            raise InputError(f"--archs {name}: list each architecture once")
-        architectures[name] = {"arch": arch, **options}
-    return architectures
-
-
-def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """Parse texts such as ``lr=5e-4,1e-3``: the values of each option."""
-    tuning: dict[str, list[Any]] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        tuning[name.removeprefix("--")] = choices = values.split(",")
-        if not all(choices) or len(choices) < 2:
-            remedy = "two or more values between commas, such as lr=5e-4,1e-3"
-            raise InputError(f"--tune {text}: give {remedy}")
-    return tuning
-
-
-def parse_value(value: object) -> float | str:
-    """Parse the value of an option as a number if possible, so that 1e-3 equals 0.001."""
-    try:
-        return float(str(value))
-    except ValueError:
-        return str(value)

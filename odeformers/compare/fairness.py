@@ -1,7 +1,7 @@
 """Fairness: gives variants equal numbers of parameters and equal effort.
 
-:func:`make_fair` tries the variants and makes them equal: :func:`match_parameters` chooses widths,
-and :func:`fit_effort` chooses numbers of updates.
+:func:`make_fair` makes the trials of variants, after :func:`match_parameters` has chosen their
+widths. A trial (``trial.py``) measures the costs and chooses the number of updates.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from fairseq_odeformers.errors import naming_faults
 from fairseq_odeformers.options import SIDES, hyphenate
 from fairseq_odeformers.registry import default_options
 from odeformers.benchmark.timing import describe_environment
-from odeformers.commands import Options
 
 from .experiment import WIDTHS
-from .trial import Measured, Trial, count_parameters, try_variant
-from .variant import Variant, resolve_shares
+from .trial import Trial, count_parameters, make_trial, measure
+from .variant import Variant
 
 # A difference in parameters gets a note above the share TOLERANCE, and is an error above LIMIT.
 TOLERANCE, LIMIT = 0.01, 0.2
@@ -48,23 +47,21 @@ def make_fair(variants: Sequence[Variant], begun: Sequence[Trial], match: bool) 
     for number, variant in enumerate(variants, start=1):
         of_baseline = (each for each in (*begun, *fair) if each.variant.architecture == baseline)
         target = next((each.parameters for each in of_baseline), 0) if match else 0
-        kept, size = known.get(variant.trial_label), ""
+        kept = known.get(variant.trial_label)
         with naming_faults(variant.label, "cannot be trained"):
             matched = kept in fair or settled and kept and kept.size
             if kept and (matched or not target or is_near(kept.parameters, target)):
                 variant = repeat_width(variant, kept, match)
-                measured, size = kept.measured, kept.size
+                trial = make_trial(variant, kept.measured, kept.size, environment)
             else:
                 place = f"{number} of {len(variants)}"  # on stderr, apart from the output
                 print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
                 most = 60 * variant.budget * PLANNING if variant.budget else math.inf
                 end = time.perf_counter() + most
-                if target:
-                    variant, size = match_parameters(variant, target)
-                measured = try_variant(variant, end)
+                variant, size = match_parameters(variant, target) if target else (variant, "")
+                trial = make_trial(variant, measure(variant, end), size, environment)
                 if time.perf_counter() > end:
                     late.append(variant.label)
-            trial = fit_effort(variant, measured, size, environment)
             fair.append(trial)
             known[variant.trial_label] = trial
     for line in warn_of_warmup(fair):
@@ -107,87 +104,6 @@ def warn_of_warmup(trials: Sequence[Trial]) -> Iterator[str]:
             f"The learning rate rises for {rising:,} updates, and trainings end after {updates:,}: "
             f"{', '.join(names)}. Give --warmup-updates 10%, or more updates"
         )
-
-
-# --- effort ------------------------------------------------------------------------------------
-
-
-def fit_effort(
-    variant: Variant, measured: Measured, size: str = "", environment: str = ""
-) -> Trial:
-    """Make the trial of a variant: choose its number of updates, and fit the schedule to it.
-
-    The training ends after its epochs, or when its budget of time is spent.
-
-    Args:
-        size: how the width was chosen.
-
-    Raises:
-        ValueError: the training would save fewer checkpoints than are to be averaged.
-    """
-    epoch = measured.epoch_updates
-    before = updates = count_updates(variant.cfg.optimization, epoch)
-    if variant.budget:
-        updates = int(60 * variant.budget / measured.update_seconds)
-        if updates < 1:
-            raise ValueError(
-                f"--budget: an update takes {measured.update_seconds:.1f} seconds; give more time"
-            )
-        variant = stretch_schedule(variant, before, updates)
-    variant = variant.lasting(updates)
-    saved = count_checkpoints(variant.options, updates, epoch)
-    if not 0 <= variant.average <= saved:
-        raise ValueError(
-            f"--average {variant.average}: {updates} updates of {variant.label} leave {saved} "
-            "checkpoints; give from 0 to as many, or more updates"
-        )
-    return Trial(
-        variant,
-        **measured._asdict(),
-        updates=updates,
-        size=size,
-        defaults=variant.find_defaults(),
-        environment=environment,
-    )
-
-
-def count_updates(optimization, per_epoch: int) -> int:
-    """Count the updates of a training up to ``--max-epoch`` or ``--max-update``."""
-    limits = (optimization.max_epoch * per_epoch, optimization.max_update)
-    updates = min((limit for limit in limits if limit > 0), default=0)
-    if not updates:
-        raise ValueError("the training has no end; give --max-epoch or --max-update")
-    return updates
-
-
-def stretch_schedule(variant: Variant, before: int, updates: int) -> Variant:
-    """Stretch a variant's schedule from *before* to *updates*; the share of its warm-up stays."""
-    if variant.options.get("lr-scheduler") != "polynomial_decay":
-        raise ValueError(
-            "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
-            "--total-num-update 100% --warmup-updates 10%"
-        )
-    options = resolve_shares(variant.options, before)
-    warmup, total = (
-        max(1, round(float(options.get(name, 0)) * updates / before))
-        for name in ("warmup-updates", "total-num-update")
-    )
-    return variant.change(
-        max_update=updates, max_epoch=None, warmup_updates=warmup, total_num_update=total
-    )
-
-
-def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int:
-    """Count the checkpoints that fairseq saves in a training and that can be averaged.
-
-    At the end of an epoch, fairseq saves no checkpoint that is named by updates.
-    """
-    if interval := int(options.get("save-interval-updates") or 0):
-        saved = range(interval, updates + 1, interval)
-        return sum(number % epoch_updates > 0 for number in saved)
-    if options.get("no-epoch-checkpoints"):
-        return 0
-    return updates // epoch_updates // int(options.get("save-interval") or 1)
 
 
 # --- parameters --------------------------------------------------------------------------------

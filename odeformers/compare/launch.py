@@ -28,7 +28,7 @@ from rich.text import Text
 from submitit.core.utils import FailedJobError
 
 from fairseq_odeformers.errors import explain
-from odeformers.commands import FORK, THREADS, end_with_parent
+from odeformers.processes import FORK, THREADS, end_with_parent
 
 from .numbers import clock
 from .run import Run

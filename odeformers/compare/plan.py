@@ -1,10 +1,16 @@
-"""Plans: what a command trains in a folder, given the runs that have begun there."""
+"""Plans: what a command trains in a folder, given the runs that have begun there.
+
+``comparison.yaml`` contains what all runs of a comparison share; the command that begins the first
+run writes it. A command that differs from it, or from the ``run.yaml`` of a run that has begun,
+raises an error.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,19 +18,190 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from fairseq_odeformers.registry import Kind
-from odeformers.commands import call_in_child
+from fairseq_odeformers.files import find_free_name, markdown_table
+from fairseq_odeformers.registry import Kind, describe_limitations
 from odeformers.prepare.common.checks import find_flaws
+from odeformers.processes import Options, call_in_child, name_differences, to_words
 
-from .agreement import COMPARISON, check_settings, join, share
 from .experiment import Experiment
 from .fairness import make_fair
-from .results.comparison import choose_settings
-from .results.rows import Row, find_runs, read_runs
-from .run import Run, make_runs, read_run
+from .numbers import clock, count_decimals
+from .results.intervals import minimal_detectable
+from .results.rows import (
+    RESULTS,
+    TUNING_SEED,
+    Row,
+    choose_settings,
+    find_runs,
+    find_tuning_seed,
+    read_comparison,
+    read_runs,
+)
+from .results.statistics import compare_seeds
+from .run import Run, make_runs, pick_fields, read_run, reading_yaml, write_yaml
 from .trial import Trial
-from .variant import COST_FREE, make_variants
-from .yaml_files import write_yaml
+from .variant import BEST_BY, COST_FREE, Variant, make_variants
+
+COMPARISON = "comparison.yaml"
+MOST_NAMED = 5  # maximum number of differences in a message
+
+
+def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
+    """Plan the runs of an experiment, and make the folders of the first runs.
+
+    If another command begins runs in the folder meanwhile, plan again with these runs.
+
+    Args:
+        begin: whether to make folders.
+
+    Raises:
+        ValueError: a variant cannot be trained or evaluated, or the runs in the folder have other
+            settings.
+    """
+    while True:
+        begun = {folder: read_run(folder) for folder in find_runs(out)}
+        joined = join(experiment, out, begun)
+        earlier = [run.trial for run in begun.values()]
+        trials = call_in_child(partial(make_trials, joined, earlier))
+        check_settings(begun, [trial.variant for trial in trials], out)
+        # A dry run has no scores that flaws would qualify.
+        plan = Plan(joined, trials, out, flaws_of(joined, begun.values()) if begin else {})
+        if not begin or plan.begin(begun):
+            return plan
+
+
+def make_trials(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
+    """Make the trials of an experiment's variants; see :func:`.make_fair`."""
+    return make_fair(make_variants(experiment), begun, experiment.match)
+
+
+def flaws_of(experiment: Experiment, begun: Iterable[Run]) -> dict[str, dict[str, float]]:
+    """Find the flaws of the test sets in the runs that have begun, or else in all texts."""
+    splits, train = experiment.test_sets.keys(), experiment.train
+    for run in begun:
+        if splits <= run.flaws.keys():
+            return run.flaws
+    names = ("source-lang", "target-lang") if experiment.kind is Kind.TRANSLATION else ()
+    return find_flaws(Path(experiment.data), [train[n] for n in names if n in train], splits)
+
+
+# --- agreement with the folder -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The settings of all runs of a comparison."""
+
+    data: str
+    data_digest: str
+    task: str
+    tune: str  # names of tuned options
+    effort: Options  # a budget, or where trainings end
+    baseline: str  # the architecture that others are compared with
+
+
+def share(experiment: Experiment) -> Shared:
+    limits = ("max-epoch", "max-update")
+    effort = {name: str(value) for name, value in experiment.train.items() if name in limits}
+    return Shared(
+        data=experiment.data,
+        data_digest=experiment.data_digest,
+        task=experiment.task,
+        tune=" ".join(sorted(experiment.tune)),
+        effort={"budget": clock(60 * experiment.budget)} if experiment.budget else effort,
+        baseline=experiment.baseline,
+    )
+
+
+def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experiment:
+    """Adapt an experiment to the folder that it continues, before its trials.
+
+    The first command in the folder determines the seed that tunes, and the baseline unless another
+    one is requested.
+
+    Raises:
+        ValueError: the folder contains something other than comparisons of this version, or its
+            comparison has other data, another task, effort or baseline, or other tuned options.
+    """
+    ours = (COMPARISON, f"*/{COMPARISON}", f"*/*/{COMPARISON}")
+    others = any(not path.name.startswith(".") for path in out.glob("*"))
+    if others and not any(any(out.glob(pattern)) for pattern in ours):
+        raise ValueError(
+            f"--out {out}: it has files, but no {COMPARISON}; give a new folder, such as "
+            f"--out {find_free_name(out)}"
+        )
+    if not begun:
+        if experiment.tune and TUNING_SEED in experiment.seeds:
+            seeds = " ".join(map(str, experiment.seeds))
+            raise ValueError(f"--seeds {seeds}: seed {TUNING_SEED} tunes; give others")
+        baseline = experiment.baseline or next(iter(experiment.architectures))
+        return replace(experiment, baseline=baseline, tuning_seed=TUNING_SEED)
+    with reading_yaml(out / COMPARISON) as content:
+        kept = Shared(**pick_fields(content, Shared))
+    seed = find_tuning_seed(begun.values())
+    train = experiment.train
+    if all(BEST_BY not in run.variant.options for run in begun.values()):
+        train = {BEST_BY: "loss", **train}  # the default of earlier versions, of all its runs
+    baseline = experiment.baseline or kept.baseline
+    joined = replace(experiment, train=train, baseline=baseline, tuning_seed=seed)
+    then, now = (
+        {**dict(data=s.data, task=s.task, tune=s.tune, baseline=s.baseline), **s.effort}
+        for s in (kept, share(joined))
+    )
+    changes = find_changes(then, now)
+    if kept.data == joined.data and kept.data_digest != joined.data_digest:
+        changes += (f"the files of {kept.data} have changed",)
+    if changes:
+        raise ValueError(explain_changes(out, ", ".join(changes)))
+    return joined
+
+
+def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: Path) -> None:
+    """Check that the runs that have begun have the requested settings.
+
+    Variants that share a trial differ only in the values of tuned options.
+
+    Raises:
+        ValueError: settings differ; the message names them, and the folders to delete.
+    """
+    asked = {variant.trial_label: variant for variant in variants}
+    changed: dict[str, dict[str, None]] = {}  # the architectures, by what has changed
+    folders = []
+    for folder, run in begun.items():
+        variant = run.variant
+        now = asked.get(variant.trial_label, variant)
+        changes = find_changes(variant.settings, now.settings)
+        if variant.code != now.code:
+            changes += ("the files of its plugin have changed",)
+        if changes:
+            folders.append(str(folder))
+            changed.setdefault(", ".join(changes[:MOST_NAMED]), {})[variant.architecture] = None
+    if changed:
+        differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in changed.items())
+        remedy = f"delete {' '.join(folders)} to train again, or "
+        raise ValueError(explain_changes(out, differences, remedy))
+
+
+def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
+    """Describe the changes of options, which are compared as they are typed."""
+
+    def show(value: object) -> str:
+        words = to_words({"option": value})
+        return words[-1] if len(words) > 1 else "set" if words else ""
+
+    return name_differences(
+        {name: (show(then.get(name)), show(now.get(name))) for name in {**then, **now}}
+    )
+
+
+def explain_changes(out: Path, changes: str, remedy: str = "") -> str:
+    return (
+        f"{out} was begun with other settings ({changes}); {remedy}give another folder, such as "
+        f"--out {find_free_name(out)}"
+    )
+
+
+# --- stages ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -148,40 +325,81 @@ def beyond(value: str, grid: Sequence[str]) -> str:
     return np.format_float_scientific(float(text), trim="-", exp_digits=1) if "e" in value else text
 
 
-def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
-    """Plan the runs of an experiment, and make the folders of the first runs.
+# --- the plan as it is printed before the trainings --------------------------------------------
 
-    If another command begins runs in the folder meanwhile, plan again with these runs.
+
+def preview(plan: Plan, jobs: int, commands: bool) -> None:
+    """Print the models of a plan, and how long its unfinished trainings take.
 
     Args:
-        begin: whether to make folders.
-
-    Raises:
-        ValueError: a variant cannot be trained or evaluated, or the runs in the folder have other
-            settings.
+        jobs: number of runs at a time.
+        commands: whether to print all commands as well, and what the seeds would detect.
     """
-    while True:
-        begun = {folder: read_run(folder) for folder in find_runs(out)}
-        joined = join(experiment, out, begun)
-        earlier = [run.trial for run in begun.values()]
-        trials = call_in_child(partial(make_trials, joined, earlier))
-        check_settings(begun, [trial.variant for trial in trials], out)
-        # A dry run has no scores that flaws would qualify.
-        plan = Plan(joined, trials, out, flaws_of(joined, begun.values()) if begin else {})
-        if not begin or plan.begin(begun):
-            return plan
+    tuning, more, best = plan.stages()  # the runs so far determine them
+    print(overview(plan.trials, [*tuning, *more, *best], jobs), flush=True)
+    for sentence, _ in describe_limitations(
+        (trial.variant.architecture, {**trial.defaults, **trial.variant.options})
+        for trial in plan.trials
+    ):
+        print(sentence, flush=True)
+    if commands:
+        for line in foresee(plan.out, plan.experiment):
+            print(line)
+        print_commands([*tuning, *more])
+        if tuning:
+            print("\n# Then with the best candidate of each architecture, as far as it is known:")
+        print_commands(best)
 
 
-def make_trials(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
-    """Make the trials of an experiment's variants; see :func:`.make_fair`."""
-    return make_fair(make_variants(experiment), begun, experiment.match)
+def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
+    """Format the models as a table, and say how long the unfinished trainings of a command take.
+
+    Args:
+        runs: the trainings of candidates, then the runs of the best candidates so far.
+    """
+    rows = [["architecture", "parameters", "updates", "time", "size"]]
+    for each in trials:
+        numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
+        rows.append([each.variant.label, *numbers, each.size])
+    by_folder = {run.folder: run for run in runs}  # a chosen candidate is evaluated too
+    left = [run for run in by_folder.values() if not run.finished]
+    line = f"All {len(by_folder)} runs have finished."
+    if left:
+        shares = (1 - run.updates / run.trial.updates for run in left)
+        total = sum(share * run.trial.seconds for share, run in zip(shares, left))
+        line = (
+            f"{len(left)} of {len(by_folder)} runs remain, {jobs} at a time. Training will take "
+            f"about {clock(total / jobs)}, estimated from timed updates; evaluation takes "
+            "additional time."
+        )
+    return f"{markdown_table(rows)}\n{line}"
 
 
-def flaws_of(experiment: Experiment, begun: Iterable[Run]) -> dict[str, dict[str, float]]:
-    """Find the flaws of the test sets in the runs that have begun, or else in all texts."""
-    splits, train = experiment.test_sets.keys(), experiment.train
-    for run in begun:
-        if splits <= run.flaws.keys():
-            return run.flaws
-    names = ("source-lang", "target-lang") if experiment.kind is Kind.TRANSLATION else ()
-    return find_flaws(Path(experiment.data), [train[n] for n in names if n in train], splits)
+def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
+    """Yield what all seeds would detect, if a folder's runs show the spread over seeds."""
+    if not (out / RESULTS).is_file():
+        return
+    for table in read_comparison(out).tables:
+        if table.baseline not in table.main:
+            continue
+        spread = compare_seeds(table.main, table.baseline).spread
+        seeds = {row.seed for runs in table.main.values() for row in runs} | {*experiment.seeds}
+        models = {*table.main, *experiment.architectures} - {table.baseline}
+        if spread is not None:
+            least = spread * minimal_detectable(len(models), len(seeds))
+            digits = max(2, count_decimals(table.metric, table.first.texts))
+            yield (
+                f"On {table.split} at the {table.checkpoint}, {len(seeds)} seeds would detect a "
+                f"difference of {least:.{digits}f} in {table.metric} with 80% power. The standard "
+                f"deviation over the seeds that have finished is {spread:.{digits}f}."
+            )
+
+
+def print_commands(runs: Iterable[Run]) -> None:
+    """Print all commands of runs, for a shell."""
+    for run in runs:
+        print(f"\n# {run.folder.name}")
+        for step in run.steps:
+            sign = {"": "", "stdout": " > ", "all": " &> "}[step.printed]
+            output = sign and sign + shlex.quote(str(run.folder / step.product))
+            print(shlex.join(step.words) + output)

@@ -16,8 +16,8 @@ import signal
 import subprocess
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
 from itertools import product
@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import submitit
+import yaml
 from filelock import FileLock, Timeout
 
 from fairseq_odeformers.errors import InputError, explain
-from fairseq_odeformers.files import replacing, sha256_once
+from fairseq_odeformers.files import reading, replacing, sha256_once
 from fairseq_odeformers.registry import Kind
-from odeformers.commands import Options, end_with_parent, python_command, to_words
+from odeformers.processes import Options, end_with_parent, python_command, to_words
 
 from .experiment import BOARD
 from .outcome import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
@@ -42,12 +43,12 @@ from .results.rows import (
     RUN,
     Row,
     collect_rows,
+    find_runs,
     read_rows,
     write_rows,
 )
 from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
-from .yaml_files import pick_fields, reading_yaml, write_yaml
 
 LOCK, FAILURE = ".lock", "failed.txt"
 # For each kind, the output of an evaluation that is its product; fairseq-eval-lm logs its score.
@@ -367,3 +368,69 @@ def read_run(folder: Path) -> Run:
         variant = Variant(**pick_fields(content, Variant))
         trial = Trial(**{**pick_fields(content, Trial), "variant": variant})
         return Run(folder, trial, **{name: content[name] for name in OF_RUN})
+
+
+def pick_fields(content: Mapping[str, Any], kind: type) -> dict[str, Any]:
+    """Pick the keys of a file that are fields of a dataclass."""
+    return {item.name: content[item.name] for item in fields(kind) if item.name in content}
+
+
+@contextmanager
+def reading_yaml(path: Path) -> Iterator[dict[str, Any]]:
+    """Read a file of this version; errors in the block name the file."""
+    with reading(path, f"is no {path.name} of this version"):
+        yield yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(yaml.safe_dump({**content}, sort_keys=False), encoding="utf-8")
+
+
+# --- files that somebody has removed -----------------------------------------------------------
+
+
+def restore_files(out: Path, order: Iterable[str] = ()) -> None:
+    """Make the missing rows, learning curves and predictions of a comparison again.
+
+    The rows of a run whose folder has been removed are dropped.
+
+    Args:
+        order: see :func:`.collect_rows`; if given, the rows of all runs are collected again.
+
+    Raises:
+        ValueError: the folder belongs to a single run.
+        FileNotFoundError: the sources of a file are missing too; the message names the remedy.
+    """
+    if (out / RUN).exists():
+        raise ValueError(f"{out}: a run; give the folder of its comparison, {out.resolve().parent}")
+    if find_runs(out) and (order or not (out / RESULTS).is_file() or has_lost_runs(out)):
+        collect_rows(out, order)
+    rows = read_rows(out) if (out / RESULTS).is_file() else []
+    for folder in {out / row.run: None for row, _ in find_missing(out, rows)}:
+        if (folder / RUN).exists():
+            states = [row.state for row in rows if row.run == folder.name]
+            read_run(folder).make_rows(states[0])
+    for row, path in find_missing(out, rows):
+        if not (out / row.run / RUN).exists():
+            remedy = "copy the folders of the runs as well"
+        elif path.name == Path(row.curve).name:
+            remedy = f"and {TRAIN_LOG} is; delete {path.parent}, and repeat the command"
+            remedy += " odeformers compare, which trains the run again"
+        else:
+            remedy = "and what it is made from; repeat the command odeformers compare, which makes"
+            remedy += " both"
+        raise FileNotFoundError(f"{path} is missing, {remedy}")
+
+
+def has_lost_runs(out: Path) -> bool:
+    """Return whether there are rows of a run whose folder has been removed."""
+    return not all((out / row.run).is_dir() for row in read_rows(out))
+
+
+def find_missing(out: Path, rows: list[Row]) -> Iterator[tuple[Row, Path]]:
+    """Yield the files that rows name but that do not exist."""
+    for row in rows:
+        for name in filter(None, (row.curve, row.predictions)):
+            if not (out / name).exists():
+                yield row, out / name

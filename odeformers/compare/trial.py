@@ -1,5 +1,6 @@
 """Trials: the costs of variants, measured by one build and a few updates before any training.
 
+The costs determine the number of updates, after the epochs or within the budget of a training.
 A trial also finds faults that would end a training or an evaluation hours later.
 """
 
@@ -24,9 +25,9 @@ from fairseq.trainer import Trainer
 from fairseq_odeformers.errors import naming_faults
 from fairseq_odeformers.inference.texts import allows_truncation
 from fairseq_odeformers.registry import Kind
-from odeformers.commands import Options
+from odeformers.processes import Options
 
-from .variant import Variant
+from .variant import Variant, resolve_shares
 
 STEPS = 4  # minimum number of updates that are timed, unless time is up
 SECONDS = 2.0  # minimum time of the updates that determine a training's length
@@ -79,7 +80,7 @@ class Trial:
         return replace(self, variant=variant)
 
 
-def try_variant(variant: Variant, end: float = math.inf) -> Measured:
+def measure(variant: Variant, end: float = math.inf) -> Measured:
     """Build a model once, check the data with it, and time a few updates.
 
     Args:
@@ -226,3 +227,84 @@ def check_data(variant: Variant, trainer: Trainer) -> None:
             except Exception as error:  # all models must be scored on all texts of a test set
                 said = re.sub(f", skip this example with {SKIP}", "", str(error))
                 raise ValueError(said) from error
+
+
+# --- effort ------------------------------------------------------------------------------------
+
+
+def make_trial(
+    variant: Variant, measured: Measured, size: str = "", environment: str = ""
+) -> Trial:
+    """Make the trial of a variant: choose its number of updates, and fit the schedule to it.
+
+    The training ends after its epochs, or when its budget of time is spent.
+
+    Args:
+        size: how the width was chosen.
+
+    Raises:
+        ValueError: the training would save fewer checkpoints than are to be averaged.
+    """
+    epoch = measured.epoch_updates
+    before = updates = count_updates(variant.cfg.optimization, epoch)
+    if variant.budget:
+        updates = int(60 * variant.budget / measured.update_seconds)
+        if updates < 1:
+            raise ValueError(
+                f"--budget: an update takes {measured.update_seconds:.1f} seconds; give more time"
+            )
+        variant = stretch_schedule(variant, before, updates)
+    variant = variant.lasting(updates)
+    saved = count_checkpoints(variant.options, updates, epoch)
+    if not 0 <= variant.average <= saved:
+        raise ValueError(
+            f"--average {variant.average}: {updates} updates of {variant.label} leave {saved} "
+            "checkpoints; give from 0 to as many, or more updates"
+        )
+    return Trial(
+        variant,
+        **measured._asdict(),
+        updates=updates,
+        size=size,
+        defaults=variant.find_defaults(),
+        environment=environment,
+    )
+
+
+def count_updates(optimization, per_epoch: int) -> int:
+    """Count the updates of a training up to ``--max-epoch`` or ``--max-update``."""
+    limits = (optimization.max_epoch * per_epoch, optimization.max_update)
+    updates = min((limit for limit in limits if limit > 0), default=0)
+    if not updates:
+        raise ValueError("the training has no end; give --max-epoch or --max-update")
+    return updates
+
+
+def stretch_schedule(variant: Variant, before: int, updates: int) -> Variant:
+    """Stretch a variant's schedule from *before* to *updates*; the share of its warm-up stays."""
+    if variant.options.get("lr-scheduler") != "polynomial_decay":
+        raise ValueError(
+            "--budget: the rate must fall to zero; add --lr-scheduler polynomial_decay "
+            "--total-num-update 100% --warmup-updates 10%"
+        )
+    options = resolve_shares(variant.options, before)
+    warmup, total = (
+        max(1, round(float(options.get(name, 0)) * updates / before))
+        for name in ("warmup-updates", "total-num-update")
+    )
+    return variant.change(
+        max_update=updates, max_epoch=None, warmup_updates=warmup, total_num_update=total
+    )
+
+
+def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int:
+    """Count the checkpoints that fairseq saves in a training and that can be averaged.
+
+    At the end of an epoch, fairseq saves no checkpoint that is named by updates.
+    """
+    if interval := int(options.get("save-interval-updates") or 0):
+        saved = range(interval, updates + 1, interval)
+        return sum(number % epoch_updates > 0 for number in saved)
+    if options.get("no-epoch-checkpoints"):
+        return 0
+    return updates // epoch_updates // int(options.get("save-interval") or 1)

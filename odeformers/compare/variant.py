@@ -38,10 +38,9 @@ from fairseq_odeformers.registry import (
 )
 from odeformers import PLUGIN, user_dir
 from odeformers.check.command import require
-from odeformers.commands import Options, name_options, to_words
-from odeformers.dataless import make_config
-from odeformers.parsers import raise_errors, training_parser
+from odeformers.fairseq_options import make_config, raise_errors, training_parser
 from odeformers.predict import make_parser
+from odeformers.processes import Options, name_options, to_words
 from odeformers.sizes import size_options, split_sizes
 
 from .experiment import Experiment
@@ -60,6 +59,8 @@ REPEATED = {
     Kind.LANGUAGE_MODEL: BLOCKS,
     Kind.MASKED_LM: BLOCKS,
 }
+# Options of an evaluation that only change the memory that it needs, and no prediction.
+BATCHING = ("batch-size", "max-sentences", "max-tokens")
 # Shares such as 10% refer to this number until the trial has counted the updates.
 PROVISIONAL_UPDATES = 1000
 BEST_BY, MAXIMIZED = "best-checkpoint-metric", "maximize-best-checkpoint-metric"
@@ -110,6 +111,16 @@ class Variant:
         """The name shared by variants of equal size and equal time per update."""
         tried = {name: v for name, v in self.tried.items() if not name.endswith(COST_FREE)}
         return self.architecture + name_options(tried)
+
+    @property
+    def settings(self) -> Options:
+        """The options that variants of one trial share, without the place of the package."""
+        evaluate = {f"evaluate {k}": v for k, v in self.evaluate.items() if k not in BATCHING}
+        evaluate |= {f"score {split}": line for split, line in self.score.items()}
+        evaluate["splits"] = " ".join(sorted(self.test_sets))
+        evaluate["bleu-tokenize"] = self.bleu_tokenize
+        tuned = dict.fromkeys(self.tried)
+        return {"average": str(self.average), **self.options, **evaluate, "user-dir": "", **tuned}
 
     @property
     def tuned(self) -> str:

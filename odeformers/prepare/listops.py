@@ -26,7 +26,7 @@ from statistics import median
 import numpy as np
 
 from fairseq_odeformers.options import flag
-from odeformers.arguments import integer
+from odeformers.parser import integer
 
 from .common.command import SPLIT_NAMES, add_number, make_parser, parse_options, preparing, step
 from .common.labels import Labels

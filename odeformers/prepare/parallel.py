@@ -18,7 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from fairseq_odeformers.files import check_path, fingerprints
-from odeformers.arguments import real_number
+from odeformers.parser import real_number
 
 from .common.checks import fold
 from .common.command import (

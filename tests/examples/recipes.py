@@ -2,9 +2,10 @@
 
 from dataclasses import fields
 
-from odeformers.commands import Options
-from odeformers.compare.experiment import Experiment, read_parts
+from odeformers.compare.experiment import Experiment
+from odeformers.compare.recipe import read_parts
 from odeformers.compare.variant import resolve_options
+from odeformers.processes import Options
 
 KNOWN = {field.name for field in fields(Experiment)}
 

@@ -18,7 +18,7 @@ from script_helpers import ROOT, lines
 
 from fairseq_odeformers.registry import declared_family
 from odeformers.__main__ import COMMANDS
-from odeformers.compare.experiment import read_parts
+from odeformers.compare.recipe import read_parts
 from odeformers.compare.variant import resolve_shares, training_words
 from odeformers.prepare import CORPORA
 

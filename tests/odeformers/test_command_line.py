@@ -17,10 +17,10 @@ from script_helpers import ROOT, USER_DIR, module, write_to
 
 from fairseq_odeformers.registry import declared_family, model_parser
 from odeformers.__main__ import COMMANDS, main
-from odeformers.commands import FORK
 from odeformers.options import architectures, option_rows, page_of
 from odeformers.options import main as list_options
 from odeformers.prepare import CORPORA
+from odeformers.processes import FORK
 
 ARCHITECTURES = architectures()
 

@@ -11,8 +11,8 @@ from published import iwslt14, multi30k, write_archive, write_folder
 from script_helpers import SCRIPTS, contents, execute, run, stub_commands
 
 from odeformers.__main__ import main
-from odeformers.commands import FORK
 from odeformers.prepare import CORPORA
+from odeformers.processes import FORK
 
 COMMANDS = {
     path.stem: path.stem.removeprefix("prepare-").replace("parallel-text", "parallel")

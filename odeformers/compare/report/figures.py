@@ -15,10 +15,9 @@ from scipy.optimize import isotonic_regression
 
 from odeformers.plots import STYLE, legend, panels, styles
 
-from ..results.comparison import Runs
 from ..results.curves import Curve
 from ..results.intervals import ENOUGH
-from ..results.rows import LOSSES, Row, group, name_time
+from ..results.rows import LOSSES, Row, Runs, group, name_time
 from ..results.statistics import half_interval
 
 SAME_SIZE = 1.1  # up to this ratio of sizes, parameters are not drawn

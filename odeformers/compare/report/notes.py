@@ -19,9 +19,8 @@ from fairseq_odeformers.text.detokenize import RESTORED
 from odeformers.prepare.common.checks import LEAK
 
 from ..numbers import clock, count_decimals
-from ..results.comparison import Comparison, Table
 from ..results.curves import Predictions
-from ..results.rows import Row
+from ..results.rows import Comparison, Row, Table
 from ..results.statistics import (
     FEW_BLOCKS,
     LEAST_BLOCK,
@@ -30,7 +29,6 @@ from ..results.statistics import (
     join_blocks,
     metric_of,
 )
-from .verdict import FEW_SEEDS
 
 LEVEL = 0.05  # level of significance
 SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
@@ -42,6 +40,7 @@ LEAST_TIME = 30  # seconds; in shorter trainings, the times of seeds differ by c
 UNKNOWN = 0.01  # the share of unknown words that calls for a note
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
 EDGE, OTHER = "the best value is at the end of the grid", "see the notes"  # reasons of verdicts
+FEW_SEEDS = "there are too few seeds"
 EDGES = (EDGE, "at a grid's edge")  # including notes of earlier versions
 
 

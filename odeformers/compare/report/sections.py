@@ -14,19 +14,26 @@ from statistics import fmean, median
 from fairseq_odeformers.data.classification import f1_score
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.registry import Kind
-from odeformers.commands import to_words
+from odeformers.processes import to_words
 
 from ..numbers import clock, count_decimals, describe_difference, over_seeds, p_as_text
-from ..results.comparison import Comparison, Table, read_comparison
 from ..results.intervals import ENOUGH, WELCH, Difference, OverSeeds
-from ..results.rows import BEST_CHECKPOINT, LOSSES, RESULTS, lock, name_time
-from ..results.scores import CLASSES
+from ..results.rows import (
+    BEST_CHECKPOINT,
+    CLASSES,
+    LOSSES,
+    RESULTS,
+    Comparison,
+    Table,
+    lock,
+    name_time,
+    read_comparison,
+)
 from ..results.statistics import Statistics
 from .figures import draw_learning_curves, draw_quality
-from .judge import Judged, judge
+from .judge import INCONCLUSIVE, WORDS, Judged, Verdict, judge
 from .notes import REMARK, RULES_OUT, Note, different_defaults, find_majority, parse_tuned
 from .pages import Section, to_html, to_page, to_png
-from .verdict import INCONCLUSIVE, WORDS, Verdict
 
 PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
 UNITS = {

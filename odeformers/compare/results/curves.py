@@ -17,7 +17,7 @@ import numpy as np
 
 from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import read_lines, reading, write_csv
-from odeformers.commands import log_stats
+from odeformers.processes import log_stats
 
 CPU, CLOCK = "cpu", "clock"  # the seconds that training.py adds to the statistics of an epoch
 

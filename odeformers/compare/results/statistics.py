@@ -16,10 +16,9 @@ from scipy.stats import t as student
 
 from fairseq_odeformers.registry import Kind
 
-from .comparison import Table
 from .curves import Likelihoods, Predictions
 from .intervals import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline
-from .rows import Row, group
+from .rows import Row, Table, group
 
 SAMPLES = 1000  # number of samples of a bootstrap
 LEAST_BLOCK = 500  # minimum number of tokens of a block of texts

@@ -24,13 +24,7 @@ from fairseq_odeformers.files import (
     check_regular,
     replacing,
 )
-from odeformers.arguments import (
-    output_folder,
-    positive_int,
-    real_number,
-    workers,
-)
-from odeformers.parser import Parser
+from odeformers.parser import Parser, output_folder, positive_int, real_number, workers
 
 from .settings import SETTINGS, SOURCE, check_settings, check_sources, name_source
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairseq_odeformers.files import MADE_FROM, find_free_name, reading
 from fairseq_odeformers.options import flag
-from odeformers.arguments import name_differences
+from odeformers.processes import name_differences
 
 SETTINGS = "settings.json"  # the file with the options of a folder's preparation
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")

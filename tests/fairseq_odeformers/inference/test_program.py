@@ -18,7 +18,7 @@ from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.inference import program
 from fairseq_odeformers.text.word_pieces import SPECIAL
 from odeformers.__main__ import main
-from odeformers.commands import FORK
+from odeformers.processes import FORK
 
 OVERRIDES = {  # by family
     "node": {"ode_method": "euler", "ode_steps": 2, "adaptivity": "batch"},

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from odeformers.compare.agreement import check_settings, join
-from odeformers.compare.plan import Plan, find_runs
+from odeformers.compare.plan import Plan, check_settings, find_runs, join
 from odeformers.compare.run import read_run
 from tests.odeformers.compare.comparisons import tried
 from tests.odeformers.compare.test_run import OPTIONS, VARIANT, begun

@@ -10,14 +10,12 @@ from script_helpers import parallel_data, write_to
 
 from fairseq_odeformers.files import sha256
 from odeformers.__main__ import main
-from odeformers.commands import FORK
-from odeformers.compare.agreement import Shared
 from odeformers.compare.experiment import Experiment
-from odeformers.compare.preview import foresee
+from odeformers.compare.plan import Shared, foresee
 from odeformers.compare.results.intervals import minimal_detectable
-from odeformers.compare.run import make_runs
+from odeformers.compare.run import make_runs, write_yaml
 from odeformers.compare.variant import Variant
-from odeformers.compare.yaml_files import write_yaml
+from odeformers.processes import FORK
 from tests.odeformers.compare.comparisons import tried, write_comparison, write_run
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]

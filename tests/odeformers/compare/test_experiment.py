@@ -8,16 +8,15 @@ import yaml
 from fairseq.data import Dictionary
 
 from fairseq_odeformers.registry import Kind
-from odeformers.commands import parse_words, to_words
 from odeformers.compare.command import make_parser
-from odeformers.compare.defaults import Batches, choose_epochs, find_task
 from odeformers.compare.experiment import (
     find_test_sets,
     parse_architectures,
     parse_tuning,
     read_experiments,
-    read_parts,
 )
+from odeformers.compare.recipe import Batches, choose_epochs, find_task, read_parts
+from odeformers.processes import parse_words, to_words
 
 TRAIN = {"task": "translation", "source-lang": "de", "target-lang": "en", "lr": 1e-3}
 

@@ -5,16 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from odeformers.compare.fairness import (
-    count_checkpoints,
-    count_updates,
-    fit_effort,
-    search_width,
-    warn_of_warmup,
-    width_options,
-)
+from odeformers.compare.fairness import search_width, warn_of_warmup, width_options
 from odeformers.compare.plan import make_trials
-from odeformers.compare.trial import Measured
+from odeformers.compare.trial import Measured, count_checkpoints, count_updates, make_trial
 from odeformers.compare.variant import make_variants
 from tests.odeformers.compare.test_experiment import read
 
@@ -118,29 +111,29 @@ def test_values_of_an_option_share_a_trial(training_data, capsys):
 def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
     """Warm-up keeps its share of the updates, and a budget removes the limit of epochs."""
     data, warmup = training_data / "words", ["--warmup-updates", "20%"]
-    trial = fit_effort(variant(data, "transject", "--epochs", 3, *warmup), MEASURED)
+    trial = make_trial(variant(data, "transject", "--epochs", 3, *warmup), MEASURED)
     assert trial.updates == trial.variant.options["total-num-update"] == 30
     assert trial.variant.options["warmup-updates"] == 6
     planned = variant(data, "transject", "--budget", "1m", *warmup)
-    trial = fit_effort(planned, MEASURED)
+    trial = make_trial(planned, MEASURED)
     given = trial.variant.options
     assert trial.updates == given["max-update"] == given["total-num-update"] == 120
     assert given["warmup-updates"] == 24 and "max-epoch" not in given
     totals = set()
     for total in ("10", "1e1"):  # fairseq reads both
         words = ["--budget", "1m", *warmup, "--total-num-update", total]
-        trial = fit_effort(variant(data, "transject", *words), MEASURED)
+        trial = make_trial(variant(data, "transject", *words), MEASURED)
         totals.add(trial.variant.options["total-num-update"])
     assert len(totals) == 1
     with pytest.raises(ValueError, match="an update takes 99.0 seconds; give more"):
-        fit_effort(planned, MEASURED._replace(update_seconds=99.0))
+        make_trial(planned, MEASURED._replace(update_seconds=99.0))
 
 
 @pytest.mark.parametrize("warmup, warned", [("31", True), ("30", False), ("10%", False)])
 def test_a_warm_up_longer_than_the_training_is_warned_of(warmup, warned, training_data):
     """The training has 30 updates, and shares are never longer."""
     words = ["--epochs", 3, "--warmup-updates", warmup, "--lr-scheduler", "inverse_sqrt"]
-    trial = fit_effort(variant(training_data / "words", "transject", *words), MEASURED)
+    trial = make_trial(variant(training_data / "words", "transject", *words), MEASURED)
     lines = [*warn_of_warmup([trial, trial])]
     assert ["rises for 31 updates, and trainings end after 30: transject" in x for x in lines] == [
         True
@@ -151,7 +144,7 @@ def test_averaging_more_checkpoints_than_saved_is_refused(training_data):
     planned = variant(training_data / "words", "transject", "--epochs", 2, "--average", 3)
     refused = "--average 3: 20 updates of transject leave 2 checkpoints"
     with pytest.raises(ValueError, match=refused):
-        fit_effort(planned, MEASURED)
+        make_trial(planned, MEASURED)
 
 
 def test_a_training_ends_at_its_first_limit():

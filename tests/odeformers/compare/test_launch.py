@@ -11,10 +11,10 @@ import pytest
 from filelock import FileLock
 from submitit import AutoExecutor
 
-from odeformers.commands import FORK, call_in_child
 from odeformers.compare.launch import LocalJob, Machine, Slurm, launch, progress
 from odeformers.compare.outcome import TRAIN_LOG
 from odeformers.compare.run import Run, Step, read_failure
+from odeformers.processes import FORK, call_in_child
 from tests.odeformers.compare.comparisons import tried
 from tests.odeformers.compare.test_run import VARIANT
 

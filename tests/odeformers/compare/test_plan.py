@@ -8,12 +8,11 @@ import pytest
 from odeformers.compare.experiment import Experiment
 from odeformers.compare.outcome import TRAIN_LOG
 from odeformers.compare.plan import Plan, flaws_of
-from odeformers.compare.results.comparison import Comparison
-from odeformers.compare.results.rows import DIVERGED, read_rows
+from odeformers.compare.results.rows import DIVERGED, Comparison, read_rows
 from odeformers.compare.run import Run
 from tests.odeformers.compare.comparisons import tried
-from tests.odeformers.compare.results.test_scores import write_log
 from tests.odeformers.compare.test_agreement import begin, continued, read_begun
+from tests.odeformers.compare.test_outcome import write_log
 from tests.odeformers.compare.test_run import OPTIONS, VARIANT, begun
 
 

@@ -14,7 +14,7 @@ from odeformers.compare.results.rows import read_rows
 from odeformers.compare.run import LOCK, Run, Step, explain_failure, make_runs, make_steps, read_run
 from odeformers.compare.variant import Variant
 from tests.odeformers.compare.comparisons import tried
-from tests.odeformers.compare.results.test_scores import write_log
+from tests.odeformers.compare.test_outcome import write_log
 
 OPTIONS = {"arch": "transformer", "source-lang": "de", "target-lang": "en", "lr": "1e-3"}
 VARIANT = Variant("a", "translation", "/data", OPTIONS, baseline="a")

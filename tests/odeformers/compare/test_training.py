@@ -7,7 +7,7 @@ import subprocess
 from make_checkpoints import training_line, write_data, write_splits
 from script_helpers import IN_MAIN_THREAD, module
 
-from odeformers.commands import log_stats, python_command
+from odeformers.processes import log_stats, python_command
 
 SLEEP, UPDATES = 0.5, 3
 SLEEPY = f"""

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from odeformers.compare.trial import time_updates, try_variant
+from odeformers.compare.trial import measure, time_updates
 from odeformers.compare.variant import make_variants
 from tests.odeformers.compare.test_experiment import read
 
@@ -59,7 +59,7 @@ def test_a_trial_measures_the_model_and_the_epoch(training_data):
     alone, together = (
         variant(data, "--batch-size", 4, "--update-freq", number) for number in (1, 2)
     )
-    trial = try_variant(alone)
-    assert try_variant(together).epoch_updates == -(-trial.epoch_updates // 2) > 1
+    trial = measure(alone)
+    assert measure(together).epoch_updates == -(-trial.epoch_updates // 2) > 1
     assert trial.parameters == sum(each.numel() for each in alone.build()[1].parameters())
     assert trial.update_seconds > 0 and trial.validation_texts == 8

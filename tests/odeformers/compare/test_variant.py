@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from odeformers.commands import call_in_child
 from odeformers.compare.variant import (
     Variant,
     evaluation_words,
@@ -12,6 +11,7 @@ from odeformers.compare.variant import (
     resolve_shares,
     training_words,
 )
+from odeformers.processes import call_in_child
 from tests.odeformers.compare.test_experiment import folders, read, recipe  # noqa: F401  fixtures
 
 SIZES = ["--layers", 1, "--width", 16, "--heads", 2, "--ffn", 16]

@@ -13,7 +13,7 @@ from script_helpers import binarized_lines, lines
 
 from fairseq_odeformers.registry import Kind
 from odeformers.compare.experiment import find_test_sets
-from odeformers.compare.results.scores import read_texts
+from odeformers.compare.outcome import read_texts
 
 LANGS = ("de", "en")
 WORDS = {"de": "Hund Katze Maus läuft".split(), "en": "dog cat mouse runs".split()}

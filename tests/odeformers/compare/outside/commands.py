@@ -14,7 +14,7 @@ from make_checkpoints import make_dictionary, write_rows
 from script_helpers import write_to
 
 from odeformers.__main__ import main
-from odeformers.commands import FORK
+from odeformers.processes import FORK
 from tests.odeformers.compare.pages import cell, numbers, table, tables  # noqa: F401  for its tests
 
 EOS = 2

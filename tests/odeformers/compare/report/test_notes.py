@@ -13,8 +13,8 @@ from odeformers.compare.report.notes import (
     RULES_OUT,
     different_defaults,
 )
-from odeformers.compare.results.comparison import read_comparison
 from odeformers.compare.results.curves import Curve
+from odeformers.compare.results.rows import read_comparison
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,
     SIGNATURE,

@@ -13,10 +13,9 @@ import pytest
 from odeformers.__main__ import main
 from odeformers.compare.report.pages import Section, to_html, to_markdown, to_page
 from odeformers.compare.report.sections import PAGE, make_sections
-from odeformers.compare.results.comparison import read_comparison
 from odeformers.compare.results.curves import Likelihoods
 from odeformers.compare.results.intervals import minimal_detectable
-from odeformers.compare.results.rows import RESULTS, collect_rows, lock
+from odeformers.compare.results.rows import RESULTS, collect_rows, lock, read_comparison
 from tests.odeformers.compare.comparisons import (
     LANGUAGE_MODEL,
     write_comparison,

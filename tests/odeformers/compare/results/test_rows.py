@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from odeformers.compare.results.comparison import choose_settings, read_comparison
 from odeformers.compare.results.curves import (
     Curve,
     Predictions,
@@ -16,7 +15,14 @@ from odeformers.compare.results.curves import (
     write_curve,
     write_predictions,
 )
-from odeformers.compare.results.rows import Row, collect_rows, read_rows, write_rows
+from odeformers.compare.results.rows import (
+    Row,
+    choose_settings,
+    collect_rows,
+    read_comparison,
+    read_rows,
+    write_rows,
+)
 from tests.odeformers.compare.comparisons import write_comparison, write_run
 
 ROW = Row(run="a-seed1", architecture="a", score=1 / 3, budget=0.5, texts=7, maximized=True, seed=2)

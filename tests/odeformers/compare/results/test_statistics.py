@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, dunnett, false_discovery_control
 
-from odeformers.compare.results.comparison import read_comparison
 from odeformers.compare.results.curves import Likelihoods
-from odeformers.compare.results.rows import Row
+from odeformers.compare.results.rows import Row, read_comparison
 from odeformers.compare.results.statistics import (
     compare_perplexities,
     compare_seeds,

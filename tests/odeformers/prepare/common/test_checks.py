@@ -11,7 +11,7 @@ import pytest
 from published import write_folder
 
 from odeformers.prepare.common.checks import find_flaws
-from tests.odeformers.compare.results.test_scores import write_text
+from tests.odeformers.compare.test_outcome import write_text
 
 WORDS = "alder birch cedar elm fir hazel juniper larch maple oak pine rowan spruce yew".split()
 KINDS = {

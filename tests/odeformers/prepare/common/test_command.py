@@ -12,10 +12,9 @@ import pytest
 from script_helpers import contents
 
 from fairseq_odeformers.files import build
-from odeformers.arguments import name_differences
-from odeformers.commands import FORK
 from odeformers.prepare.common import command
 from odeformers.prepare.common.command import preparing
+from odeformers.processes import FORK, name_differences
 
 LISTOPS = "listops --train 20 --valid 2 --test 2 --min-length 3 --max-length 60"
 

@@ -1,19 +1,32 @@
-"""Parsers of fairseq's commands that raise their errors, with suggested remedies."""
+"""fairseq's options: parsers that raise their errors with remedies, and configurations."""
 
 import argparse
+import copy
+from argparse import Namespace
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from itertools import chain
+from typing import Any
 
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
-from fairseq.options import get_training_parser
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import (
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
+from fairseq.options import get_training_parser, parse_args_and_arch
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from omegaconf import DictConfig
 
 from fairseq_odeformers.errors import InputError, did_you_mean
+from fairseq_odeformers.inference.untrained import NUMBERS, make_parts
 from fairseq_odeformers.options import flag
-from fairseq_odeformers.registry import option_names
+from fairseq_odeformers.registry import Kind, option_names
 from odeformers.parser import NO_VALUE
 
-NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
 OTHER_NAMES = {  # options of fairseq-train, by names such as those in odeformers compare
     "--ffn": "--encoder-ffn-embed-dim or --decoder-ffn-embed-dim",
     "--heads": "--encoder-attention-heads or --decoder-attention-heads",
@@ -23,6 +36,7 @@ OTHER_NAMES = {  # options of fairseq-train, by names such as those in odeformer
     "--max-steps": "--max-update",
     "--warmup-steps": "--warmup-updates",
 }
+COMPOSED: dict[str, DictConfig] = {}  # keys: the options of all parts except the model
 
 
 def training_parser() -> argparse.ArgumentParser:
@@ -83,11 +97,42 @@ def remedy_for_option(option: str, options: Iterable[str]) -> str:
     return did_you_mean(option, options, did_you_mean(option, of_models, otherwise))
 
 
-def explain_unknown_architecture(arch: str, names: Iterable[str]) -> str:
-    """Return the error message for an unregistered name.
+# --- configurations ----------------------------------------------------------------------------
 
-    Args:
-        names: names that the user may have meant, the likeliest first.
+
+def parse(kind: Kind, arch: str, *words: str) -> Namespace:
+    """Parse options as ``fairseq-train`` does, for the default task and criterion of a kind."""
+    line = ["unused", "--task", kind.tasks[0], "--arch", arch, "--criterion", kind.criterion]
+    return parse_args_and_arch(training_parser(), [*line, *words])
+
+
+def make_config(args: Namespace) -> DictConfig:
+    """Make the configuration that ``fairseq-train`` makes from a parsed command line.
+
+    Hydra needs a third of a second to compose a configuration, so command lines that only differ in
+    options of the model share one.
     """
-    remedy = did_you_mean(arch, names, "odeformers list shows all")
-    return f"{arch}: no such architecture; {remedy} (--user-dir finds your own)"
+    declared = find_dataclasses(args)
+    if None in declared.values():  # a part without a dataclass is the whole of *args*
+        return convert_namespace_to_omegaconf(args)
+    of_model, *of_others = ({item.name for item in fields(part)} for part in declared.values())
+    left_out = of_model.difference(*of_others) | {"arch"}
+    shared = {name: value for name, value in vars(args).items() if name not in left_out}
+    key = repr(sorted(shared.items()))
+    if key not in COMPOSED:
+        COMPOSED[key] = convert_namespace_to_omegaconf(Namespace(**shared))
+    config = copy.deepcopy(COMPOSED[key])
+    config.model = make_parts(args).model
+    return config
+
+
+def find_dataclasses(args: Namespace) -> dict[str, Any]:
+    """Find the dataclasses of the parts of a configuration, with the model first."""
+    parts: dict[str, Any] = {
+        "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
+        "task": TASK_DATACLASS_REGISTRY.get(args.task),
+    }
+    for name in ("criterion", "optimizer", "lr_scheduler"):
+        parts[name] = REGISTRIES[name]["dataclass_registry"].get(getattr(args, name))
+    common = {item.name: item.type for item in fields(FairseqConfig) if is_dataclass(item.type)}
+    return {**parts, **common}

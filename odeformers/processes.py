@@ -1,4 +1,4 @@
-"""Commands of fairseq and of this package, their options and logs, and calls in forks."""
+"""Processes: commands of fairseq and of this package, their options and logs, and forks."""
 
 import ctypes
 import json
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.pool import (
     ExceptionWithTraceback,  # pyright: ignore[reportAttributeAccessIssue]
@@ -59,6 +59,20 @@ def name_options(options: Options) -> str:
     """Return a suffix for a name that shows options, such as ``-lr-1e-3``."""
     words = (f"-{key}" if value is True else f"-{key}-{value}" for key, value in options.items())
     return re.sub(r"[^\w.=+-]", "_", "".join(words))
+
+
+def name_differences(values: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
+    """Describe the values that changed, such as ``--lr 0.1 → 0.2``; None and "" are ``unset``.
+
+    Args:
+        values: pairs of the former and the present value, by name.
+    """
+
+    def show(value: Any) -> str:
+        return "unset" if value is None or value is False or value == "" else str(value)
+
+    texts = {name: (show(then), show(now)) for name, (then, now) in values.items()}
+    return tuple(f"{name} {then} → {now}" for name, (then, now) in texts.items() if then != now)
 
 
 def parse_words(words: Iterable[str]) -> Options:

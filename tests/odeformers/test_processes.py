@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import odeformers
-from odeformers.commands import RUN_MODULE, CommandFailed, fairseq_command, python_command, stream
+from odeformers.processes import RUN_MODULE, CommandFailed, fairseq_command, python_command, stream
 
 
 def python(program):

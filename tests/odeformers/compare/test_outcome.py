@@ -9,19 +9,19 @@ from fairseq.data import indexed_dataset
 from sacrebleu import corpus_bleu, corpus_chrf
 
 from fairseq_odeformers.data.classification import make_dictionary
-from odeformers.compare.outcome import make_rows
+from odeformers.compare.outcome import (
+    make_rows,
+    read_texts,
+    score_classes,
+    score_language_model,
+    score_translations,
+)
 from odeformers.compare.results.curves import (
     read_likelihoods,
     read_log,
     read_predictions,
     read_progress,
     write_likelihoods,
-)
-from odeformers.compare.results.scores import (
-    read_texts,
-    score_classes,
-    score_language_model,
-    score_translations,
 )
 from odeformers.compare.variant import Variant
 from tests.odeformers.compare.comparisons import tried

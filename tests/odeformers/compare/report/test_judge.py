@@ -2,12 +2,7 @@
 
 import pytest
 
-from odeformers.compare.report.verdict import (
-    EQUIVALENT,
-    INCONCLUSIVE,
-    find_margin,
-    give_verdict,
-)
+from odeformers.compare.report.judge import EQUIVALENT, INCONCLUSIVE, find_margin, give_verdict
 from odeformers.compare.results.intervals import Difference
 
 

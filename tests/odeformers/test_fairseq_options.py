@@ -4,7 +4,7 @@ import pytest
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from odeformers.dataless import make_config
+from odeformers.fairseq_options import make_config
 
 TRANSLATION = "data --optimizer adam --adam-betas (0.9,0.98) --lr 1e-3,5e-4 --max-update 10 --arch"
 CLASSES = "data --task sentence_prediction --num-classes 3 --criterion sequence_classification"
