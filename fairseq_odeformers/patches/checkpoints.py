@@ -217,7 +217,7 @@ OPERATORS = {
 
 
 def evaluate(text: str):
-    """Evaluate an expression of literals and arithmetic, such as ``[(512, 3)] * 20`` or ``5e-4/2``.
+    """Evaluate an expression of literals and arithmetic, such as ``[(512, 3)] * 20 + [(1, 1)]``.
 
     Raises:
         ValueError: *text* is any other expression, since it could run code from a checkpoint.
