@@ -217,20 +217,21 @@ OPERATORS = {
 
 
 def evaluate(text: str):
-    """Evaluate an expression of literals and arithmetic, such as ``[(512, 3)] * 20`` or ``5e-4/2``.
+    """Evaluate an expression of literals and arithmetic, such as ``[(512, 3)] * 20 + [(1, 1)]``.
 
     Raises:
-        ValueError: *text* is any other expression, since it could run code from a checkpoint.
-        TypeError: *text* is no text, as for ``eval``.
+        InputError: *text* is any other expression, since it could run code from a checkpoint.
+        TypeError: *text* is no text, as for ``eval``; fairseq relies on it.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r} is no text")
     try:
-        body = ast.parse(text.lstrip() if isinstance(text, str) else text, mode="eval").body
-    except SyntaxError as error:
-        raise ValueError(f"{text!r} is no expression ({error.msg})") from None
-    try:
-        return value_of(body)
-    except (ArithmeticError, TypeError) as error:
-        raise ValueError(f"{text!r} cannot be evaluated ({error})") from None
+        return value_of(ast.parse(text.lstrip(), mode="eval").body)
+    except (SyntaxError, ValueError, ArithmeticError, TypeError) as error:
+        raise InputError(
+            f"{text[:80]!r}: fairseq evaluates this option; give literals and arithmetic, such as "
+            f"(0.9, 0.98) ({error.args[0]})"
+        ) from None
 
 
 def value_of(node: ast.expr):
