@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from .errors import did_you_mean
 
-LARGEST = 2**31 - 1  # the largest whole number that torch accepts as a size
+MAX_SIZE = 2**31 - 1  # the largest whole number that torch accepts as a size
 SIDES = ("encoder", "decoder")  # prefixes of option names
 
 
@@ -16,7 +16,7 @@ SIDES = ("encoder", "decoder")  # prefixes of option names
 class Bounds:
     """The values that an option may take; :func:`validate` checks them.
 
-    Infinite values, NaN and integers above :data:`LARGEST` are out of bounds for every option.
+    Infinite values, NaN and integers above :data:`MAX_SIZE` are out of bounds for every option.
 
     Attributes:
         at_least, above, at_most, below: limits of a number, or None.
@@ -79,8 +79,8 @@ class Bounds:
         finite = value == value and abs(value) != math.inf
         if not finite or not all(holds(value, limit) for _, limit, holds in self.limits):
             return f"give {self.range or 'a finite number'}"
-        if isinstance(value, int) and abs(value) > LARGEST:
-            return f"give at most {LARGEST:,}"
+        if isinstance(value, int) and abs(value) > MAX_SIZE:
+            return f"give at most {MAX_SIZE:,}"
         for divisor in self.divisors:
             number = getattr(cfg, divisor, None) if isinstance(divisor, str) else divisor
             if number and value % number:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 DATA = "the binarised data, data-bin of odeformers prepare"
-MOST_WORKERS = 1024  # maximum number of processes that a command starts
+MAX_WORKERS = 1024  # maximum number of processes that a command starts
 # argparse's message about an option without a value, and the replacement.
 NO_VALUE = (
     "expected one argument",
@@ -92,17 +92,17 @@ def check_exists(path: str | os.PathLike, wanted: str) -> None:
 # --- types of arguments ------------------------------------------------------------------------
 
 
-def integer(text: str, least: int = 0, most: int | None = None) -> int:
-    """Parse a whole number from *least* to *most*, as the ``type`` of an argument.
+def integer(text: str, minimum: int = 0, maximum: int | None = None) -> int:
+    """Parse a whole number from *minimum* to *maximum*, as the ``type`` of an argument.
 
     Args:
-        most: largest number (default: the largest size that torch accepts).
+        maximum: largest number (default: the largest size that torch accepts).
     """
-    from fairseq_odeformers.options import LARGEST
+    from fairseq_odeformers.options import MAX_SIZE
 
-    most = LARGEST if most is None else most
-    if not text.isdecimal() or not least <= float(text) <= most:
-        raise ArgumentTypeError(f"{text}: give a whole number from {least} to {most:,}")
+    maximum = MAX_SIZE if maximum is None else maximum
+    if not text.isdecimal() or not minimum <= float(text) <= maximum:
+        raise ArgumentTypeError(f"{text}: give a whole number from {minimum} to {maximum:,}")
     return int(text)
 
 
@@ -167,8 +167,8 @@ def check_writable(text: str, folder: Path) -> None:
         os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-positive_int = partial(integer, least=1)
-workers = partial(integer, least=1, most=MOST_WORKERS)
+positive_int = partial(integer, minimum=1)
+workers = partial(integer, minimum=1, maximum=MAX_WORKERS)
 
 
 # --- options that several commands share -------------------------------------------------------

@@ -143,14 +143,14 @@ def test_the_page_states_the_thresholds_of_notes():
     for note, *thresholds in (
         (
             "Too little training to compare",
-            f"more than {notes.MARKED:.0%}",
-            f"below {notes.LEAST_BLEU},",
-            f"than {notes.LEAST_VOCABULARY:.0%}",
+            f"more than {notes.MARKED_IMPROVEMENT:.0%}",
+            f"below {notes.MIN_BLEU},",
+            f"than {notes.MIN_VOCABULARY:.0%}",
         ),
-        ("Too few texts to compare", f"{notes.FEW} test texts"),
+        ("Too few texts to compare", f"{notes.FEW_EXAMPLES} test texts"),
         ("Unequal effort", f"{notes.INCOMPARABLE:.0%}", f"{notes.UNEQUAL:.0%}"),
-        ("Still improving at the end", f"{notes.SLIGHT:.0%}"),
-        ("Seeds took unequal time", f"{notes.LEAST_TIME} seconds", f"{notes.UNEQUAL:.0%}"),
+        ("Still improving at the end", f"{notes.SLIGHT_IMPROVEMENT:.0%}"),
+        ("Seeds took unequal time", f"{notes.MIN_TIME} seconds", f"{notes.UNEQUAL:.0%}"),
         ("... of the words of test are unknown", f"above {notes.UNKNOWN:.0%}"),
     ):
         (item,) = (item for item in items if item.startswith(f"`{note}`"))

@@ -25,7 +25,7 @@ from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from odeformers.compare.numbers import add_decimals
 from odeformers.compare.report.judge import INCONCLUSIVE, WORDS, give_verdicts, judge, margin_of
 from odeformers.compare.report.notes import RULES_OUT, Note
-from odeformers.compare.results.intervals import ENOUGH, WELCH, Difference, OverSeeds
+from odeformers.compare.results.intervals import MIN_SEEDS, WELCH, Difference, OverSeeds
 from odeformers.compare.results.rows import (
     BEST_CHECKPOINT,
     Comparison,
@@ -395,7 +395,7 @@ def draw_cell(axes: Axes, cell: Cell, place: float, edges: tuple[float, float], 
             notes.append(cell.verdict)
     else:
         axes.plot(cell.difference, place, fillstyle="none", **look)
-    if cell.seeds != ENOUGH and not cell.obstacles:
+    if cell.seeds != MIN_SEEDS and not cell.obstacles:
         notes.append(f"n={cell.seeds}")
     beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": "small"}
     axes.text(1.04, place, ", ".join(notes), color="0.4", **beside)

@@ -24,8 +24,8 @@ from .plan import make_plan, preview
 from .report.sections import DOCUMENT, PAGE, write_report
 from .run import Run, restore_files
 
-MOST_SEED = 2**32 - 1  # the largest seed that NumPy accepts
-GONE = {  # options of earlier versions and of other programs, and what to do instead
+MAX_SEED = 2**32 - 1  # the largest seed that NumPy accepts
+REMOVED_OPTIONS = {  # options of earlier versions and of other programs, and what to do instead
     "--arch": "there is no such option here; did you mean --archs?",
     "--redo": "delete the folders of its runs in --out; the same command trains them again",
     "--seed": REFUSED["seed"],
@@ -214,7 +214,7 @@ def check_options(words: Sequence[str], parser: Parser) -> None:
     """Check that no option is obsolete or misspelt, since fairseq-train would get it."""
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
-        if advice := GONE.get(option):
+        if advice := REMOVED_OPTIONS.get(option):
             raise ValueError(f"{option}: {advice}")
         near = get_close_matches(option, own, 1, 0.8) if option.startswith("--") else []
         known = near and option in training_parser()._option_string_actions
@@ -262,7 +262,7 @@ def interrupt(number: int, frame: object) -> NoReturn:
 
 def seeds(text: str) -> list[int]:
     """Parse one seed, or several seeds with commas between them."""
-    return [integer(number, most=MOST_SEED) for number in text.split(",")]
+    return [integer(number, maximum=MAX_SEED) for number in text.split(",")]
 
 
 def minutes(text: str) -> float:

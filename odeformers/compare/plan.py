@@ -43,7 +43,7 @@ from .trial import Trial
 from .variant import BEST_BY, COST_FREE, Variant, make_variants
 
 COMPARISON = "comparison.yaml"
-MOST_NAMED = 5  # maximum number of differences in a message
+MAX_NAMED = 5  # maximum number of differences in a message
 
 
 def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
@@ -175,7 +175,7 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
             changes += ("the files of its plugin have changed",)
         if changes:
             folders.append(str(folder))
-            changed.setdefault(", ".join(changes[:MOST_NAMED]), {})[variant.architecture] = None
+            changed.setdefault(", ".join(changes[:MAX_NAMED]), {})[variant.architecture] = None
     if changed:
         differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in changed.items())
         remedy = f"delete {' '.join(folders)} to train again, or "

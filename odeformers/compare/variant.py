@@ -66,7 +66,7 @@ PROVISIONAL_UPDATES = 1000
 BEST_BY, MAXIMIZED = "best-checkpoint-metric", "maximize-best-checkpoint-metric"
 # Criterions whose loss has label smoothing, and that log the likelihood without it.
 WITH_LIKELIHOOD = (LabelSmoothedCrossEntropyCriterion, SequenceClassificationCriterion)
-LEAST_WRONG_RATE = 1.0  # for Adam; from this rate on, training diverges
+MIN_WRONG_RATE = 1.0  # for Adam; from this rate on, training diverges
 # Ends of the names of options that do not change a model's size, and hardly an update's time.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
@@ -160,7 +160,7 @@ class Variant:
         rates = cfg.optimization.lr
         if min(rates) <= 0:
             raise ValueError(f"--lr {options['lr']}: give a rate above 0")
-        if str(options.get("optimizer")).startswith("adam") and max(rates) >= LEAST_WRONG_RATE:
+        if str(options.get("optimizer")).startswith("adam") and max(rates) >= MIN_WRONG_RATE:
             raise ValueError(f"--lr {options['lr']}: give Adam a rate below 1, such as 1e-3")
         return cfg
 

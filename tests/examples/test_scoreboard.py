@@ -240,7 +240,7 @@ def test_pages_state_the_verdicts_of_the_board():
     conclusive = {cell.family: cell.verdict for cell in firm if "inconclusive" not in cell.verdict}
     assert conclusive == {"modern Transformer": "better", "OT-Transformer": "worse"}
     others = [cell.verdict for cell in firm if cell.family not in conclusive]
-    edge = "over these seeds, but the best value is at the end of the grid)"
+    edge = "over these seeds, but the best value is at the edge of the grid)"
     assert all(verdict.endswith(edge) for verdict in others)
     words = "none one two three four five six seven eight nine ten".split()
     gains = sum(cell.low > 0 for cell in firm)

@@ -16,13 +16,13 @@ from scipy.optimize import isotonic_regression
 from odeformers.plots import STYLE, legend, panels, styles
 
 from ..results.curves import Curve
-from ..results.intervals import ENOUGH
+from ..results.intervals import MIN_SEEDS
 from ..results.rows import LOSSES, Row, Runs, group, name_time
 from ..results.statistics import half_interval
 
 SAME_SIZE = 1.1  # up to this ratio of sizes, parameters are not drawn
 SAME = 0.01  # values are nearly equal if their span is a smaller share of them
-LEAST_SPAN = 0.1  # least ratio of an axis's span to its end; with less, noise looks like a gap
+MIN_SPAN = 0.1  # least ratio of an axis's span to its end; with less, noise looks like a gap
 GAP = 0.08  # least share of an axis of costs between neighbours
 MARKER = {"linestyle": "", "markersize": 7}
 
@@ -107,7 +107,7 @@ def span_best_thirds(
     low, high = min(ends, default=0.0), max(ends, default=0.0)
     span = high - low
     # Differences of equal or nearly equal values are not magnified.
-    room = span / 10 if span > SAME * abs(high) else (LEAST_SPAN * abs(high) - span) / 2 or 1
+    room = span / 10 if span > SAME * abs(high) else (MIN_SPAN * abs(high) - span) / 2 or 1
     return low - room, high + room
 
 
@@ -126,7 +126,7 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
     sizes = [runs[0].parameters / 1e6 for runs in scores.values()]
     if max(sizes) > SAME_SIZE * min(sizes):
         costs["parameters (millions)"] = sizes
-    over = "seeds" if min(map(len, scores.values())) >= ENOUGH else "texts"
+    over = "seeds" if min(map(len, scores.values())) >= MIN_SEEDS else "texts"
     figure, grid = panels(len(costs), 2, 4.2 if len(costs) > 1 else 7.4, 3, sharey=True)
     looks = styles(scores, distinct=True).values()  # the baseline is the first
     labels = []
@@ -143,7 +143,7 @@ def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
             axes.plot([x] * len(values), values, label=name, clip_on=False, **look | MARKER)
         axes.margins(y=0.15)
     low, high = grid[0].get_ylim()
-    more = max(0.0, LEAST_SPAN * high - (high - low)) / 2
+    more = max(0.0, MIN_SPAN * high - (high - low)) / 2
     most = 100 if max(row.value for row in every) <= 100 else math.inf  # in percent, or above
     grid[0].set_ylim(max(0.0, low - more), min(high + more, most))
     first = every[0]
@@ -159,7 +159,7 @@ def fit_costs(axes: Axes, costs: Sequence[float]) -> list[float]:
     The axis begins at zero unless the costs would then share its right half.
     """
     low, high = min(costs), max(costs)
-    width = high if low < high / 2 else max(high - low, LEAST_SPAN * high)
+    width = high if low < high / 2 else max(high - low, MIN_SPAN * high)
     places = move_apart(costs, width * min(GAP, 1 / len(costs)))
     left, right = min(places), max(places)
     room = max(GAP * width, (width - (right - left)) / 2)

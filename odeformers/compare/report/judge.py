@@ -8,14 +8,14 @@ from statistics import fmean
 from typing import NamedTuple
 
 from ..numbers import in_percent
-from ..results.intervals import ENOUGH, Difference, OverSeeds
+from ..results.intervals import MIN_SEEDS, Difference, OverSeeds
 from ..results.rows import Comparison, Table
 from ..results.statistics import Statistics, compute_statistics
 from .notes import (
     EDGES,
     FEW_SEEDS,
     LEAVES_OPEN,
-    OTHER,
+    OTHER_REASON,
     RULES_OUT,
     Note,
     note_chance,
@@ -35,7 +35,7 @@ MARGIN = 1.0  # points of accuracy, F1, BLEU or chrF that count as no difference
 SHARE = 2.0  # percent of the baseline's score that count as no difference, for other metrics
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
 EQUAL_SCORES = "all seeds score the same"
-WIDE = "the interval includes zero"
+WIDE_INTERVAL = "the interval includes zero"
 WORDS = (  # the definition of the verdicts
     "A model is better or worse if the 95% interval over seeds excludes zero, and equivalent if "
     "the interval includes zero and lies within the margin. Otherwise, or if something else leaves "
@@ -106,7 +106,7 @@ def give_verdicts(
             verdicts[name] = verdict.leave_open(find_reasons(notes, name, table.baseline, verdict))
         else:
             ruling = (n for n in notes if n.kind == RULES_OUT and pair & {*n.subjects})
-            reasons = dict.fromkeys(note.reason or OTHER for note in ruling)
+            reasons = dict.fromkeys(note.reason or OTHER_REASON for note in ruling)
             why = " and ".join(reasons) or "there is nothing to compare with"
             verdicts[name] = Verdict(INCONCLUSIVE, why)
     return verdicts
@@ -120,7 +120,7 @@ def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdi
     """
     undone_by = {BETTER: {baseline}, WORSE: {name}}.get(verdict.word, {name, baseline})
     reasons = [
-        note.reason or OTHER
+        note.reason or OTHER_REASON
         for note in notes
         if note.kind == LEAVES_OPEN
         and {*note.subjects} & (undone_by if note.reason in EDGES else {name, baseline})
@@ -160,7 +160,7 @@ def find_margin(metric: str, baseline: float, margin: float | None = None) -> fl
     return (SHARE if margin is None else margin) / 100 * abs(baseline)
 
 
-def give_verdict(difference: Difference, margin: float, seeds: int = ENOUGH) -> Verdict:
+def give_verdict(difference: Difference, margin: float, seeds: int = MIN_SEEDS) -> Verdict:
     """Give the verdict of the seeds on a difference from the baseline.
 
     *Better* and *worse*: the interval excludes zero. *Equivalent*: the interval includes zero, and
@@ -172,10 +172,10 @@ def give_verdict(difference: Difference, margin: float, seeds: int = ENOUGH) -> 
         seeds: smaller number of seeds of the two models.
     """
     if difference.interval is None:
-        return Verdict(INCONCLUSIVE, FEW_SEEDS if seeds < ENOUGH else EQUAL_SCORES)
+        return Verdict(INCONCLUSIVE, FEW_SEEDS if seeds < MIN_SEEDS else EQUAL_SCORES)
     low, high = difference.interval
     within = -margin <= low and high <= margin
     if low > 0 or high < 0:
         word = BETTER if low > 0 else WORSE
         return Verdict(word, "by less than the margin" if within else "")
-    return Verdict(EQUIVALENT) if within else Verdict(INCONCLUSIVE, WIDE)
+    return Verdict(EQUIVALENT) if within else Verdict(INCONCLUSIVE, WIDE_INTERVAL)

@@ -13,17 +13,17 @@ from statistics import fmean, median
 
 import numpy as np
 
-from fairseq_odeformers.data.binarised import FEW
+from fairseq_odeformers.data.binarised import FEW_EXAMPLES
 from fairseq_odeformers.registry import Kind, describe_limitations
 from fairseq_odeformers.text.detokenize import RESTORED
-from odeformers.prepare.common.checks import LEAK
+from odeformers.prepare.common.checks import MIN_LEAKED_SHARE
 
 from ..numbers import clock, count_decimals
 from ..results.curves import Predictions
 from ..results.rows import Comparison, Row, Table
 from ..results.statistics import (
     FEW_BLOCKS,
-    LEAST_BLOCK,
+    MIN_BLOCK,
     Statistics,
     compare_with_constant,
     join_blocks,
@@ -31,17 +31,20 @@ from ..results.statistics import (
 )
 
 LEVEL = 0.05  # level of significance
-SLIGHT, MARKED = 0.01, 0.03  # improvements at the end of training, as shares of the first loss
+# Improvements at the end of training, as shares of the first loss.
+SLIGHT_IMPROVEMENT, MARKED_IMPROVEMENT = 0.01, 0.03
 UNEQUAL = 0.25  # times that differ by more than this share are not called equal
 INCOMPARABLE = 0.5  # times that differ by more than this share rule out a comparison
-LEAST_VOCABULARY = 0.1  # share of the references' words; with fewer, a model repeats phrases
-LEAST_BLEU = 1  # below this BLEU, translations hardly share words with references
-LEAST_TIME = 30  # seconds; in shorter trainings, the times of seeds differ by chance
+MIN_VOCABULARY = 0.1  # share of the references' words; with fewer, a model repeats phrases
+MIN_BLEU = 1  # below this BLEU, translations hardly share words with references
+MIN_TIME = 30  # seconds; in shorter trainings, the times of seeds differ by chance
 UNKNOWN = 0.01  # the share of unknown words that calls for a note
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
-EDGE, OTHER = "the best value is at the end of the grid", "see the notes"  # reasons of verdicts
+# Reasons of verdicts.
+EDGE_REASON, OTHER_REASON = "the best value is at the edge of the grid", "see the notes"
 FEW_SEEDS = "there are too few seeds"
-EDGES = (EDGE, "at a grid's edge")  # including notes of earlier versions
+# Including the notes of earlier versions.
+EDGES = (EDGE_REASON, "the best value is at the end of the grid", "at a grid's edge")
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def note_times(comparison: Comparison) -> Iterator[Note]:
     """Note times that do not show costs, because of other machines or other processes."""
     trained = comparison.trained
     costs = {name: [row.cost for row in runs] for name, runs in trained.items()}
-    unsteady = [name for name, of in costs.items() if differ(of) and max(of) >= LEAST_TIME]
+    unsteady = [name for name, of in costs.items() if differ(of) and max(of) >= MIN_TIME]
     if unsteady:
         sentence = f"Seeds took unequal time: {', '.join(unsteady)} (by more than {UNEQUAL:.0%}). "
         sentence += "Do not compare the cost of these models."
@@ -111,7 +114,7 @@ def note_times(comparison: Comparison) -> Iterator[Note]:
 
 
 def note_improving(comparison: Comparison) -> Iterator[Note]:
-    if names := find_improving(comparison, SLIGHT):
+    if names := find_improving(comparison, SLIGHT_IMPROVEMENT):
         sentence = f"Still improving at the end: {', '.join(names)}. Longer training may change "
         yield Note(LEAVES_OPEN, tuple(names), sentence + "the order.", "losses were still falling")
 
@@ -208,7 +211,7 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
         every = len(names) == len(comparison.trained) > 1
         who = "All architectures" if every else ", ".join(names)
         sentence = f"{who} chose {edge}; values beyond it may be better."
-        yield Note(LEAVES_OPEN, tuple(names), sentence, EDGE)
+        yield Note(LEAVES_OPEN, tuple(names), sentence, EDGE_REASON)
 
 
 def parse_tuned(tuned: str) -> dict[str, str]:
@@ -223,13 +226,15 @@ def parse_tuned(tuned: str) -> dict[str, str]:
 def note_undertrained(comparison: Comparison, table: Table) -> Iterator[Note]:
     """Note architectures that have learned too little to be compared, each with the reason."""
     models: dict[str, str] = {}  # the text about each model
-    marked = find_improving(comparison, MARKED)
+    marked = find_improving(comparison, MARKED_IMPROVEMENT)
     for name in comparison.runs:
         reasons = [explain_undertrained(row) for row in table.main.get(name, ())]
         if any((r.updates or 0) < (r.epoch_updates or 0) for r in comparison.trained.get(name, ())):
             reasons.append("less than an epoch")
         if name in marked:
-            reasons.append(f"loss fell by more than {MARKED:.0%} in the last quarter of updates")
+            reasons.append(
+                f"loss fell by more than {MARKED_IMPROVEMENT:.0%} in the last quarter of updates"
+            )
         if reason := ", ".join(filter(None, dict.fromkeys(reasons))):
             models[name] = f"{name} ({reason})"
     if models:
@@ -241,8 +246,8 @@ def note_undertrained(comparison: Comparison, table: Table) -> Iterator[Note]:
 def explain_undertrained(row: Row) -> str:
     """Explain why a score's run has learned too little to be compared; "" if it has not."""
     predictions = row.outputs
-    if row.metric == Kind.TRANSLATION.score and row.value < LEAST_BLEU:
-        return f"BLEU below {LEAST_BLEU}"
+    if row.metric == Kind.TRANSLATION.score and row.value < MIN_BLEU:
+        return f"BLEU below {MIN_BLEU}"
     if predictions is None:
         return ""
     if row.metric == Kind.TRANSLATION.score:
@@ -251,7 +256,7 @@ def explain_undertrained(row: Row) -> str:
             len({word for text in texts for word in tokenize(text).split()})
             for texts in (predictions.output, predictions.reference)
         )
-        few = words < LEAST_VOCABULARY * known
+        few = words < MIN_VOCABULARY * known
         return f"{words} different words, {known} in the references" if few else ""
     if len({*predictions.output}) == 1 < len({*predictions.reference}):
         return "it predicts one class"
@@ -266,7 +271,7 @@ def note_chance(table: Table) -> Iterator[Note]:
     """
     if table.metric != Kind.CLASSIFICATION.score or not table.first.outputs:
         return
-    if len(table.first.outputs.output) < FEW:
+    if len(table.first.outputs.output) < FEW_EXAMPLES:
         return
     majority, share = find_majority(table.first.outputs)
     models: dict[str, str] = {}  # the text about each model
@@ -298,16 +303,16 @@ def note_texts(table: Table) -> Iterator[Note]:
     rows = [row for runs in table.main.values() for row in runs]
     leaked = max(row.leaked or 0 for row in rows)
     unknown = max(row.unknown or 0 for row in rows)
-    if first.outputs and len(first.outputs.output) < FEW:
+    if first.outputs and len(first.outputs.output) < FEW_EXAMPLES:
         texts = len(first.outputs.output)
-        sentence = f"Too few texts to compare: {texts}; test on {FEW} or more."
+        sentence = f"Too few texts to compare: {texts}; test on {FEW_EXAMPLES} or more."
         yield Note(RULES_OUT, names, sentence, "there are too few texts")
     if first.outputs and first.metric == Kind.CLASSIFICATION.score:
         name, share = find_majority(first.outputs)
         if share == 100:
             sentence = f"Nothing to compare: all texts of {table.split} have one class, {name}."
             yield Note(RULES_OUT, names, sentence, "all texts have one class")
-    if leaked >= LEAK:
+    if leaked >= MIN_LEAKED_SHARE:
         pairs = first.metric == Kind.TRANSLATION.score
         what, shared = ("pairs", "share a side with") if pairs else ("texts", "are also in")
         sentence = f"{leaked:.1%} of the {what} of {table.split} {shared} the training set; "
@@ -333,7 +338,7 @@ def note_statistics(table: Table, statistics: Statistics) -> Iterator[Note]:
     if (likelihoods := table.first.likelihoods) and statistics.p_values:
         blocks = len(join_blocks(likelihoods).tokens)
         if blocks < FEW_BLOCKS:
-            sentence = f"The texts form {blocks} blocks of {LEAST_BLOCK} tokens. With fewer than "
+            sentence = f"The texts form {blocks} blocks of {MIN_BLOCK} tokens. With fewer than "
             sentence += f"{FEW_BLOCKS} blocks, chance alone gives p over texts below 0.05 in more "
             sentence += "than 5% of comparisons."
             yield Note(REMARK, tuple(table.main), sentence)

@@ -17,7 +17,7 @@ from fairseq_odeformers.registry import Kind
 from odeformers.processes import to_words
 
 from ..numbers import clock, count_decimals, describe_difference, over_seeds, p_as_text
-from ..results.intervals import ENOUGH, WELCH, Difference, OverSeeds
+from ..results.intervals import MIN_SEEDS, WELCH, Difference, OverSeeds
 from ..results.rows import (
     BEST_CHECKPOINT,
     CLASSES,
@@ -347,7 +347,7 @@ def describe_seeds(estimates: OverSeeds, baseline: str, digits: int) -> Iterator
             f"over seeds, here {estimates.spread:.{decimals}f}. These seeds detect a difference of "
             f"{estimates.least_difference:.{decimals}f} with 80% power."
         )
-        if estimates.seeds == ENOUGH:
+        if estimates.seeds == MIN_SEEDS:
             yield (
                 "With three seeds, a verdict assumes that the scores of all models vary equally "
                 "over seeds."

@@ -29,7 +29,7 @@ from scipy.stats import f as fisher
 
 LEVEL = 0.05  # the chance that any interval of a table excludes the true difference
 POOL_LEVEL = 0.05  # the chance that equal variances are called unequal, by Bonferroni
-ENOUGH = 3  # minimum number of seeds for an interval
+MIN_SEEDS = 3  # minimum number of seeds for an interval
 POWER = 0.8
 POINTS = 20_000  # number of points of an integral
 RANDOM_STATE = 0  # seed of integrals and bootstraps, so that reports are reproducible
@@ -89,7 +89,7 @@ class OverSeeds:
 
 def has_spread(values: Sequence[float]) -> bool:
     """Return whether scores allow an estimate of the variance: three or more, and not all equal."""
-    return len(values) >= ENOUGH and len({*values}) > 1
+    return len(values) >= MIN_SEEDS and len({*values}) > 1
 
 
 def compare_with_baseline(scores: Mapping[str, Sequence[float]], baseline: str) -> OverSeeds:

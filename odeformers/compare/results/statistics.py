@@ -17,11 +17,11 @@ from scipy.stats import t as student
 from fairseq_odeformers.registry import Kind
 
 from .curves import Likelihoods, Predictions
-from .intervals import ENOUGH, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline
+from .intervals import MIN_SEEDS, RANDOM_STATE, Difference, OverSeeds, compare_with_baseline
 from .rows import Row, Table, group
 
 SAMPLES = 1000  # number of samples of a bootstrap
-LEAST_BLOCK = 500  # minimum number of tokens of a block of texts
+MIN_BLOCK = 500  # minimum number of tokens of a block of texts
 FEW_BLOCKS = 30  # fewer blocks make tests of perplexities inaccurate
 
 
@@ -30,7 +30,7 @@ FEW_BLOCKS = 30  # fewer blocks make tests of perplexities inaccurate
 
 def half_interval(values: Sequence[float]) -> float:
     """Return half of Student's 95% interval of the mean; 0 for too few or equal scores."""
-    if len(values) < ENOUGH:
+    if len(values) < MIN_SEEDS:
         return 0.0
     return float(student.ppf(0.975, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
 
@@ -106,7 +106,7 @@ def metric_of(signature: str) -> BLEU:
     return BLEU(lowercase=parts["case"] == "lc", tokenize=parts["tok"])
 
 
-def join_blocks(texts: Likelihoods, least: int = LEAST_BLOCK) -> Likelihoods:
+def join_blocks(texts: Likelihoods, least: int = MIN_BLOCK) -> Likelihoods:
     """Join consecutive texts to blocks of *least* tokens or more, if there are as many.
 
     Neighbouring sentences are about the same things, so a bootstrap draws them together.
@@ -216,7 +216,7 @@ def compare_texts(rows: Sequence[Row]) -> tuple[Sequence[Row], OverTexts, str]:
         blocks = [join_blocks(row.likelihoods) for row in rows if row.likelihoods]
         same = [np.array_equal(each.tokens, blocks[0].tokens) for each in blocks]
         rows, blocks = [*compress(rows, same)], [*compress(blocks, same)]
-        unit = f"{len(blocks[0].tokens):,} blocks of {LEAST_BLOCK} tokens" if blocks else ""
+        unit = f"{len(blocks[0].tokens):,} blocks of {MIN_BLOCK} tokens" if blocks else ""
         return rows, compare_perplexities(blocks) if blocks else [], unit
     rows = [row for row in rows if row.outputs]
     systems = [row.outputs for row in rows if row.outputs]

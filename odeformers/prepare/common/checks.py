@@ -15,12 +15,12 @@ import numpy as np
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
-from fairseq_odeformers.data.binarised import FEW
+from fairseq_odeformers.data.binarised import FEW_EXAMPLES
 from fairseq_odeformers.errors import explain, naming_faults
 
 logger = logging.getLogger(__name__)
 
-LEAK = 0.01  # warn if at least this share of a split's texts is also in the training set
+MIN_LEAKED_SHARE = 0.01  # warn if at least this share of a split is also in the training set
 UNKNOWN_SHARE = 0.1  # warn if at least this share of the tokens is unknown
 EXCESS_UNKNOWN_SHARE = (
     0.01  # or at least this share, if it is at least twice the training text's share
@@ -67,12 +67,12 @@ def check_data(data_bin: Path, positions: int | None = None) -> None:
         lengths = np.sum(sizes, axis=0) if is_classified(columns) else np.max(sizes, axis=0)
         if positions and (lengths > positions).any():
             long.append(f"{(lengths > positions).sum():,} of {len(lengths):,} in {split}")
-        if split.startswith("test") and len(lengths) < FEW:
+        if split.startswith("test") and len(lengths) < FEW_EXAMPLES:
             option = "--test-fraction" if is_classified(columns) else "--test"
             drawn = f"; {option} draws more from one file" if len(columns[0].name) else ""
             logger.warning(
-                f"{split} has {len(lengths)} examples, too few to tell models apart; use {FEW} "
-                f"or more{drawn}"
+                f"{split} has {len(lengths)} examples, too few to tell models apart; use "
+                f"{FEW_EXAMPLES} or more{drawn}"
             )
     if long:
         logger.warning(
@@ -172,7 +172,7 @@ def warn_of_training_texts(
         what = "pairs" if len(columns) > 1 else "texts"
         shared = "share a side with" if len(trained) > 1 else "are also in"
         logger.log(
-            logging.WARNING if count >= LEAK * total else logging.INFO,
+            logging.WARNING if count >= MIN_LEAKED_SHARE * total else logging.INFO,
             f"{split}: {count / total:.1%} of the {what} ({count:,} of {total:,}) {shared} the "
             "training set; this inflates the scores",
         )

@@ -7,7 +7,7 @@ import pytest
 
 from odeformers.compare.report.judge import judge
 from odeformers.compare.report.notes import (
-    EDGE,
+    EDGE_REASON,
     LEAVES_OPEN,
     REMARK,
     RULES_OUT,
@@ -187,10 +187,10 @@ def test_an_edge_that_all_models_chose_is_noted_once(tmp_path):
     "rates, score, verdict",
     [
         ({"a": "2e-3", "b": "4e-3"}, 90.0, "better"),
-        ({"a": "4e-3", "b": "2e-3"}, 90.0, f"better over these seeds, but {EDGE}"),
+        ({"a": "4e-3", "b": "2e-3"}, 90.0, f"better over these seeds, but {EDGE_REASON}"),
         ({"a": "4e-3", "b": "2e-3"}, 50.0, "worse"),
-        ({"a": "2e-3", "b": "1e-3"}, 50.0, f"worse over these seeds, but {EDGE}"),
-        ({"a": "2e-3", "b": "1e-3"}, 70.1, f"equivalent over these seeds, but {EDGE}"),
+        ({"a": "2e-3", "b": "1e-3"}, 50.0, f"worse over these seeds, but {EDGE_REASON}"),
+        ({"a": "2e-3", "b": "1e-3"}, 70.1, f"equivalent over these seeds, but {EDGE_REASON}"),
         ({"a": "2e-3", "b": "2e-3"}, 70.1, "equivalent"),
     ],
 )
