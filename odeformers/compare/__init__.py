@@ -1,6 +1,6 @@
 """Compares architectures: trains them on the same data, and reports on the trainings.
 
-Each of five values is made from the one before it, and is complete when it is made::
+Experiment, Variant, Trial, Run and Row are each made from the one before::
 
     argv or YAML -> Experiment -> Variant -> Trial -> Run -> Row = a line of results.csv -> report
 
@@ -18,8 +18,8 @@ order in which a comparison uses them:
 - ``variant.py`` defines everything that determines a run, and the words of its commands;
 - ``fairness.py`` makes sizes equal, and ``trial.py`` measures costs and makes effort equal;
 - ``launch.py`` executes runs on this machine or a cluster;
-- ``run.py`` defines the steps of a run and the files in its folder; ``training.py`` runs
-  fairseq-train, and ``outcome.py`` scores the outputs of the evaluations;
+- ``run.py`` defines the steps of a run and the files in its folder; ``training.py`` is what its
+  step ``fairseq-train`` starts, and ``outcome.py`` scores the outputs of the evaluations;
 - ``results/``: ``rows.py`` defines ``results.csv`` and what a report shows of it; ``curves.py``
   defines the files that rows name; ``intervals.py`` compares scores over seeds, and
   ``statistics.py`` also over texts;

@@ -13,6 +13,7 @@ from typing import NoReturn
 import submitit
 from sacrebleu.metrics.bleu import BLEU
 
+from fairseq_odeformers.errors import InputError
 from odeformers.fairseq_options import find_owners, training_parser
 from odeformers.parser import Parser, add_margin, add_user_dir, integer, output_folder, positive_int
 from odeformers.processes import THREADS, parse_words
@@ -215,42 +216,42 @@ def check_options(words: Sequence[str], parser: Parser) -> None:
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
         if advice := REMOVED_OPTIONS.get(option):
-            raise ValueError(f"{option}: {advice}")
+            raise InputError(f"{option}: {advice}")
         near = get_close_matches(option, own, 1, 0.8) if option.startswith("--") else []
         known = near and option in training_parser()._option_string_actions
         if near and not known and not find_owners(option):
-            raise ValueError(f"{option}: there is no such option; did you mean {near[0]}?")
+            raise InputError(f"{option}: there is no such option; did you mean {near[0]}?")
 
 
 def check_place(args: argparse.Namespace) -> None:
     """Check that the options apply to the place where the command line wants the runs."""
     slurm = args.cluster == "slurm"
     if args.budget and slurm:
-        raise ValueError(
+        raise InputError(
             "--budget: its updates would be timed on this machine, and --cluster slurm trains on "
             "others; give --epochs or --max-update, or start the command in a job without --cluster"
         )
     if slurm and not args.dry_run and submitit.SlurmExecutor.affinity() < 0:
-        raise ValueError(
+        raise InputError(
             "--cluster slurm: Slurm's command srun is not here; give --cluster local, or use a "
             "machine of the cluster"
         )
     if args.slurm_partition and not slurm:
-        raise ValueError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
+        raise InputError(f"--slurm-partition {args.slurm_partition}: give --cluster slurm as well")
     if args.time and not slurm:
-        raise ValueError("--time: give --cluster slurm as well; here, write timeout 24h odeformers")
+        raise InputError("--time needs --cluster slurm; here, write: timeout 24h odeformers ...")
 
 
 def check_plugin(folders: Sequence[str]) -> None:
     """Check that there is only one plugin, and that it imports this package."""
     if len(folders) > 1:
-        raise ValueError(
+        raise InputError(
             f"--user-dir {' '.join(folders)}: fairseq takes one folder; let it import the others"
         )
     for folder in folders:
         texts = (path.read_text(encoding="utf-8") for path in Path(folder).rglob("*.py"))
         if not any(re.search(r"^\s*(from|import) fairseq_odeformers", t, re.M) for t in texts):
-            raise ValueError(
+            raise InputError(
                 f"--user-dir {folder}: it does not import fairseq_odeformers, whose tasks and "
                 "criterions train it; add import fairseq_odeformers to its __init__.py"
             )

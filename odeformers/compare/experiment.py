@@ -64,7 +64,7 @@ class Experiment(Recipe):
 
     # The splits to evaluate on, each with the file of its published texts or None.
     test_sets: dict[str, str | None] = field(default_factory=dict)
-    recipe: Options = field(default_factory=dict)  # ``train`` without the command line's options
+    train_of_recipe: Options = field(default_factory=dict)  # without the command line's options
     typed: frozenset[str] = frozenset()  # names of the command line's options for all trainings
     data_digest: str = ""  # covers the files of the data
     match: bool = False  # whether widths are chosen for equal numbers of parameters
@@ -100,13 +100,13 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
     architectures = parse_architectures(args.archs or [])
     sizes = {name: getattr(args, name) for name in (*NEUTRAL, "size")}
     options = {**options, **{name: size for name, size in sizes.items() if size}}
-    typed = dict(chain(options.items(), *(own.items() for own in architectures.values())))
+    requested = dict(chain(options.items(), *(own.items() for own in architectures.values())))
     experiments, started = {}, datetime.now().isoformat(timespec="seconds")
     for name, content in read_contents(args, architectures).items():
         check_keys(content, f"{args.what}, part {name}" if name else str(args.what))
         experiments[name] = Experiment(
             **change_content(content, args, architectures, options),
-            recipe=dict(content["train"]),
+            train_of_recipe=dict(content["train"]),
             typed=frozenset(options),
             match=args.match == "parameters" or args.match is None and args.what.is_dir(),
             budget=args.budget,
@@ -116,7 +116,7 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
             check=not args.no_check,
             command=started,
         )
-        check_experiment(experiments[name], args, {"epochs": args.epochs, **typed})
+        check_experiment(experiments[name], args, {"epochs": args.epochs, **requested})
     return {name: find_data(each, args.dry_run) for name, each in experiments.items()}
 
 
@@ -219,17 +219,17 @@ def parse_value(value: object) -> float | str:
 # --- checks before the data exist --------------------------------------------------------------
 
 
-def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Options) -> None:
+def check_experiment(experiment: Experiment, args: argparse.Namespace, requested: Options) -> None:
     """Check everything that can be checked before the data exist.
 
     Args:
-        typed: options of the command line.
+        requested: options of the command line, for all architectures or one.
     """
     described, seeds = experiment.architectures, experiment.seeds
     for name in LENGTHS:
-        if experiment.budget and typed.get(name) is not None:
+        if experiment.budget and requested.get(name) is not None:
             raise InputError(
-                f"--{name} {typed[name]}: --budget sets the updates; leave one of them out"
+                f"--{name} {requested[name]}: --budget sets the updates; leave one of them out"
             )
     for name, own in described.items():
         check_path(args.out / name)
@@ -242,7 +242,7 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, typed: Op
             grid = f"{name}={','.join(map(str, values))}"
             source = "--tune" if args.tune else f"{args.what}: tune:"
             raise InputError(f"{source} {grid}: give each value once")
-        if typed.get(name) is not None:
+        if requested.get(name) is not None:
             raise InputError(f"--{name} is tuned; leave it out, or drop --tune {name}")
         width = name == "size" or NEUTRAL.get(name, underscore(name)).endswith(WIDTHS)
         if width and len(described) > 1 and experiment.match:

@@ -49,8 +49,12 @@ def make_fair(variants: Sequence[Variant], begun: Sequence[Trial], match: bool) 
         target = next((each.parameters for each in of_baseline), 0) if match else 0
         kept = known.get(variant.trial_label)
         with naming_faults(variant.label, "cannot be trained"):
-            matched = kept in fair or settled and kept and kept.size
-            if kept and (matched or not target or is_near(kept.parameters, target)):
+            if kept and (
+                not target
+                or kept in fair  # another variant of this command has the same cost
+                or (settled and kept.size)  # its width was chosen for the baseline that began
+                or is_near(kept.parameters, target)
+            ):
                 variant = repeat_width(variant, kept, match)
                 trial = make_trial(variant, kept.measured, kept.size, environment)
             else:

@@ -164,7 +164,7 @@ def execute(stages: Iterable[Sequence[Run]], launcher: Launcher) -> tuple[list[R
         All runs, and whether any run failed to finish. A candidate may diverge, unless no other
         candidate of its architecture has finished.
     """
-    ran: dict[Path, Run] = {}  # a chosen candidate is in two stages
+    ran: dict[Path, Run] = {}  # earlier versions also scored a candidate, so it is in two stages
     untrained: set[str] = set()
     for stage in stages:
         untrained = find_untrained(ran.values())

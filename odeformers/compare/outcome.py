@@ -40,7 +40,7 @@ from .results.curves import (
 )
 from .results.rows import BEST_CHECKPOINT, CLASSES, Row
 from .trial import Trial
-from .variant import Variant
+from .variant import BEST_BY, MAXIMIZED, Variant
 
 TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"
 SCORE = ".score"  # suffix of the file with the output of a recipe's own command
@@ -70,8 +70,8 @@ def make_rows(
         InputError: an output cannot be scored, or the log cannot be read.
     """
     variant = trial.variant
-    metric = variant.options.get("best-checkpoint-metric", "loss")
-    maximize = bool(variant.options.get("maximize-best-checkpoint-metric"))
+    metric = variant.options.get(BEST_BY, "loss")
+    maximize = bool(variant.options.get(MAXIMIZED))
     with naming_faults(folder / TRAIN_LOG):
         curve, trained = read_log(folder / TRAIN_LOG, metric, maximize, variant.valid_subset)
     row = Row(

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import find_free_name, markdown_table
 from fairseq_odeformers.registry import Kind, describe_limitations
 from odeformers.prepare.common.checks import find_flaws
@@ -120,20 +121,21 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experi
     one is requested.
 
     Raises:
-        ValueError: the folder contains something other than comparisons of this version, or its
+        InputError: the folder contains something other than comparisons of this version, or its
             comparison has other data, another task, effort or baseline, or other tuned options.
     """
     ours = (COMPARISON, f"*/{COMPARISON}", f"*/*/{COMPARISON}")
     others = any(not path.name.startswith(".") for path in out.glob("*"))
     if others and not any(any(out.glob(pattern)) for pattern in ours):
-        raise ValueError(
+        raise InputError(
             f"--out {out}: it has files, but no {COMPARISON}; give a new folder, such as "
             f"--out {find_free_name(out)}"
         )
+    scored = any(row.metric and row.seed == TUNING_SEED for row in read_runs(out))
+    if experiment.tune and TUNING_SEED in experiment.seeds and not scored:
+        seeds = " ".join(map(str, experiment.seeds))
+        raise InputError(f"--seeds {seeds}: seed {TUNING_SEED} is for tuning; choose other seeds")
     if not begun:
-        if experiment.tune and TUNING_SEED in experiment.seeds:
-            seeds = " ".join(map(str, experiment.seeds))
-            raise ValueError(f"--seeds {seeds}: seed {TUNING_SEED} tunes; give others")
         baseline = experiment.baseline or next(iter(experiment.architectures))
         return replace(experiment, baseline=baseline, tuning_seed=TUNING_SEED)
     with reading_yaml(out / COMPARISON) as content:
@@ -152,7 +154,7 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experi
     if kept.data == joined.data and kept.data_digest != joined.data_digest:
         changes += (f"the files of {kept.data} have changed",)
     if changes:
-        raise ValueError(explain_changes(out, ", ".join(changes)))
+        raise InputError(explain_changes(out, ", ".join(changes)))
     return joined
 
 
@@ -179,7 +181,7 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
     if changed:
         differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in changed.items())
         remedy = f"delete {' '.join(folders)} to train again, or "
-        raise ValueError(explain_changes(out, differences, remedy))
+        raise InputError(explain_changes(out, differences, remedy))
 
 
 def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
@@ -361,7 +363,7 @@ def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
     for each in trials:
         numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
         rows.append([each.variant.label, *numbers, each.size])
-    by_folder = {run.folder: run for run in runs}  # a chosen candidate is evaluated too
+    by_folder = {run.folder: run for run in runs}  # earlier versions also scored a candidate
     left = [run for run in by_folder.values() if not run.finished]
     line = f"All {len(by_folder)} runs have finished."
     if left:

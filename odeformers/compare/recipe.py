@@ -57,7 +57,7 @@ class Recipe:
     splits: list[str] | None = None  # default: all test sets, or else valid
     prepare: str = ""  # the command that makes the data if they do not exist
     # Values of options, by name. Each architecture trains with all combinations and a seed that no
-    # table of scores uses; its best combination continues with all seeds.
+    # table of scores uses, and then, from the start, with its best combination and all seeds.
     tune: dict[str, list[Any]] = field(default_factory=dict)
     bleu_tokenize: str = ""  # sacrebleu's tokenizer (default: by the target language)
     average: int = 0  # number of last checkpoints to average

@@ -94,10 +94,7 @@ class Step:
                 why = explain_failure(message.decode(errors="replace"), status)
                 raise InputError(f"{self.words[0]}: {why}; its log is {log}")
             if self.printed and not output.read_bytes().strip():
-                raise InputError(
-                    f"{self.words[0]}: it has printed nothing to read a score from; its log is "
-                    f"{log}"
-                )
+                raise InputError(f"{self.words[0]}: it printed no score; its log is {log}")
         product.touch()
 
 
@@ -172,7 +169,7 @@ class Run:
     folder: Path
     trial: Trial
     seed: int
-    tuning: bool = False  # whether the run only trains until the best candidate is known
+    tuning: bool = False  # whether the run only trains, as a candidate of --tune
     command: str = ""  # time when the command that planned the run was started
     begun: str = ""
     # What makes the scores of each split misleading; added as columns to the split's rows.
@@ -250,7 +247,7 @@ class Run:
                 path.unlink()
 
     def discard(self) -> None:
-        """Remove a rejected candidate's checkpoints, unless another process executes it."""
+        """Remove a candidate's checkpoints, unless another process executes it."""
         with suppress(Timeout), self.lock():
             if self.finished:
                 self.remove_checkpoints()
@@ -305,7 +302,8 @@ class Run:
         Args:
             lack: what the run lacks; "" if the run has finished.
         """
-        rows = read_run(self.folder).make_rows(lack)
+        run = read_run(self.folder)  # its rows name the command that began it, not this one
+        rows = run.make_rows(lack)
         write_rows(self.folder / RESULTS, rows)
         collect_rows(self.folder.parent)
 
@@ -399,18 +397,18 @@ def restore_files(out: Path, order: Iterable[str] = ()) -> None:
         order: see :func:`.collect_rows`; if given, the rows of all runs are collected again.
 
     Raises:
-        ValueError: the folder belongs to a single run.
+        InputError: the folder belongs to a single run.
         FileNotFoundError: the sources of a file are missing too; the message names the remedy.
     """
     if (out / RUN).exists():
-        raise ValueError(f"{out}: a run; give the folder of its comparison, {out.resolve().parent}")
+        raise InputError(f"{out}: a run; pass the folder of its comparison, {out.resolve().parent}")
     if find_runs(out) and (order or not (out / RESULTS).is_file() or has_lost_runs(out)):
         collect_rows(out, order)
     rows = read_rows(out) if (out / RESULTS).is_file() else []
     for folder in {out / row.run: None for row, _ in find_missing(out, rows)}:
         if (folder / RUN).exists():
             states = [row.state for row in rows if row.run == folder.name]
-            read_run(folder).make_rows(states[0])
+            read_run(folder).make_rows(states[0])  # writes the curve and the predictions
     for row, path in find_missing(out, rows):
         if not (out / row.run / RUN).exists():
             remedy = "copy the folders of the runs as well"

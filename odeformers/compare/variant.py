@@ -288,10 +288,10 @@ def find_replaced(experiment: Experiment, options: Options, own: Options) -> set
     Args:
         own: options of one architecture, and tuned options.
     """
-    same_metric = options.get(BEST_BY) == experiment.recipe.get(BEST_BY)
+    same_metric = options.get(BEST_BY) == experiment.train_of_recipe.get(BEST_BY)
     replaced = set() if same_metric else {MAXIMIZED}
     for choice, registry in CHOICES.items():
-        then, now = experiment.recipe.get(choice), options.get(choice)
+        then, now = experiment.train_of_recipe.get(choice), options.get(choice)
         if then and now != then:
             configs = REGISTRIES[registry]["dataclass_registry"]
             of_then, of_now = (
@@ -301,7 +301,7 @@ def find_replaced(experiment: Experiment, options: Options, own: Options) -> set
                 for name in (then, now)
             )
             replaced |= of_then - of_now - {"lr"}
-    inherited = experiment.recipe.keys() - experiment.typed - own.keys()
+    inherited = experiment.train_of_recipe.keys() - experiment.typed - own.keys()
     return replaced & inherited & options.keys()
 
 

@@ -33,7 +33,7 @@ def data(tmp_path_factory):
     [
         ("--redo transformer", "--redo: delete the folders of its runs in --out"),
         ("--gpus 1", "--gpus: choose GPUs by CUDA_VISIBLE_DEVICES"),
-        ("--time 1h", "--time: give --cluster slurm as well; here, write timeout"),
+        ("--time 1h", "--time needs --cluster slurm; here, write: timeout"),
         ("--cluster slurm --budget 1h --dry-run", "--budget: its updates would be timed on this"),
         ("--cluster slurm", "--cluster slurm: Slurm's command srun is not here"),
         ("--slurm-partition a --dry-run", "--slurm-partition a: give --cluster slurm as well"),

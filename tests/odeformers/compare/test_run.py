@@ -106,7 +106,7 @@ def test_warnings_are_no_score(tmp_path):
     assert (tmp_path / "test.score").read_text() == "27.55\n"
     assert (tmp_path / TRAIN_LOG).read_text() == "careful\n"
     step = Step("scoring", ("sh", "-c", "echo 27.55 >&2"), "other.score", "stdout")
-    with pytest.raises(ValueError, match="^sh: it has printed nothing"):
+    with pytest.raises(ValueError, match="^sh: it printed no score"):
         step.make_product(tmp_path)
     assert not (tmp_path / "other.score").exists()
 

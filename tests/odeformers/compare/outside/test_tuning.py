@@ -79,8 +79,9 @@ def test_a_grid_is_extended_once_beyond_its_edge(data, tmp_path):
         assert trained == {f"scripted_base-lr-{rate}-seed0" for rate in RATES}
     compare(data, tmp_path / "kept", *words, *grid, "--no-extend")
     assert len([*(tmp_path / "kept").glob("*-seed0")]) == 2
-    message = refuse(*line(data, tmp_path / "zero", *words[:-1], 0, *grid))
-    assert "--seeds 0: seed 0 tunes" in message
+    for folder in ("zero", "runs"):  # a new folder, and one that has begun
+        message = refuse(*line(data, tmp_path / folder, *words[:-1], 0, *grid))
+        assert "--seeds 0: seed 0 is for tuning" in message
 
 
 COUNTS = ["1 of 2 tuning runs finished, 1 failed", "1 of 1 runs finished"]  # and 1 of 3 failed
