@@ -2,7 +2,8 @@
 
 Importing the package, by name or through fairseq's ``--user-dir``, registers its models, tasks and
 criterions with fairseq. ``load_translator``, ``load_classifier`` and ``load_language_model`` load
-trained models; see ``inference.hub``. ``import_plugins`` imports plugins as ``--user-dir`` does.
+trained models; see ``inference.hub``. ``build_model`` builds untrained ones; see
+``inference.untrained``. ``import_plugins`` imports plugins as ``--user-dir`` does.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -28,8 +29,15 @@ from .registry import import_plugins  # noqa: E402
 
 if TYPE_CHECKING:
     from .inference.hub import load_classifier, load_language_model, load_translator
+    from .inference.untrained import build_model
 
-__all__ = ("import_plugins", "load_classifier", "load_language_model", "load_translator")
+__all__ = (
+    "build_model",
+    "import_plugins",
+    "load_classifier",
+    "load_language_model",
+    "load_translator",
+)
 
 
 def __dir__() -> list[str]:
@@ -37,9 +45,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # fairseq's commands do not need the loaders, so they are imported on first use.
+    # fairseq's commands do not need these functions, so they are imported on first use.
     if name in __all__:
-        from .inference import hub
+        from .inference import hub, untrained
 
-        return getattr(hub, name)
+        return getattr(untrained if name == "build_model" else hub, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

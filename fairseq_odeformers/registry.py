@@ -24,14 +24,14 @@ from fairseq.tasks import TASK_REGISTRY
 from fairseq.utils import import_user_module
 from hydra.core.config_store import ConfigStore
 
-from .errors import InputError, naming_faults
+from .errors import InputError, did_you_mean, naming_faults
 from .options import SIDES, hyphenate
 
 # --- kinds ---
 
 
 class Kind(Enum):
-    """The purpose of a model, with its tasks, default criterion and main score.
+    """The purpose of a model; set ``kinds`` in a class if fairseq's base class does not imply it.
 
     Attributes:
         tasks: fairseq's tasks that train models of this kind, the default first.
@@ -117,6 +117,16 @@ def find_architectures(kind: Kind | None = None) -> list[str]:
     return sorted(reversed(names), key=key)
 
 
+def explain_unknown_architecture(arch: str, names: Iterable[str]) -> str:
+    """Return the error message for an unregistered name.
+
+    Args:
+        names: names that the user may have meant, the likeliest first.
+    """
+    remedy = did_you_mean(arch, names, "odeformers list shows all")
+    return f"{arch}: no such architecture; {remedy} (--user-dir finds your own)"
+
+
 def check_kind(arch: str, task: str) -> None:
     """Check that a task can train an architecture, if the kinds of both are known.
 
@@ -139,7 +149,7 @@ BASELINES, OWN = "baselines", "your own"  # names in place of a paper; plugins u
 
 @dataclass(frozen=True)
 class Family:
-    """A family of architectures, independent of their tasks: its name, paper and colour.
+    """A family's name, paper and plot colours: a package's ``FAMILY`` or a model's ``family``.
 
     The folder with its models, also in a plugin, declares the family as ``FAMILY``. A model that
     belongs to another family than its folder declares that family as ``family``.
@@ -148,7 +158,7 @@ class Family:
         name: name of the family, such as ``TransEvolve``.
         authors, year: authors and year of the paper; a family without a year is a baseline.
         color: colour in figures: a name from ``odeformers.plots`` or matplotlib.
-        variants: colours of variants, by words in the names of architectures.
+        variants: other colours for architectures with a word in their names.
     """
 
     name: str

@@ -1,99 +1,24 @@
-"""Untrained models without data, for training loops in Python, ``check`` and ``benchmark``."""
+"""Configurations without data, for ``check``, ``benchmark`` and ``compare``."""
 
 import copy
-import re
 from argparse import Namespace
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from fairseq import options
-from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import (
-    ARCH_MODEL_NAME_REGISTRY,
-    ARCH_MODEL_REGISTRY,
-    MODEL_DATACLASS_REGISTRY,
-    BaseFairseqModel,
-)
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
 from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, FairseqTask
-from fairseq.tasks.language_modeling import LanguageModelingTask
-from fairseq.tasks.masked_lm import MaskedLMTask
-from fairseq.tasks.sentence_prediction import SentencePredictionTask
-from fairseq.tasks.translation import TranslationTask
-from omegaconf import DictConfig, OmegaConf
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from omegaconf import DictConfig
 
-from fairseq_odeformers.data.classification import make_dictionary
-from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
-from fairseq_odeformers.options import hyphenate, validate
-from fairseq_odeformers.registry import (
-    Kind,
-    find_architectures,
-    kind_of,
-    kinds_of,
-    option_names,
-)
+from fairseq_odeformers.inference.untrained import make_parts
+from fairseq_odeformers.registry import Kind
 
-from .commands import to_words
-from .parsers import explain_unknown_architecture, training_parser
+from .parsers import training_parser
 
 COMPOSED: dict[str, DictConfig] = {}  # keys: the options of all parts except the model
-INTERPOLATION = re.compile(r"\$\{(\w+)\.(\w+)\}")  # a default that refers to another option
-
-
-def build_model(
-    arch: str, *, vocabulary: int, task: str | None = None, **options: Any
-) -> BaseFairseqModel:
-    """Build an untrained model of any architecture registered with fairseq, also by a plugin.
-
-    Its symbols are the numbers below *vocabulary*. The first four are fairseq's ``<s>``,
-    ``<pad>``, ``</s>`` and ``<unk>``. A masked language model has one symbol more, its mask.
-
-    Args:
-        arch: name of the architecture, as given to ``--arch``.
-        vocabulary: number of symbols.
-        task: fairseq's task (default: the first one that trains *arch*).
-        options: options of the model and its task by their Python names, such as
-            ``encoder_layers=2``, ``layer_norm=False`` and, for classifiers, ``num_classes=5``.
-
-    Raises:
-        InputError: the architecture, its task or an option does not exist, or a value is invalid.
-    """
-    kind, special = choose_kind(arch, task), make_dictionary([]).nspecial
-    if not isinstance(vocabulary, int) or vocabulary <= special:
-        raise InputError(f"vocabulary {vocabulary!r}: give a whole number above {special}")
-    of_task = [item.name for item in fields(TASK_DATACLASS_REGISTRY[kind.tasks[0]])]
-    known = [*option_names(arch).values(), *of_task]
-    for name in options.keys() - {*known}:
-        remedy = did_you_mean(name, known, f"odeformers options {arch} lists them")
-        raise InputError(f"{arch} has no option {name}; {remedy}")
-    words = to_words({hyphenate(name): value for name, value in options.items()})
-    with naming_faults(arch, "cannot be built"):
-        args = parse(kind, arch, *words)
-        vars(args).update((name, value) for name, value in options.items() if value is False)
-        cfg = make_parts(args)
-        return make_task(kind, cfg.task, vocabulary - special).build_model(cfg.model)
-
-
-def choose_kind(arch: str, task: str | None = None) -> Kind:
-    """Choose the kind of an architecture for a task (default: the architecture's first task).
-
-    Raises:
-        InputError: the architecture or the task does not exist, or the task does not train it.
-    """
-    if arch not in ARCH_MODEL_REGISTRY:
-        raise InputError(explain_unknown_architecture(arch, find_architectures()))
-    kind = kind_of(ARCH_MODEL_REGISTRY[arch], task)
-    if kind is None:
-        kinds = kinds_of(ARCH_MODEL_REGISTRY[arch])
-        tasks = ", ".join(name for kind in kinds for name in kind.tasks) or "no task"
-        if task and task not in TASK_REGISTRY:
-            remedy = did_you_mean(task, TASK_REGISTRY, f"{arch} is for {tasks}")
-            raise InputError(f"--task {task}: no such task; {remedy}")
-        given = f", not for --task {task}" if task else " that can be built without data"
-        raise InputError(f"{arch}: it is for {tasks}{given}")
-    return kind
 
 
 def parse(kind: Kind, arch: str, *words: str) -> Namespace:
@@ -132,56 +57,3 @@ def find_dataclasses(args: Namespace) -> dict[str, Any]:
         parts[name] = REGISTRIES[name]["dataclass_registry"].get(getattr(args, name))
     common = {item.name: item.type for item in fields(FairseqConfig) if is_dataclass(item.type)}
     return {**parts, **common}
-
-
-def make_parts(args: Namespace) -> Namespace:
-    """Make the parts ``model``, ``task`` and ``criterion`` of a configuration from *args*.
-
-    Composing the whole configuration with Hydra would take most of the time of building a small
-    model. As in fairseq, a part without a dataclass is *args*.
-    """
-    parts: dict[str, Any] = {
-        "model": MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[args.arch]),
-        "task": TASK_DATACLASS_REGISTRY.get(args.task),
-        "criterion": CRITERION_DATACLASS_REGISTRY.get(args.criterion),
-    }
-    names = {"model": args.arch, "task": args.task, "criterion": args.criterion}
-    declared = {part: cls for part, cls in parts.items() if cls is not None}
-    values: dict[str, Any] = {part: cls.from_namespace(args) for part, cls in declared.items()}
-    references = [
-        pair for cfg in values.values() for pair in INTERPOLATION.findall(repr(vars(cfg)))
-    ]
-    for part, name in references:
-        if part not in declared and name in vars(args):
-            values.setdefault(part, {})[name] = getattr(args, name)
-    config = OmegaConf.create(values)
-    for part in parts:
-        if part in declared:
-            config[part]._name = names[part]
-            plain = OmegaConf.to_container(config[part], resolve=True, enum_to_str=True)
-            parts[part] = OmegaConf.create(plain)
-        else:
-            parts[part] = args
-    return Namespace(**parts)
-
-
-def make_task(kind: Kind, cfg: DictConfig, vocabulary: int) -> FairseqTask:
-    """Make the default task of a kind, with made-up words.
-
-    Args:
-        cfg: part of a configuration for the task.
-        vocabulary: number of words, without fairseq's special symbols.
-
-    Raises:
-        ValueError: an option of the task is out of bounds, such as a missing number of classes.
-    """
-    validate(cfg, TASK_DATACLASS_REGISTRY[kind.tasks[0]])
-    words = make_dictionary(f"word{index}" for index in range(vocabulary))
-    if kind is Kind.TRANSLATION:
-        return TranslationTask(cfg, words, words)
-    if kind is Kind.LANGUAGE_MODEL:
-        return LanguageModelingTask(cfg, words, words)
-    if kind is Kind.MASKED_LM:
-        return MaskedLMTask(cfg, words)
-    labels = make_dictionary(str(index) for index in range(cfg.num_classes))
-    return SentencePredictionTask(cfg, words, labels)

@@ -20,11 +20,11 @@ from fairseq.models import (
 from fairseq.models.roberta import RobertaModel
 from omegaconf import OmegaConf
 
+from fairseq_odeformers.inference.untrained import make_parts
 from fairseq_odeformers.models.common import naive
 from fairseq_odeformers.models.common.sequence_classifier import SequenceClassifier
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import default_options, kind_of
-from odeformers.dataless import make_parts
 from odeformers.parsers import training_parser
 from odeformers.sizes import size_options
 

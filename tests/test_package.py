@@ -86,7 +86,7 @@ def test_tools_find_the_public_names(tmp_path):
     code = f"import sys, {PACKAGE} as p; print({{*p.__all__}} <= {{*dir(p)}}, *sorted(p.__all__))"
     code += f"; print('{PACKAGE}.inference.hub' in sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = "import_plugins load_classifier load_language_model load_translator"
+    names = "build_model import_plugins load_classifier load_language_model load_translator"
     assert shown.stdout.splitlines() == [f"True {names}", "False"]
     pytest.importorskip("basedpyright")
     (tmp_path / "use.py").write_text(USE)

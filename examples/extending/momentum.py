@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fairseq.models import register_model
 from torch import nn
 
+from fairseq_odeformers.models.common.depths import join_layers
 from fairseq_odeformers.models.common.prenorm_transformer import (
     PreNormTransformer,
     PreNormTransformerConfig,
@@ -39,8 +40,7 @@ class MomentumStack(nn.Module):
 
     def __init__(self, cfg, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
-        self.layers = nn.ModuleList([MomentumBlock(self.layers, cfg.momentum)])
-        self.num_layers = 1
+        join_layers(self, MomentumBlock(self.layers, cfg.momentum))
 
 
 class MomentumEncoder(MomentumStack, Encoder):

@@ -41,12 +41,18 @@ class RegularizerConfig(FairseqDataclass):
     )
 
 
+OPTIONS = {  # keys: regularisers
+    item.name.removesuffix("_weight"): item.name
+    for item in fields(RegularizerConfig)
+    if item.name.endswith("_weight")
+}
+
+
 class Regularizers:
     """The regularisers of a criterion, by their weights."""
 
     def __init__(self, cfg: RegularizerConfig):
-        names = [item.name for item in fields(RegularizerConfig) if item.name.endswith("_weight")]
-        options = {name.removesuffix("_weight"): getattr(cfg, name) for name in names}
+        options = {name: getattr(cfg, option) for name, option in OPTIONS.items()}
         self.overrides = {name: weight for name, weight in options.items() if weight is not None}
 
     def weights(self, model: nn.Module) -> dict[str, float]:
@@ -85,9 +91,10 @@ class Regularizers:
                 value = values[name].float()
                 total = total + weight * (value if shares is None else value * shares).sum()
             elif weight and model.training:
+                place = f"--{name}-weight" if name in OPTIONS else f"regularizer_weights: {name}"
                 raise ValueError(
-                    f"--{name}-weight {weight}: {type(unwrap(model)).__name__} does not compute "
-                    f"the regulariser {name}; it computes {', '.join(values) or 'none'}"
+                    f"{place} {weight}: {type(unwrap(model)).__name__} does not compute the "
+                    f"regulariser {name}; it computes {', '.join(values) or 'none'}"
                 )
         logged = {**values, **extra.get("statistics", {})}
         return total, {MEAN + name: value.detach().float().sum() for name, value in logged.items()}

@@ -207,27 +207,49 @@ def copy(original, src_path, dst_path, overwrite=False):
         return original(src_path, str(temporary), overwrite)
 
 
-OPERATORS = {ast.Add: operator.add, ast.Mult: operator.mul}
+OPERATORS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.USub: operator.neg,
+}
 
 
 def evaluate(text: str):
-    """Evaluate an expression of literals, sums and products, such as ``[(512, 3)] * 20``.
+    """Evaluate an expression of literals and arithmetic, such as ``[(512, 3)] * 20`` or ``5e-4/2``.
 
     Raises:
         ValueError: *text* is any other expression, since it could run code from a checkpoint.
+        TypeError: *text* is no text, as for ``eval``.
     """
-    return value_of(ast.parse(text, mode="eval").body)
+    try:
+        body = ast.parse(text.lstrip() if isinstance(text, str) else text, mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(f"{text!r} is no expression ({error.msg})") from None
+    try:
+        return value_of(body)
+    except (ArithmeticError, TypeError) as error:
+        raise ValueError(f"{text!r} cannot be evaluated ({error})") from None
 
 
 def value_of(node: ast.expr):
     """Evaluate a part of an expression for :func:`evaluate`."""
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         return OPERATORS[type(node.op)](value_of(node.left), value_of(node.right))
+    if isinstance(node, ast.UnaryOp) and type(node.op) in OPERATORS:
+        return OPERATORS[type(node.op)](value_of(node.operand))
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return (tuple if isinstance(node, ast.Tuple) else list)(map(value_of, node.elts))
     return ast.literal_eval(node)
 
 
 def replace_eval() -> None:
-    """Make all modules of fairseq call :func:`evaluate` instead of ``eval``."""
+    """Make the modules of fairseq that are imported call :func:`evaluate` instead of ``eval``.
+
+    These are all that it imports by itself, with the models, criterions and optimizers that it
+    registers; its ``examples`` are not among them.
+    """
     for name, module in [*sys.modules.items()]:
         if name.startswith("fairseq."):
             vars(module)["eval"] = evaluate

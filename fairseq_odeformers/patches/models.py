@@ -5,7 +5,14 @@ import sys
 from argparse import SUPPRESS
 
 from fairseq import models
-from fairseq.models import MODEL_REGISTRY
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_INV_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+)
 
 from fairseq_odeformers.modules.segment_embedding import SegmentEmbedding
 
@@ -17,7 +24,9 @@ WEIGHT = "encoder.sentence_encoder.embed_tokens.segments.weight"
 
 
 def register_model(original, name, dataclass=None):
-    """Return fairseq's decorator, but refuse the name of another class.
+    """Return fairseq's decorator, but refuse the name of another class, and use an edited class.
+
+    If a notebook's cell or a module runs again, the new class replaces the earlier one.
 
     Raises:
         ValueError: another class has this name, and one of the two belongs to this package.
@@ -31,9 +40,20 @@ def register_model(original, name, dataclass=None):
                     f"@register_model({name!r}): {earlier.__module__} has a model of this name; "
                     "choose another"
                 )
+        elif earlier is not cls:
+            forget(name)
         return original(name, dataclass)(cls)
 
     return register
+
+
+def forget(name: str) -> None:
+    """Remove a model and its architectures, which its code registers again after it."""
+    del MODEL_REGISTRY[name]
+    MODEL_DATACLASS_REGISTRY.pop(name, None)
+    for arch in ARCH_MODEL_INV_REGISTRY.pop(name, ()):
+        for registry in (ARCH_MODEL_REGISTRY, ARCH_MODEL_NAME_REGISTRY, ARCH_CONFIG_REGISTRY):
+            registry.pop(arch, None)
 
 
 def replace_imported_register_model() -> None:

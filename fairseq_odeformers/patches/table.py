@@ -69,7 +69,7 @@ PATCHES: list[Patch] = [
         )
     ),
     Patch(
-        "eval in the modules of fairseq",
+        "eval in the modules that fairseq imports",
         checkpoints.replace_eval,
         "fairseq evaluates some options in a checkpoint as Python code, such as encoder_layers of "
         "fconv, xformers_att_config of every Transformer and wer_args of the criterion ctc.",
@@ -179,8 +179,9 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.models.register_model",
         models.register_model,
-        "If a name is taken, fairseq silently drops the new model and trains the other one.",
-        "fairseq refuses the name",
+        "If a name is taken, fairseq silently drops the new model and trains the other one, as it "
+        "does with the edited class of a notebook's cell that runs again.",
+        "fairseq refuses the name, and replaces an edited class",
     ),
     Patch(
         "register_model in modules that imported it before",

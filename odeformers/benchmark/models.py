@@ -11,6 +11,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from fairseq_odeformers.errors import InputError, naming_faults
+from fairseq_odeformers.inference.untrained import make_task
 from fairseq_odeformers.options import hyphenate
 from fairseq_odeformers.registry import Kind, find_architectures, kinds_of
 from odeformers import dataless
@@ -101,7 +102,7 @@ def build(name: str, args: Namespace) -> Subject:
         raise InputError(f"--models {name}: --{ATTENTION} {attention}: give {MATRIX}")
     with naming_faults(f"--models {name}", "cannot be built"):
         cfg = make_config(arch, kind, own, args)
-    task = dataless.make_task(kind, cfg.task, args.vocabulary)
+    task = make_task(kind, cfg.task, args.vocabulary)
     torch.manual_seed(0)
     model = task.build_model(cfg.model)
     return Subject(name, model.to(args.device), cfg, task, kind, bool(attention))

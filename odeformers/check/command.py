@@ -10,8 +10,8 @@ from typing import NamedTuple
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_odeformers.errors import InputError, explain, naming_faults
+from fairseq_odeformers.inference.untrained import choose_kind
 from odeformers.arguments import add_user_dir
-from odeformers.dataless import choose_kind
 from odeformers.parser import Parser
 
 from .location import innermost_module

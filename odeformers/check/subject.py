@@ -13,9 +13,10 @@ from fairseq.data.data_utils import collate_tokens
 from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
+from fairseq_odeformers.inference.untrained import make_parts, make_task
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import Kind, default_options
-from odeformers.dataless import make_parts, make_task, parse
+from odeformers.dataless import parse
 from odeformers.sizes import size_options
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}

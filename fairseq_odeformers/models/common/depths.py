@@ -19,7 +19,7 @@ from .recording import record_calls
 
 
 class EncoderOfDepths(nn.Module):
-    """Mixin for fairseq's Transformer encoder that returns the states after each depth."""
+    """Mixin for an encoder over blocks of several layers, to return the state after each layer."""
 
     def forward(
         self,
@@ -41,7 +41,7 @@ class EncoderOfDepths(nn.Module):
 
 
 class DecoderOfDepths(nn.Module):
-    """Mixin for fairseq's Transformer decoder that returns the states after each depth."""
+    """Mixin for a decoder over blocks of several layers, to return the state after each layer."""
 
     def forward(
         self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs

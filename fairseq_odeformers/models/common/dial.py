@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dial:
-    """What may change after training: the number of solver steps, or the tolerance.
+    """Steps or tolerance that ``analyse depth`` varies: a model's ``depth_dials(cfg)`` returns it.
 
     Attributes:
         trained: values in training by name: numbers of steps, or tolerances.

@@ -15,9 +15,9 @@ from torch import nn
 
 from fairseq_odeformers.options import option
 
-from .model import BaseModel
 from .transformer import drop_embeddings, stack_config
 from .transformer_options import TransformerOptions
+from .translation import Translator
 
 
 @dataclass
@@ -33,7 +33,7 @@ class PreNormTransformerConfig(TransformerOptions):
     embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
 
 
-class PreNormTransformer(BaseModel, TransformerModelBase):
+class PreNormTransformer(Translator, TransformerModelBase):
     """A translator: fairseq's Transformer over your encoder and decoder, pre-norm by default.
 
     :class:`PreNormTransformerConfig` declares its options. A subclass may set ``encoder_class`` and

@@ -18,11 +18,10 @@ from fairseq_odeformers.modules.layer_history import LayerHistory
 from fairseq_odeformers.modules.tableaus import TABLEAUS
 from fairseq_odeformers.options import option
 
-from .depths import DecoderOfDepths, check_joined, join_layers
+from .depths import check_joined, join_layers
 from .language_model import LanguageModelConfig
-from .model import BaseModel
 from .prenorm_transformer import PreNormTransformerConfig
-from .transformer import Config, Decoder, Spec
+from .transformer import Config, Spec
 from .transformer_classifier import TransformerClassifierConfig
 
 FIELDS = ("textbook", "released")
@@ -35,13 +34,6 @@ class RungeKuttaSpec(Spec):
     embed_dim: int  # C
     rk_order: int = 2
     rk_field: str = "textbook"
-
-
-@dataclass(frozen=True)
-class HistorySpec(Spec):
-    """Whether a stack has a history of its layers; models without the option always have one."""
-
-    dense_history: bool = True
 
 
 # --- layers ----------------------------------------------------------------
@@ -101,31 +93,26 @@ class RungeKuttaLayer(nn.Module):
 
 
 class RungeKuttaStack(nn.Module):
-    """Mixin for an encoder or decoder with child modules that its layers share."""
+    """Mixin for an encoder or decoder: implement ``share(layers)`` to build modules for all layers.
+
+    The constructor calls :meth:`share` after fairseq has built the layers.
+    """
 
     spec: Any
-    layers: Any
-    history_class = LayerHistory
 
     def __init__(self, cfg: Config, *args, **kwargs):
         super().__init__(cfg, *args, **kwargs)
         # Iteration over self.layers would skip the layers that LayerDrop drops at random.
         self.share([module for module in self.modules() if isinstance(module, RungeKuttaLayer)])
-        if HistorySpec.from_options(cfg, "encoder").dense_history:
-            join_layers(self, self.history_class(self.layers, self.layers[0].embed_dim))
 
     def share(self, layers: list[RungeKuttaLayer]) -> None:
         """Build the modules that the layers share, and pass them with :func:`hand_over`."""
         raise NotImplementedError
 
 
-class HistoryDecoder(DecoderOfDepths, Decoder):
-    """fairseq's decoder over fairseq's layers, with a history of layers if the encoder has one."""
-
-    def __init__(self, cfg: Config, *args, **kwargs):
-        super().__init__(cfg, *args, **kwargs)
-        if HistorySpec.from_options(cfg, "decoder").dense_history:
-            join_layers(self, LayerHistory(self.layers, self.layers[0].embed_dim))
+def join_history(stack: Any, history_class: type[LayerHistory] = LayerHistory) -> None:
+    """Join the layers of an encoder or decoder into one block, with a history of the layers."""
+    join_layers(stack, history_class(stack.layers, stack.layers[0].embed_dim))
 
 
 def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module]) -> None:
@@ -186,16 +173,14 @@ class RungeKuttaClassifierConfig(TransformerClassifierConfig):
     encoder_normalize_before: bool = option(True, "apply layernorm before each block")
 
 
-class RungeKuttaModel(BaseModel):
-    """Mixin for models over Runge-Kutta layers, with checks for a history of layers."""
+def check_history(cfg: Config) -> None:
+    """Check that the options only ask for what a history of layers supports.
 
-    @classmethod
-    def check_config(cls, cfg):
-        """Check the options, also for ones that a history of layers does not support."""
-        super().check_config(cfg)
-        if HistorySpec.from_options(cfg, "decoder").dense_history:
-            check_joined(
-                cfg,
-                each_layer="a history has a weight for each layer",
-                pre_norm="a history normalises the outputs of its layers",
-            )
+    Raises:
+        ValueError: an option is not supported; the message names it.
+    """
+    check_joined(
+        cfg,
+        each_layer="a history has a weight for each layer",
+        pre_norm="a history normalises the outputs of its layers",
+    )

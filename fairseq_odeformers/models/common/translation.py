@@ -1,7 +1,9 @@
-"""Encoder-decoder models without fairseq's Transformer config."""
+"""Translators: what all have in common, and models without fairseq's Transformer config."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import (
@@ -16,10 +18,68 @@ from fairseq.models.transformer.transformer_config import (
 )
 from fairseq.tasks import FairseqTask
 from omegaconf import II, DictConfig
+from torch import nn
 
 from fairseq_odeformers.options import flag, option
 
 from .model import BaseModel
+
+
+class Translator(BaseModel):
+    """Mixin for all translators, over fairseq's Transformer config or without it.
+
+    Its output has the ``regularizers`` and ``statistics`` of the encoder as well as the decoder's.
+    """
+
+    decoder: nn.Module
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.decoder.register_forward_hook(add_encoder_values, with_kwargs=True)
+
+    def prepare_for_inference_(self, cfg: FairseqConfig) -> None:
+        """Check the options of generation; fairseq calls this method before a model generates.
+
+        Raises:
+            ValueError: an option asks for attention weights, which the decoder does not return.
+        """
+        super().prepare_for_inference_(cfg)  # pyright: ignore[reportAttributeAccessIssue]
+        for name in ("print_alignment", "replace_unk"):
+            value = getattr(cfg.generation, name, None)
+            if value not in (None, False) and not returns_attention(self):
+                raise ValueError(
+                    f"{flag(name)} {value}: this model has no attention weights to align target "
+                    "and source; leave the option out"
+                )
+
+
+@torch.no_grad()
+def returns_attention(model: Any) -> bool:
+    """Return whether a translator returns attention weights, by decoding an empty text."""
+    device = next(model.parameters()).device
+    source, target = (
+        torch.tensor([[side.dictionary.eos()]], device=device)
+        for side in (model.encoder, model.decoder)
+    )
+    _, extra = model(source, torch.tensor([1], device=device), target)
+    return extra["attn"] is not None and extra["attn"][0] is not None
+
+
+def add_encoder_values(decoder: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> Any:
+    """Add the values of the encoder to the output of a decoder; this is a forward hook.
+
+    fairseq passes the encoder's dictionary to the decoder, and only returns the decoder's output.
+    Regularisers with the same name are added up.
+    """
+    encoder_out = kwargs.get("encoder_out") or {}
+    if not encoder_out.keys() & {"regularizers", "statistics"}:
+        return output
+    x, extra, *others = output
+    regularizers = dict(extra.get("regularizers", {}))
+    for name, value in encoder_out.get("regularizers", {}).items():
+        regularizers[name] = regularizers.get(name, 0) + value
+    statistics = {**encoder_out.get("statistics", {}), **extra.get("statistics", {})}
+    return x, {**extra, "regularizers": regularizers, "statistics": statistics}, *others
 
 
 @dataclass
@@ -43,7 +103,7 @@ class TranslationConfig(FairseqDataclass):
     )
 
 
-class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
+class TranslationModel(Translator, FairseqEncoderDecoderModel):
     """A translator over any encoder and decoder, without fairseq's Transformer config.
 
     A subclass sets ``encoder_class`` and ``decoder_class``. Each is constructed from a config
@@ -83,18 +143,3 @@ class TranslationModel(BaseModel, FairseqEncoderDecoderModel):
             )
         encoder = cls.encoder_class(cfg, source, encoder_embed)
         return cls(encoder, cls.decoder_class(cfg, target, decoder_embed))
-
-    def prepare_for_inference_(self, cfg: FairseqConfig) -> None:
-        """Check the options of generation; fairseq calls this method before a model generates.
-
-        Raises:
-            ValueError: an option asks for attention weights.
-        """
-        for name in ("print_alignment", "replace_unk"):
-            value = getattr(cfg.generation, name, None)
-            if value not in (None, False):
-                raise ValueError(
-                    f"{flag(name)} {value}: this model has no attention weights to align target "
-                    "and source; leave the option out"
-                )
-        super().prepare_for_inference_(cfg)

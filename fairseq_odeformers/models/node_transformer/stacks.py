@@ -62,7 +62,7 @@ class NodeTransformerDecoder(Decoder):
     the decoder's solver has a fixed grid.
 
     In addition to the output of fairseq's decoder, it returns the dictionaries ``regularizers`` and
-    ``statistics`` of encoder and decoder together.
+    ``statistics``.
     """
 
     spec_class = BlockSpec
@@ -82,11 +82,7 @@ class NodeTransformerDecoder(Decoder):
         return NodeDecoderBlock(field, make_solver(spec), spec.ode_final_time, spec.arclength_order)
 
     def extract_features(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: dict[str, Any] | None = None,
-        *args: Any,
-        **kwargs: Any,
+        self, prev_output_tokens: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, dict[str, Any]]:
         """Map tokens (B, T) to the states (B, T, C) after the last block, and extra outputs.
 
@@ -94,12 +90,8 @@ class NodeTransformerDecoder(Decoder):
             RuntimeError: a state is not finite.
         """
         with record_calls(self.layers) as calls:
-            x, extra = super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
-        both, encoder = summary("decoder", calls), encoder_out or {}
-        for name, value in encoder.get("regularizers", {}).items():
-            both["regularizers"][name] = both["regularizers"].get(name, 0) + value
-        both["statistics"].update(encoder.get("statistics", {}))
-        return x, {**extra, **both}
+            x, extra = super().extract_features(prev_output_tokens, *args, **kwargs)
+        return x, {**extra, **summary("decoder", calls)}
 
 
 class NodeTransformerCausalDecoder(NodeTransformerDecoder):

@@ -6,14 +6,14 @@ from typing import Optional
 from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel
+from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.prenorm_transformer import PreNormTransformer
 from fairseq_odeformers.models.common.runge_kutta import (
     FieldConfig,
-    HistoryDecoder,
     RungeKuttaClassifierConfig,
     RungeKuttaConfig,
     RungeKuttaLanguageModelConfig,
-    RungeKuttaModel,
+    check_history,
 )
 from fairseq_odeformers.models.common.transformer_classifier import TransformerClassifier
 from fairseq_odeformers.modules.coefficients import COEFFICIENTS
@@ -21,7 +21,7 @@ from fairseq_odeformers.modules.tableaus import TABLEAUS
 from fairseq_odeformers.options import option
 from fairseq_odeformers.registry import register_preset
 
-from .stacks import ODELanguageModelDecoder, ODETransformerEncoder
+from .stacks import ODELanguageModelDecoder, ODETransformerDecoder, ODETransformerEncoder
 
 
 @dataclass
@@ -47,13 +47,15 @@ class BlockConfig(FieldConfig):
     )
 
 
-class ODEModel(RungeKuttaModel):
+class ODEModel(BaseModel):
     """Mixin for the models, with a check that the options of the method fit together."""
 
     @classmethod
     def check_config(cls, cfg):
         """Check the options, and that a block of this order can have the chosen coefficients."""
         super().check_config(cfg)
+        if cfg.dense_history:
+            check_history(cfg)
         if cfg.rk_coefficients in ("learned", "gated") and cfg.rk_order != 2:
             raise ValueError(
                 f"--rk-coefficients {cfg.rk_coefficients}: a block of --rk-order {cfg.rk_order} "
@@ -71,7 +73,7 @@ class ODETransformerModel(ODEModel, PreNormTransformer):
     """An encoder of Runge-Kutta blocks with an ordinary pre-norm decoder."""
 
     encoder_class = ODETransformerEncoder
-    decoder_class = HistoryDecoder
+    decoder_class = ODETransformerDecoder
 
 
 # The models in the authors' code, where F(y) is the output of a layer. Models named dense also have

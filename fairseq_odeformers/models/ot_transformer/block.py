@@ -110,17 +110,19 @@ class FlowDecoderBlock(FlowBlock):
     and the same evaluation of f. The result therefore equals full decoding.
     """
 
-    def forward(self, x: Tensor, *args: Any, need_attn: bool = False, **kwargs: Any) -> Output:
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Output:
         """Map x_0 to x_M (T, B, C), with the arguments and outputs of fairseq's layer.
 
         The attention weights come from the last layer in the last evaluation.
         """
-        attention, last = None, self.stages * len(self.depths) - 1
+        attention, last = None, (self.layers[-1], self.stages * len(self.depths) - 1)
+        needs = {name: value for name, value in kwargs.items() if name.startswith("need_")}
+        without = {**kwargs, **dict.fromkeys(needs, False)}
 
         def evaluate(layer: nn.Module, index: int, y: Tensor) -> Tensor:
             nonlocal attention
-            need = need_attn and index == last
-            y, attention, _ = layer(y, *args, evaluation=index, need_attn=need, **kwargs)
+            options = kwargs if (layer, index) == last else without
+            y, attention, _ = layer(y, *args, evaluation=index, **options)
             return y
 
         return self.solve(x, evaluate), attention, None

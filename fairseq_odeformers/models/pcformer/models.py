@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from fairseq.models import register_model
 
 from fairseq_odeformers.models.common.language_model import LanguageModel
+from fairseq_odeformers.models.common.model import BaseModel
 from fairseq_odeformers.models.common.prenorm_transformer import PreNormTransformer
 from fairseq_odeformers.models.common.runge_kutta import (
     FieldConfig,
-    HistoryDecoder,
     RungeKuttaClassifierConfig,
     RungeKuttaConfig,
     RungeKuttaLanguageModelConfig,
-    RungeKuttaModel,
+    check_history,
 )
 from fairseq_odeformers.models.common.transformer_classifier import TransformerClassifier
 from fairseq_odeformers.options import option
 from fairseq_odeformers.registry import register_preset
 
-from .stacks import PCformerEncoder, PCformerLanguageModelDecoder
+from .stacks import PCformerDecoder, PCformerEncoder, PCformerLanguageModelDecoder
 
 
 @dataclass
@@ -43,13 +43,14 @@ class PredictorConfig(FieldConfig):
     alpha_per_layer: bool = option(False, "learn one alpha per layer, instead of one for all")
 
 
-class PredictorModel(RungeKuttaModel):
+class PredictorModel(BaseModel):
     """Mixin for the models, with a check of the predictor's options."""
 
     @classmethod
     def check_config(cls, cfg):
         """Check the options, and that only one form of the predictor's LayerNorms is chosen."""
         super().check_config(cfg)
+        check_history(cfg)
         if cfg.rk_norm and cfg.rk_norm_slopes:
             raise ValueError("--rk-norm-slopes is another form of --rk-norm; leave one of them out")
 
@@ -64,7 +65,7 @@ class PCformer(PredictorModel, PreNormTransformer):
     """Encoder of predictor-corrector layers, with a pre-norm decoder that has a dense history."""
 
     encoder_class = PCformerEncoder
-    decoder_class = HistoryDecoder
+    decoder_class = PCformerDecoder
 
 
 # The models in the authors' code, except for its relative positions.

@@ -1,8 +1,8 @@
 """fairseq's encoder and decoder over layers that predict and correct, with their history."""
 
 from fairseq_odeformers.models.common.depths import DecoderOfDepths, EncoderOfDepths
-from fairseq_odeformers.models.common.runge_kutta import RungeKuttaStack, hand_over
-from fairseq_odeformers.models.common.transformer import Decoder, Encoder
+from fairseq_odeformers.models.common.runge_kutta import RungeKuttaStack, hand_over, join_history
+from fairseq_odeformers.models.common.transformer import Config, Decoder, Encoder
 from fairseq_odeformers.modules.coefficients import ExponentialCoefficients
 
 from .layer import (
@@ -19,7 +19,10 @@ class PredictorCorrectorStack(RungeKuttaStack):
 
     spec_class = LayerSpec
     spec: LayerSpec
-    history_class = PredictorCorrectorHistory
+
+    def __init__(self, cfg: Config, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        join_history(self, PredictorCorrectorHistory)
 
     def share(self, layers):
         spec = self.spec
@@ -38,6 +41,14 @@ class PCformerEncoder(EncoderOfDepths, PredictorCorrectorStack, Encoder):
     """fairseq's Transformer encoder over layers that predict and correct."""
 
     layer_class = PredictorCorrectorEncoderLayer
+
+
+class PCformerDecoder(DecoderOfDepths, Decoder):
+    """fairseq's Transformer decoder over fairseq's layers, with their history."""
+
+    def __init__(self, cfg: Config, *args, **kwargs):
+        super().__init__(cfg, *args, **kwargs)
+        join_history(self)
 
 
 class PCformerLanguageModelDecoder(DecoderOfDepths, PredictorCorrectorStack, Decoder):

@@ -150,8 +150,7 @@ class PaddedMomentumEncoder(PaddedEncoder):
 class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
     """fairseq's Transformer decoder over a :class:`.MomentumBlock`, also for language models.
 
-    In addition to the output of fairseq's decoder, it returns the dictionary ``statistics``. It
-    includes the statistics of the encoder.
+    In addition to the output of fairseq's decoder, it returns the dictionary ``statistics``.
     """
 
     side = "decoder"
@@ -174,8 +173,7 @@ class MomentumDecoder(MomentumStack, DecoderOfDepths, Decoder):
         inputs = prev_output_tokens, encoder_out, incremental_state
         with self.starting(prev_output_tokens, incremental_state):
             x, extra = super().extract_features(*inputs, *args, **kwargs)
-        encoder = (encoder_out or {}).get("statistics", {})
-        return x, {**extra, "statistics": {**encoder, **self.statistics(len(x))}}
+        return x, {**extra, "statistics": self.statistics(len(x))}
 
     def for_export(self) -> PaddedDecoder:
         """Return the decoder in a form that takes the same path with and without padding."""

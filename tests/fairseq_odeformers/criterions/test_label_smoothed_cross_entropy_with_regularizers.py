@@ -1,5 +1,6 @@
 """The loss is fairseq's, plus the weighted mean of each regulariser over sequences."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
 from helpers import PAD, make_model
+from script_helpers import command, failing_command
 
 from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizers import (
     RegularizedCrossEntropyConfig,
@@ -83,3 +85,63 @@ def test_arclength_needs_a_model_that_returns_its_states(sample):
     assert make_criterion()(model, sample)[0] > 0
     with pytest.raises(ValueError, match="--arclength-weight 0.5: LSTM"):
         make_criterion(arclength_weight=0.5)(model, sample)
+
+
+PLUGIN = """
+from fairseq.models import register_model
+from fairseq_odeformers.models.common.prenorm_transformer import (
+    PreNormTransformer,
+    PreNormTransformerConfig,
+)
+from fairseq_odeformers.models.common.transformer import Encoder
+
+
+class EnergyEncoder(Encoder):
+    def forward(self, *args, **kwargs):
+        out = super().forward(*args, **kwargs)
+        energy = out["encoder_out"][0].square().mean((0, 2))
+        return {**out, "regularizers": {"energy": energy}, "statistics": {"twice": 2 * energy}}
+
+
+@register_model("energy_transformer", dataclass=PreNormTransformerConfig)
+class EnergyTransformer(PreNormTransformer):
+    encoder_class = EnergyEncoder
+    regularizer_weights = {"energy": 0.1}
+
+
+@register_model("idle_transformer", dataclass=PreNormTransformerConfig)
+class IdleTransformer(PreNormTransformer):
+    regularizer_weights = {"energy": 0.1}
+"""
+
+
+@pytest.fixture(scope="module")
+def train_plugin(training_data, tmp_path_factory):
+    """A function that trains a translator of a plugin, and returns what is printed."""
+    folder = tmp_path_factory.mktemp("plugin") / "energies"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(PLUGIN)
+    sizes = "--encoder-embed-dim 16 --encoder-ffn-embed-dim 16 --encoder-attention-heads 2"
+    sizes += " --decoder-attention-heads 2 --encoder-layers 1 --decoder-layers 1"
+    line = f"{training_data}/words --user-dir {folder} -s de -t en {sizes}"
+    line += " --criterion label_smoothed_cross_entropy_with_regularizers --batch-size 8 --cpu"
+    line += " --optimizer adam --lr 0.003 --max-update 2 --log-interval 1 --log-format simple"
+    line += " --no-save --disable-validation"
+
+    def train(arch, run=command):
+        return run("train", *line.split(), "--arch", arch)
+
+    return train
+
+
+def test_a_regularizer_of_a_translators_encoder_is_trained(train_plugin):
+    """fairseq's decoder drops what the encoder returns; the log has the encoder's values."""
+    log = train_plugin("energy_transformer")
+    values = [re.search(rf"\b{name}=([\d.]+)", log) for name in ("energy", "twice", "loss")]
+    energy, twice, _ = (float(value[1]) for value in values)
+    assert twice == pytest.approx(2 * energy, abs=1e-3) and energy > 0
+
+
+def test_a_weight_without_an_option_is_named_by_its_attribute(train_plugin):
+    fault = "regularizer_weights: energy 0.1: IdleTransformer does not compute the regulariser"
+    assert fault in train_plugin("idle_transformer", run=failing_command)

@@ -128,8 +128,8 @@ def test_bad_options_are_refused(arch, line, capsys):
 
 
 @pytest.mark.parametrize("option, value", [("print_alignment", "hard"), ("replace_unk", "")])
-@pytest.mark.parametrize("arch", ["transevolve", "node_transformer_mt"])
-def test_alignments_that_a_model_lacks_are_refused(arch, option, value):
+@pytest.mark.parametrize("arch", ["transevolve", "node_transformer_mt", "rk2_transformer"])
+def test_alignments_that_a_model_lacks_are_refused(page_plugin, arch, option, value):
     config = OmegaConf.create({"generation": {option: value}})
     with pytest.raises(ValueError, match=f"--{option.replace('_', '-')} {value}: this model has"):
         make_model(arch).prepare_for_inference_(config)

@@ -122,16 +122,21 @@ def test_a_launcher_catches_what_ends_a_training(tmp_path):
     "text, value",
     [
         ("[(512, 3)] * 2 + [(1, 2)]", [(512, 3), (512, 3), (1, 2)]),
-        ("(0.9, 0.98)", (0.9, 0.98)),
+        (" (0.9, 0.98)", (0.9, 0.98)),
         ("False", False),
+        ("5e-4/2, -(1 - 2)", (2.5e-4, 1)),
     ],
 )
-def test_options_that_fairseq_evaluates_must_be_literals(text, value):
-    """Literals as in fairseq's own architectures are read, and other expressions are refused."""
+def test_options_that_fairseq_evaluates_are_literals_and_arithmetic(text, value):
+    """Expressions as users of fairseq write are evaluated, and all others are refused."""
     assert fconv.eval(text) == utils.eval(text) == value
-    for other in (f"print({text})", "[].append", "(1).real", "2 ** 9", "x"):
+    for other in (f"print({text})", "[].append", "(1).real", "2 ** 9", "x", "[x]"):
         with pytest.raises(ValueError, match="malformed node"):
             fconv.eval(other)
+    for other, fault in {"(0.9": "never closed", "1/0": "zero", "1+'a'": "operand"}.items():
+        with pytest.raises(ValueError, match=fault) as refused:
+            fconv.eval(other)
+        assert other in str(refused.value) and "\n" not in str(refused.value)
     assert utils.eval_bool(True) is False  # what is not text
 
 

@@ -4,9 +4,12 @@ from argparse import ArgumentParser
 
 import pytest
 import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.models.roberta import RobertaModel
 from helpers import EOS, make_model
 from script_helpers import failing_command
+
+from fairseq_odeformers import build_model
 
 PLAIN, SEGMENTS = [], ["--segment-embeddings"]
 WEIGHT = "encoder.sentence_encoder.embed_tokens.segments.weight"
@@ -44,6 +47,45 @@ def test_a_plugin_cannot_reuse_the_name_of_a_model(order, owner, tmp_path):
     *_, last = failing_command(*line.split()).splitlines()
     fault = f"{owner} has a model of this name; choose another"
     assert last == f"ValueError: @register_model('ode_transformer'): {fault}"
+
+
+CELL = """
+import fairseq_odeformers
+from dataclasses import dataclass
+from fairseq.models import register_model, register_model_architecture
+from fairseq_odeformers.models.common.prenorm_transformer import (
+    PreNormTransformer,
+    PreNormTransformerConfig,
+)
+from fairseq_odeformers.options import option
+
+
+@dataclass
+class Config(PreNormTransformerConfig):
+    flavour: str = option("plain", "a word")
+
+
+@register_model("of_a_cell", dataclass=Config)
+class Model(PreNormTransformer):
+    flavour = "plain"
+
+
+@register_model_architecture("of_a_cell", "of_a_cell_small")
+def small(args):
+    args.encoder_layers = 1
+"""
+
+
+def test_a_cell_that_runs_again_registers_the_edited_class():
+    """The model, presets and defaults of a run replace those of the run before."""
+    for flavour in ("plain", "edited", "edited"):
+        cell = {"__name__": "a_notebook"}
+        exec(CELL.replace("plain", flavour), cell)
+        for arch in ("of_a_cell", "of_a_cell_small"):
+            model = build_model(arch, vocabulary=50, encoder_embed_dim=16, encoder_ffn_embed_dim=16)
+            assert type(model) is cell["Model"] is ARCH_MODEL_REGISTRY[arch]
+            assert (model.flavour, model.cfg.flavour) == (flavour, flavour)
+        assert len(model.encoder.layers) == 1
 
 
 both = pytest.mark.parametrize("arch", ["macaron_bert", "roberta_prenorm"])

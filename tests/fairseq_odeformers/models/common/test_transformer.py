@@ -17,7 +17,11 @@ from helpers import (
 )
 from omegaconf import OmegaConf
 
+from fairseq_odeformers.models.common.runge_kutta import RungeKuttaStack, hand_over
 from fairseq_odeformers.models.common.transformer import Decoder, Encoder, Spec
+from fairseq_odeformers.models.ode_transformer.layer import RungeKuttaEncoderLayer
+from fairseq_odeformers.models.ode_transformer.spec import BlockSpec
+from fairseq_odeformers.modules.coefficients import make_coefficients
 
 
 @dataclass(frozen=True)
@@ -96,3 +100,22 @@ def test_the_layers_of_both_stacks_take_texts_of_padding():
         part = getattr(model, side)
         setattr(model, side, stack(part.cfg, part.dictionary, part.embed_tokens))
     assert model(**call(model, source, target))[0].isfinite().all()
+
+
+class SharingEncoder(RungeKuttaStack, Encoder):
+    """The stack of a plugin whose layers share coefficients."""
+
+    layer_class, spec_class = RungeKuttaEncoderLayer, BlockSpec
+
+    def share(self, layers):
+        self.coefficients = make_coefficients(2, "learned", self.spec.embed_dim)
+        hand_over(self, ["coefficients"], layers)
+
+
+def test_layers_that_share_a_module_stay_the_layers_of_their_stack():
+    """The stack has no history of its layers unless a family adds one."""
+    part, (source, _) = make_model("transformer_prenorm").encoder, source_batch()
+    encoder = SharingEncoder(part.cfg, part.dictionary, part.embed_tokens)
+    assert [type(layer) for layer in encoder.layers] == [RungeKuttaEncoderLayer] * 2
+    encoder(source)["encoder_out"][0].sum().backward()
+    assert encoder.coefficients.gamma.grad.any()

@@ -5,11 +5,12 @@ import gzip
 import pytest
 import torch
 from fairseq.checkpoint_utils import load_model_ensemble_and_task
-from helpers import PAD, Task, call, count_parameters, make_any, source_batch
+from helpers import PAD, Task, call, count_parameters, make_any, make_model, source_batch
 from make_checkpoints import PATHS, write_data
 
 from fairseq_odeformers.criterions.arclength import with_arclength
 from fairseq_odeformers.models.common.answers import ask
+from fairseq_odeformers.models.common.recording import record_calls
 
 TWINS = {
     "ot_transformer": "transformer_prenorm",
@@ -139,3 +140,14 @@ def test_attention_maps_cover_every_layer_in_every_step():
     assert len(maps.weights) == 3 * len(block.layers) == 6
     assert torch.allclose(maps.weights.sum(-1), torch.ones(()))
     assert not torch.allclose(maps.weights[0], maps.weights[2], atol=1e-4)
+
+
+def test_only_the_last_layer_in_the_last_evaluation_computes_attention_weights():
+    """The weights of other evaluations would take memory in training, and are not returned."""
+    model, tokens = make_model("ot_transformer", "--ode-method", "midpoint"), source_batch()[0]
+    attentions = [layer.encoder_attn for layer in model.decoder.layers[0].layers]
+    with record_calls(attentions) as calls:
+        _, extra = model(**call(model, tokens, tokens))
+    computed = [call.module for call in calls if call.output[1] is not None]
+    assert len(calls) > len(attentions) and computed == attentions[-1:]
+    assert extra["attn"][0].shape == (3, tokens.size(1), tokens.size(1))

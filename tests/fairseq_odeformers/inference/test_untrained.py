@@ -1,0 +1,111 @@
+"""Untrained models are those that ``fairseq-train`` builds, and learn in the loop of the page."""
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from helpers import PAD, make_model, small
+from torch.nn.functional import cross_entropy
+
+from fairseq_odeformers import build_model
+from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizers import (
+    RegularizedCrossEntropyConfig,
+    RegularizedCrossEntropyCriterion,
+)
+
+PAGE = Path(__file__).parents[3] / "docs" / "using.md"
+
+
+@pytest.mark.parametrize(
+    "arch, options, line",
+    [
+        ("yuriiformer_lm", {"tokens_per_sample": 64}, ""),
+        ("macaron_transformer", {"share_all_embeddings": True}, "--share-all-embeddings"),
+        ("ot_transformer", {"layer_norm": False}, "--no-layer-norm"),  # on by default
+        ("transject", {"num_classes": 3, "max_positions": 64}, "--max-positions 64"),
+        ("transformer", {"layernorm_embedding": True}, "--layernorm-embedding"),  # no dataclass
+        ("rk2_transformer", {"rk2_alpha": 1}, "--rk2-alpha 1"),
+    ],
+)
+def test_a_model_equals_the_one_that_fairseq_builds(arch, options, line, page_plugin):
+    """Both have the options of the command line, and a classifier has a head as well."""
+    sizes = small(arch)
+    names = [word[2:].replace("-", "_") for word in sizes[::2]]
+    options |= dict(zip(names, map(int, sizes[1::2])))
+    theirs = make_model(arch, *line.split()).state_dict()
+    torch.manual_seed(0)
+    ours = build_model(arch, vocabulary=50, **options).state_dict()
+    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
+    assert {name.split(".")[0] for name in ours.keys() - theirs} <= {"classification_heads"}
+
+
+def test_a_switch_of_a_fairseq_preset_can_be_turned_off():
+    """fairseq's command line cannot turn such a switch off."""
+    options = {"encoder_layers": 1, "decoder_layers": 1, "encoder_embed_dim": 32}
+    options |= {"decoder_embed_dim": 32, "vocabulary": 50}
+    for learned in (True, False):
+        model = build_model("bart_large", encoder_learned_pos=learned, **options)
+        assert hasattr(model.encoder.embed_positions, "num_embeddings") is learned
+
+
+@pytest.mark.parametrize(
+    "arch, options, message",
+    [
+        ("transjekt", {}, "transjekt: no such architecture; did you mean transject"),
+        ("wav2vec2", {}, "wav2vec2: it is for no task that can be built without data"),
+        ("transject", {"vocabulary": 4}, "vocabulary 4: give a whole number above 4"),
+        ("transject", {"vocabulary": 9.5}, "vocabulary 9.5: give a whole number above 4"),
+        ("transject", {"encoder_layrs": 2}, "no option encoder_layrs; did you mean encoder_layers"),
+        ("transject", {"lr": 1}, "transject has no option lr; odeformers options transject lists"),
+        ("transject", {"pre_normm": False}, "transject has no option pre_normm; odeformers"),
+        ("transject", {"encoder_layers": 0}, "transject .*--encoder-layers 0: give at least 1"),
+        ("transject", {"encoder_layers": 2.5}, "transject .*--encoder-layers: give a whole number"),
+        ("transject", {"num_classes": None}, "transject .*--num-classes -1: give at least 1"),
+        ("transject", {"task": "translation"}, "transject: it is for .*, not for --task transl"),
+        ("yuriiformer_lm", {"rk_order": 2}, "yuriiformer_lm has no option rk_order; odeformers"),
+    ],
+)
+def test_mistakes_are_named_in_one_line(arch, options, message):
+    classes = {"num_classes": 2} if arch == "transject" else {}
+    with pytest.raises(ValueError, match=message) as error:
+        build_model(arch, **{"vocabulary": 50, **classes, **options})
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "heading", ["## In your own training loop", "### The loss of a translator"]
+)
+def test_the_training_loops_of_the_page_learn(heading):
+    """The trained model is better than equal probabilities of all symbols."""
+    variables = {}
+    exec(listings_below(heading)[0], variables)
+    vocabulary = variables["scores"].size(-1)
+    assert variables["loss"].exp() < vocabulary / 2
+
+
+def listings_below(heading):
+    section = PAGE.read_text("utf-8").split(f"\n{heading}\n")[1]
+    return re.findall(r"```python\n(.*?)```", section, re.S)
+
+
+def test_the_loss_of_the_page_has_the_regularizer_of_the_criterion():
+    """For texts of equal length, the loss of a loop equals the loss of fairseq-train."""
+    _, regularized, *_ = listings_below("## In your own training loop")
+    model = build_model("transject_lm", vocabulary=50, decoder_embed_dim=16, decoder_layers=1)
+    model.regularizer_weights = {"reconstruction": 0.5}  # larger than rounding
+    texts = torch.randint(4, 50, (3, 7))
+    variables = {"model": model, "texts": texts, "cross_entropy": cross_entropy}
+    exec(regularized, variables)
+    criterion = RegularizedCrossEntropyCriterion(
+        RegularizedCrossEntropyConfig(sentence_avg=False),
+        SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD)),
+    )
+    inputs = {
+        "net_input": {"src_tokens": texts[:, :-1]},
+        "target": texts[:, 1:].contiguous(),
+        "ntokens": 18,
+    }
+    loss, tokens, _ = criterion(model, inputs)
+    assert torch.allclose(variables["loss"], loss / tokens)
