@@ -14,7 +14,12 @@ from helpers import EOS, configs, task_of
 from make_checkpoints import PATHS, write_rows
 from omegaconf import OmegaConf
 
-from fairseq_odeformers import load_classifier, load_language_model, load_translator
+from fairseq_odeformers import (
+    import_plugins,
+    load_classifier,
+    load_language_model,
+    load_translator,
+)
 from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.texts import WARNED, TooLong
 from fairseq_odeformers.models.macaron.models import MacaronBertModel, MacaronTransformerModel
@@ -460,10 +465,20 @@ def test_bad_input_of_the_loaders_is_refused(load, name, use, message, loaded):
         use(loaded(load, name))
 
 
-@pytest.mark.parametrize("path", [None, 5, ["checkpoint.pt"]])
-def test_a_path_that_is_no_string_is_refused(path, data):
+@pytest.mark.parametrize("load", [load_translator, load_classifier, load_language_model])
+@pytest.mark.parametrize("path", [None, 5, [], ["checkpoint.pt"], b"checkpoint.pt"])
+def test_a_path_that_is_no_string_is_refused(load, path, data):
     with pytest.raises(TypeError, match="^checkpoint .*: give a path, or several joined by colons"):
-        load_translator(path, data / "words")
+        load(path, data / "words")
+    if path is not None:
+        with pytest.raises(TypeError, match="^data .*: give the path of the folder with the dict"):
+            load("checkpoint.pt", path)
+
+
+@pytest.mark.parametrize("folders", [None, 3, [None], b"plugin", [["plugin"]]])
+def test_plugins_that_are_no_paths_are_refused(folders):
+    with pytest.raises(TypeError, match="^folders .*: give the path of a folder, or a list of"):
+        import_plugins(folders)
 
 
 @pytest.mark.parametrize("option, value", [("beam", 5), ("device", "cpu"), ("tokenized", "no")])

@@ -55,6 +55,12 @@ def test_a_switch_of_a_fairseq_preset_can_be_turned_off():
     [
         ("transjekt", {}, "transjekt: no such architecture; did you mean transject"),
         ("wav2vec2", {}, "wav2vec2: it is for no task that can be built without data"),
+        *(
+            (name, {}, "^arch .*: give the name of an archi")
+            for name in (None, 3, [], torch.nn.Module)
+        ),
+        ("transject", {"task": []}, r"^task \[\]: give the name of a task as a str$"),
+        ("transject", {"vocabulary": None}, "vocabulary None: give a whole number above 4"),
         ("transject", {"vocabulary": 4}, "vocabulary 4: give a whole number above 4"),
         ("transject", {"vocabulary": 9.5}, "vocabulary 9.5: give a whole number above 4"),
         ("transject", {"encoder_layrs": 2}, "no option encoder_layrs; did you mean encoder_layers"),
@@ -69,7 +75,7 @@ def test_a_switch_of_a_fairseq_preset_can_be_turned_off():
 )
 def test_mistakes_are_named_in_one_line(arch, options, message):
     classes = {"num_classes": 2} if arch == "transject" else {}
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises((TypeError, ValueError), match=message) as error:
         build_model(arch, **{"vocabulary": 50, **classes, **options})
     assert "\n" not in str(error.value)
 
