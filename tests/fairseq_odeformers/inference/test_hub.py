@@ -4,6 +4,7 @@ import gzip
 import math
 import re
 import shutil
+import sys
 from functools import cache, partial
 
 import numpy as np
@@ -353,6 +354,19 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
             lambda m: m.translate("1", lenpen=math.nan),
             "lenpen nan: ",
         ),
+        *(
+            (load_translator, "transevolve", lambda m, o=option: m.translate("1", **o), message)
+            for option, message in (
+                (
+                    {"temperature": 1e-40},
+                    "^temperature 1e-40: give a number from 1e-06 to 1e\\+06$",
+                ),
+                ({"temperature": 0}, "^temperature 0: give a number from 1e-06 to 1e\\+06$"),
+                ({"lenpen": 1000}, "^lenpen 1000: give a number from -50 to 50$"),
+                ({"unkpen": 1e39}, "^unkpen 1e\\+39: give a number from -1e\\+06 to 1e\\+30$"),
+                ({"max_len_b": 10**400}, "^max_len_b 1.*: give a number from -1e\\+19 to 1e\\+19$"),
+            )
+        ),
         (
             load_translator,
             "transevolve",
@@ -463,6 +477,20 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
 def test_bad_input_of_the_loaders_is_refused(load, name, use, message, loaded):
     with pytest.raises((ValueError, TypeError), match=message):
         use(loaded(load, name))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lenpen": -5, "temperature": 0.1},
+        {"lenpen": 5, "temperature": 10, "unkpen": 1e3},
+        {"unkpen": 1e9, "max_len_b": sys.maxsize, "max_len_a": 100},
+    ],
+)
+def test_usual_and_extreme_options_are_accepted(options, loaded):
+    translator = loaded(load_translator, "transevolve")
+    generated = translator.generate([translator.encode("1 2")], beam=2, **options)
+    assert all(math.isfinite(best["score"]) for best in generated[0])
 
 
 @pytest.mark.parametrize("load", [load_translator, load_classifier, load_language_model])
