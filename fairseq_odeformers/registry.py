@@ -346,10 +346,14 @@ def import_plugins(folders: str | Path | Iterable[str | Path]) -> None:
     Raises:
         InputError: a folder does not exist, lacks an ``__init__.py``, has the name of a module
             that is already imported, or contains code that raises an error.
+        TypeError: an argument is not a path.
     """
-    if isinstance(folders, (str, Path)):
-        folders = [folders]
-    for folder in map(str, folders):
+    paths = [folders] if isinstance(folders, (str, os.PathLike)) else folders
+    paths = [*paths] if isinstance(paths, Iterable) else [paths]
+    for path in paths:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"folders {folders!r}: give the path of a folder, or a list of paths")
+    for folder in map(str, paths):
         if os.path.isfile(folder):
             parent = os.path.dirname(folder)
             remedy = f"pass its folder, {parent or '.'}"

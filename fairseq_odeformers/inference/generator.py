@@ -145,7 +145,9 @@ class Generator(GeneratorHubInterface):
             kind = type(DEFAULTS.get(name))
             if kind is bool and not isinstance(value, bool):
                 raise ValueError(f"{name} {value!r}: give True or False")
-            if kind in (int, float) and not (isinstance(value, Real) and math.isfinite(value)):
+            real = isinstance(value, Real) and value == value  # not nan
+            real = real and value not in (-math.inf, math.inf)
+            if kind in (int, float) and not real:
                 raise ValueError(f"{name} {value!r}: give a number")
             if name in BOUNDS and not is_in_bounds(name, value):
                 raise ValueError(f"{name} {value!r}: give a number {describe_bounds(name)}")

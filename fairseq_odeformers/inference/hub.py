@@ -74,6 +74,7 @@ def load_translator(
 
     Raises:
         OSError: a file does not exist.
+        TypeError: *checkpoint* or *data* is not a path.
         ValueError: the file is not a checkpoint, or contains a different kind of model; or
             *tokenized* is False, and the data set was not made by ``odeformers prepare``.
     """
@@ -109,6 +110,7 @@ def load_classifier(checkpoint: Source, data: Folder | None = None, **options: A
     For arguments and errors, see :func:`load_translator`. The probabilities of several checkpoints
     are averaged. A class that the data lack is an error too.
     """
+    check_folder(data)
     models, task = [], None
     for member in read_each(checkpoint):
         if member.num_classes is None:
@@ -137,12 +139,23 @@ def read_each(checkpoint: Source) -> Iterator[Checkpoint]:
     yield from map(Checkpoint.read, utils.split_paths(str(checkpoint)))
 
 
+def check_folder(data: Any) -> None:
+    """Check that the folder of a data set, if given, is a path.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not isinstance(data, str | PathLike | None):
+        raise TypeError(f"data {data!r}: give the path of the folder with the dictionaries")
+
+
 def _load_generator(
     checkpoint: Source, data: Folder | None, options: dict[str, Any], base: type, name: str
 ) -> Generator:
     """Load models that derive from *base*, called *name* in messages; see the public loaders."""
     for option in LATER_OPTIONS.keys() & options.keys():
         raise ValueError(f"{option} {options[option]!r}: {LATER_OPTIONS[option]}")
+    check_folder(data)
     models, task, cfg = [], None, None
     for member in read_each(checkpoint):
         model_class = ARCH_MODEL_REGISTRY.get(member.arch, base)  # build() checks unknown names

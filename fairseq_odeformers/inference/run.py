@@ -58,15 +58,34 @@ NOUNS = {
 }
 # The smallest and the largest value of each option; results may overflow beyond.
 BOUNDS = {
-    **dict.fromkeys(("batch_size", "beam", "nbest", "threads"), (1, math.inf)),
+    **dict.fromkeys(("batch_size", "beam", "threads"), (1, math.inf)),
     **dict.fromkeys(("block", "min_len", "seed", "topk"), (0, math.inf)),
     "lenpen": (-50, 50),
     "max_len_a": (0, 1e6),
-    "max_len_b": (-1e9, 1e9),
+    "max_len_b": (-1e19, 1e19),
+    "nbest": (1, 10_000),
     "temperature": (1e-6, 1e6),
     "topp": (1e-6, 1),
-    "unkpen": (-1e6, 1e6),
+    "unkpen": (-1e6, 1e30),
 }
+# Types of the entries of model.json that are needed; of lists, also the type of their items.
+ENTRIES = {
+    **dict.fromkeys(("pad", "unk", "bos", "eos"), int),
+    **{"symbols": [str], "longest": Real, "text": dict, "programs": dict},
+}
+GENERATES = {"start": int, "longest_target": Real}
+ENTRIES_OF = {
+    "translation": {**GENERATES, "left_pad": bool},
+    "language model": {**GENERATES, "block": int},
+    "classification": {"classes": [str], "towers": int, "start": [int], "end": [int]}
+    | {"separator": (int, type(None))},
+}
+PROGRAMS_OF = {
+    "translation": ("encoder", "begin", "step"),
+    "language model": ("begin", "step", "score"),
+    "classification": ("classify",),
+}
+PROGRAM = {"file": str, "inputs": dict, "outputs": [str]}
 
 # Commands that convert what is no UTF-8 to text, by its first bytes.
 CONVERTERS = {
@@ -132,12 +151,15 @@ class Model:
         check_exists(folder, ["model.json"])
         with naming_faults(folder / "model.json"):
             self.about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+            check_about(self.about)
             self.pad, self.eos = self.about["pad"], self.about["eos"]
             files = [program["file"] for program in self.about["programs"].values()]
             files += ["detokenize.py"] * ("moses" in self.about["text"])
         check_exists(folder, files)
         self.library = require("onnxruntime" if files[0].endswith(".onnx") else "torch")
-        self.text = Text(folder, self.about)
+        with naming_faults(folder / "model.json"):
+            self.text = Text(folder, self.about)
+            self.text.encode("a text")
 
     def check_kind(self, name, *kinds):
         """Check that a method, or an option of the command, is for this kind of model."""
@@ -154,7 +176,10 @@ class Model:
                 raise ValueError(f"{path} is damaged; {AGAIN}")
             with naming_faults(path, f"cannot be loaded by {self.library.__name__}"):
                 self.loaded[name] = load_program(self.library, path, self.threads)
-        results = self.loaded[name]({name: arrays[name] for name in program["inputs"]})
+        with naming_faults(self.folder / program["file"], "does not fit model.json"):
+            results = self.loaded[name]({name: arrays[name] for name in program["inputs"]})
+            if len(results) != len(program["outputs"]):
+                raise ValueError(f"{len(results)} results")
         return dict(zip(program["outputs"], results))
 
     def collate(self, rows, left=False):
@@ -436,9 +461,8 @@ class Decoder:
         if "encoder" in about["programs"]:
             tokens = model.collate(inputs, about["left_pad"])
             source = model.run("encoder", {"tokens": tokens}) | {"mask": tokens == model.pad}
-        first = np.full((len(inputs), 1), about["start"])
-        self.kept = source | model.run("begin", {"tokens": first, **source})
-        self.log_probs = self.kept.pop("log_probs")
+        self.kept = source
+        self.run("begin", {"tokens": np.full((len(inputs), 1), about["start"])})
 
     def step(self, tokens, rows):
         """Continue the hypotheses *rows* (B) by one token each (B); copy arrays only if needed."""
@@ -450,8 +474,11 @@ class Decoder:
             if dim is not None and not (ordered if name in self.changing else same):
                 self.kept[name] = np.take(array, rows, axis=dim)
         self.position += 1
-        new = {"tokens": tokens[:, None], "position": np.array(self.position)}
-        self.kept |= self.model.run("step", new | self.kept)
+        self.run("step", {"tokens": tokens[:, None], "position": np.array(self.position)})
+
+    def run(self, name, arrays):
+        """Run a program with *arrays* and those that are kept."""
+        self.kept |= self.model.run(name, arrays | self.kept)
         self.log_probs = self.kept.pop("log_probs")
 
 
@@ -514,6 +541,29 @@ def batches(rows, size, alike=False):
         order = order[len(batch) :]
 
 
+def check_about(about):
+    """Check that ``model.json`` has all entries, and that they have their types."""
+    kind, programs = about["kind"], about["programs"]
+    check_types(about, ENTRIES | ENTRIES_OF[kind])
+    for name in PROGRAMS_OF[kind]:
+        check_types(programs[name], PROGRAM)
+    for name in ("pad", "unk", "bos", "eos"):
+        if not 0 <= about[name] < len(about["symbols"]):
+            raise ValueError(f"{name} is {about[name]}")
+
+
+def check_types(entries, kinds):
+    """Check that values have the types in *kinds*; ``[str]`` is a list of strings."""
+    for name, kind in kinds.items():
+        value = entries[name]
+        if isinstance(kind, list):
+            fits = isinstance(value, list) and all(isinstance(item, kind[0]) for item in value)
+        else:
+            fits = isinstance(value, kind)
+        if not fits:
+            raise TypeError(f"{name} is {reprlib.repr(value)}")
+
+
 def check_exists(folder, names):
     """Check that a folder has files of these names."""
     if missing := [name for name in names if not (folder / name).is_file()]:
@@ -525,6 +575,8 @@ def naming_faults(path, fault="is damaged"):
     """Name a file in errors about its content."""
     try:
         yield
+    except (ImportError, MemoryError):
+        raise
     except Exception as error:  # damaged bytes may cause any error
         reason = f"{type(error).__name__}: {error}".split("\n")[0]
         raise ValueError(f"{path} {fault} ({reason}); {AGAIN}") from error

@@ -3,6 +3,7 @@
 import re
 from argparse import ArgumentParser, Namespace
 from dataclasses import fields
+from numbers import Integral
 from typing import Any, NoReturn
 
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
@@ -53,9 +54,10 @@ def build_model(
 
     Raises:
         InputError: the architecture, its task or an option does not exist, or a value is invalid.
+        TypeError: the name of the architecture or task is not a string.
     """
     kind, special = choose_kind(arch, task), make_dictionary([]).nspecial
-    if not isinstance(vocabulary, int) or vocabulary <= special:
+    if not isinstance(vocabulary, Integral) or vocabulary <= special:
         raise InputError(f"vocabulary {vocabulary!r}: give a whole number above {special}")
     of_task = [item.name for item in fields(TASK_DATACLASS_REGISTRY[kind.tasks[0]])]
     known = [*option_names(arch).values(), *of_task]
@@ -70,7 +72,7 @@ def build_model(
         args = parse_args_and_arch(raising_parser(), line)
         vars(args).update((name, value) for name, value in options.items() if value is False)
         cfg = make_parts(args)
-        return make_task(kind, cfg.task, vocabulary - special).build_model(cfg.model)
+        return make_task(kind, cfg.task, int(vocabulary) - special).build_model(cfg.model)
 
 
 def choose_kind(arch: str, task: str | None = None) -> Kind:
@@ -78,7 +80,12 @@ def choose_kind(arch: str, task: str | None = None) -> Kind:
 
     Raises:
         InputError: the architecture or the task does not exist, or the task does not train it.
+        TypeError: a name is not a string.
     """
+    if not isinstance(arch, str):
+        raise TypeError(f"arch {arch!r}: give the name of an architecture as a str")
+    if not isinstance(task, str | None):
+        raise TypeError(f"task {task!r}: give the name of a task as a str")
     if arch not in ARCH_MODEL_REGISTRY:
         raise InputError(explain_unknown_architecture(arch, find_architectures()))
     kind = kind_of(ARCH_MODEL_REGISTRY[arch], task)

@@ -28,6 +28,7 @@ from .common import tokens
 from .common.command import add_number, add_path, make_parser, parse_options, preparing, step
 from .common.corpus import Corpus, Download, Files, fingerprint
 from .common.labels import POSITIONS, Encoded, Labels
+from .common.settings import check_sources
 from .common.tables import read_plain
 
 logger = logging.getLogger(__name__)
@@ -323,7 +324,10 @@ def main(arguments: Sequence[str]) -> None:
             step(what, learned, {"text": inputs, "bpe_operations": args.bpe_operations}, learn)
             vocabulary = learned / "code", learned / "dict.txt"
         codes = fingerprints(vocabulary)
+        inputs = {name: {**inputs[name], "vocabulary": codes} for name in names}
+        for name in names:
+            check_sources(args.out / f"{name}-bin", inputs[name])
         for name in names:
             make = partial(binarize, TASKS[name].writer, texts[name], *vocabulary)
             what = f"{name}: splitting words into subwords"
-            step(what, args.out / f"{name}-bin", {**inputs[name], "vocabulary": codes}, make)
+            step(what, args.out / f"{name}-bin", inputs[name], make)

@@ -1,8 +1,10 @@
 """Raw text is tokenised as the data were, and translations become raw text."""
 
+import io
 import json
 import locale
 import re
+import sys
 
 import pytest
 import torch
@@ -47,7 +49,9 @@ def test_raw_text_is_translated_like_its_tokens(prepared, checkpoint):
         load_translator(path, prepared, tokenised=True)
 
 
-def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_path, capsys):
+def test_the_command_translates_a_file_line_by_line(
+    prepared, checkpoint, tmp_path, capsys, monkeypatch
+):
     path = checkpoint("macaron_transformer")
     state = torch.load(path, weights_only=True)
     state["cfg"]["model"]["max_target_positions"] = 8  # no translation is longer
@@ -65,6 +69,14 @@ def test_the_command_translates_a_file_line_by_line(prepared, checkpoint, tmp_pa
     out, err = capsys.readouterr()
     assert out.splitlines() == printed  # the line that is too long has an empty translation
     assert re.match(r".*in.txt, line 2: '1 .* has \d+ tokens, more than", err)
+    content = (tmp_path / "in.txt").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    main([*map(str, line[:4]), *("--text", "-", "--beam", "2", "--cpu")])
+    assert capsys.readouterr() == (out, err.replace(f"{tmp_path / 'in.txt'}", "standard input"))
+    monkeypatch.setattr(sys, "stdin", None)  # the command was started with <&-
+    with pytest.raises(SystemExit, match="^2$"):
+        main([*map(str, line[:4]), "--cpu"])
+    assert capsys.readouterr().err.endswith("standard input is closed; give --text FILE\n")
 
 
 def test_a_line_longer_than_a_training_batch_is_translated(prepared, checkpoint, tmp_path, capsys):

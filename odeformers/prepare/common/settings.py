@@ -12,7 +12,13 @@ from odeformers.processes import name_differences
 SETTINGS = "settings.json"  # the file with the options of a folder's preparation
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
 SOURCE = "--from"
-DIGESTS = ("from", "raw", "texts")  # inputs of steps that contain digests of the sources
+# Inputs of steps that contain digests of files, and what is other if the digests are.
+CONTENT = "from other content"
+DIGESTS = {
+    **dict.fromkeys(("from", "raw", "texts"), CONTENT),
+    "vocab": "with another --vocab",
+    "vocabulary": "with other --bpe-codes, --dict or tasks",
+}
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -70,9 +76,10 @@ def check_sources(folder: Path, inputs: dict[str, Any]) -> None:
     with reading(recipe, f"is damaged; remove {folder}"):
         made_from = dict(json.loads(recipe.read_bytes()))
     present = json.loads(json.dumps(inputs))
-    if any(differ(made_from.get(name), present.get(name)) for name in DIGESTS):
-        files = f" ({SOURCE} {source})" if source else ""
-        raise ValueError(describe_changes(folder.parent, f"from other content{files}"))
+    for name, what in DIGESTS.items():
+        if differ(made_from.get(name), present.get(name)):
+            files = f" ({SOURCE} {source})" if source and what == CONTENT else ""
+            raise ValueError(describe_changes(folder.parent, f"{what}{files}"))
 
 
 def differ(before: Any, present: Any) -> bool:

@@ -244,7 +244,8 @@ METHODS = [(0, "translate"), (0, "generate"), (1, "score"), (1, "sample"), (2, "
 NO_OPTIONS = [
     (0, "translate", {"beam": "x"}, "^beam 'x': give a whole number from 1$"),
     (0, "translate", {"beam": 2.0}, "^beam 2.0: give a whole number from 1$"),
-    (0, "generate", {"nbest": True}, "^nbest True: give a whole number from 1$"),
+    (0, "generate", {"nbest": True}, "^nbest True: give a whole number from 1 to 10000$"),
+    (0, "generate", {"sampling": True, "nbest": 10**12}, "^nbest 10{12}: give .* from 1 to 10000$"),
     (0, "translate", {"lenpn": 1}, r"^there is no option lenpn; did you mean lenpen\?$"),
     (0, "translate", {"num_beams": 1}, r"^there is no option num_beams; did you mean beam\?$"),
     (0, "translate", {"xyz": 1}, "^there is no option xyz; the options are beam, tokenized, "),
@@ -390,6 +391,46 @@ def test_a_faulty_file_of_an_export_is_named(model, name, content, message, expo
         (out / name).write_bytes(content)
     (line,) = run_outside(out, text="1\n", refused=True)
     assert re.match(f"run.py: .*{message}", line)
+
+
+@pytest.mark.parametrize(
+    "model, change, message",
+    [
+        *((0, {"pad": pad}, f"pad is {pad!r}") for pad in ("x", 10**6)),
+        (0, {"kind": "x"}, "'x'"),
+        (0, {"symbols": ["a", 3]}, "symbols is "),
+        (0, {"programs": {}}, "'encoder'"),
+        (0, {"longest_target": None}, "longest_target is None"),
+        (2, {"text": {"replace": 3}}, "cannot unpack"),
+        (2, {"classes": "012"}, "classes is '012'"),
+        (2, {"separator": "x"}, "separator is 'x'"),
+    ],
+)
+def test_an_entry_of_a_wrong_type_is_named(model, change, message, export, tmp_path):
+    """``model.json`` may have been edited by hand."""
+    out = shutil.copytree(export(*QUICK[model])[1], tmp_path / "out")
+    about = json.loads((out / "model.json").read_text())
+    (out / "model.json").write_text(json.dumps(about | change))
+    (line,) = run_outside(out, text="1\n", refused=True)
+    assert re.match(rf"run.py: .*model.json is damaged \(\w+: .*{message}.*\); copy the", line)
+
+
+def test_a_program_that_does_not_fit_is_named(export, tmp_path):
+    """It may have been replaced by another one, without a digest to recognise it by."""
+    out = shutil.copytree(export(*QUICK[0])[1], tmp_path / "out")
+    about = json.loads((out / "model.json").read_text())
+    del about["programs"]["step"]["sha256"]
+    (out / "model.json").write_text(json.dumps(about))
+    shutil.copy(out / "encoder.pt2", out / "step.pt2")
+    (line,) = run_outside(out, text="1\n", refused=True)
+    assert re.match(r"run.py: .*step.pt2 does not fit model.json \(.*\); copy the folder", line)
+
+
+def test_closed_standard_input_is_named(export):
+    program = [sys.executable, str(export(*QUICK[2])[1] / "run.py")]
+    result = subprocess.run(["sh", "-c", '"$0" "$@" <&-', *program], capture_output=True, text=True)
+    assert result.returncode == 2 and not result.stdout
+    assert re.fullmatch("run.py: standard input is closed; give it text, .*\n", result.stderr)
 
 
 @pytest.mark.parametrize("model, name", [(1, "numpy"), (1, "onnxruntime"), (0, "torch")])

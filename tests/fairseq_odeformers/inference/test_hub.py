@@ -4,6 +4,7 @@ import gzip
 import math
 import re
 import shutil
+import sys
 from functools import cache, partial
 
 import numpy as np
@@ -14,7 +15,12 @@ from helpers import EOS, configs, task_of
 from make_checkpoints import PATHS, write_rows
 from omegaconf import OmegaConf
 
-from fairseq_odeformers import load_classifier, load_language_model, load_translator
+from fairseq_odeformers import (
+    import_plugins,
+    load_classifier,
+    load_language_model,
+    load_translator,
+)
 from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.texts import WARNED, TooLong
 from fairseq_odeformers.models.macaron.models import MacaronBertModel, MacaronTransformerModel
@@ -348,6 +354,19 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
             lambda m: m.translate("1", lenpen=math.nan),
             "lenpen nan: ",
         ),
+        *(
+            (load_translator, "transevolve", lambda m, o=option: m.translate("1", **o), message)
+            for option, message in (
+                (
+                    {"temperature": 1e-40},
+                    "^temperature 1e-40: give a number from 1e-06 to 1e\\+06$",
+                ),
+                ({"temperature": 0}, "^temperature 0: give a number from 1e-06 to 1e\\+06$"),
+                ({"lenpen": 1000}, "^lenpen 1000: give a number from -50 to 50$"),
+                ({"unkpen": 1e39}, "^unkpen 1e\\+39: give a number from -1e\\+06 to 1e\\+30$"),
+                ({"max_len_b": 10**400}, "^max_len_b 1.*: give a number from -1e\\+19 to 1e\\+19$"),
+            )
+        ),
         (
             load_translator,
             "transevolve",
@@ -460,10 +479,34 @@ def test_bad_input_of_the_loaders_is_refused(load, name, use, message, loaded):
         use(loaded(load, name))
 
 
-@pytest.mark.parametrize("path", [None, 5, ["checkpoint.pt"]])
-def test_a_path_that_is_no_string_is_refused(path, data):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"lenpen": -5, "temperature": 0.1},
+        {"lenpen": 5, "temperature": 10, "unkpen": 1e3},
+        {"unkpen": 1e9, "max_len_b": sys.maxsize, "max_len_a": 100},
+    ],
+)
+def test_usual_and_extreme_options_are_accepted(options, loaded):
+    translator = loaded(load_translator, "transevolve")
+    generated = translator.generate([translator.encode("1 2")], beam=2, **options)
+    assert all(math.isfinite(best["score"]) for best in generated[0])
+
+
+@pytest.mark.parametrize("load", [load_translator, load_classifier, load_language_model])
+@pytest.mark.parametrize("path", [None, 5, [], ["checkpoint.pt"], b"checkpoint.pt"])
+def test_a_path_that_is_no_string_is_refused(load, path, data):
     with pytest.raises(TypeError, match="^checkpoint .*: give a path, or several joined by colons"):
-        load_translator(path, data / "words")
+        load(path, data / "words")
+    if path is not None:
+        with pytest.raises(TypeError, match="^data .*: give the path of the folder with the dict"):
+            load("checkpoint.pt", path)
+
+
+@pytest.mark.parametrize("folders", [None, 3, [None], b"plugin", [["plugin"]]])
+def test_plugins_that_are_no_paths_are_refused(folders):
+    with pytest.raises(TypeError, match="^folders .*: give the path of a folder, or a list of"):
+        import_plugins(folders)
 
 
 @pytest.mark.parametrize("option, value", [("beam", 5), ("device", "cpu"), ("tokenized", "no")])

@@ -55,6 +55,12 @@ def test_a_switch_of_a_fairseq_preset_can_be_turned_off():
     [
         ("transjekt", {}, "transjekt: no such architecture; did you mean transject"),
         ("wav2vec2", {}, "wav2vec2: it is for no task that can be built without data"),
+        *(
+            (name, {}, "^arch .*: give the name of an archi")
+            for name in (None, 3, [], torch.nn.Module)
+        ),
+        ("transject", {"task": []}, r"^task \[\]: give the name of a task as a str$"),
+        ("transject", {"vocabulary": None}, "vocabulary None: give a whole number above 4"),
         ("transject", {"vocabulary": 4}, "vocabulary 4: give a whole number above 4"),
         ("transject", {"vocabulary": 9.5}, "vocabulary 9.5: give a whole number above 4"),
         ("transject", {"encoder_layrs": 2}, "no option encoder_layrs; did you mean encoder_layers"),
@@ -69,28 +75,30 @@ def test_a_switch_of_a_fairseq_preset_can_be_turned_off():
 )
 def test_mistakes_are_named_in_one_line(arch, options, message):
     classes = {"num_classes": 2} if arch == "transject" else {}
-    with pytest.raises(ValueError, match=message) as error:
+    with pytest.raises((TypeError, ValueError), match=message) as error:
         build_model(arch, **{"vocabulary": 50, **classes, **options})
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("number", [0, 2], ids=["language model", "translator"])
-def test_the_training_loops_of_the_page_learn(number):
+@pytest.mark.parametrize(
+    "heading", ["## In your own training loop", "### The loss of a translator"]
+)
+def test_the_training_loops_of_the_page_learn(heading):
     """The trained model is better than equal probabilities of all symbols."""
     variables = {}
-    exec(listings_of_the_training_loop()[number], variables)
+    exec(listings_below(heading)[0], variables)
     vocabulary = variables["scores"].size(-1)
     assert variables["loss"].exp() < vocabulary / 2
 
 
-def listings_of_the_training_loop():
-    section = PAGE.read_text("utf-8").split("## In your own training loop\n")[1]
-    return re.findall(r"```python\n(.*?)```", section.split("\n## ")[0], re.S)
+def listings_below(heading):
+    section = PAGE.read_text("utf-8").split(f"\n{heading}\n")[1]
+    return re.findall(r"```python\n(.*?)```", section, re.S)
 
 
 def test_the_loss_of_the_page_has_the_regularizer_of_the_criterion():
     """For texts of equal length, the loss of a loop equals the loss of fairseq-train."""
-    _, regularized, _ = listings_of_the_training_loop()
+    _, regularized, *_ = listings_below("## In your own training loop")
     model = build_model("transject_lm", vocabulary=50, decoder_embed_dim=16, decoder_layers=1)
     model.regularizer_weights = {"reconstruction": 0.5}  # larger than rounding
     texts = torch.randint(4, 50, (3, 7))

@@ -2,8 +2,10 @@
 
 import io
 import re
+import shutil
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 import torch
@@ -252,6 +254,27 @@ def test_an_existing_vocabulary_is_used(prepare, published, out):
     prepare("glue RTE", published / "RTE.zip", *vocabulary, workers=2)
     assert contents(prepare.out / "RTE-bin") == contents(expected)
     assert {path.name for path in prepare.out.glob("[!.]*/")} == {"RTE-bin", "raw", "tokenized"}
+
+
+def test_another_vocabulary_takes_another_folder(prepare, published, tmp_path):
+    """Codes may be another file, or learned on more tasks; no task is prepared with them."""
+    line = "glue RTE --bpe-operations"
+    prepare(f"{line} 9", published)
+    learned = prepare.out / "vocabulary"
+    files = shutil.copy(learned / "code", tmp_path), shutil.copy(learned / "dict.txt", tmp_path)
+    before = contents(prepare.out / "RTE-bin")
+    refused = f"{prepare.out} was prepared with other --bpe-codes, --dict or tasks; remove it"
+    with pytest.raises(Exception, match=refused):
+        prepare("glue MRPC RTE --bpe-operations 9", published)
+    out = tmp_path / "given"
+    vocabulary = ["--bpe-codes", files[0], "--dict", files[1]]
+    prepare("glue RTE", published, *vocabulary, out=out)
+    prepare("glue MRPC RTE", published, *vocabulary, out=out)
+    Path(files[0]).write_text("".join(Path(files[0]).read_text().splitlines(True)[:3]))
+    with pytest.raises(Exception, match=refused.replace(str(prepare.out), str(out))):
+        prepare("glue QQP RTE", published, *vocabulary, out=out)
+    assert before == contents(out / "RTE-bin") == contents(prepare.out / "RTE-bin")
+    assert {path.name for path in tmp_path.rglob("*-bin")} == {"RTE-bin", "MRPC-bin"}
 
 
 def test_a_bad_vocabulary_is_refused_before_work_starts(prepare, published, tmp_path):

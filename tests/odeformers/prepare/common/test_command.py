@@ -168,6 +168,28 @@ def test_other_files_take_another_folder(line, prepare, tmp_path):
     assert contents(prepare.out) == before
 
 
+def test_another_vocabulary_takes_another_folder(prepare, tmp_path):
+    """Also a file that has changed, or a vocabulary to learn; settings need not be recorded."""
+    name, text = OWN[TABLE]
+    line = "text-classification tsv"
+    source, vocab = write_own(tmp_path / name, text), tmp_path / "vocab.txt"
+    pieces = ["[PAD]", "[UNK]", "the", "sun", "rain", *"0123456789", *(f"##{n}" for n in range(10))]
+    vocab.write_text("".join(f"{piece}\n" for piece in pieces))
+    (other := tmp_path / "other.txt").write_text(f"{vocab.read_text()}day\n")
+    prepare(line, source, "--vocab", vocab)
+    before = contents(prepare.out)
+    assert "is up to date" in prepare(line, source, "--vocab", shutil.copy(vocab, tmp_path / "v"))
+    vocab.write_text(other.read_text())
+    refused = f"{prepare.out} was prepared with another --vocab; .* {prepare.out}-2"
+    for options in (["--vocab", other], ["--vocab", vocab], []):
+        with pytest.raises(Exception, match=refused):
+            prepare(line, source, *options)
+        assert contents(prepare.out) == before
+    (prepare.out / "settings.json").unlink()
+    with pytest.raises(Exception, match=refused):
+        prepare(line, source, "--vocab", other)
+
+
 def test_files_of_one_name_are_told_apart(prepare, tmp_path):
     sources = [tmp_path / side / "text.txt" for side in ("a", "b")]
     for path in sources:
