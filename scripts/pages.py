@@ -82,11 +82,6 @@ def seeds(experiment: str, measure: str, arch: str) -> str:
 
 
 @figure
-def first(experiment: str, measure: str, arch: str) -> str:
-    return values(experiment, measure, arch)[0]
-
-
-@figure
 def p(experiment: str, measure: str, arch: str, last: str = "") -> str:
     """p-values of all seeds, without zeros at their ends; ``and`` may come before the last one."""
     *others, end = (f"{float(value):g}" for value in values(experiment, measure, arch))
@@ -309,15 +304,34 @@ def perplexity_above(arch: str) -> str:
     return f"{other - first:.1f}"
 
 
+def higher(gain: float, low: float, high: float) -> str:
+    """By how much a perplexity differs, with the interval, from the gain that a board shows."""
+
+    def show(difference: float) -> str:
+        return f"{abs(difference):.1f} {'higher' if difference > 0 else 'lower'}"
+
+    ends = [show(-high), show(-low)]
+    if (low > 0) == (high > 0):
+        ends = [f"{size:.1f}" for size in sorted((abs(low), abs(high)))]
+    return f"{show(-gain)} ({' to '.join(ends)})"
+
+
+@figure
+def perplexity_on_board(arch: str) -> str:
+    (cell,) = (cell for cell in board_cells() if cell.architecture == arch)
+    assert cell.low is not None
+    return higher(cell.difference, cell.low, cell.high)
+
+
 @figure
 def perplexity_difference(arch: str) -> str:
-    """The difference from the baseline of the later runs; + is better."""
+    """The difference from the baseline of the later runs."""
     archs = {row["architecture"] for row in read("examples/scoreboard/language_model.csv")}
     scores = {name: board("language_model", "perplexity", name) for name in archs}
     difference = compare_with_baseline(scores, "transformer_lm_prenorm").differences[arch]
     assert difference.interval
     low, high = difference.interval
-    return show_interval(-difference.mean, -high, -low)
+    return higher(-difference.mean, -high, -low)
 
 
 @figure

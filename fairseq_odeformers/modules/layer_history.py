@@ -34,8 +34,8 @@ class LayerHistory(Block):
     r"""A stack whose layers each read a learned combination of all earlier outputs.
 
     .. math::
-        h_0 = y_0, \quad h_k = \mathrm{LN}_k(\mathrm{layer}_k(y_{k-1})), \quad
-        y_k = \sum_{i \le k} w_{ki} h_i
+        h_0 = y_1, \quad h_k = \mathrm{LN}_k(\mathrm{layer}_k(y_k)), \quad
+        y_{k+1} = \sum_{i \le k} w_{ki} h_i
 
     Args:
         layers: fairseq's layers.

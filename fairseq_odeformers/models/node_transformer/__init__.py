@@ -4,15 +4,15 @@ Variant of the Transformer Using Neural Ordinary Differential Equations"
 
 A block solves for its state from X(0) to X(T_F):
 
-.. math:: X'(t) = \mathrm{FFN}_t(\alpha X(t) + \mathrm{MHSA}_t(X(t))),
+.. math:: dX/dt = \mathrm{FFN}_t(\alpha X(t) + \mathrm{MHSA}_t(X(t))),
 
 Each affine map of the FFN is A x + b + c t, and an adaptive solver takes as many steps as the
 sequences need. Read ``naive`` first, the paper's equations, and ``spec``, the choices of a block.
 Then read
 
-- X' for batches: ``problem`` defines the problem to solve and the arclength, a regulariser that
+- dX/dt for batches: ``problem`` defines the problem to solve and the arclength, a regulariser that
   ``criterions/regularizers.py`` adds to the loss; ``layout`` defines the layout of states in memory
-  and their affine maps; ``attention`` uses them; and ``field`` is X' itself;
+  and their affine maps; ``attention`` uses them; and ``field`` is dX/dt itself;
 - its solution: ``step`` takes a step of a method from ``modules.tableaus`` and chooses its size;
   ``solver`` and ``adjoint`` compute a solve and its gradients;
 - the Transformer: ``block`` (a layer), ``stacks`` of blocks, and ``models``.

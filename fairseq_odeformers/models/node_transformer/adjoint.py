@@ -64,7 +64,7 @@ class Adjoint:
 
 
 class AugmentedField:
-    """X' and the integrand as torchdiffeq's vector field of the augmented state.
+    """dX/dt and the integrand as torchdiffeq's vector field of the augmented state.
 
     torchdiffeq calls the attributes ``callback_*`` at each adaptive step.
 
@@ -119,7 +119,7 @@ def differentiable_tensors(f: VectorField) -> list[Tensor]:
         elif callable(leaf):
             raise TypeError(
                 f"the adjoint method: gradients do not reach the tensors inside of {leaf!r}; make "
-                "the vector field a NamedTuple of all tensors that X' depends on"
+                "the vector field a NamedTuple of all tensors that dX/dt depends on"
             )
         elif isinstance(leaf, Tensor):
             tensors.append(leaf)

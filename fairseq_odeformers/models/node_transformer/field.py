@@ -1,4 +1,4 @@
-"""The vector field of the N-ODE Transformer: X' as a function of t and X.
+"""The vector field of the N-ODE Transformer: dX/dt as a function of t and X.
 
 :class:`TransformerField` holds the parameters. Its ``bind`` returns the function that a solve uses
 for one batch.
@@ -19,7 +19,7 @@ from .spec import BlockSpec
 
 
 class TransformerField(nn.Module):
-    r"""X' in a block of the encoder or the decoder.
+    r"""dX/dt in a block of the encoder or the decoder.
 
     The encoder's field is composed (paper, Eqs. 2 and 3), with alpha = 1 if ``skip_connection`` is
     set and 0 otherwise, or ``residual`` (Eq. 9):
@@ -62,13 +62,13 @@ class TransformerField(nn.Module):
         causal: bool = False,
         cache: KeyValueCache | None = None,
     ) -> "BoundField":
-        """Return X' for a batch, as a function of t and X.
+        """Return dX/dt for a batch, as a function of t and X.
 
-        A solve evaluates X' many times, so everything that depends on neither t nor X is computed
-        here once.
+        A solve evaluates dX/dt many times, so everything that depends on neither t nor X is
+        computed here once.
 
         In training, or with fairseq's ``--retain-dropout``, each sub-layer draws one dropout mask
-        for the entire solve. With a new mask at each evaluation, X' would not be a function of t
+        for the entire solve. With a new mask at each evaluation, dX/dt would not be a function of t
         and X.
 
         Args:
@@ -100,12 +100,12 @@ class TransformerField(nn.Module):
 
 
 class BoundField(NamedTuple):
-    """X' for one batch; X' is 0 where padding is.
+    """dX/dt for one batch; dX/dt is 0 where padding is.
 
     Attributes:
         attentions: MHSA and, in a decoder, the attention to the source.
         skip_connection: whether alpha is 1 instead of 0.
-        residual: whether X' includes the outputs of the attentions (Eq. 9).
+        residual: whether dX/dt includes the outputs of the attentions (Eq. 9).
         token_mask: 1 for tokens and 0 for padding (T, B); None without padding.
     """
 

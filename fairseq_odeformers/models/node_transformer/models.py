@@ -23,7 +23,7 @@ ADAPTIVITY = ("batch", "sequence")
 ON_MAX_STEPS = ("raise", "stop")
 STEPS = "what has adaptive steps of its own: the batch or each sequence"
 FORMULAS = "composed: FFN(alpha X + MHSA(X)); residual: MHSA(X) + FFN(X + MHSA(X))"
-NORMALIZE = "apply LayerNorm before each part of X' in the {}, and after the last block"
+NORMALIZE = "apply LayerNorm before each part of dX/dt in the {}, and after the last block"
 
 
 @dataclass

@@ -17,7 +17,7 @@ from torchdiffeq import odeint
 POINTS = 1001  # number of points for the trapezoidal rule
 
 Time = float | Tensor
-Map = Callable[[Time, Tensor], Tensor]  # a function of t and X, such as MHSA_t, FFN_t or X'
+Map = Callable[[Time, Tensor], Tensor]  # a function of t and X, such as MHSA_t, FFN_t or dX/dt
 
 
 def composed(ffn: Map, mhsa: Map, t: Time, x: Tensor) -> Tensor:
@@ -76,12 +76,12 @@ def feed_forward(maps: Sequence[Affine], t: Time, x: Tensor) -> Tensor:
 
 
 def solve(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
-    """Return X(T_F) for X' = slope(t, X), X(0) = x; for *options*, see ``torchdiffeq.odeint``."""
+    """Return X(T_F) for dX/dt = slope(t, X), X(0) = x; *options* are ``torchdiffeq.odeint``'s."""
     return odeint(slope, x, x.new_tensor([0.0, final_time]), **options)[-1]
 
 
 def arclength(slope: Map, x: Tensor, final_time: float, **options: Any) -> Tensor:
-    """Return the integral of ||X'||_F^2 from 0 to T_F, divided by 2n, for n tokens (Eq. 6): ().
+    """Return the integral of ||dX/dt||_F^2 from 0 to T_F, divided by 2n, for n tokens (Eq. 6): ().
 
     The factor lambda is left out. The trapezoidal rule computes the integral.
     """

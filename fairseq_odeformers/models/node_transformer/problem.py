@@ -13,8 +13,8 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Time = float | Tensor  # one time for the whole batch, or one per sequence (B)
-VectorField = Callable[[Time, Tensor], Tensor]  # arguments t and X (C, T, B), result X' (C, T, B)
-Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # arguments t, X and X', result (B)
+VectorField = Callable[[Time, Tensor], Tensor]  # of t and X (C, T, B); returns dX/dt (C, T, B)
+Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # of t, X and dX/dt; returns (B)
 
 SMALLER_RATE = "lower the learning rate"
 MORE_STEPS = (
@@ -24,14 +24,14 @@ MORE_STEPS = (
 
 
 class Problem(NamedTuple):
-    """X'(t) = f(t, X) from X(0) to X(T_F), for a batch of sequences.
+    """dX/dt = f(t, X) from X(0) to X(T_F), for a batch of sequences.
 
     Attributes:
-        f: X' as a function of t and X; it is 0 where padding is.
+        f: dX/dt as a function of t and X; it is 0 where padding is.
         x: X(0) (C, T, B).
         entries: number of entries of X that are not padding, for each sequence (B).
         final_time: T_F.
-        integrand: function of t, X and X' that is integrated as well.
+        integrand: function of t, X and dX/dt that is integrated as well.
         name: name of the problem in error messages.
     """
 
@@ -77,7 +77,7 @@ def check_finite(problem: Problem, end: Tensor) -> None:
 
 
 def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
-    r"""Return the integrand of the regulariser, for a sequence of n tokens and X' = f(t, X).
+    r"""Return the integrand of the regulariser, for a sequence of n tokens and dX/dt = f(t, X).
 
     .. math:: \frac{1}{2n} \left\| \frac{d^K X}{dt^K} \right\|_F^2
 
@@ -89,7 +89,7 @@ def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
         lengths: n for each sequence (B).
 
     Returns:
-        A function of t, X and X' with one value per sequence (B).
+        A function of t, X and dX/dt with one value per sequence (B).
     """
 
     def integrand(t: Time, x: Tensor, slope: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ def arclength(f: VectorField, order: int, lengths: Tensor) -> Integrand:
 
 
 def derivative(f: VectorField, order: int, t: Tensor, x: Tensor, slope: Tensor) -> Tensor:
-    """Return the time derivative of order *order* of the solution of X' = f(t, X) at t and X.
+    """Return the time derivative of order *order* of the solution of dX/dt = f(t, X) at t and X.
 
     Args:
         slope: f(t, x).

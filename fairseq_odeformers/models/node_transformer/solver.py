@@ -1,4 +1,4 @@
-"""Solvers of X'(t) = f(t, X) for batches of sequences, on a fixed grid or with adaptive steps.
+"""Solvers of dX/dt = f(t, X) for batches of sequences, on a fixed grid or with adaptive steps.
 
 The norm of the error and the choice of steps follow torchdiffeq. The loops are written here because
 sequences need more: errors exclude padding, steps are common to the batch or specific to each
@@ -61,7 +61,7 @@ class Progress(NamedTuple):
 
     Attributes:
         t, h: time, and size of the next step.
-        x, slope: X(t) and X'(t) (C, T, B).
+        x, slope: X(t) and dX/dt (C, T, B).
         integral: integral of the integrand from 0 to t (B).
         steps, accepted: number of steps so far, and number of accepted ones.
     """

@@ -31,5 +31,5 @@ class BlockSpec(Spec):
 
     @property
     def residual(self) -> bool:
-        """Whether X' is the sum of all residual branches (paper, Eq. 9)."""
+        """Whether dX/dt is the sum of all residual branches (paper, Eq. 9)."""
         return self.vector_field == "residual"

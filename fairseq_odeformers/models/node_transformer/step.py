@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 
 def take_step(tableau: Tableau, f: VectorField, t: Time, h: Time, x: Tensor, slope: Tensor) -> Step:
-    """Take a step of X' = f(t, X) from t to t + h, where *slope* is f(t, x)."""
+    """Take a step of dX/dt = f(t, X) from t to t + h, where *slope* is f(t, x)."""
     times, states, slopes = [t], [x], [slope]
     for node, row in zip(tableau.nodes, tableau.matrix):
         times.append(t + node * h)
@@ -44,7 +44,7 @@ def error_of(tableau: Tableau, h: Time, step: Step) -> Tensor:
 
 
 def integral_over(tableau: Tableau, h: Time, step: Step, integrand: Integrand) -> Tensor:
-    """Return the integral (B) of a function of t, X and X' over a step, with the step's weights."""
+    """Return the integral (B) of a function of t, X and dX/dt over a step, by its weights."""
     total = step.end.new_zeros(step.end.size(-1))
     for weight, t, x, slope in zip(tableau.weights, step.times, step.states, step.slopes):
         if weight:

@@ -17,7 +17,7 @@ D, T, B = 8, 7, 3
 
 
 def make_block(solver=None, order=1, **options):
-    """A block whose ReLUs are all positive for the states of the tests, so that X' is smooth.
+    """A block whose ReLUs are all positive for the states of the tests, so that dX/dt is smooth.
 
     Where one changes its sign, a method of any order has a larger error than it estimates.
     """

@@ -45,7 +45,7 @@ def affine(*maps):
 
 
 def formula(field, mask=None, source=None, source_mask=None):
-    """X' as a function of t and X (B, T, C).
+    """dX/dt as a function of t and X (B, T, C).
 
     The paper has neither LayerNorm nor a decoder, which is a field whose FFN is preceded by the
     attention to the source.
@@ -117,7 +117,7 @@ def test_block_solves_the_formula(float64, options):
     It holds for the steps of the batch and of each sequence.
     """
     field = make_field(**options)
-    torch.nn.init.constant_(field.fc1.bias, 9)  # ReLUs change no sign, so that X' is smooth
+    torch.nn.init.constant_(field.fc1.bias, 9)  # ReLUs change no sign, so that dX/dt is smooth
     lengths = (5, 2)
     states, padding = padded(*lengths)
     states = states.detach() / 2 * ~padding.unsqueeze(-1)
