@@ -100,15 +100,25 @@ def test_the_mixer_of_the_page_is_a_weighted_mean_of_the_tokens_so_far(page_plug
     assert torch.allclose(mixer(x)[0], mixer.out(torch.stack(means)), atol=1e-6)
 
 
-def test_the_page_builds_its_model_in_python(page_plugin, monkeypatch):
-    """The listing for one's own loop, in the clone with the plugin's folder."""
+def listing_of(heading):
+    section = (ROOT / "docs/extending.md").read_text("utf-8").split(f"\n## {heading}\n")[1]
+    return re.search(r"```python\n(.*?)```", section, re.S)[1]
+
+
+def test_the_page_tests_and_builds_its_model_in_python(page_plugin, monkeypatch):
+    """Its listings, in the clone with the plugin's folder."""
     monkeypatch.chdir(Path(page_plugin.__file__).parents[1])
-    section = (
-        (ROOT / "docs/extending.md").read_text("utf-8").split("## Train it in your own loop")[1]
-    )
     variables = {}
-    exec(re.search(r"```python\n(.*?)```", section, re.S)[1], variables)
+    exec(listing_of("Check and compare it"), variables)
+    exec(listing_of("Train it in your own loop"), variables)
     assert [layer.alpha for layer in variables["model"].encoder.layers] == [1, 1]
+
+
+def test_the_test_of_the_page_sees_another_method(page_plugin, monkeypatch):
+    monkeypatch.chdir(Path(page_plugin.__file__).parents[1])
+    monkeypatch.setattr(page_plugin, "rk2_step", lambda layer, x, alpha: layer(0, x))
+    with pytest.raises(AssertionError):
+        exec(listing_of("Check and compare it"), {})
 
 
 def test_slopes_equal_adams_and_bashforths(plugin):
