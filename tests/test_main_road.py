@@ -168,8 +168,9 @@ def check_result(folder, words, printed):
         case ["odeformers", "export"]:
             assert (folder / words[3] / "run.py").exists()
         case ["python", _]:
-            result = ast.literal_eval(printed)  # a translation or a class, or log-probability
-            assert result < 0 if isinstance(result, float) else len(result) == 1
+            for result in map(ast.literal_eval, printed.splitlines()):
+                # a log-probability, or a list of one text
+                assert result < 0 if isinstance(result, float) else len(result) == 1
         case ["echo", _]:  # pipes a text to a translator
             assert printed.strip()
         case _:

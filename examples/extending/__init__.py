@@ -11,8 +11,9 @@ parameters. One iteration is the Transformer. Train with ``--user-dir examples/e
 implicit_transformer``, which translates, ``implicit_transformer_classifier`` or
 ``implicit_transformer_lm``.
 
-Other files show layers that reuse slopes (``adams_bashforth``), a state of the whole stack
-(``momentum``) and a layer in plain PyTorch (``plain``).
+Other files show layers that solve an ODE (``field``), layers that reuse slopes
+(``adams_bashforth``), a state of the whole stack (``momentum``) and a layer in plain PyTorch
+(``plain``).
 """
 
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer, RepeatedDecoderLayer
 from fairseq_odeformers.options import option
 
-from . import adams_bashforth, momentum  # noqa: F401  to register their models
+from . import adams_bashforth, field, momentum  # noqa: F401  to register their models
 
 
 def implicit_step(layer, x, iterations):

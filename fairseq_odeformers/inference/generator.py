@@ -95,10 +95,10 @@ class Generator(GeneratorHubInterface):
     def sample(
         self, sentences: str | Iterable[str], beam: int = 1, verbose: bool = False, **options: Any
     ) -> Any:
-        """Return the best continuation of a text, or a list for several; texts may be empty.
+        """Return a text with its most probable continuation, or a list of them for several texts.
 
-        For arguments and errors, see :meth:`translate`. With ``sampling=True``, tokens are drawn
-        at random instead of being the most probable ones.
+        Texts may be empty. For arguments and errors, see :meth:`translate`. With
+        ``sampling=True``, the continuation is random.
         """
         if isinstance(sentences, str):
             return super().sample(sentences, beam, verbose, **options)
@@ -132,7 +132,19 @@ class Generator(GeneratorHubInterface):
         verbose: bool = False,
         **options: Any,
     ) -> Any:
-        """Generate from tokens, as the other methods do; for errors, see :meth:`translate`."""
+        """Return the best results for the tokens of each text; for errors, see :meth:`translate`.
+
+        Args:
+            tokenized_sentences: results of ``encode``, one for each text.
+            beam: beam size, and the number of results for each text.
+            verbose, options: see :meth:`translate`.
+
+        Returns:
+            A list for each text of dictionaries, the best first: ``tokens`` (T), which end with
+            ``</s>``; ``positional_scores`` (T), their log-probabilities; ``score``, the sum of
+            these divided by T to the power of ``lenpen``; ``attention`` (S, T) to the S source
+            tokens, which may be empty; and ``alignment``, which is empty in most models.
+        """
         if not all(map(torch.is_tensor, tokenized_sentences)):
             raise TypeError("generate: give tensors of tokens; translate and sample take texts")
         check_whole("beam", beam)

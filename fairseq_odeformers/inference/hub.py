@@ -99,7 +99,8 @@ def load_language_model(
 ) -> Generator:
     """Load a causal language model, with the methods ``score`` and ``sample``.
 
-    For arguments and errors, see :func:`load_translator`.
+    Texts have the form that the data set has before the split into subwords. For other arguments
+    and errors, see :func:`load_translator`.
     """
     return _load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
 
@@ -107,8 +108,9 @@ def load_language_model(
 def load_classifier(checkpoint: Source, data: Folder | None = None, **options: Any) -> Classifier:
     """Load a classifier; it classifies texts by ``classify(texts)``.
 
-    For arguments and errors, see :func:`load_translator`. The probabilities of several checkpoints
-    are averaged. A class that the data lack is an error too.
+    Texts are split as the training data were. For other arguments and errors, see
+    :func:`load_translator`. The probabilities of several checkpoints are averaged. A class that the
+    data lack is an error too.
     """
     check_folder(data)
     models, task = [], None

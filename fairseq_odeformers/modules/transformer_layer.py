@@ -112,14 +112,13 @@ def drop_layer_norms(layer: nn.Module) -> None:
 
 
 class Block(nn.Module):
-    """Base class of modules that replace a layer in fairseq's encoder or decoder.
+    """Base class of modules in place of a layer; a block of several defines ``state_modules()``.
 
     fairseq's stacks use more of a layer than ``forward``: both supported versions call it to rename
     the parameters of older checkpoints, and the encoder of 0.12.2 reads whether the layer has an
     inference kernel.
 
-    A block of several layers defines a method ``state_modules()``. The outputs of the modules that
-    it returns are the states after each layer.
+    The outputs of the modules that ``state_modules()`` returns are the states after each layer.
 
     Attributes:
         batch_first: whether the states after each layer are (B, T, C) instead of (T, B, C).

@@ -9,6 +9,7 @@ import pytest
 import torch
 from helpers import make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
+from torchdiffeq import odeint
 
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.registry import import_plugins
@@ -99,15 +100,25 @@ def test_the_mixer_of_the_page_is_a_weighted_mean_of_the_tokens_so_far(page_plug
     assert torch.allclose(mixer(x)[0], mixer.out(torch.stack(means)), atol=1e-6)
 
 
-def test_the_page_builds_its_model_in_python(page_plugin, monkeypatch):
-    """The listing for one's own loop, in the clone with the plugin's folder."""
+def listing_of(heading):
+    section = (ROOT / "docs/extending.md").read_text("utf-8").split(f"\n## {heading}\n")[1]
+    return re.search(r"```python\n(.*?)```", section, re.S)[1]
+
+
+def test_the_page_tests_and_builds_its_model_in_python(page_plugin, monkeypatch):
+    """Its listings, in the clone with the plugin's folder."""
     monkeypatch.chdir(Path(page_plugin.__file__).parents[1])
-    section = (
-        (ROOT / "docs/extending.md").read_text("utf-8").split("## Train it in your own loop")[1]
-    )
     variables = {}
-    exec(re.search(r"```python\n(.*?)```", section, re.S)[1], variables)
+    exec(listing_of("Check and compare it"), variables)
+    exec(listing_of("Train it in your own loop"), variables)
     assert [layer.alpha for layer in variables["model"].encoder.layers] == [1, 1]
+
+
+def test_the_test_of_the_page_sees_another_method(page_plugin, monkeypatch):
+    monkeypatch.chdir(Path(page_plugin.__file__).parents[1])
+    monkeypatch.setattr(page_plugin, "rk2_step", lambda layer, x, alpha: layer(0, x))
+    with pytest.raises(AssertionError):
+        exec(listing_of("Check and compare it"), {})
 
 
 def test_slopes_equal_adams_and_bashforths(plugin):
@@ -123,6 +134,38 @@ def test_slopes_equal_adams_and_bashforths(plugin):
 def test_a_block_with_slopes_has_the_properties_of_check(plugin, options):
     """The properties also hold where backward evaluates the layers again."""
     verdicts = check("adams_bashforth_classifier", *options)
+    assert [str(verdict) for verdict in verdicts if verdict.fault] == []
+
+
+@pytest.mark.parametrize("steps", ["0", "2"], ids=["adaptive", "on a grid"])
+def test_a_layer_solves_its_field(plugin, steps):
+    """torchdiffeq's solution of the equation for each text, in a batch with padding."""
+    model = make_model("mean_field_classifier", "--grid-steps", steps).eval()
+    layer = model.encoder.layers[0]
+    a, b, c, d, e = layer.field.parameters()
+    assert (a.dim(), b.dim(), c.dim(), d.dim(), e.dim()) == (2, 1, 1, 2, 1)
+
+    def field(t, x):  # (T, C)
+        inner = torch.cat([x, x.mean(0).expand_as(x)], -1) @ a.T + b + c * t
+        return inner.tanh() @ d.T + e
+
+    padding, x = (
+        torch.tensor([[False] * 5, [False] * 3 + [True] * 2]),
+        torch.randn(5, 2, a.size(1) // 2),
+    )
+    x[3:, 1] = 0
+    out, _ = layer(x, padding)
+    times = torch.tensor([0.0, 1.0])
+    for index, length in enumerate([5, 3]):
+        options = {"method": "rk4", "options": {"step_size": 0.5}} if steps == "2" else {}
+        expected = odeint(field, x[:length, index], times, **options)[-1]
+        atol = 1e-5 if steps == "2" else 1e-2  # the tolerance of the layer is 1e-3
+        assert torch.allclose(out[:length, index], expected, atol=atol)
+
+
+@pytest.mark.parametrize("options", [[], ["--grid-steps", "0"]], ids=["on a grid", "adaptive"])
+def test_layers_that_solve_an_ode_have_the_properties_of_check(plugin, options):
+    verdicts = check("mean_field_classifier", *options)
     assert [str(verdict) for verdict in verdicts if verdict.fault] == []
 
 

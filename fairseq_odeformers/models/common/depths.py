@@ -19,7 +19,7 @@ from .recording import record_calls
 
 
 class EncoderOfDepths(nn.Module):
-    """Mixin for an encoder over blocks of several layers, to return the state after each layer."""
+    """Mixin for an encoder of blocks with ``state_modules()``, to return the state after each."""
 
     def forward(
         self,
@@ -41,7 +41,7 @@ class EncoderOfDepths(nn.Module):
 
 
 class DecoderOfDepths(nn.Module):
-    """Mixin for a decoder over blocks of several layers, to return the state after each layer."""
+    """Mixin for a decoder of blocks with ``state_modules()``, to return the state after each."""
 
     def forward(
         self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs

@@ -88,6 +88,23 @@ def test_a_batch_is_translated_as_its_sentences(name, checkpoint, data):
     assert len(translator.bfloat16().translate(TEXTS, beam=2, max_len_b=5)) == len(TEXTS)
 
 
+def test_generate_returns_the_best_results_in_order(checkpoint, data):
+    """The first is the translation, and the score is the sum of log p over a power of T."""
+    translator = load_translator(checkpoint("macaron_transformer"), data / "words")
+    source = translator.encode(TEXTS[0])
+    (results,) = translator.generate([source], beam=3, max_len_b=5, lenpen=0.6)
+    assert len(results) == 3
+    best = translator.translate(TEXTS[0], beam=3, max_len_b=5, lenpen=0.6)
+    assert translator.decode(results[0]["tokens"]) == best
+    scores = [float(result["score"]) for result in results]
+    assert scores == sorted(scores, reverse=True)
+    for result in results:
+        log_p, size = result["positional_scores"], len(result["tokens"])
+        assert result["tokens"][-1] == translator.tgt_dict.eos()
+        assert float(result["score"]) == pytest.approx(float(log_p.sum()) / size**0.6, abs=1e-4)
+        assert result["attention"].shape == (len(source), size)
+
+
 @pytest.mark.parametrize("name", [*trained_on("sentence_prediction"), "macaron_bert.classifier"])
 def test_a_batch_is_classified_as_its_texts(name, checkpoint, data):
     """Each text has the model's probabilities for its tokens alone, in bfloat16 approximately."""

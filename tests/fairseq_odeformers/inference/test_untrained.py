@@ -80,30 +80,52 @@ def test_mistakes_are_named_in_one_line(arch, options, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "heading", ["## In your own training loop", "### The loss of a translator"]
-)
-def test_the_training_loops_of_the_page_learn(heading):
-    """The trained model is better than equal probabilities of all symbols."""
+def test_the_training_loops_of_the_page_learn():
+    """The trained models are better than equal probabilities of all symbols."""
+    language_model, _, _, translator, _ = listings_of_the_training_loop()
+    for listing in (language_model, translator):
+        variables = {}
+        exec(listing, variables)
+        vocabulary = variables["scores"].size(-1)
+        assert variables["loss"].exp() < vocabulary / 2
+
+
+def test_the_loss_of_a_classifier_of_the_page_reaches_its_parameters():
+    language_model, classifier, *_ = listings_of_the_training_loop()
     variables = {}
-    exec(listings_below(heading)[0], variables)
-    vocabulary = variables["scores"].size(-1)
-    assert variables["loss"].exp() < vocabulary / 2
+    exec(language_model.split("sizes =")[0] + classifier, variables)  # the imports come first
+    variables["loss"].backward()
+    assert all(p.grad is not None for p in variables["model"].classification_heads.parameters())
 
 
-def listings_below(heading):
-    section = PAGE.read_text("utf-8").split(f"\n{heading}\n")[1]
-    return re.findall(r"```python\n(.*?)```", section, re.S)
+def test_the_translator_of_the_page_translates():
+    """The trained model knows the translations of its two sentences, and they end."""
+    *_, train, translate = listings_of_the_training_loop()
+    variables = {}
+    exec(train, variables)
+    exec(translate, variables)
+    assert variables["translations"] == [target for _, target in variables["pairs"]]
+    assert variables["output"].size(1) == 5  # both sentences and their ends
+
+
+def listings_of_the_training_loop():
+    section = PAGE.read_text("utf-8").split("## In your own training loop\n")[1]
+    return re.findall(r"```python\n(.*?)```", section.split("\n## ")[0], re.S)
 
 
 def test_the_loss_of_the_page_has_the_regularizer_of_the_criterion():
     """For texts of equal length, the loss of a loop equals the loss of fairseq-train."""
-    _, regularized, *_ = listings_below("## In your own training loop")
-    model = build_model("transject_lm", vocabulary=50, decoder_embed_dim=16, decoder_layers=1)
-    model.regularizer_weights = {"reconstruction": 0.5}  # larger than rounding
+    regularized = listings_of_the_training_loop()[2]
+
+    def build_with_weight(*args, **options):
+        model = build_model(*args, **options)
+        model.regularizer_weights = {"reconstruction": 0.5}  # larger than rounding
+        return model
+
     texts = torch.randint(4, 50, (3, 7))
-    variables = {"model": model, "texts": texts, "cross_entropy": cross_entropy}
+    variables = {"build_model": build_with_weight, "texts": texts, "cross_entropy": cross_entropy}
     exec(regularized, variables)
+    model = variables["model"]
     criterion = RegularizedCrossEntropyCriterion(
         RegularizedCrossEntropyConfig(sentence_avg=False),
         SimpleNamespace(target_dictionary=SimpleNamespace(pad=lambda: PAD)),

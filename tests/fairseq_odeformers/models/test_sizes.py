@@ -85,10 +85,14 @@ def test_a_modern_layer_is_as_large_as_a_transformers(width, inner):
 def test_the_page_has_the_sizes_of_built_models():
     table = PAGE.read_text("utf-8").partition("\n## Sizes\n")[2]
     sizes = re.findall(r"^\| `(\w+)`.*? \| ([\d,]+) \|$", table, re.M)
-    assert len(sizes) == 17
+    assert len(sizes) == 18
     for arch, parameters in sizes:
         line = arch if "_lm_" in arch else f"{arch} {TIED}"
         assert f"{count(line, 32_000):,}" == parameters, arch
+    small = "layers 2", "embed-dim 128", "ffn-embed-dim 512"
+    options = " ".join(f"--{side}-{size}" for side in ("encoder", "decoder") for size in small)
+    size = count(f"transformer_prenorm {TIED} {options}", 1000) - 128 * 1000
+    assert f"has {size:,} parameters\nplus 128 per symbol" in table
 
 
 @pytest.mark.parametrize("size, width", [("", 512), ("_big", 1024)])
