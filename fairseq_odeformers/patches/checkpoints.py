@@ -21,7 +21,7 @@ from fairseq_odeformers.errors import InputError, explain, naming_faults
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.options import flag
 
-from .guest import binding, is_ours, trains_ours
+from .ownership import binding, is_ours, trains_ours
 from .validation import restore_state
 from .versions import SAFE_LOADER
 

@@ -23,7 +23,7 @@ from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.options import check_choice, validate
 from fairseq_odeformers.registry import check_kind
 
-from .guest import any_ours, binding
+from .ownership import any_ours, binding
 
 BERT = "bert_pretraining"  # name of a task and of a criterion
 

@@ -8,7 +8,7 @@ from fairseq_odeformers.data.binarised import language_pair
 from fairseq_odeformers.data.classification import check_classes
 from fairseq_odeformers.text.raw_text import read_codes
 
-from .guest import binding, is_ours, trains_ours
+from .ownership import binding, is_ours, trains_ours
 
 
 def infer_language_pair(original, path):

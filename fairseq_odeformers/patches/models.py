@@ -16,7 +16,7 @@ from fairseq.models import (
 
 from fairseq_odeformers.modules.segment_embedding import SegmentEmbedding
 
-from .guest import binding, is_ours
+from .ownership import binding, is_ours
 
 logger = logging.getLogger(__name__)
 

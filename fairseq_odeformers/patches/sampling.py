@@ -1,6 +1,6 @@
 """Bounds of the options for top-k and top-p sampling."""
 
-from .guest import binding, is_ours
+from .ownership import binding, is_ours
 
 
 def build_generator(original, self, models, args, *more, **kwargs):

@@ -13,7 +13,7 @@ from fairseq.criterions import sentence_prediction as criterion
 from fairseq.logging import metrics
 from fairseq.logging.meters import safe_round
 
-from .guest import is_ours
+from .ownership import is_ours
 
 logger = logging.getLogger(__name__)
 STATE = "selection"  # the entry of a checkpoint with the state of the selection
