@@ -23,7 +23,13 @@ from matplotlib.lines import Line2D
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from odeformers.compare.numbers import add_decimals
-from odeformers.compare.report.judge import INCONCLUSIVE, WORDS, give_verdicts, judge, margin_of
+from odeformers.compare.report.judge import (
+    INCONCLUSIVE,
+    VERDICT_DEFINITION,
+    give_verdicts,
+    judge,
+    margin_of,
+)
 from odeformers.compare.report.notes import RULES_OUT, Note
 from odeformers.compare.results.intervals import MIN_SEEDS, WELCH, Difference, OverSeeds
 from odeformers.compare.results.rows import (
@@ -288,8 +294,8 @@ def describe(columns: Sequence[Column]) -> str:
         "at once, but not for other test texts.\nBold ones exclude zero. A dash marks a model that "
         "was not run. Validation chose checkpoints and tuned options.\n"
         f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
-        f"{WORDS}\nWith three seeds, a verdict assumes that the scores of all models vary equally "
-        "over seeds. Welch's test compares a\nmodel whose scores clearly do not.\n\n"
+        f"{VERDICT_DEFINITION}\nWith three seeds, a verdict assumes that the scores of all models "
+        "vary equally over seeds. Welch's test compares a\nmodel whose scores clearly do not.\n\n"
         f"{tell_verdicts(columns)}{caveats}\n"
         f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
