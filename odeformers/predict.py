@@ -111,7 +111,7 @@ def main(arguments=None) -> None:
     if f"{SCORED_TASK}.tsv" in files.values():
         return predict_scores(args, cuts)
     if args.column and not (args.text and is_table(args.text)):
-        raise ValueError(f"--column {args.column}: for a table, --text FILE.csv, .tsv or .jsonl")
+        raise ValueError(f"--column {args.column} needs a table: --text FILE.csv, .tsv or .jsonl")
     if args.text is not None:
         check_is_file(args.text)
     classifier = load_classifier(args.path, args.data, **cuts)
@@ -265,7 +265,7 @@ def predict_texts(
                 remedy = f"give only the column of texts (cut -f {column})"
             raise ValueError(f"{given} instead of {takes} (tabs separate texts); {remedy}")
         if "\r" in "".join(texts):
-            raise ValueError("a carriage return; remove it")
+            raise ValueError("contains a carriage return; remove it")
         return classifier.encode(texts, place)
 
     encoded = encode_lines(encode, rows, name, numbers)

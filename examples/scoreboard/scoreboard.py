@@ -23,7 +23,12 @@ from matplotlib.lines import Line2D
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
 from odeformers.compare.numbers import add_decimals
-from odeformers.compare.report.judge import INCONCLUSIVE, WORDS, give_verdicts, judge, margin_of
+from odeformers.compare.report.judge import (
+    INCONCLUSIVE,
+    give_verdicts,
+    judge,
+    margin_of,
+)
 from odeformers.compare.report.notes import RULES_OUT, Note
 from odeformers.compare.results.intervals import MIN_SEEDS, WELCH, Difference, OverSeeds
 from odeformers.compare.results.rows import (
@@ -288,24 +293,36 @@ def describe(columns: Sequence[Column]) -> str:
         "at once, but not for other test texts.\nBold ones exclude zero. A dash marks a model that "
         "was not run. Validation chose checkpoints and tuned options.\n"
         f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
-        f"{WORDS}\nWith three seeds, a verdict assumes that the scores of all models vary equally "
-        "over seeds. Welch's test compares a\nmodel whose scores clearly do not.\n\n"
+        "A difference is conclusive if its [verdict](../../docs/comparing.md#verdicts) is better, "
+        "worse or equivalent.\nThe figures state why other differences are not. With three seeds, "
+        "a verdict assumes that the scores of all\nmodels vary equally over seeds. Welch's test "
+        "compares a model whose scores clearly do not.\n\n"
         f"{tell_verdicts(columns)}{caveats}\n"
         f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
 
 
 def tell_verdicts(columns: Sequence[Column]) -> str:
-    """The verdicts on the families of each column, and what the seeds could show."""
-    rows = [["data", "margin", "verdicts", "by Welch's test", "detected with 80% power"]]
+    """The conclusive differences of each column, and what the seeds could show."""
+    rows = [["data", "margin", "conclusive", "by Welch's test", "detected with 80% power"]]
     for column in columns:
         families = group(column.cells[1:], "verdict")
-        verdicts = [f"{', '.join(c.family for c in of)}: {word}" for word, of in families.items()]
+        conclusive = [
+            f"{', '.join(cell.family for cell in cells)}: {verdict}"
+            for verdict, cells in families.items()
+            if not verdict.startswith(INCONCLUSIVE)
+        ]
         apart = [cell.family for cell in column.cells if cell.test == WELCH]
         least = column.over_seeds.least_difference
         detected = f"{least:.1f} ({column.over_seeds.seeds} seeds)" if least else ""
-        row = [column.name, f"{column.margin:.3g}", "; ".join(verdicts), ", ".join(apart), detected]
-        rows += [row] * bool(verdicts)
+        row = [
+            column.name,
+            f"{column.margin:.3g}",
+            "; ".join(conclusive),
+            ", ".join(apart),
+            detected,
+        ]
+        rows += [row] * bool(families)
     return f"{markdown_table(rows)}\n" if len(rows) > 1 else ""
 
 

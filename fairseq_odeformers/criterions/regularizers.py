@@ -1,4 +1,5 @@
-"""Regularisers, values of a model for each sequence that its criterion adds to the loss.
+"""Regularisers: one value per sequence, computed by the model and added to the loss by the
+criterion.
 
 The second part of a model's output is a dictionary. Its entry ``regularizers`` is a dictionary of
 tensors (B), such as ``arclength``. In evaluation, a model need not compute them, and the loss does

@@ -89,6 +89,6 @@ def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
 
 
 def weighted_sum(weights: Sequence[float | Tensor], slopes: Sequence[Tensor]) -> Tensor:
-    """Return w_1 F_1 + w_2 F_2 + ..., without terms that have the number 0 as their weight."""
+    """Return w_1 F_1 + w_2 F_2 + ..., without terms whose weight is the number 0."""
     terms = [w * slope for w, slope in zip(weights, slopes) if isinstance(w, Tensor) or w]
     return sum(terms[1:], terms[0])

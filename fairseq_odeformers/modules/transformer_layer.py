@@ -32,12 +32,12 @@ class EncoderLayer(TransformerEncoderLayerBase):
     def forward(
         self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
     ) -> Tensor:
-        """Map (T, B, C) to (T, B, C) as fairseq's layer does, but without NaN for pure padding."""
+        """Map (T, B, C) to (T, B, C), never to NaN, even for all-padding sequences."""
         return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)
 
 
 class DecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's Transformer layer, without NaN for a source that consists of padding."""
+    """fairseq's Transformer layer, but never NaN, even for all-padding sources."""
 
     def forward(
         self,
@@ -47,7 +47,7 @@ class DecoderLayer(TransformerDecoderLayerBase):
         *args,
         **kwargs,
     ) -> Output:
-        """Map (T, B, C) to (T, B, C) as fairseq's layer does, but without NaN for pure padding."""
+        """Map (T, B, C) to (T, B, C), never to NaN, even for all-padding sequences."""
         mask = key_padding_mask(encoder_padding_mask)
         return super().forward(x, encoder_out, mask, *args, **kwargs)
 

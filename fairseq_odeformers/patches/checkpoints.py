@@ -21,7 +21,7 @@ from fairseq_odeformers.errors import InputError, explain, naming_faults
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.options import flag
 
-from .guest import binding, is_ours, trains_ours
+from .ownership import error_if, is_ours, trains_ours
 from .validation import restore_state
 from .versions import SAFE_LOADER
 
@@ -49,7 +49,7 @@ def load_checkpoint_to_cpu(original, path, *args, **kwargs):
             state = original(path, *args, **kwargs)
         except Exception:
             raise fault from None
-        with binding(trains_ours(state.get("cfg"))):
+        with error_if(trains_ours(state.get("cfg"))):
             raise fault
     return state
 

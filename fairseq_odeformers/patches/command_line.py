@@ -23,7 +23,7 @@ from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.options import check_choice, validate
 from fairseq_odeformers.registry import check_kind
 
-from .guest import any_ours, binding
+from .ownership import any_ours, error_if
 
 BERT = "bert_pretraining"  # name of a task and of a criterion
 
@@ -83,9 +83,9 @@ def check_paths(args: Namespace, ours: bool) -> None:
     """
     for name in ("data", "path"):
         joined = str(getattr(args, name, None) or "")
-        with binding(ours or not all(map(os.path.exists, utils.split_paths(joined)))):
+        with error_if(ours or not all(map(os.path.exists, utils.split_paths(joined)))):
             check_joined(joined)
-    with binding(ours):
+    with error_if(ours):
         check_path(getattr(args, "save_dir", None) or "", "--save-dir")
 
 
@@ -101,7 +101,7 @@ def check_command_line(args: Namespace) -> None:
     ours = any_ours(arch, task, criterion)
     check_paths(args, ours)
     if arch is not None:
-        with binding(ours):
+        with error_if(ours):
             check_kind(arch, str(task))
             check_head(task, criterion)
             check_adaptive_softmax(getattr(args, "adaptive_softmax_cutoff", None), criterion)
@@ -111,7 +111,7 @@ def check_command_line(args: Namespace) -> None:
             names = (item.name for item in fields(criterion))
             validate(Namespace(**{name: getattr(args, name, None) for name in names}), criterion)
     if metric := getattr(args, "best_checkpoint_metric", None):
-        with binding(ours):
+        with error_if(ours):
             check_direction(metric, args.maximize_best_checkpoint_metric or None)
     cpu = ours and getattr(args, "cpu", False)
     if getattr(args, "bf16", False) and (cpu or not find_spec("torch_xla")):

@@ -8,7 +8,7 @@ from fairseq_odeformers.data.binarised import language_pair
 from fairseq_odeformers.data.classification import check_classes
 from fairseq_odeformers.text.raw_text import read_codes
 
-from .guest import binding, is_ours, trains_ours
+from .ownership import error_if, is_ours, trains_ours
 
 
 def infer_language_pair(original, path):
@@ -45,7 +45,7 @@ def load_dataset(original, self, split, combine=False, **kwargs):
     Raises:
         ValueError: the labels do not fit, and the task derives from one of this package.
     """
-    with binding(is_ours(type(self))):
+    with error_if(is_ours(type(self))):
         check_classes(self, split)
     return original(self, split, combine, **kwargs)
 

@@ -4,7 +4,7 @@ import torch
 from fairseq.optim import FP16Optimizer
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
 
-from .guest import trains_ours
+from .ownership import trains_ours
 
 STATE = "half_precision"  # an entry of the optimizer's state that fairseq and torch ignore
 

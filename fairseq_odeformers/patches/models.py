@@ -16,7 +16,7 @@ from fairseq.models import (
 
 from fairseq_odeformers.modules.segment_embedding import SegmentEmbedding
 
-from .guest import binding, is_ours
+from .ownership import error_if, is_ours
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ def register_model(original, name, dataclass=None):
     def register(cls):
         earlier = MODEL_REGISTRY.get(name, cls)
         if (earlier.__module__, earlier.__qualname__) != (cls.__module__, cls.__qualname__):
-            with binding(is_ours(cls, earlier)):
+            with error_if(is_ours(cls, earlier)):
                 raise ValueError(
                     f"@register_model({name!r}): {earlier.__module__} has a model of this name; "
                     "choose a different one"

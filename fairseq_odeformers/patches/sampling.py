@@ -1,13 +1,13 @@
 """Bounds of the options for top-k and top-p sampling."""
 
-from .guest import binding, is_ours
+from .ownership import error_if, is_ours
 
 
 def build_generator(original, self, models, args, *more, **kwargs):
     """Build fairseq's generator after checking the options of sampling."""
     if getattr(args, "sampling", False):
         top_k, top_p = (getattr(args, f"sampling_{name}", -1) for name in ("topk", "topp"))
-        with binding(is_ours(*map(type, (self, *models)))):
+        with error_if(is_ours(*map(type, (self, *models)))):
             check_bounds(top_k, top_p, len(self.target_dictionary))
     return original(self, models, args, *more, **kwargs)
 

@@ -32,7 +32,8 @@ PATCHES: list[Patch] = [
         "overwrites what is there; for a model of this package, that is an error. If a training "
         "resumes with a different model or criterion, fairseq ends in tracebacks that name no "
         "option. It keeps the lowest accuracy if --maximize-best-checkpoint-metric is forgotten.",
-        "fairseq refuses the former, explains the latter and knows the directions of metrics",
+        "fairseq refuses a missing --restore-file, names the option that differs, and knows the "
+        "directions of metrics",
     ),
     Replacement(
         "fairseq.checkpoint_utils.torch_persistent_save",

@@ -1,4 +1,4 @@
-"""Changes to checkpoint selection: scores are never NaN; ties and resuming."""
+"""Changes to checkpoint selection: no NaN scores, a rule for ties, and patience that resumes."""
 
 import logging
 import math
@@ -13,7 +13,7 @@ from fairseq.criterions import sentence_prediction as criterion
 from fairseq.logging import metrics
 from fairseq.logging.meters import safe_round
 
-from .guest import is_ours
+from .ownership import is_ours
 
 logger = logging.getLogger(__name__)
 STATE = "selection"  # the entry of a checkpoint with the state of the selection
@@ -101,7 +101,7 @@ def save_checkpoint(original, cfg, trainer, epoch_itr, val_loss):
     return saved
 
 
-def stops() -> Iterator[Any]:
+def early_stop_functions() -> Iterator[Any]:
     """Yield the loaded copies of fairseq's ``should_stop_early``, which count the patience."""
     for name in ("fairseq_cli.train", "__main__"):
         if function := getattr(sys.modules.get(name), "should_stop_early", None):
@@ -112,7 +112,7 @@ def save_state(original, self, filename, extra_state):
     """Save a checkpoint of the trainer with :data:`STATE` as an additional entry."""
     memory = checkpoint_utils.save_checkpoint
     state = {"best_loss": getattr(memory, "best_loss", math.inf)}
-    for stop in stops():
+    for stop in early_stop_functions():
         state |= {name: value for name, value in vars(stop).items() if name in ("best", "num_runs")}
     extra_state = {**extra_state, STATE: state}
     if hasattr(memory, "tied"):
@@ -124,5 +124,5 @@ def restore_state(extra_state: dict | None) -> None:
     """Restore :data:`STATE` from the checkpoint from which a training resumes."""
     state = dict((extra_state or {}).get(STATE, {}))
     checkpoint_utils.save_checkpoint.best_loss = state.pop("best_loss", math.inf)
-    for stop in stops():
+    for stop in early_stop_functions():
         vars(stop).update(state)

@@ -17,7 +17,7 @@ from fairseq.logging import meters
 
 from fairseq_odeformers.errors import InputError
 
-from .guest import trains_ours
+from .ownership import trains_ours
 
 try:
     import torch_xla.core.xla_model as xm  # pyright: ignore[reportMissingImports]

@@ -39,8 +39,8 @@ class Broken(Exception):
         locate: function that finds the module at fault, or returns "".
     """
 
-    def __init__(self, said: str, locate: Callable[[], str] = str):
-        super().__init__(said)
+    def __init__(self, message: str, locate: Callable[[], str] = str):
+        super().__init__(message)
         self.locate = locate
 
 
@@ -84,7 +84,7 @@ class Property:
 PROPERTIES: list[Property] = []
 
 
-def holds(*about, **more):
+def register_property(*about, **more):
     """Add a function to the list of properties; the arguments are the fields of the property."""
 
     def add(function):
@@ -130,7 +130,7 @@ def random_sample(subject: Subject) -> dict:
 # --- properties on which all others depend -------------------------------------------
 
 
-@holds(
+@register_property(
     "forward and backward are finite",
     0,
     "look for a division by zero, the logarithm or root of zero, or softmax over a row that is "
@@ -147,7 +147,7 @@ def finite(subject: Subject) -> float:
     return 0.0
 
 
-@holds(
+@register_property(
     "earlier batches change nothing",
     0,
     "keep nothing from one batch to the next: no counter, cache, running mean or random generator",
@@ -175,7 +175,7 @@ def stateless(subject: Subject) -> Iterator[Pair]:
         yield Pair(fresh, partial(evaluate, fresh), partial(evaluate, used), used)
 
 
-@holds(
+@register_property(
     "two evaluations of a batch give the same numbers",
     0,
     "evaluation is random: pass training=self.training to F.dropout, and draw random numbers in "
@@ -190,7 +190,9 @@ def repeatable(subject: Subject) -> Iterator[Pair]:
 # --- what a text may depend on -------------------------------------------------------
 
 
-@holds(CAUSAL, 1e-5, "mask attention to later positions, and mix no positions otherwise", DECODERS)
+@register_property(
+    CAUSAL, 1e-5, "mask attention to later positions, and mix no positions otherwise", DECODERS
+)
 def causal(subject: Subject) -> Iterator[Pair]:
     model, (source,) = subject.model, subject.texts(9)
     (target,) = subject.texts(9, seed=3)
@@ -207,7 +209,7 @@ def causal(subject: Subject) -> Iterator[Pair]:
     yield Pair(model, whole, other, parts={(9, 9): seen})
 
 
-@holds(
+@register_property(
     BATCH,
     1e-4,
     "normalise over the features of a token, and let no statistic or step size depend on the batch",
@@ -216,7 +218,7 @@ def batch(subject: Subject) -> Iterator[Pair]:
     yield from alone_and_together(subject, (8, 8, 8), (6, 6, 6))
 
 
-@holds(
+@register_property(
     PADDING,
     1e-4,
     "keep padding out of attention, sums, means and step sizes; the encoder gets its mask",
@@ -251,7 +253,7 @@ def alone_and_together(
 # --- training ------------------------------------------------------------------------
 
 
-@holds(
+@register_property(
     "every parameter gets a gradient",
     0,
     "use it in forward (.detach(), no_grad and .data stop gradients), or do not register it; with "
@@ -266,7 +268,7 @@ def gradient(subject: Subject) -> float:
     return 0.0
 
 
-@holds(
+@register_property(
     "two batches have the gradient of their union",
     1e-2,  # adaptive solvers take different steps
     "sum over texts and tokens, and let nothing depend on the size of the batch; --update-freq "
@@ -282,7 +284,7 @@ def additive(subject: Subject) -> float:
     return difference(parts, whole) / largest_entry(whole)
 
 
-@holds(
+@register_property(
     "the same seed gives the same numbers",
     0,
     "only draw random numbers from torch: fairseq seeds it for each update",
@@ -298,7 +300,7 @@ def seeded(subject: Subject) -> float:
 # --- decoding ------------------------------------------------------------------------
 
 
-@holds(
+@register_property(
     INCREMENTAL,
     1e-4,
     "each evaluation of a layer needs a cache of its own (RepeatedDecoderLayer has one), and "
@@ -315,7 +317,7 @@ def incremental(subject: Subject) -> Iterator[Pair]:
         yield Pair(model, full, step, parts={(length, 1): slice(-1, None)})
 
 
-@holds(
+@register_property(
     "caches follow their beams",
     1e-4,
     "reorder everything that a layer keeps in the incremental state, in reorder_incremental_state",
@@ -345,7 +347,7 @@ def decoding_inputs(subject: Subject) -> tuple[BaseFairseqModel, list[Tensor], T
 # --- files and precision -------------------------------------------------------------
 
 
-@holds(
+@register_property(
     "a saved model computes the same once loaded",
     0,
     "register what is trained as parameters, and constants as buffers, under names that do not "
@@ -361,7 +363,7 @@ def saved(subject: Subject) -> float:
     return difference(*(subject.outputs(m, sample) for m in (model, other.eval())))
 
 
-@holds(
+@register_property(
     "half precision is close to single precision",
     0.1,
     "create tensors by x.new_zeros and the like, sum long rows in float32, and mask with -inf "
@@ -386,7 +388,7 @@ def half(subject: Subject) -> float:
 # --- deployment ----------------------------------------------------------------------
 
 
-@holds(
+@register_property(
     "exports",
     1e-4,
     "keep only tensors from one token to the next, take no branch that depends on data, and define "

@@ -20,7 +20,7 @@ from odeformers.fairseq_options import parse
 from odeformers.sizes import size_options
 
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}
-WORDS = 46
+VOCABULARY_SIZE = 46
 CLASSES = 3
 NEEDED = {  # options that a training of a kind needs
     Kind.LANGUAGE_MODEL: ("--tokens-per-sample", "64"),
@@ -44,7 +44,7 @@ class Subject:
         if "share_all_embeddings" in default_options(arch):
             line.append("--share-all-embeddings")
         self.cfg = make_parts(parse(kind, arch, *line, *words))
-        self.task = make_task(kind, self.cfg.task, WORDS)
+        self.task = make_task(kind, self.cfg.task, VOCABULARY_SIZE)
         self.dictionary = self.task.source_dictionary or self.task.dictionary
 
     def build(self, seed: int = 0) -> BaseFairseqModel:
@@ -86,7 +86,7 @@ class Subject:
     def texts(self, *lengths: int, seed: int = 1) -> list[Tensor]:
         """Draw random texts that end with the end of sentence."""
         draw = torch.Generator().manual_seed(seed)
-        first, last = self.dictionary.nspecial, self.dictionary.nspecial + WORDS
+        first, last = self.dictionary.nspecial, self.dictionary.nspecial + VOCABULARY_SIZE
         eos = torch.tensor([self.dictionary.eos()])
         return [
             torch.cat([torch.randint(first, last, (length - 1,), generator=draw), eos])

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from .results.intervals import Difference
 from .results.statistics import half_interval
 
-MANY = 10_000  # number of texts, where one text is 0.01%
+MANY_TEXTS = 10_000  # number of texts, where one text is 0.01%
 
 
 def in_percent(metric: str) -> bool:
@@ -20,7 +20,7 @@ def in_percent(metric: str) -> bool:
 def count_decimals(metric: str, texts: int | None = 0) -> int:
     """Return the number of decimals to show; for percentages, two only if a text is 0.01 points."""
     if in_percent(metric):
-        return 2 if (texts or 0) >= MANY else 1
+        return 2 if (texts or 0) >= MANY_TEXTS else 1
     return 2 if metric in ("perplexity", "ppl") else 3
 
 
@@ -31,7 +31,7 @@ def add_decimals(score: float, digits: int) -> int:
     return digits
 
 
-def over_seeds(values: Sequence[float], digits: int) -> str:
+def format_seeds(values: Sequence[float], digits: int) -> str:
     """Format the mean, the standard deviation of several seeds, and the 95% interval of three."""
     mean = fmean(values)
     digits = add_decimals(mean, digits)

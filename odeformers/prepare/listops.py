@@ -83,7 +83,7 @@ class Shape:
 
 
 def generate(shape: Shape, seed: int, workers: int) -> Generator[tuple[list[str], str], None, None]:
-    """Yield the tokens and the class of random expressions, all different, without end.
+    """Yield the tokens and the class of random expressions, all distinct, without end.
 
     The expressions do not depend on the number of processes, *workers*.
     """
@@ -100,7 +100,7 @@ def generate(shape: Shape, seed: int, workers: int) -> Generator[tuple[list[str]
         if misses == PATIENCE:
             options = " ".join(f"{flag(name)} {value}" for name, value in asdict(shape).items())
             raise ValueError(
-                f"{options}: there are hardly more than {before:,} different expressions; ask for "
+                f"{options}: there are hardly more than {before:,} distinct expressions; ask for "
                 "fewer, or for different lengths"
             )
 

@@ -74,7 +74,7 @@ def test_differences_have_dunnetts_interval(tmp_path):
     assert cells["a"].low is None and cells["a"].difference == 0
     assert f"| ours | **+5.0 ({ours.low:+.1f} to {ours.high:+.1f})** |" in page
     assert "| a | 81.0 (3 seeds) |" in page
-    assert "| runs | 1 | ours: better; b: inconclusive (the interval" in page
+    assert "| runs | 1 | ours: better | " in page and "inconclusive (the" in cells["b"].verdict
 
 
 @pytest.mark.parametrize("metric, difference", [("perplexity", "+4.0"), ("accuracy", "-4.0")])
@@ -177,9 +177,7 @@ def test_notes_of_earlier_versions_make_a_verdict_inconclusive(tmp_path):
     ]
     page, cells = board(write_comparison(tmp_path, *runs))
     message = "inconclusive (better over these seeds, but see the notes)"
-    assert (
-        cells["b"].verdict == message and f"b: {message} |" in page and ": b may improve." in page
-    )
+    assert cells["b"].verdict == message and ": b may improve." in page
 
 
 def test_an_edge_of_an_earlier_version_can_only_make_its_model_better(tmp_path):

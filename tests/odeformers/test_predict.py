@@ -201,10 +201,11 @@ def test_an_unclear_column_of_texts_is_refused(content, columns, column, predict
     Path("table.csv").write_text(content)
     with pytest.raises(SystemExit):
         predict("classifier.pt", "--text", "table.csv")
-    fault = re.escape(f"columns {content.partition(chr(10))[0].replace(',', ', ')} has the texts?")
-    assert re.search(
-        f"table.csv, line 1: which of the {fault} Pass --column", capsys.readouterr().err
+    fault = re.escape(
+        f"columns {content.partition(chr(10))[0].replace(',', ', ')} contains the texts"
     )
+    message = f"table.csv, line 1: cannot tell which of the {fault}; pass --column with its name"
+    assert re.search(message, capsys.readouterr().err)
     (_, row), _ = predict("classifier.pt", "--text", "table.csv", "--column", column)
     assert row[1] == "2 7 5"
 
@@ -334,9 +335,13 @@ def test_a_table_has_pairs_in_two_columns(name, predict, capsys):
 @pytest.mark.parametrize(
     "content, options, fault",
     [
-        ("A,B,C\n1,2,3\n", [], "line 1: which .* A, B, C have the two .* Pass --column, .* as A,B"),
+        (
+            "A,B,C\n1,2,3\n",
+            [],
+            "line 1: .* A, B, C contain the two .* pass --column .* as A,B",
+        ),
         ("text,Art\n1,2\n", [], "line 1: the header text, Art does not tell .* or pass --column$"),
-        ('{"A": 1, "B": 2}\n', [], "line 1: which of the columns A, B have the two texts"),
+        ('{"A": 1, "B": 2}\n', [], "line 1: .* which of the columns A, B contain the two texts"),
         ("A,B\n1,2\n", ["--column", "A"], "--column A: the model classifies pairs; name two"),
         ("A,B\n1,2\n", ["--column", "A,C"], "line 1: there is no column C"),
         ("A,B\n1,2\n", ["--column", "A,A"], "line 1: A,A: name each column once"),

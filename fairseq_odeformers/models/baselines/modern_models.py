@@ -92,7 +92,7 @@ class ModernConfig(FairseqDataclass):
 class ModernEncoderConfig(ModernConfig):
     """Options of the encoder; the defaults have the size of the base Transformer."""
 
-    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_embed_dim: int = option(512, "encoder width")
     encoder_ffn_embed_dim: Optional[int] = option(None, INNER_WIDTH, at_least=1, at_most=65_536)
     encoder_attention_heads: int = option(8, "encoder attention heads")
     encoder_layers: int = option(6, "number of encoder layers")
@@ -150,7 +150,7 @@ class ModernTransformer(ModernModel, TranslationModel):
 class ModernClassifierConfig(SequenceClassifierConfig, ModernEncoderConfig):
     """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_embed_dim: int = option(256, "encoder width d")
+    encoder_embed_dim: int = option(256, "encoder width")
 
 
 @register_model("transformer_classifier_modern", dataclass=ModernClassifierConfig)

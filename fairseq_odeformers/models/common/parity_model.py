@@ -16,7 +16,7 @@ from .sequence_classifier import SequenceClassifier, SequenceClassifierConfig
 class ParityModelConfig(SequenceClassifierConfig):
     """Options of a classifier; the defaults are the paper's model for parity (section 4)."""
 
-    encoder_embed_dim: int = option(8, "width d")
+    encoder_embed_dim: int = option(8, "width")
     encoder_ffn_embed_dim: int = option(II("model.encoder_embed_dim"), "inner width")
     encoder_attention_heads: Optional[int] = option(
         None, "number of attention heads (default: d/2)"

@@ -17,7 +17,7 @@ from .transformer_options import EncoderConfig
 class TransformerClassifierConfig(SequenceClassifierConfig, EncoderConfig):
     """Options of fairseq's encoder, with the sizes of TransEvolve's small model as defaults."""
 
-    encoder_embed_dim: int = option(256, "width d")
+    encoder_embed_dim: int = option(256, "width")
     encoder_ffn_embed_dim: int = option(1024, "inner width")
     embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
     activation_fn: str = option(

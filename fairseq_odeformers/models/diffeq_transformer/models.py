@@ -72,7 +72,7 @@ class TimeConfig(FairseqDataclass):
 class DiffEqEncoderConfig(TimeConfig):
     """Options of the encoder; the defaults have the size of the base Transformer."""
 
-    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_embed_dim: int = option(512, "encoder width")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
     encoder_attention_heads: int = option(8, "encoder attention heads")
     encoder_steps: int = option(6, "number L of encoder steps", at_least=1)
@@ -131,7 +131,7 @@ class DiffEqTransformer(StepSizes, TranslationModel):
 class DiffEqClassifierConfig(SequenceClassifierConfig, DiffEqEncoderConfig):
     """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_embed_dim: int = option(256, "encoder width d")
+    encoder_embed_dim: int = option(256, "encoder width")
     encoder_ffn_embed_dim: int = option(1024, "encoder inner width")
 
 

@@ -173,7 +173,7 @@ class NodeTransformer(CheckedSolver, ParityModel):
 class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, TranslationConfig):
     """Options of the translator; the defaults resemble a Transformer in sizes and LayerNorms."""
 
-    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_embed_dim: int = option(512, "encoder width")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
     encoder_attention_heads: int = option(8, "encoder attention heads")
     encoder_layers: int = option(3, "number of encoder blocks")

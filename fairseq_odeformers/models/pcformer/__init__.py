@@ -1,8 +1,8 @@
 r"""PCformer: Li et al. (2024), "Predictor-Corrector Enhanced Transformers with Exponential Moving
 Average Coefficient Learning" (https://arxiv.org/abs/2411.03042).
 
-A layer predicts by a Runge-Kutta method with exponentially falling weights of its slopes, and
-corrects by a multistep method over the history h of the layers:
+A layer predicts by a Runge-Kutta method with exponentially decaying slope weights, and corrects by
+a multistep method over the history h of the layers:
 
 .. math::
     P = y_k + \sum_{j=1}^{s} \alpha (1-\alpha)^{s-j} F_j, \quad

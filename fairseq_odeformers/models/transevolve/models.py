@@ -89,7 +89,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
 class TransEvolveEncoderConfig(TransEvolveBlockConfig):
     """Options of the encoder; the defaults are the paper's base model, fullFF-2."""
 
-    encoder_embed_dim: int = option(512, "encoder width d")
+    encoder_embed_dim: int = option(512, "encoder width")
     encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
     encoder_attention_heads: int = option(8, "encoder attention heads")
     encoder_blocks: int = option(2, "encoder blocks; each computes its attention once")
@@ -163,7 +163,7 @@ class TransEvolveModel(BlockSizes, TranslationModel):
 class TransEvolveClassifierConfig(SequenceClassifierConfig, TransEvolveEncoderConfig):
     """Options of the classifier; the defaults are the paper's small model, fullFF-2 (sec. 7.1)."""
 
-    encoder_embed_dim: int = option(256, "encoder width d")
+    encoder_embed_dim: int = option(256, "encoder width")
     encoder_ffn_embed_dim: int = option(1024, "encoder inner width")
 
 

@@ -22,7 +22,7 @@ class TransJectDecoder(FairseqIncrementalDecoder):
     """A causal decoder: each token sees sums and maxima over the tokens up to itself.
 
     The cache for generation therefore has a constant size: it contains one sum, and one maximum per
-    layer and expert, each of width d.
+    layer and expert, each of width C.
     """
 
     spec_class = LayerSpec

@@ -15,7 +15,7 @@ from .spec import LayerSpec
 
 
 class TransJectEncoder(FairseqEncoder):
-    """Embeddings next to positions, each of width d/2, then L layers that share eigenvalues."""
+    """Embeddings next to positions, each of width C/2, then L layers that share eigenvalues."""
 
     spec_class = LayerSpec
     layer_class = TransJectLayer

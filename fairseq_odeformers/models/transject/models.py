@@ -34,7 +34,7 @@ REGULARIZER_WEIGHTS = {"reconstruction": 1e-4}
 class TransJectConfig(SequenceClassifierConfig):
     """Options of the classifier; the defaults are the paper's for IMDb and AG News (app. B.1)."""
 
-    encoder_embed_dim: int = option(512, "width d", at_least=8, multiple_of=2)
+    encoder_embed_dim: int = option(512, "width", at_least=8, multiple_of=2)
     encoder_layers: int = option(6, "number L of layers; Lemma 1 proves injectivity for 3 or more")
     encoder_experts: int = option(4, "number E of experts per layer")
     residual_gate: str = option(
@@ -47,7 +47,7 @@ class TransJectConfig(SequenceClassifierConfig):
 class TransJectLanguageModelConfig(AdaptiveSoftmaxConfig):
     """Options of the language model; the defaults are the paper's for the Penn Treebank (B.1)."""
 
-    decoder_embed_dim: int = option(512, "width d", at_least=8, multiple_of=2)
+    decoder_embed_dim: int = option(512, "width", at_least=8, multiple_of=2)
     decoder_layers: int = option(6, "number L of layers")
     decoder_experts: int = option(4, "number E of experts per layer")
     residual_gate: str = option(

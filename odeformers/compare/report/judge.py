@@ -1,4 +1,4 @@
-"""Verdicts on the models of each table, in four words, and the notes that affect them."""
+"""Verdicts on the models of each table, each one of four words, and the notes behind them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from .notes import (
     note_untuned,
 )
 
-MARGIN = 1.0  # points of accuracy, F1, BLEU or chrF that count as no difference
-SHARE = 2.0  # percent of the baseline's score that count as no difference, for other metrics
+MARGIN_POINTS = 1.0  # points of accuracy, F1, BLEU or chrF that count as no difference
+MARGIN_PERCENT = 2.0  # for other metrics, percent of the baseline's score
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
 EQUAL_SCORES = "all seeds score the same"
 WIDE_INTERVAL = "the interval includes zero"
-WORDS = (  # the definition of the verdicts
+VERDICT_DEFINITION = (
     "A model is better or worse if the 95% interval over seeds excludes zero, and equivalent if "
     "the interval includes zero and lies within the margin. Otherwise, or if something else leaves "
     "the order open, the verdict is inconclusive."
@@ -62,7 +62,7 @@ class Judged:
 
 
 def judge(comparison: Comparison, margin: float | None = None) -> tuple[list[Note], list[Judged]]:
-    """Judge a comparison; returns notes on its trainings, and each table with notes and verdicts.
+    """Judge a comparison: return notes on its runs, and each table with notes and verdicts.
 
     Args:
         margin: see :func:`.find_margin`.
@@ -71,18 +71,18 @@ def judge(comparison: Comparison, margin: float | None = None) -> tuple[list[Not
         *(note_effort, note_times, note_improving, note_untuned),
         *(note_defaults, note_limitations, note_edges),
     )
-    of_trainings = [note for find in finders for note in find(comparison)]
+    run_notes = [note for find in finders for note in find(comparison)]
     judged = []
     for table in comparison.tables:
         notes = [*note_undertrained(comparison, table), *note_chance(table), *note_texts(table)]
-        ruling = (note for note in (*of_trainings, *notes) if note.kind == RULES_OUT)
+        ruling = (note for note in (*run_notes, *notes) if note.kind == RULES_OUT)
         excluded = {name for note in ruling for name in note.subjects}
         statistics = compute_statistics(table, excluded)
         notes += note_statistics(table, statistics)
-        within = margin_of(table, margin)
-        verdicts = give_verdicts(table, statistics.over_seeds, [*of_trainings, *notes], within)
-        judged.append(Judged(table, notes, statistics, within, verdicts))
-    return of_trainings, judged
+        points = margin_of(table, margin)
+        verdicts = give_verdicts(table, statistics.over_seeds, [*run_notes, *notes], points)
+        judged.append(Judged(table, notes, statistics, points, verdicts))
+    return run_notes, judged
 
 
 def margin_of(table: Table, margin: float | None = None) -> float:
@@ -153,11 +153,11 @@ def find_margin(metric: str, baseline: float, margin: float | None = None) -> fl
     Args:
         baseline: mean score of the baseline.
         margin: points of a metric in percent, or percent of the baseline's score (default:
-            :data:`MARGIN` or :data:`SHARE`).
+            :data:`MARGIN_POINTS` or :data:`MARGIN_PERCENT`).
     """
     if in_percent(metric):
-        return MARGIN if margin is None else margin
-    return (SHARE if margin is None else margin) / 100 * abs(baseline)
+        return MARGIN_POINTS if margin is None else margin
+    return (MARGIN_PERCENT if margin is None else margin) / 100 * abs(baseline)
 
 
 def give_verdict(difference: Difference, margin: float, seeds: int = MIN_SEEDS) -> Verdict:
@@ -174,8 +174,8 @@ def give_verdict(difference: Difference, margin: float, seeds: int = MIN_SEEDS) 
     if difference.interval is None:
         return Verdict(INCONCLUSIVE, FEW_SEEDS if seeds < MIN_SEEDS else EQUAL_SCORES)
     low, high = difference.interval
-    within = -margin <= low and high <= margin
+    is_small = -margin <= low and high <= margin
     if low > 0 or high < 0:
         word = BETTER if low > 0 else WORSE
-        return Verdict(word, "by less than the margin" if within else "")
-    return Verdict(EQUIVALENT) if within else Verdict(INCONCLUSIVE, WIDE_INTERVAL)
+        return Verdict(word, "by less than the margin" if is_small else "")
+    return Verdict(EQUIVALENT) if is_small else Verdict(INCONCLUSIVE, WIDE_INTERVAL)

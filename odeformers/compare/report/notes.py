@@ -257,7 +257,7 @@ def explain_undertrained(row: Row) -> str:
             for texts in (predictions.output, predictions.reference)
         )
         few = words < MIN_VOCABULARY * known
-        return f"{words} different words, {known} in the references" if few else ""
+        return f"{words} distinct words, {known} in the references" if few else ""
     if len({*predictions.output}) == 1 < len({*predictions.reference}):
         return "it predicts one class"
     return ""

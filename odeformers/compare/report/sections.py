@@ -16,7 +16,7 @@ from fairseq_odeformers.files import replacing
 from fairseq_odeformers.registry import Kind
 from odeformers.processes import to_words
 
-from ..numbers import clock, count_decimals, describe_difference, over_seeds, p_as_text
+from ..numbers import clock, count_decimals, describe_difference, format_seeds, p_as_text
 from ..results.intervals import MIN_SEEDS, WELCH, Difference, OverSeeds
 from ..results.rows import (
     BEST_CHECKPOINT,
@@ -31,11 +31,11 @@ from ..results.rows import (
 )
 from ..results.statistics import Statistics
 from .figures import draw_learning_curves, draw_quality
-from .judge import INCONCLUSIVE, WORDS, Judged, Verdict, judge
+from .judge import INCONCLUSIVE, VERDICT_DEFINITION, Judged, Verdict, judge
 from .notes import REMARK, RULES_OUT, Note, different_defaults, find_majority, parse_tuned
 from .pages import Section, to_html, to_page, to_png
 
-PAGE, DOCUMENT, TEMPLATE = "report.md", "report.html", "report.html"
+PAGE, DOCUMENT = "report.md", "report.html"
 UNITS = {
     Kind.TRANSLATION: "bits per token",
     Kind.CLASSIFICATION: "bits per example",
@@ -87,9 +87,9 @@ def make_sections(comparison: Comparison, margin: float | None = None) -> Iterat
     if row.environment:
         lines.append(f"Environment: {row.environment}.")
     yield Section(lines=lines)
-    of_trainings, judged = judge(comparison, margin)
-    yield from describe_verdicts(of_trainings, judged)
-    yield describe_trainings(comparison, unit, of_trainings)
+    run_notes, judged = judge(comparison, margin)
+    yield from describe_verdicts(run_notes, judged)
+    yield describe_trainings(comparison, unit, run_notes)
     if comparison.candidates:
         yield describe_tuning(comparison)
     for each in judged:
@@ -109,13 +109,13 @@ def make_sections(comparison: Comparison, margin: float | None = None) -> Iterat
     yield describe_options(comparison)
 
 
-def describe_verdicts(of_trainings: Sequence[Note], judged: Sequence[Judged]) -> Iterator[Section]:
+def describe_verdicts(run_notes: Sequence[Note], judged: Sequence[Judged]) -> Iterator[Section]:
     """Describe the verdicts on differences from the baseline, and the notes that affect them.
 
     The first section has the notes that rule out comparisons. A section for each table lists its
     verdicts. The last section has the definition of the verdicts, and the other notes.
     """
-    places: dict[Note, list[str]] = {note: [] for note in of_trainings}
+    places: dict[Note, list[str]] = {note: [] for note in run_notes}
     for each in judged:
         for note in each.notes:
             places.setdefault(note, []).append(name_place(each.table))
@@ -141,7 +141,7 @@ def describe_verdicts(of_trainings: Sequence[Note], judged: Sequence[Judged]) ->
             for name, verdict in each.verdicts.items()
         ]
         yield Section(lines=[line], items=items)
-    lines = [WORDS] * bool(compared)
+    lines = [VERDICT_DEFINITION] * bool(compared)
     lines += [sentence for note, sentence in sentences.items() if note.kind != RULES_OUT]
     if lines:
         yield Section(lines=lines)
@@ -200,10 +200,10 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
                     f"validation loss ({unit})": [curve.loss[curve.best] for curve in curves],
                     "training loss, last full epoch": [curve.train_loss[-1] for curve in curves],
                 }
-                row |= {column: over_seeds(values, 3) for column, values in losses.items()}
+                row |= {column: format_seeds(values, 3) for column, values in losses.items()}
             if (metric := runs[0].validated) not in LOSSES:
                 values = [run.validation or 0 for run in runs]
-                row[f"validation {metric}"] = over_seeds(values, count_decimals(metric))
+                row[f"validation {metric}"] = format_seeds(values, count_decimals(metric))
         rows.append(row)
     lines = []
     if any(len(runs) > 1 for runs in comparison.trained.values()):
@@ -248,7 +248,7 @@ def describe_tuning(comparison: Comparison) -> Section:
         cells["updates"] = f"{row.updates or 0:,}"
         if row.validation is not None:
             digits = count_decimals(row.validated)
-            cells[f"{row.best_validation} (validation)"] = over_seeds([row.validation], digits)
+            cells[f"{row.best_validation} (validation)"] = format_seeds([row.validation], digits)
         chosen = comparison.runs[row.architecture][0].tuned
         cells[""] = "chosen" if row.trained and chosen == row.tuned else ""
         cells["unfinished"] = "" if row.trained else row.state
@@ -265,8 +265,8 @@ def compare_scores(judged: Judged) -> Section:
         row: dict[str, str] = {"architecture": name, "seeds": str(len(runs))}
         for metric, scores in table.scores.items():
             if name in scores:
-                row[metric] = over_seeds([each.value for each in scores[name]], digits)
-        row["seed by seed"] = ", ".join(over_seeds([each.value], digits) for each in runs)
+                row[metric] = format_seeds([each.value for each in scores[name]], digits)
+        row["seed by seed"] = ", ".join(format_seeds([each.value], digits) for each in runs)
         if error := statistics.errors.get(name):
             row["± over texts"] = f"{error:.{digits}f}"
         if difference := statistics.differences.get(name):
@@ -286,7 +286,7 @@ def compare_scores(judged: Judged) -> Section:
     if table.metric == Kind.CLASSIFICATION.score and table.first.outputs:
         name, share = find_majority(table.first.outputs)
         always = score_constant(share, count_classes(table))
-        always = {m: over_seeds([always[m]], digits) for m in always if m in table.scores}
+        always = {m: format_seeds([always[m]], digits) for m in always if m in table.scores}
         rows.append({"architecture": f"always {name}", **always})
     firsts = [next(iter(runs.values()))[0] for runs in table.scores.values()]
     lines = [f"{row.metric}: `{row.signature}`" for row in firsts if row.signature]

@@ -297,5 +297,7 @@ def download(url: str, path: Path, checksum: str = "") -> None:
         )
     if checksum and sha256(part) != checksum:
         part.unlink()
-        raise InputError(f"{url}: SHA-256 is not {checksum}; run again to download it again")
+        raise InputError(
+            f"{url}: SHA-256 mismatch (expected {checksum}); run again to download it again"
+        )
     part.rename(path)

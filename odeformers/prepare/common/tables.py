@@ -47,7 +47,7 @@ LANGUAGES = {  # names of a language in headers, each in all of these languages
     "португальский",
     "ru": "russisch russian ruso russe russo русский",
 }
-NAME = 2  # maximum number of words in a cell that may be the name of a column
+MAX_NAME_WORDS = 2  # maximum number of words in a cell that may be the name of a column
 PAIRS = (  # names of the two columns of texts in tables of pairs
     *((f"{name}1", f"{name}2") for name in ("sentence", "text", "question")),
     *((f"{name}a", f"{name}b") for name in ("sentence", "text")),
@@ -55,8 +55,8 @@ PAIRS = (  # names of the two columns of texts in tables of pairs
     *(("premise", "hypothesis"), ("query", "passage"), ("query", "document")),
 )
 # Additional words in column names, as in "source text", "gold label" and "is duplicate".
-BESIDE = {"text", "sentence", "language", "gold", "is"}
-KEYS = {"id", "idx", "index"}  # names of an additional column in test sets without classes
+ADDITIONAL_WORDS = {"text", "sentence", "language", "gold", "is"}
+ID_NAMES = {"id", "idx", "index"}  # names of an additional column in test sets without classes
 
 JSON = ".jsonl"
 SEPARATORS = {"commas": ",", "semicolons": ";", "tabs": "\t"}
@@ -135,7 +135,7 @@ def read_examples(
     for number, (cell, *_) in chosen:
         label, place = to_class(cell), f"{path}, line {number}"
         if not is_class_name(label) or QUOTED.fullmatch(label):
-            raise ValueError(f"{place}: no class can be called {label[:40]!r}")
+            raise ValueError(f"{place}: {label[:40]!r} is not a valid class name")
         if classes and label not in classes:
             valid = list_few(sorted(name[:40] for name in classes if name))
             raise ValueError(
@@ -147,8 +147,8 @@ def read_examples(
     if not (classes or has_header) and [label for label, _ in examples].count(first) == 1:
         raise ValueError(
             f"{path}, line {rows[0][0]}: no other line has the class {first}; if this is a "
-            f"header, name its columns {join(names)}, or pass their names as {option}; otherwise, "
-            "add texts of the class"
+            f"header, name its columns {join(names)}, or pass {option} with their names; "
+            "otherwise, add texts of the class"
         )
     return examples
 
@@ -165,15 +165,15 @@ def check_order(path: Path, examples: Sequence[Example], option: str) -> None:
         option: the option that chooses the columns, for messages.
 
     Raises:
-        ValueError: most texts have a class of their own, and few of the texts in a column differ.
+        ValueError: most texts have a class of their own, and a column has few distinct texts.
     """
     classes = len({label for label, _ in examples})
     columns = [*zip(*(texts for _, texts in examples))]
-    different = min(len({*column}) for column in columns)
-    if classes > max(2 * different, len(examples) / (2 * len(columns))):
+    distinct = min(len({*column}) for column in columns)
+    if classes > max(2 * distinct, len(examples) / (2 * len(columns))):
         raise ValueError(
-            f"{path}: {classes:,} classes for {different:,} different texts: the columns seem to "
-            f"be swapped; pass {option}, their names or numbers"
+            f"{path}: {classes:,} classes for {distinct:,} distinct texts: the columns seem to "
+            f"be swapped; pass {option} with their names or numbers"
         )
 
 
@@ -187,7 +187,7 @@ def has_texts_alone(rows: Sequence[Numbered], count: int, columns: Sequence[str]
     header = rows[0][1]
     if columns and {*columns[1:]} <= {*header}:
         return columns[0] not in header
-    known = {*KEYS, *chain(*name_texts(header, count).values())}
+    known = {*ID_NAMES, *chain(*name_texts(header, count).values())}
     words = [find_words(cell) for cell in header]
     return all(len(cells) == count for _, cells in rows) or all(each <= known for each in words)
 
@@ -216,11 +216,12 @@ def choose_texts(
     if not named and (len(header) != count or ending_of(path) == JSON):
         if ending_of(path) == JSON or len(header) > count + 1 or to_class(header[0]) not in classes:
             cells = list_few([cell[:40] for cell in header])
-            has, remedy = "has the texts", "its name or number"
+            contain, remedy = "contains the texts", "its name or number"
             if count > 1:
-                has, remedy = "have the two texts", "their names or numbers, such as A,B"
+                contain, remedy = "contain the two texts", "their names or numbers, such as A,B"
             raise ValueError(
-                f"{place}: which of the columns {cells} {has}? Pass {option}, {remedy}"
+                f"{place}: cannot tell which of the columns {cells} {contain}; pass {option} with "
+                f"{remedy}"
             )
         names = {"class": CLASS, **names}
     chosen = choose_columns(path, rows, names, columns)
@@ -286,7 +287,7 @@ def warn_of_header(
         option: the option that takes the names, for the message.
     """
     number, first = chosen[0]
-    if len(chosen) == len(rows) and all(0 < len(cell.split()) <= NAME for cell in first):
+    if len(chosen) == len(rows) and all(0 < len(cell.split()) <= MAX_NAME_WORDS for cell in first):
         what = "pair" if len(first) == 2 else "text"
         logger.warning(
             f"{path}, line {number}: {' | '.join(first)[:80]} is the first {what}; if it is a "
@@ -337,7 +338,8 @@ def find_columns(
     Raises:
         ValueError: the cells name some of the columns, but not each exactly once.
     """
-    words, vocabulary = [find_words(cell) for cell in cells], BESIDE.union(*names.values())
+    words = [find_words(cell) for cell in cells]
+    vocabulary = ADDITIONAL_WORDS.union(*names.values())
     matches = [
         [n for n, own in enumerate(words) if own <= vocabulary and own.intersection(called)]
         for called in names.values()
@@ -443,8 +445,9 @@ def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
         if columns == "CLASS,TEXT":
             columns += " (pairs: CLASS,TEXT1,TEXT2)"
         raise ValueError(
-            f"{path}, line {number}: which of the columns {list_few([c[:40] for c in first])} are "
-            f"{join(names)}? Pass --columns {columns}, their names or numbers"
+            f"{path}, line {number}: cannot tell which of the columns "
+            f"{list_few([c[:40] for c in first])} are {join(names)}; pass --columns {columns} with "
+            "their names or numbers"
         )
 
 

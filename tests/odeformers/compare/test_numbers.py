@@ -2,21 +2,21 @@
 
 import pytest
 
-from odeformers.compare.numbers import count_decimals, describe_difference, over_seeds
+from odeformers.compare.numbers import count_decimals, describe_difference, format_seeds
 from odeformers.compare.results.intervals import Difference
 
 
 def test_intervals_need_three_seeds():
-    assert over_seeds([1.0], 1) == "1.0"
-    assert over_seeds([1.0, 2.0], 1) == "1.5 ± 0.7"
-    assert over_seeds([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0 (-0.5 to 4.5)"
-    assert over_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0"
+    assert format_seeds([1.0], 1) == "1.0"
+    assert format_seeds([1.0, 2.0], 1) == "1.5 ± 0.7"
+    assert format_seeds([1.0, 2.0, 3.0], 1) == "2.0 ± 1.0 (-0.5 to 4.5)"
+    assert format_seeds([5.0, 5.0, 5.0], 1) == "5.0 ± 0.0"
 
 
 def test_a_score_below_100_is_not_shown_as_100():
-    assert over_seeds([99.953], 1) == "99.95" and over_seeds([99.7], 0) == "99.7"
-    assert over_seeds([100.0 - 1e-12], 1) == "100.0" and over_seeds([99.94], 1) == "99.9"
-    assert over_seeds([99.95, 99.97], 1) == "99.96 ± 0.01"
+    assert format_seeds([99.953], 1) == "99.95" and format_seeds([99.7], 0) == "99.7"
+    assert format_seeds([100.0 - 1e-12], 1) == "100.0" and format_seeds([99.94], 1) == "99.9"
+    assert format_seeds([99.95, 99.97], 1) == "99.96 ± 0.01"
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_ambiguous_and_leaked_pairs_are_warned_of(prepare, tmp_path, vocab, warn
             (),
             (0, 1, 2),
             None,
-            r"are class and text. Pass --columns CLASS,TEXT .pairs: CLASS,TEXT1,",
+            r"are class and text; pass --columns CLASS,TEXT .pairs: CLASS,TEXT1,",
         ),
         (("Urteil", "text1", "text2"), (0, 1, 2), None, "does not tell .* them class, text1 and t"),
         (
@@ -198,7 +198,7 @@ def test_ambiguous_and_leaked_pairs_are_warned_of(prepare, tmp_path, vocab, warn
             "does not tell .* class, text1 and text2, .* or pass --columns",
         ),
         (("label", "text1", "text2", "review"), (0, 1, 2, 3), None, "header .* does not tell"),
-        (("label", "text1", "text2"), (1, 0, 2), None, "60 classes for 3 different texts"),
+        (("label", "text1", "text2"), (1, 0, 2), None, "60 classes for 3 distinct texts"),
         (
             ("a", "b", "c"),
             (0, 1, 2),
@@ -224,7 +224,7 @@ def test_repeated_premises_are_not_taken_for_classes(prepare, tmp_path, vocab):
     examples = [(CLASSES[n % 3], f"the {n // 3}", f"a {n}") for n in range(60)]
     source = tmp_path / "own.tsv"
     source.write_bytes(table((1, 0, 2), ("a", "b", "c"), "plain", examples))
-    message = "20 classes for 3 different texts: the columns seem to be swapped"
+    message = "20 classes for 3 distinct texts: the columns seem to be swapped"
     prepare.refuses(message, LINE, source, "--vocab", vocab, "--columns", "a,b,c")
     prepare(LINE, source, "--vocab", vocab, "--columns", "b,a,c")
 

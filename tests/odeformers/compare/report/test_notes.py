@@ -366,7 +366,7 @@ def test_one_seed_at_chance_does_not_rule_a_model_out(tmp_path):
     "score, words, reason",
     [
         (0.9, 60, "BLEU below 1"),
-        (3.0, 2, "2 different words, 60 in the references"),
+        (3.0, 2, "2 distinct words, 60 in the references"),
         (3.0, 9, None),
     ],
 )

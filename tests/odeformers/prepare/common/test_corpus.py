@@ -183,7 +183,9 @@ def test_a_full_disk_names_the_file(server, tmp_path):
 
 
 def test_a_wrong_checksum_leaves_no_file(server, tmp_path):
-    with pytest.raises(ValueError, match=f"^{server.url}: SHA-256 is not 0123; run again"):
+    with pytest.raises(
+        ValueError, match=rf"^{server.url}: SHA-256 mismatch \(expected 0123\); run again"
+    ):
         download(server.url, tmp_path / "file", "0123")
     assert list(tmp_path.iterdir()) == []
     download(server.url, tmp_path / "file", hashlib.sha256(CONTENT).hexdigest())

@@ -38,7 +38,7 @@ def trains_ours(cfg) -> bool:
 
 
 @contextmanager
-def binding(ours: bool) -> Iterator[None]:
+def error_if(ours: bool) -> Iterator[None]:
     """Turn a ValueError of the block into a warning unless *ours* is true.
 
     The block checks a rule that fairseq lacks: an error for our models, a warning for others.
