@@ -226,8 +226,9 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.optim.fp16_optimizer.FP16Optimizer.build_optimizer",
         versions.build_optimizer,
-        "With --fp16, fairseq keeps the gradients in one tensor on a GPU. Without a GPU, the patch "
-        "sets --fp16-no-flatten-grads.",
+        "With --fp16, fairseq keeps the gradients in one tensor on a GPU. With --cpu beside a GPU, "
+        "this tensor is never filled. If the model is not on a GPU, the patch sets "
+        "--fp16-no-flatten-grads.",
         "fairseq checks where the parameters are",
     ),
     Replacement(

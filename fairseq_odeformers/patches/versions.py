@@ -102,8 +102,8 @@ def DistributedDataParallel(original, module, device_ids, output_device, **kwarg
 
 
 def build_optimizer(original, cls, cfg, params, **kwargs):
-    """Build fairseq's optimizer, without flattening the gradients where there is no GPU."""
-    cfg.common.fp16_no_flatten_grads |= not torch.cuda.is_available()
+    """Build fairseq's optimizer, without flattening the gradients if the model is not on a GPU."""
+    cfg.common.fp16_no_flatten_grads |= not any(p.is_cuda for p in params)
     return original(cls, cfg, params, **kwargs)
 
 
