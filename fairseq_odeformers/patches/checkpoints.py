@@ -7,7 +7,9 @@ import re
 import sys
 import time
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
@@ -207,17 +209,30 @@ def copy(original, src_path, dst_path, overwrite=False):
         return original(src_path, str(temporary), overwrite)
 
 
+def power(base, exponent):
+    """Compute a power whose size is bounded, since checkpoints contain such expressions.
+
+    Raises:
+        ValueError: the exponent or the result is too large.
+    """
+    with suppress(OverflowError):
+        if abs(exponent) <= 64 and abs(result := base**exponent) <= 2**64:
+            return result
+    raise ValueError("a power is too large")
+
+
 OPERATORS = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.Pow: power,
     ast.USub: operator.neg,
 }
 
 
 def evaluate(text: str):
-    """Evaluate an expression of literals and arithmetic, such as ``[(512, 3)] * 20 + [(1, 1)]``.
+    """Evaluate an expression of literals and arithmetic, such as ``[(2**9, 3)] * 20``.
 
     Raises:
         InputError: *text* is any other expression, since it could run code from a checkpoint.
@@ -234,7 +249,7 @@ def evaluate(text: str):
         ) from None
 
 
-def value_of(node: ast.expr):
+def value_of(node: Any):
     """Evaluate a part of an expression for :func:`evaluate`."""
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         return OPERATORS[type(node.op)](value_of(node.left), value_of(node.right))
@@ -242,6 +257,8 @@ def value_of(node: ast.expr):
         return OPERATORS[type(node.op)](value_of(node.operand))
     if isinstance(node, (ast.Tuple, ast.List)):
         return (tuple if isinstance(node, ast.Tuple) else list)(map(value_of, node.elts))
+    if isinstance(node, ast.Dict):
+        return dict(zip(map(value_of, node.keys), map(value_of, node.values)))
     return ast.literal_eval(node)
 
 

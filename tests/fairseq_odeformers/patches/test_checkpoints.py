@@ -125,15 +125,19 @@ def test_a_launcher_catches_what_ends_a_training(tmp_path):
         (" (0.9, 0.98)", (0.9, 0.98)),
         ("False", False),
         ("5e-4/2, -(1 - 2)", (2.5e-4, 1)),
+        ("[(2**9, 3)] * 2", [(512, 3), (512, 3)]),
+        ("{'a': 2 * 3, 1 + 1: {'b': [1] * 2}}", {"a": 6, 2: {"b": [1, 1]}}),
     ],
 )
 def test_options_that_fairseq_evaluates_are_literals_and_arithmetic(text, value):
     """Expressions as users of fairseq write are evaluated, and all others are refused."""
     assert fconv.eval(text) == utils.eval(text) == value
-    for other in (f"print({text})", "[].append", "(1).real", "2 ** 9", "x", "[x]"):
+    for other in (f"print({text})", "[].append", "(1).real", "x", "[x]", "{**{}}", "{'a': x}"):
         with pytest.raises(ValueError, match="malformed node"):
             fconv.eval(other)
-    for other, fault in {"(0.9": "never closed", "1/0": "zero", "1+'a'": "operand"}.items():
+    faults = {"(0.9": "never closed", "1/0": "zero", "1+'a'": "operand", "{[]: 1}": "unhashable"}
+    large = ["2**65", "9**9**9", "((2**60)**60)**60", "2.0**-65", "1e300**2"]
+    for other, fault in {**faults, **dict.fromkeys(large, "too large")}.items():
         with pytest.raises(ValueError, match=fault) as refused:
             fconv.eval(other)
         assert repr(other) in str(refused.value) and "\n" not in str(refused.value)
