@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from fairseq.logging import meters
 
-from fairseq_odeformers.errors import InputError
+from fairseq_odeformers.errors import blames_input
 
 from .guest import trains_ours
 
@@ -74,14 +74,16 @@ def call_main(original, cfg, main, **kwargs):
 
 
 def run(main, cfg, **kwargs):
-    """Call *main*, and end the program if it raises an InputError.
+    """Call *main*, and end the program if it raises an error for bad input.
 
     Raises:
-        SystemExit: *main* raises an InputError.
+        SystemExit: *main* raises an error that :func:`.blames_input`.
     """
     try:
         return main(cfg, **kwargs)
-    except InputError as error:
+    except ValueError as error:
+        if not blames_input(error):
+            raise
         sys.exit(f"error: {error}")
 
 

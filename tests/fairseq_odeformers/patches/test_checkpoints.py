@@ -82,7 +82,7 @@ def test_resuming_with_another_model_names_the_differences(tmp_path):
     for more, reason in [
         (["--encoder-layers", 3], "--encoder-layers 2"),
         (["--arch", "node_transformer"], "--arch vanilla_transformer"),
-        (["--restore-file", "absent/checkpoint_last.pt"], ""),
+        (["--restore-file", "absent/checkpoint_best.pt"], ""),
         ([], name),
     ]:
         if not more:
@@ -181,13 +181,15 @@ def foreign(tmp_path_factory):
         f"fairseq_cli.train {TRAIN} --restore-file foreign.pt",
         f"fairseq_cli.train {TRAIN} --finetune-from-model foreign.pt",
         f"fairseq_cli.generate {MODEL} -s de -t en",
+        f"fairseq_cli.interactive {MODEL} -s de -t en",
         f"fairseq_cli.validate {MODEL} --task translation --batch-size 1",
     ],
 )
 def test_fairseqs_commands_run_no_code_of_a_checkpoint(line, foreign):
     with pytest.raises(subprocess.CalledProcessError) as error:
         module(*line.split(), cwd=foreign)
-    assert REFUSED in error.value.stdout.splitlines()[-1]
+    assert error.value.stdout.splitlines()[-1].startswith(f"error: {REFUSED}")
+    assert "Traceback" not in error.value.stdout
     assert "weights_only" not in error.value.stdout  # no advice to load it anyway
     assert not {"trace", "out"}.intersection(path.name for path in foreign.iterdir())
 
@@ -214,6 +216,24 @@ def test_a_checkpoint_that_the_user_trusts_is_read(path, monkeypatch):
     if SAFE_LOADER:
         with torch.serialization.safe_globals([Fraction]):
             assert checkpoint_utils.load_checkpoint_to_cpu(path)["half"] == half
+
+
+@pytest.mark.parametrize(
+    "name, option, line",
+    [
+        ("interactive", "--replace-unk @@", "words --path plain.pt -s de -t en"),
+        ("train", "--encoder-attention-heads 7", TRAIN),
+    ],
+)
+def test_commands_end_in_one_line_because_of_an_option(name, option, line, foreign):
+    """The message of a model suffices, so no traceback follows."""
+    (foreign / "plain.pt").write_bytes(
+        gzip.decompress(PATHS["transevolve_fullff_2_prenorm"].read_bytes())
+    )
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        module(f"fairseq_cli.{name}", *line.split(), *COMMON.split(), *option.split(), cwd=foreign)
+    assert error.value.stdout.splitlines()[-1].startswith(f"error: {option}")
+    assert "Traceback" not in error.value.stdout
 
 
 def test_commands_run_no_code_of_a_criterion(foreign):
