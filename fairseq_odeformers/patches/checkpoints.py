@@ -90,7 +90,8 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     Raises:
         InputError: the checkpoint belongs to a different model, criterion or optimizer; the message
             names the difference. Or, if the model, the task or the criterion belongs to this
-            package, the file of ``--restore-file`` does not exist, or
+            package, the file of ``--restore-file`` does not exist and is not called
+            ``checkpoint_last.pt``, as the first start of a training that is requeued may say; or
             ``--maximize-best-checkpoint-metric`` contradicts the metric.
     """
     ours = is_ours(*map(type, (trainer.get_model(), trainer.task, trainer.get_criterion())))
@@ -101,7 +102,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
         except ValueError as error:
             raise InputError(str(error)) from None
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
-    if cfg.restore_file != LAST and not PathManager.exists(restored):
+    if Path(cfg.restore_file).name != LAST and not PathManager.exists(restored):
         fault = (
             f"--restore-file {cfg.restore_file}: no such file; pass its path relative to the "
             f"current folder, such as {cfg.save_dir}/checkpoint_best.pt"

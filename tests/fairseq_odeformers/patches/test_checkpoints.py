@@ -118,6 +118,18 @@ def test_a_launcher_catches_what_ends_a_training(tmp_path):
     assert last.startswith("caught: --restore-file absent.pt: no such file")
 
 
+def test_a_requeued_script_may_name_the_last_checkpoint_from_the_start(tmp_path):
+    """The first job starts from scratch, as in fairseq, and the second one resumes."""
+    path = tmp_path / "checkpoint_last.pt"
+    for epochs, log in (
+        (1, f"No existing checkpoint found {path}"),
+        (2, f"Loaded checkpoint {path}"),
+    ):
+        line = f"{TRAIN} --restore-file {path} --save-dir {tmp_path} --max-epoch {epochs}"
+        assert log in command("train", *line.split())
+    assert torch.load(path)["extra_state"]["train_iterator"]["epoch"] == 3
+
+
 @pytest.mark.parametrize(
     "text, value",
     [
