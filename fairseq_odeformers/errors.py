@@ -23,6 +23,15 @@ class InputError(ValueError):
     """
 
 
+def blames_input(error: BaseException) -> bool:
+    """Return whether the message of an error suffices to mend the input.
+
+    It is an :class:`InputError`, or a model's or fairseq's error about an option.
+    """
+    is_about_option = isinstance(error, ValueError) and str(error).startswith("--")
+    return is_about_option or isinstance(error, InputError)
+
+
 class naming_faults:
     """Context manager that turns errors about an input into an :class:`InputError` with its name.
 

@@ -24,6 +24,14 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory):
+    """Keep the digests of the tests' checkpoints out of the user's folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def root_logger():
     """Reset the root logger, which fairseq's commands in other tests set up for their own."""

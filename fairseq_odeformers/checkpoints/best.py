@@ -2,8 +2,10 @@
 
 import re
 
-# Names of metrics that rise while a model improves, and names of metrics that fall.
+# Names of metrics that rise while a model improves, and names of metrics that fall. f1_error rises,
+# since it is the F1 of a class called "error".
 RISING = re.compile(
+    r"f1_.+|"
     r"(.*_)?(acc|accuracy|bleu|sacrebleu|chrf|comet|meteor|rouge(_?(\d|l|lsum))?|f1|fscore|mcc|kappa|"
     r"pearson|spearman|corr|correlation|precision|recall|auc|auroc|map|mrr|exact_match|correct)",
     re.IGNORECASE,

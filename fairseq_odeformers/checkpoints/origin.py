@@ -1,8 +1,8 @@
 """Deciding whether a file may be unpickled: before torch 2.10, only if this user wrote it.
 
 A crafted file corrupts the memory of the safe loader of torch 2.6 to 2.9 (CVE-2026-24747), and
-earlier loaders run any code in it. With such a version of torch, a file in the user's folder
-records the SHA-256 of each checkpoint that is saved.
+earlier loaders run any code in it. A file in the user's folder records the SHA-256 of each
+checkpoint that is saved, with any version of torch.
 """
 
 import functools
@@ -35,15 +35,15 @@ def record_file() -> Path:
 
 
 def remember(path: str | os.PathLike) -> None:
-    """Record the digest of a complete file, if torch's loader makes that necessary.
+    """Record the digest of a complete file.
 
-    If the user's folder cannot be written, the file can only be read with :data:`TRUST`.
+    Another version of torch may read it later. If the user's folder cannot be written, such a
+    version needs :data:`TRUST`.
     """
-    if not HARDENED:
-        with suppress(OSError, RuntimeError):
-            record_file().parent.mkdir(parents=True, exist_ok=True)
-            with open(record_file(), "a", encoding="utf-8") as file:
-                file.write(f"{sha256(Path(path))}\n")
+    with suppress(OSError, RuntimeError):
+        record_file().parent.mkdir(parents=True, exist_ok=True)
+        with open(record_file(), "a", encoding="utf-8") as file:
+            file.write(f"{sha256(Path(path))}\n")
 
 
 def check_origin(path: str | os.PathLike) -> None:

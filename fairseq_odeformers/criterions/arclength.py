@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from fairseq_odeformers.models.common.answers import ask
+from fairseq_odeformers.models.common.depths import recomputes_states
 from fairseq_odeformers.models.common.recording import record_calls
 from fairseq_odeformers.modules.basics import at_least_float32
 
@@ -39,8 +40,16 @@ def with_arclength(model: nn.Module, inputs: dict) -> tuple:
 
     The arclength (B) is summed over encoder and decoder, and over both texts of a pair. It is not
     added if the model computes its own arclength or has no hidden states.
+
+    Raises:
+        ValueError: a stack of the model :func:`.recomputes_states`.
     """
     stacks = ask(model, "layer_states")
+    if any(map(recomputes_states, stacks)):
+        raise ValueError(
+            "--checkpoint-activations: it does not keep the states within a block, which "
+            "--arclength-weight needs; leave one of the two options out"
+        )
     with ExitStack() as hooks:
         for stack in stacks:
             hook = stack.register_forward_pre_hook(request_hidden_states, with_kwargs=True)

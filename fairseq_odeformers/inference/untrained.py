@@ -1,6 +1,8 @@
 """Untrained models of any registered architecture, without data."""
 
 import re
+import sys
+import threading
 from argparse import ArgumentParser, Namespace
 from dataclasses import fields
 from numbers import Integral
@@ -34,6 +36,7 @@ from fairseq_odeformers.registry import (
 )
 
 INTERPOLATION = re.compile(r"\$\{(\w+)\.(\w+)\}")  # a default that refers to another option
+PARSING = threading.Lock()  # held while sys.argv is another one
 NUMBERS = {"int": "a whole number", "float": "a number", "<lambda>": "a number"}  # fairseq's types
 
 
@@ -101,8 +104,16 @@ def choose_kind(arch: str, task: str | None = None) -> Kind:
 
 
 def raising_parser() -> ArgumentParser:
-    """Make the parser of ``fairseq-train``, with errors raised as exceptions."""
-    parser = get_training_parser()
+    """Make the parser of ``fairseq-train``, with errors raised as exceptions.
+
+    fairseq would import the ``--user-dir`` of the program that calls this function.
+    """
+    with PARSING:
+        words, sys.argv = sys.argv, sys.argv[:1]
+        try:
+            parser = get_training_parser()
+        finally:
+            sys.argv = words
 
     def refuse(message: str) -> NoReturn:
         for kind, number in NUMBERS.items():

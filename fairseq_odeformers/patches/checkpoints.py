@@ -7,7 +7,9 @@ import re
 import sys
 import time
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
@@ -88,7 +90,8 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
     Raises:
         InputError: the checkpoint belongs to a different model, criterion or optimizer; the message
             names the difference. Or, if the model, the task or the criterion belongs to this
-            package, the file of ``--restore-file`` does not exist, or
+            package, the file of ``--restore-file`` does not exist and is not called
+            ``checkpoint_last.pt``, as the first start of a training that is requeued may say; or
             ``--maximize-best-checkpoint-metric`` contradicts the metric.
     """
     ours = is_ours(*map(type, (trainer.get_model(), trainer.task, trainer.get_criterion())))
@@ -99,7 +102,7 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
         except ValueError as error:
             raise InputError(str(error)) from None
     restored = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
-    if cfg.restore_file != LAST and not PathManager.exists(restored):
+    if Path(cfg.restore_file).name != LAST and not PathManager.exists(restored):
         fault = (
             f"--restore-file {cfg.restore_file}: no such file; pass its path relative to the "
             f"current folder, such as {cfg.save_dir}/checkpoint_best.pt"
@@ -207,17 +210,30 @@ def copy(original, src_path, dst_path, overwrite=False):
         return original(src_path, str(temporary), overwrite)
 
 
+def power(base, exponent):
+    """Compute a power whose size is bounded, since checkpoints contain such expressions.
+
+    Raises:
+        ValueError: the exponent or the result is too large.
+    """
+    with suppress(OverflowError):
+        if abs(exponent) <= 64 and abs(result := base**exponent) <= 2**64:
+            return result
+    raise ValueError("a power is too large")
+
+
 OPERATORS = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.Pow: power,
     ast.USub: operator.neg,
 }
 
 
 def evaluate(text: str):
-    """Evaluate an expression of literals and arithmetic, such as ``[(512, 3)] * 20 + [(1, 1)]``.
+    """Evaluate an expression of literals and arithmetic, such as ``[(2**9, 3)] * 20``.
 
     Raises:
         InputError: *text* is any other expression, since it could run code from a checkpoint.
@@ -234,7 +250,7 @@ def evaluate(text: str):
         ) from None
 
 
-def value_of(node: ast.expr):
+def value_of(node: Any):
     """Evaluate a part of an expression for :func:`evaluate`."""
     if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
         return OPERATORS[type(node.op)](value_of(node.left), value_of(node.right))
@@ -242,6 +258,8 @@ def value_of(node: ast.expr):
         return OPERATORS[type(node.op)](value_of(node.operand))
     if isinstance(node, (ast.Tuple, ast.List)):
         return (tuple if isinstance(node, ast.Tuple) else list)(map(value_of, node.elts))
+    if isinstance(node, ast.Dict):
+        return dict(zip(map(value_of, node.keys), map(value_of, node.values)))
     return ast.literal_eval(node)
 
 

@@ -132,7 +132,8 @@ PATCHES: list[Patch] = [
         "fairseq does not check that task, criterion and model fit together, and fails with a "
         "traceback during training. It accepts any number for --label-smoothing and the like. "
         'fairseq-validate without --task ends in "KeyError: None". fairseq treats --bf16 as --tpu '
-        "even where there is no TPU. For a misspelt name, it prints 200 others.",
+        "even where there is no TPU. For a misspelt name, it prints 200 others. "
+        "fairseq-generate and fairseq-interactive end in tracebacks because of bad input.",
         "fairseq checks all of these, and lets argparse suggest names (Python 3.14 or later)",
     ),
     # Generation.
@@ -227,8 +228,9 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.optim.fp16_optimizer.FP16Optimizer.build_optimizer",
         versions.build_optimizer,
-        "With --fp16, fairseq keeps the gradients in one tensor on a GPU. Without a GPU, the patch "
-        "sets --fp16-no-flatten-grads.",
+        "With --fp16, fairseq keeps the gradients in one tensor on a GPU. With --cpu beside a GPU, "
+        "this tensor is never filled. If the model is not on a GPU, the patch sets "
+        "--fp16-no-flatten-grads.",
         "fairseq checks where the parameters are",
     ),
     Replacement(

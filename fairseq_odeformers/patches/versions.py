@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from fairseq.logging import meters
 
-from fairseq_odeformers.errors import InputError
+from fairseq_odeformers.errors import blames_input
 
 from .ownership import trains_ours
 
@@ -74,14 +74,16 @@ def call_main(original, cfg, main, **kwargs):
 
 
 def run(main, cfg, **kwargs):
-    """Call *main*, and end the program if it raises an InputError.
+    """Call *main*, and end the program if it raises an error for bad input.
 
     Raises:
-        SystemExit: *main* raises an InputError.
+        SystemExit: *main* raises an error that :func:`.blames_input`.
     """
     try:
         return main(cfg, **kwargs)
-    except InputError as error:
+    except ValueError as error:
+        if not blames_input(error):
+            raise
         sys.exit(f"error: {error}")
 
 
@@ -102,8 +104,8 @@ def DistributedDataParallel(original, module, device_ids, output_device, **kwarg
 
 
 def build_optimizer(original, cls, cfg, params, **kwargs):
-    """Build fairseq's optimizer, without flattening the gradients where there is no GPU."""
-    cfg.common.fp16_no_flatten_grads |= not torch.cuda.is_available()
+    """Build fairseq's optimizer, without flattening the gradients if the model is not on a GPU."""
+    cfg.common.fp16_no_flatten_grads |= not any(p.is_cuda for p in params)
     return original(cls, cfg, params, **kwargs)
 
 

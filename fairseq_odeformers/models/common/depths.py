@@ -31,7 +31,7 @@ class EncoderOfDepths(nn.Module):
         """Encode tokens (B, T) as fairseq does, with the states after each depth.
 
         With ``return_all_hiddens``, ``encoder_states`` are X_0 and the state (T, B, C) after each
-        depth of each block.
+        depth of each block, or after each block if one :func:`recomputes_states`.
         """
         with depth_states(self, return_all_hiddens) as states:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
@@ -49,7 +49,7 @@ class DecoderOfDepths(nn.Module):
         """Decode tokens (B, T) as fairseq does, with the states after each depth.
 
         With ``return_all_hiddens``, ``inner_states`` are X_0 and the state (T, B, C) after each
-        depth of each block.
+        depth of each block, or after each block if one :func:`recomputes_states`.
         """
         with depth_states(self, return_all_hiddens) as states:
             x, extra = super().forward(prev_output_tokens, *args, **kwargs)
@@ -66,24 +66,32 @@ def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterat
 
     Args:
         stack: an encoder or a decoder, called inside the ``with`` statement.
-        wanted: whether to collect the states; otherwise, the list stays empty.
-
-    Raises:
-        ValueError: a block recomputes its activations, so no gradient would reach the states.
+        wanted: whether to collect the states; otherwise, and if the stack
+            :func:`recomputes_states`, the list stays empty.
     """
-    blocks = [block for block in stack.layers if wanted and hasattr(block, "state_modules")]
-    # fairseq's activation checkpointing replaces the method forward.
-    if torch.is_grad_enabled() and any("forward" in vars(block) for block in blocks):
-        raise ValueError(
-            "--checkpoint-activations: it does not keep the states within a block, which "
-            "--arclength-weight needs; leave one of the two options out"
-        )
+    blocks = blocks_of_layers(stack) if wanted and not recomputes_states(stack) else []
     batch_first = {module: b.batch_first for b in blocks for module in b.state_modules()}
     states: list[Tensor] = []
     with record_calls(batch_first) as calls:
         yield states
     for call in calls:
         states.append(call.output.transpose(0, 1) if batch_first[call.module] else call.output)
+
+
+def blocks_of_layers(stack: nn.Module) -> list[Any]:
+    """Return the blocks of several layers in a stack; other stacks have none."""
+    layers = getattr(stack, "layers", [])
+    return [block for block in layers if hasattr(block, "state_modules")]
+
+
+def recomputes_states(stack: nn.Module) -> bool:
+    """Return whether the backward pass recomputes the states within blocks of a stack.
+
+    No gradient would reach such states.
+    """
+    # fairseq's activation checkpointing replaces the method forward.
+    checkpointed = any("forward" in vars(block) for block in blocks_of_layers(stack))
+    return checkpointed and torch.is_grad_enabled()
 
 
 def join_layers(stack: Any, block: nn.Module) -> None:

@@ -6,7 +6,8 @@ from fairseq_odeformers.checkpoints.best import check_direction, rises
 
 RISING = (
     "accuracy avg_accuracy next_sentence_accuracy acc BLEU sacrebleu chrf f1 macro_f1 acc_and_f1 "
-    "mcc pearson pearson_and_spearman rouge_l rouge2 avg_precision n_correct M_pred_acc"
+    "mcc pearson pearson_and_spearman rouge_l rouge2 avg_precision n_correct M_pred_acc "
+    "f1_positive f1_error f1_loss"  # of classes
 ).split()
 FALLING = (
     "loss nll_loss rdrop_kl_loss ppl perplexity rmse nll bpc bpb wer raw_wer uer cer avg_eer kl "

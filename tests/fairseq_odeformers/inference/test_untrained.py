@@ -1,6 +1,7 @@
 """Untrained models are those that ``fairseq-train`` builds, and learn in the loop of the page."""
 
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,6 +40,18 @@ def test_a_model_equals_the_one_that_fairseq_builds(arch, options, line, page_pl
     ours = build_model(arch, vocabulary=50, **options).state_dict()
     assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.items())
     assert {name.split(".")[0] for name in ours.keys() - theirs} <= {"classification_heads"}
+
+
+@pytest.mark.parametrize("words", [["plugin_of_a_script"], ["absent"], []])
+def test_options_of_the_users_script_are_left_alone(words, tmp_path, monkeypatch):
+    """A script may have an option --user-dir of its own, also one that takes no value."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plugin_of_a_script").mkdir()
+    (tmp_path / "plugin_of_a_script" / "__init__.py").write_text("raise OSError")
+    line = ["script.py", "--user-dir", *words]
+    monkeypatch.setattr(sys, "argv", line)
+    build_model("transformer_lm", vocabulary=50, decoder_layers=1, decoder_embed_dim=16)
+    assert sys.argv is line and line == ["script.py", "--user-dir", *words]
 
 
 def test_a_switch_of_a_fairseq_preset_can_be_turned_off():

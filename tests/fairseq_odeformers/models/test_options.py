@@ -4,9 +4,19 @@ from dataclasses import replace
 
 import pytest
 import torch
-from helpers import Task, make_any, make_classifier, make_model, model_config, small, source_batch
+from helpers import (
+    Task,
+    call,
+    make_any,
+    make_classifier,
+    make_model,
+    model_config,
+    small,
+    source_batch,
+)
 from omegaconf import OmegaConf
 
+from fairseq_odeformers.criterions.arclength import with_arclength
 from fairseq_odeformers.models.node_transformer.solver import Adaptive, FixedGrid
 
 # In each line the last option is at fault; the message names it with its value.
@@ -212,11 +222,19 @@ def test_the_decoder_inherits_the_encoders_options():
 
 
 def test_states_without_gradients_are_refused():
+    """Each stack returns the states after its blocks, and only the arclength needs the others."""
     model = make_model("transevolve", "--checkpoint-activations")
     tokens, lengths = source_batch()
-    for stack, inputs in (model.encoder, (tokens, lengths)), (model.decoder, (tokens,)):
-        with pytest.raises(ValueError, match="--checkpoint-activations: .* --arclength-weight"):
-            stack(*inputs, return_all_hiddens=True)
+    encoded = model.encoder(tokens, lengths, return_all_hiddens=True)
+    _, decoded = model.decoder(tokens, encoder_out=encoded, return_all_hiddens=True)
+    for stack, (_, *states) in (
+        (model.encoder, encoded["encoder_states"]),
+        (model.decoder, decoded["inner_states"]),
+    ):
+        assert len(states) == len(stack.layers) < sum(len(b.depths) for b in stack.layers)
+        assert all(state.requires_grad for state in states)
+    with pytest.raises(ValueError, match="--checkpoint-activations: .* --arclength-weight"):
+        with_arclength(model, call(model, tokens, tokens))
 
 
 def test_quant_noise_reaches_both_ffns():

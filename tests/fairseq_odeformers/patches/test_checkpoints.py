@@ -82,7 +82,7 @@ def test_resuming_with_another_model_names_the_differences(tmp_path):
     for more, reason in [
         (["--encoder-layers", 3], "--encoder-layers 2"),
         (["--arch", "node_transformer"], "--arch vanilla_transformer"),
-        (["--restore-file", "absent/checkpoint_last.pt"], ""),
+        (["--restore-file", "absent/checkpoint_best.pt"], ""),
         ([], name),
     ]:
         if not more:
@@ -118,6 +118,18 @@ def test_a_launcher_catches_what_ends_a_training(tmp_path):
     assert last.startswith("caught: --restore-file absent.pt: no such file")
 
 
+def test_a_requeued_script_may_name_the_last_checkpoint_from_the_start(tmp_path):
+    """The first job starts from scratch, as in fairseq, and the second one resumes."""
+    path = tmp_path / "checkpoint_last.pt"
+    for epochs, log in (
+        (1, f"No existing checkpoint found {path}"),
+        (2, f"Loaded checkpoint {path}"),
+    ):
+        line = f"{TRAIN} --restore-file {path} --save-dir {tmp_path} --max-epoch {epochs}"
+        assert log in command("train", *line.split())
+    assert torch.load(path)["extra_state"]["train_iterator"]["epoch"] == 3
+
+
 @pytest.mark.parametrize(
     "text, value",
     [
@@ -125,15 +137,19 @@ def test_a_launcher_catches_what_ends_a_training(tmp_path):
         (" (0.9, 0.98)", (0.9, 0.98)),
         ("False", False),
         ("5e-4/2, -(1 - 2)", (2.5e-4, 1)),
+        ("[(2**9, 3)] * 2", [(512, 3), (512, 3)]),
+        ("{'a': 2 * 3, 1 + 1: {'b': [1] * 2}}", {"a": 6, 2: {"b": [1, 1]}}),
     ],
 )
 def test_options_that_fairseq_evaluates_are_literals_and_arithmetic(text, value):
     """Expressions as users of fairseq write are evaluated, and all others are refused."""
     assert fconv.eval(text) == utils.eval(text) == value
-    for other in (f"print({text})", "[].append", "(1).real", "2 ** 9", "x", "[x]"):
+    for other in (f"print({text})", "[].append", "(1).real", "x", "[x]", "{**{}}", "{'a': x}"):
         with pytest.raises(ValueError, match="malformed node"):
             fconv.eval(other)
-    for other, fault in {"(0.9": "never closed", "1/0": "zero", "1+'a'": "operand"}.items():
+    faults = {"(0.9": "never closed", "1/0": "zero", "1+'a'": "operand", "{[]: 1}": "unhashable"}
+    large = ["2**65", "9**9**9", "((2**60)**60)**60", "2.0**-65", "1e300**2"]
+    for other, fault in {**faults, **dict.fromkeys(large, "too large")}.items():
         with pytest.raises(ValueError, match=fault) as refused:
             fconv.eval(other)
         assert repr(other) in str(refused.value) and "\n" not in str(refused.value)
@@ -177,13 +193,15 @@ def foreign(tmp_path_factory):
         f"fairseq_cli.train {TRAIN} --restore-file foreign.pt",
         f"fairseq_cli.train {TRAIN} --finetune-from-model foreign.pt",
         f"fairseq_cli.generate {MODEL} -s de -t en",
+        f"fairseq_cli.interactive {MODEL} -s de -t en",
         f"fairseq_cli.validate {MODEL} --task translation --batch-size 1",
     ],
 )
 def test_fairseqs_commands_run_no_code_of_a_checkpoint(line, foreign):
     with pytest.raises(subprocess.CalledProcessError) as error:
         module(*line.split(), cwd=foreign)
-    assert REFUSED in error.value.stdout.splitlines()[-1]
+    assert error.value.stdout.splitlines()[-1].startswith(f"error: {REFUSED}")
+    assert "Traceback" not in error.value.stdout
     assert "weights_only" not in error.value.stdout  # no advice to load it anyway
     assert not {"trace", "out"}.intersection(path.name for path in foreign.iterdir())
 
@@ -210,6 +228,24 @@ def test_a_checkpoint_that_the_user_trusts_is_read(path, monkeypatch):
     if SAFE_LOADER:
         with torch.serialization.safe_globals([Fraction]):
             assert checkpoint_utils.load_checkpoint_to_cpu(path)["half"] == half
+
+
+@pytest.mark.parametrize(
+    "name, option, line",
+    [
+        ("interactive", "--replace-unk @@", "words --path plain.pt -s de -t en"),
+        ("train", "--encoder-attention-heads 7", TRAIN),
+    ],
+)
+def test_commands_end_in_one_line_because_of_an_option(name, option, line, foreign):
+    """The message of a model suffices, so no traceback follows."""
+    (foreign / "plain.pt").write_bytes(
+        gzip.decompress(PATHS["transevolve_fullff_2_prenorm"].read_bytes())
+    )
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        module(f"fairseq_cli.{name}", *line.split(), *COMMON.split(), *option.split(), cwd=foreign)
+    assert error.value.stdout.splitlines()[-1].startswith(f"error: {option}")
+    assert "Traceback" not in error.value.stdout
 
 
 def test_commands_run_no_code_of_a_criterion(foreign):

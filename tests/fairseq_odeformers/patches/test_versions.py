@@ -13,15 +13,17 @@ from argparse import Namespace
 import numpy as np
 import pytest
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, options, utils
 from fairseq.data import (
     LanguagePairDataset,
     TokenBlockDataset,
     bucket_pad_length_dataset,
     iterators,
 )
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import meters
+from fairseq.optim.fp16_optimizer import FP16Optimizer
 from helpers import Task, checkpoint_of
 
 from fairseq_odeformers.patches import versions
@@ -109,6 +111,31 @@ def test_processes_of_torchrun_select_their_gpu(gpus, device, monkeypatch):
     assert (cfg.distributed_rank, cfg.distributed_world_size, cfg.device_id) == (3, 4, device)
     assert cfg.distributed_init_method == "env://" and cfg.distributed_no_spawn
     assert chosen == [device] * (device > 0)
+
+
+def test_half_precision_trains_on_a_cpu_beside_a_gpu(monkeypatch):
+    """With --cpu, fairseq would look for the gradients on the GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    args = options.parse_args_and_arch(
+        options.get_training_parser(),
+        "data --arch transformer --cpu --fp16 --optimizer sgd --lr 1".split(),
+    )
+    weight = torch.nn.Parameter(torch.ones(3).half())
+    optimizer = FP16Optimizer.build_optimizer(convert_namespace_to_omegaconf(args), [weight])
+    optimizer.zero_grad()  # sets the loss scale
+    optimizer.backward((2 * weight).sum())
+    optimizer.step()
+    assert weight.tolist() == [-1, -1, -1]
+
+
+def test_gradients_are_flat_on_a_gpu():
+    """fairseq's default stays where the model is on a GPU."""
+    cfg = Namespace(common=Namespace(fp16_no_flatten_grads=False))
+    for on_gpu in (True, False):
+        parameters = [Namespace(is_cuda=on_gpu)]
+        versions.build_optimizer(lambda *_: None, FP16Optimizer, cfg, parameters)
+        assert cfg.common.fp16_no_flatten_grads is not on_gpu
 
 
 def test_unknown_words_are_replaced_by_aligned_words():

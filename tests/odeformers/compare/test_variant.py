@@ -6,6 +6,7 @@ import pytest
 
 from odeformers.compare.variant import (
     Variant,
+    choose_best_by,
     evaluation_words,
     make_variants,
     resolve_shares,
@@ -144,6 +145,13 @@ def test_a_training_validates_on_all_examples():
     line = " ".join(training_words("data", {"arch": "a"}, seed=3))
     assert line == "data --required-batch-size-multiple 1 --num-workers 0 --arch a --seed 3"
     assert "--num-workers 2" in " ".join(training_words("data", {"num-workers": 2}))
+
+
+@pytest.mark.parametrize("metric", ["f1_error", "f1_loss", "f1_positive"])
+def test_the_best_checkpoint_has_the_highest_f1_of_a_class(metric):
+    """A class may have any name, also one of a metric that falls."""
+    best = {"best-checkpoint-metric": metric, "maximize-best-checkpoint-metric": True}
+    assert choose_best_by({"best-checkpoint-metric": metric}) == choose_best_by(best) == best
 
 
 def test_an_evaluation_repeats_options_of_its_training():

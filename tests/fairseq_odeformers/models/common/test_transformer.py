@@ -18,10 +18,11 @@ from helpers import (
 from omegaconf import OmegaConf
 
 from fairseq_odeformers.models.common.runge_kutta import RungeKuttaStack, hand_over
-from fairseq_odeformers.models.common.transformer import Decoder, Encoder, Spec
+from fairseq_odeformers.models.common.transformer import BlockEncoder, Decoder, Encoder, Spec
 from fairseq_odeformers.models.ode_transformer.layer import RungeKuttaEncoderLayer
 from fairseq_odeformers.models.ode_transformer.spec import BlockSpec
 from fairseq_odeformers.modules.coefficients import make_coefficients
+from fairseq_odeformers.modules.transformer_layer import Block
 
 
 @dataclass(frozen=True)
@@ -119,3 +120,49 @@ def test_layers_that_share_a_module_stay_the_layers_of_their_stack():
     assert [type(layer) for layer in encoder.layers] == [RungeKuttaEncoderLayer] * 2
     encoder(source)["encoder_out"][0].sum().backward()
     assert encoder.coefficients.gamma.grad.any()
+
+
+@dataclass(frozen=True)
+class Width(Spec):
+    embed_dim: int
+
+
+class TwoMaps(Block):
+    """The block of a plugin, with two layers."""
+
+    def __init__(self, spec):
+        super().__init__()
+        self.maps = torch.nn.ModuleList(
+            torch.nn.Linear(spec.embed_dim, spec.embed_dim) for _ in range(2)
+        )
+
+    def state_modules(self):
+        return self.maps
+
+    def forward(self, x, *args, **kwargs):
+        for layer in self.maps:
+            x = layer(x)
+        return x
+
+
+class TwoMapsEncoder(BlockEncoder):
+    block_class, spec_class = TwoMaps, Width
+
+
+def test_blocks_that_recompute_activations_train_in_fairseqs_transformer():
+    """fairseq's Transformer asks for all hidden states, although only the arclength needs them."""
+    source, _ = source_batch()
+    gradients = []
+    for options in ([], ["--checkpoint-activations"]):
+        cfg = model_config("transformer_prenorm", "--encoder-layers", "3", *options)
+        torch.manual_seed(0)
+        base = ARCH_MODEL_REGISTRY["transformer_prenorm"]
+        plugin = type("TwoMapsTransformer", (base,), {"encoder_class": TwoMapsEncoder})
+        model = plugin.build_model(cfg, Task()).eval()
+        with torch.no_grad():
+            assert len(model.encoder(source, return_all_hiddens=True)["encoder_states"]) == 1 + 6
+        model(**call(model, source, source.flip(1)))[0].sum().backward()
+        gradients.append({name: p.grad for name, p in model.encoder.layers.named_parameters()})
+    plain, recomputed = gradients
+    assert plain.keys() == recomputed.keys() and len(plain) == 3 * 2 * 2
+    assert all(torch.allclose(plain[name], recomputed[name], atol=1e-3) for name in plain)
