@@ -1,4 +1,4 @@
-"""Compares architectures: trains them on the same data, and reports on the trainings.
+"""Compares architectures: trains them on the same data, and reports on the runs.
 
 Each of five values is made from the one before it, and is complete when it is made::
 
