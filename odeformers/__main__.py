@@ -67,7 +67,7 @@ def share_cores() -> None:
 def set_encodings() -> None:
     """Escape characters that the standard streams cannot print, for example in ASCII.
 
-    Child processes print in UTF-8, since the output of trainings and evaluations is read as UTF-8.
+    Child processes print in UTF-8, since the output of training and evaluation is read as UTF-8.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

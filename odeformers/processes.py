@@ -164,7 +164,7 @@ def _answer(sender: Connection, function: Callable[[], Any]) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    warnings.simplefilter("ignore")  # the logs of the trainings contain the warnings
+    warnings.simplefilter("ignore")  # the logs of the runs contain the warnings
     if threads := os.environ.get(THREADS):
         torch.set_num_threads(int(threads))
     try:

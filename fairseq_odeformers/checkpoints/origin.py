@@ -59,7 +59,7 @@ def check_origin(path: str | os.PathLike) -> None:
     if trusts_all() or is_remembered(Path(path)):
         return
     raise InputError(
-        f"{path} is not loaded: none of your trainings on this machine wrote it, and torch "
+        f"{path} is not loaded: no training run of yours on this machine wrote it, and torch "
         f"{torch.__version__} may run code in such a file (CVE-2026-24747); install torch 2.10 or "
         f"later, or set {TRUST}=1 if you trust it"
     )

@@ -1,4 +1,4 @@
-"""Compares architectures: trains them on the same data, and reports on the trainings.
+"""Compares architectures: trains them on the same data, and reports on the runs.
 
 Experiment, Variant, Trial, Run and Row are each made from the one before::
 

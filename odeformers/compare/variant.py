@@ -308,7 +308,7 @@ def find_replaced(experiment: Experiment, options: Options, own: Options) -> set
 def choose_best_by(options: Options) -> Options:
     """Choose the metric that chooses the best checkpoint, and its direction.
 
-    By default, trainings whose losses include label smoothing or regularisers are compared by the
+    By default, runs whose losses include label smoothing or regularisers are compared by the
     negative log-likelihood of the validation set, which has the same meaning for all of them.
 
     Raises:

@@ -37,7 +37,7 @@ UNEQUAL = 0.25  # times that differ by more than this share are not called equal
 INCOMPARABLE = 0.5  # times that differ by more than this share rule out a comparison
 MIN_VOCABULARY = 0.1  # share of the references' words; with fewer, a model repeats phrases
 MIN_BLEU = 1  # below this BLEU, translations hardly share words with references
-MIN_TIME = 30  # seconds; in shorter trainings, the times of seeds differ by chance
+MIN_TIME = 30  # seconds; in shorter runs, the times of seeds differ by chance
 UNKNOWN = 0.01  # the share of unknown words that calls for a note
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
 # Reasons of verdicts.
@@ -65,7 +65,7 @@ class Note:
     reason: str = ""
 
 
-# --- on trainings ----------------------------------------------------------------------
+# --- on training runs ------------------------------------------------------------------
 
 
 def differ(values: Iterable[float], share: float = UNEQUAL) -> bool:
@@ -75,7 +75,7 @@ def differ(values: Iterable[float], share: float = UNEQUAL) -> bool:
 
 
 def note_effort(comparison: Comparison) -> Iterator[Note]:
-    """Note trainings that took longer than others with the same budget, in means over seeds."""
+    """Note training runs that took longer than others with the same budget, in means over seeds."""
     times = {
         name: fmean(row.effort for row in runs)
         for name, runs in comparison.trained.items()
@@ -85,7 +85,7 @@ def note_effort(comparison: Comparison) -> Iterator[Note]:
     if least and differ([least, most]):
         kind = RULES_OUT if differ([least, most], INCOMPARABLE) else REMARK
         sentence = (
-            f"Unequal effort: trainings with the same budget took {clock(least)} to {clock(most)} "
+            f"Unequal effort: runs with the same budget took {clock(least)} to {clock(most)} "
             f"({most / least - 1:.0%} more). Compare again with a longer `--budget`, or on a "
             "steadier machine."
         )
@@ -104,7 +104,7 @@ def note_times(comparison: Comparison) -> Iterator[Note]:
     every = [row for runs in trained.values() for row in runs if row.cost]
     if busy := [row for row in every if (row.seconds or 0) > (1 + UNEQUAL) * row.cost]:
         most = max((row.seconds or 0) / row.cost for row in busy)
-        sentence = "Other processes kept the machine busy: trainings took up to "
+        sentence = "Other processes kept the machine busy: runs took up to "
         sentence += f"{most:.1f} times as long on the clock as in CPU time. Costs are CPU times."
         yield Note(REMARK, tuple(dict.fromkeys(row.architecture for row in busy)), sentence)
     commands = {row.command for runs in trained.values() for row in runs}

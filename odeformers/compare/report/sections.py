@@ -89,7 +89,7 @@ def make_sections(comparison: Comparison, margin: float | None = None) -> Iterat
     yield Section(lines=lines)
     run_notes, judged = judge(comparison, margin)
     yield from describe_verdicts(run_notes, judged)
-    yield describe_trainings(comparison, unit, run_notes)
+    yield describe_runs(comparison, unit, run_notes)
     if comparison.candidates:
         yield describe_tuning(comparison)
     for each in judged:
@@ -173,7 +173,7 @@ def table_of(rows: Sequence[Mapping[str, str]]) -> list[list[str]]:
     return [[*columns], *([row.get(name, "") for name in columns] for row in rows)]
 
 
-def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note]) -> Section:
+def describe_runs(comparison: Comparison, unit: str, notes: Sequence[Note]) -> Section:
     """Describe sizes, costs and validations, and what to keep in mind when comparing them."""
     trained = [*chain(*comparison.trained.values())]
     rows = []
@@ -218,24 +218,24 @@ def describe_trainings(comparison: Comparison, unit: str, notes: Sequence[Note])
         )
     lines.append(tell_total_cost(comparison))
     lines += [note.sentence for note in notes if note.kind == REMARK]
-    return Section("Trainings", table=table_of(rows), lines=lines)
+    return Section("Training runs", table=table_of(rows), lines=lines)
 
 
 def tell_total_cost(comparison: Comparison) -> str:
-    """Say how many hours all trainings took: CPU time if it is known, else time on the clock."""
-    trainings = [row for row in comparison.rows if not row.metric]
-    on_cpu = sum(row.cpu_seconds or 0 for row in trainings) / 3600
-    on_clock = sum(row.seconds or 0 for row in trainings if not row.cpu_seconds) / 3600
+    """Say how many hours all runs took: CPU time if it is known, else time on the clock."""
+    runs = [row for row in comparison.rows if not row.metric]
+    on_cpu = sum(row.cpu_seconds or 0 for row in runs) / 3600
+    on_clock = sum(row.seconds or 0 for row in runs if not row.cpu_seconds) / 3600
     hours = [f"{on_cpu:,.2g} CPU hours"] if on_cpu else []
     hours += [f"{on_clock:,.2g} hours of wall-clock time on GPUs"] if on_clock else []
-    rejected = len(trainings) - sum(map(len, comparison.runs.values()))
-    unfinished = sum(not row.trained for row in trainings)
+    rejected = len(runs) - sum(map(len, comparison.runs.values()))
+    unfinished = sum(not row.trained for row in runs)
     counts = [f"{rejected} with rejected values" * bool(rejected)]
     counts.append(f"{unfinished} unfinished" * bool(unfinished))
     among = " and ".join(filter(None, counts))
     return (
         f"Total cost: {' and '.join(hours) or 'no time yet'}, without validations, for "
-        f"{len(trainings)} training{'s' * (len(trainings) > 1)}"
+        f"{len(runs)} training run{'s' * (len(runs) > 1)}"
         f"{f', {among}' if among else ''}."
     )
 
@@ -371,7 +371,7 @@ def name_limits(statistics: Statistics) -> Iterator[str]:
 
 
 def describe_options(comparison: Comparison) -> Section:
-    """Describe the options that all trainings and evaluations share, then other options."""
+    """Describe the options that all training runs and evaluations share, then other options."""
     rows = {name: runs[0] for name, runs in comparison.runs.items()}
     given = {name: json.loads(row.options or "{}") for name, row in rows.items()}
     first, *others = given.values()
@@ -389,7 +389,7 @@ def describe_options(comparison: Comparison) -> Section:
             }
         )
     row = rows[comparison.baseline]
-    lines = [f"All trainings: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
+    lines = [f"All training runs: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
     if row.evaluation not in ("", "{}"):
         lines.append(f"All evaluations: `{shlex.join(to_words(json.loads(row.evaluation)))}`")
     return Section("Options", table=table_of(cells), lines=lines)

@@ -296,7 +296,7 @@ def group(rows: Iterable[T], column: str) -> dict[Any, list[T]]:
 
 # --- comparisons -------------------------------------------------------------------------------
 
-TUNING_SEED = 0  # trainings with this seed choose options
+TUNING_SEED = 0  # runs with this seed choose options
 Runs = dict[str, list[Row]]  # the rows of each architecture, one per seed, sorted by seed
 
 
@@ -323,9 +323,9 @@ class Comparison:
     Attributes:
         baseline: the architecture that the others are compared with; it comes first.
         rows: all rows of the comparison.
-        runs: rows of trainings with the chosen settings; all costs from here on use one clock.
-        trained: those rows of *runs* whose trainings have ended.
-        candidates: rows of trainings with all settings tried, with the seed that chooses.
+        runs: rows of runs with the chosen settings; all costs from here on use one clock.
+        trained: those rows of *runs* whose training has ended.
+        candidates: rows of runs with all settings tried, with the seed that chooses.
         kind: kind of the models.
         tables: scores of each split and checkpoint.
         printed: rows with the output of a recipe's own commands.

@@ -56,7 +56,7 @@ def test_each_architecture_has_a_row_of_trainings(tmp_path):
         *(write_run(tmp_path, "a", s, cpu_seconds=10.0 * s, validation=s / 10) for s in (1, 2)),
     ]
     lines = report(write_comparison(tmp_path, *runs))
-    rows = part(lines, "Trainings")
+    rows = part(lines, "Training runs")
     a, b = cells(rows, "a"), cells(rows, "b")
     assert a["parameters"] == "1,234" and (a["seeds"], a["updates"]) == ("2", "30")
     assert (a["time on the clock"], a["CPU time"]) == ("0:00:06", "0:00:15")
@@ -297,8 +297,8 @@ def test_the_total_cost_counts_all_trainings(last, cost, tmp_path):
     tried.append(write_run(tmp_path, "a", 2, tuned="lr 2e-3", **spent))
     tried.append(write_run(tmp_path, "b", 2, tuned="lr 2e-3", state="1 of 9 updates", **spent))
     tried.append(write_run(tmp_path, "b", 3, tuned="lr 2e-3", **{**spent, "cpu_seconds": last}))
-    lines = part(report(write_comparison(tmp_path, *tried)), "Trainings")
-    counts = "for 7 trainings, 2 with rejected values and 1 unfinished."
+    lines = part(report(write_comparison(tmp_path, *tried)), "Training runs")
+    counts = "for 7 training runs, 2 with rejected values and 1 unfinished."
     assert any(f"Total cost: {cost}, without validations, {counts}" in line for line in lines)
 
 
@@ -358,7 +358,7 @@ def test_folders_without_a_comparison_are_refused(line, message, tmp_path, capsy
 def test_an_html_page_escapes_its_texts():
     """An interval is below its mean, names may break, and only backticks mark code."""
     table = [["loss", "of_all"], ["0.7 ± 0.1 (-0.6 to +0.8)", "<b> | c"]]
-    section = Section("Trainings", table=table, lines=["give `--tune <x>` & more"])
+    section = Section("Training runs", table=table, lines=["give `--tune <x>` & more"])
     page = to_html([section], {})
     assert '<td class="number">0.7 ± 0.1<br>(-0.6 to +0.8)</td>' in page
     assert "<td>&lt;b&gt; | c</td>" in page and "<th>of_<wbr>all</th>" in page
