@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from fairseq_odeformers.modules.attention import split_heads
 from fairseq_odeformers.modules.basics import Dropout, LinearWithoutBias, dropout
 
-from .factored import FactoredAttention, mean_and_deviation
+from .factored import FactoredAttention, can_factor, mean_and_deviation
 from .spec import MASKED_BIAS, BlockSpec
 
 # The backend "auto" chooses the direct form up to this number of queries or keys, and the factored
@@ -127,16 +127,19 @@ class TimeEvolvingAttention(nn.Module):
         All forms compute the same numbers. ``direct`` takes the softmax for all depths at once;
         ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor; ``fused``
         passes each depth to ``scaled_dot_product_attention`` and keeps no such tensor. ``auto``
-        chooses ``direct`` for short sequences and in generation, otherwise ``factored`` up to 4 GiB
-        and ``fused`` above. ``fused`` also replaces ``factored`` if :func:`.mean_and_deviation`
-        returns None, or if attention weights are to be dropped, since ``factored`` computes none.
+        chooses ``direct`` for short sequences and in generation, ``factored`` for longer ones up to
+        4 GiB if :func:`.can_factor`, as on a CPU, and ``fused`` otherwise. ``fused`` also replaces
+        ``factored`` where this is not possible: on other devices, if
+        :func:`.mean_and_deviation` returns None, or if attention weights are to be dropped, since
+        ``factored`` computes none.
         """
         dropout_p = self.weights_dropout_module.active_p
         backend = self.fastest_backend(q, k) if self.backend == "auto" else self.backend
         if backend == "direct":
             return DirectAttention(q, k, bias, causal, dropout_p)
-        if backend == "factored" and not dropout_p and (parts := mean_and_deviation(bias)):
-            return FactoredAttention(q, k, *parts, self.value_dim, causal)
+        if backend == "factored" and can_factor(bias) and not dropout_p:
+            if parts := mean_and_deviation(bias):
+                return FactoredAttention(q, k, *parts, self.value_dim, causal)
         return FusedAttention(q, k, bias, causal, dropout_p)
 
     def for_export(self) -> "TimeEvolvingAttention":
@@ -146,11 +149,12 @@ class TimeEvolvingAttention(nn.Module):
 
     @staticmethod
     def fastest_backend(q: Tensor, k: Tensor) -> str:
-        """Return the backend that ``auto`` chooses for the sizes of queries and keys."""
+        """Return the backend that ``auto`` chooses for the device and sizes of queries and keys."""
         if min(q.size(2), k.size(2)) <= DIRECT_TOKENS:
             return "direct"
         scores = q.size(0) * q.size(1) * q.size(2) * k.size(2)
-        return "factored" if scores * q.element_size() <= FACTORED_BYTES else "fused"
+        few = scores * q.element_size() <= FACTORED_BYTES
+        return "factored" if few and can_factor(q) else "fused"
 
 
 class Evolved(Protocol):

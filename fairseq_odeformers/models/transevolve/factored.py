@@ -45,6 +45,15 @@ COLUMNS = 16
 MATRICES = Workspace()
 
 
+def can_factor(x: Tensor) -> bool:
+    """Return whether attention over tensors like *x* can be factored: not on GPUs or in half.
+
+    :func:`mean_and_deviation` reads numbers, which would stall a GPU or TPU, and their exponentials
+    would lose digits in half precision.
+    """
+    return x.device.type == "cpu" and x.dtype not in (torch.float16, torch.bfloat16)
+
+
 def mean_and_deviation(bias: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return the mean of b over depths, and c^l, the deviation minus its maximum over the keys.
 
@@ -52,12 +61,9 @@ def mean_and_deviation(bias: Tensor) -> tuple[Tensor, Tensor] | None:
         bias: b at every depth (B, H, S, L).
 
     Returns:
-        Mean (B, H, S) and c (B, H, S, L). None if the exponential of c would lose digits, in half
-        precision or because the range of c is too large; and None on devices other than a CPU,
-        because reading the numbers would stall the device.
+        Mean (B, H, S) and c (B, H, S, L). None if the exponential of c would lose digits, because
+        the range of c is too large.
     """
-    if bias.device.type != "cpu" or bias.dtype in (torch.float16, torch.bfloat16):
-        return None
     mean = bias.mean(-1)
     padding = (mean < 0.75 * MASKED_BIAS).unsqueeze(-1)
     c = bias - mean.unsqueeze(-1)

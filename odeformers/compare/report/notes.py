@@ -141,6 +141,8 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
 
 def note_defaults(comparison: Comparison) -> Iterator[Note]:
     """Note norms and dropout that differ from the baseline's although nobody has set them."""
+    if comparison.baseline not in comparison.runs:
+        return
     base, *_ = comparison.runs[comparison.baseline]
     names = [
         name

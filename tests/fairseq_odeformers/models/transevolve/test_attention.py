@@ -278,3 +278,17 @@ def test_auto_selects_by_size_and_precision(queries, keys, dtype, form, monkeypa
     x, y = torch.randn(1, queries, C, dtype=dtype), torch.randn(1, keys, C, dtype=dtype)
     with torch.no_grad():
         assert type(attn.evolve(*attn.project(x, y))) is form
+
+
+@pytest.mark.parametrize(
+    "device, dtype, chosen",
+    [
+        ("cpu", torch.float32, "factored"),
+        ("cpu", torch.bfloat16, "fused"),
+        ("meta", torch.float32, "fused"),  # as on a GPU
+    ],
+)
+def test_the_backend_depends_on_the_device(device, dtype, chosen):
+    q = torch.empty(1, 2, 64, 8, device=device, dtype=dtype)
+    assert TimeEvolvingAttention.fastest_backend(q, q) == chosen
+    assert TimeEvolvingAttention.fastest_backend(q, q[:, :, :32]) == "direct"
