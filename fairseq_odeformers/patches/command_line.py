@@ -4,7 +4,6 @@ import os
 import sys
 from argparse import Namespace
 from dataclasses import fields
-from functools import partial
 from importlib.util import find_spec
 
 from fairseq import utils
@@ -20,7 +19,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from fairseq_odeformers.checkpoints.best import check_direction
-from fairseq_odeformers.errors import blames_input
 from fairseq_odeformers.files import check_joined, check_path
 from fairseq_odeformers.options import check_choice, validate
 from fairseq_odeformers.registry import check_kind
@@ -120,29 +118,16 @@ def check_command_line(args: Namespace) -> None:
         args.tpu = False
 
 
-def report(otherwise, kind, error, trace):
-    """Print an uncaught error for bad input in one line; leave others to *otherwise*."""
-    if blames_input(error):
-        print(f"error: {error}", file=sys.stderr)
-    else:
-        otherwise(kind, error, trace)
-
-
-def parse_args_and_arch(original, parser, input_args=None, *args, **kwargs):
+def parse_args_and_arch(original, parser, *args, **kwargs):
     """Parse as fairseq does, then check the result with :func:`check_command_line`.
-
-    If the program is one of fairseq's commands, which parses its own command line, it will end in
-    one line because of bad input.
 
     Raises:
         SystemExit: the command line lacks ``--task``, or a check fails. *parser* may raise a
             different error instead of the latter.
     """
-    if input_args is None:
-        sys.excepthook = partial(report, sys.excepthook)
     parser._check_value = check_choice.__get__(parser)
     try:
-        parsed = original(parser, input_args, *args, **kwargs)
+        parsed = original(parser, *args, **kwargs)
     except KeyError as error:
         if error.args != (None,):  # fairseq looked up a name other than the missing task
             raise

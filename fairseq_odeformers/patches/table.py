@@ -132,8 +132,7 @@ PATCHES: list[Patch] = [
         "fairseq does not check that task, criterion and model fit together, and fails with a "
         "traceback during training. It accepts any number for --label-smoothing and the like. "
         'fairseq-validate without --task ends in "KeyError: None". fairseq treats --bf16 as --tpu '
-        "even where there is no TPU. For a misspelt name, it prints 200 others. "
-        "fairseq-generate and fairseq-interactive end in tracebacks because of bad input.",
+        "even where there is no TPU. For a misspelt name, it prints 200 others.",
         "fairseq checks all of these, and lets argparse suggest names (Python 3.14 or later)",
     ),
     # Generation.

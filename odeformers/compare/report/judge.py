@@ -18,6 +18,7 @@ from .notes import (
     OTHER_REASON,
     RULES_OUT,
     Note,
+    note_baseline,
     note_chance,
     note_defaults,
     note_edges,
@@ -69,7 +70,7 @@ def judge(comparison: Comparison, margin: float | None = None) -> tuple[list[Not
     """
     finders = (
         *(note_effort, note_times, note_improving, note_untuned),
-        *(note_defaults, note_limitations, note_edges),
+        *(note_baseline, note_defaults, note_limitations, note_edges),
     )
     run_notes = [note for find in finders for note in find(comparison)]
     judged = []

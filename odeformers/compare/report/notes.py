@@ -154,6 +154,14 @@ def note_defaults(comparison: Comparison) -> Iterator[Note]:
         yield Note(REMARK, tuple(names), sentence)
 
 
+def note_baseline(comparison: Comparison) -> Iterator[Note]:
+    """Note that the baseline has no run, so that another model takes its place."""
+    planned = comparison.rows[0].baseline
+    if planned not in {row.architecture for row in comparison.rows}:
+        sentence = f"The baseline {planned} has no run; the others are compared with "
+        yield Note(REMARK, (comparison.baseline,), f"{sentence}{comparison.baseline}.")
+
+
 def note_limitations(comparison: Comparison) -> Iterator[Note]:
     """Note models that lack what defines their architecture, by their options."""
     models = (

@@ -106,7 +106,8 @@ def make_sections(comparison: Comparison, margin: float | None = None) -> Iterat
     if trained:
         figure = draw_learning_curves(trained, unit)
         yield Section("Learning curves", figure=figure, picture="curves.png")
-    yield describe_options(comparison)
+    if comparison.runs:  # else, there are only candidates
+        yield describe_options(comparison)
 
 
 def describe_verdicts(run_notes: Sequence[Note], judged: Sequence[Judged]) -> Iterator[Section]:
@@ -249,8 +250,8 @@ def describe_tuning(comparison: Comparison) -> Section:
         if row.validation is not None:
             digits = count_decimals(row.validated)
             cells[f"{row.best_validation} (validation)"] = format_seeds([row.validation], digits)
-        chosen = comparison.runs[row.architecture][0].tuned
-        cells[""] = "chosen" if row.trained and chosen == row.tuned else ""
+        chosen = {run.tuned for run in comparison.runs.get(row.architecture, ())}
+        cells[""] = "chosen" if row.trained and row.tuned in chosen else ""
         cells["unfinished"] = "" if row.trained else row.state
         rows.append(cells)
     line = f"All candidates were trained with seed {comparison.candidates[0].seed}."
@@ -373,13 +374,14 @@ def name_limits(statistics: Statistics) -> Iterator[str]:
 def describe_options(comparison: Comparison) -> Section:
     """Describe the options that all training runs and evaluations share, then other options."""
     rows = {name: runs[0] for name, runs in comparison.runs.items()}
+    base = rows.get(comparison.baseline) or next(iter(rows.values()))
     given = {name: json.loads(row.options or "{}") for name, row in rows.items()}
     first, *others = given.values()
     shared = {k: v for k, v in first.items() if all(other.get(k) == v for other in others)}
     cells = []
     for name, row in rows.items():
         own = {k: v for k, v in given[name].items() if k not in shared}
-        defaults = different_defaults(row, rows[comparison.baseline])
+        defaults = different_defaults(row, base)
         cells.append(
             {
                 "architecture": name,
@@ -388,8 +390,7 @@ def describe_options(comparison: Comparison) -> Section:
                 "size": row.size,
             }
         )
-    row = rows[comparison.baseline]
-    lines = [f"All training runs: `fairseq-train {row.data} {shlex.join(to_words(shared))}`"]
-    if row.evaluation not in ("", "{}"):
-        lines.append(f"All evaluations: `{shlex.join(to_words(json.loads(row.evaluation)))}`")
+    lines = [f"All training runs: `fairseq-train {base.data} {shlex.join(to_words(shared))}`"]
+    if base.evaluation not in ("", "{}"):
+        lines.append(f"All evaluations: `{shlex.join(to_words(json.loads(base.evaluation)))}`")
     return Section("Options", table=table_of(cells), lines=lines)

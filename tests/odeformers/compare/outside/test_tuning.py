@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
+from odeformers import report
 from tests.odeformers.compare.outside.commands import (
     Fork,
     compare,
@@ -67,6 +69,16 @@ def test_the_report_lists_candidates_and_the_chosen_scores(tuned):
     best = max(validations(next(tuned.glob("*peak*20-seed0")), "accuracy"))
     assert f"| {best:.1f} |" in chosen
     assert table(page, "macro-F1")["scripted_base"]["seeds"] == "2"
+
+
+def test_a_report_without_runs_of_the_baseline_shows_the_tuning(tuned, tmp_path):
+    """As after an interruption: all that has been trained are candidates."""
+    out = Path(shutil.copytree(tuned, tmp_path / "runs"))
+    for folder in [*out.glob("*-seed1"), *out.glob("*-seed3")]:
+        shutil.rmtree(folder)
+    report.main([str(out)])
+    page = (out / "report.md").read_text("utf-8")
+    assert page.count("| scripted_base |") == 4 and "chosen" not in page
 
 
 def test_a_grid_is_extended_once_beyond_its_edge(data, tmp_path):
