@@ -23,13 +23,18 @@ class InputError(ValueError):
     """
 
 
+class ExpressionError(ValueError):
+    """An error about the text of an option that fairseq evaluates; it does not name the option."""
+
+
 def blames_input(error: BaseException) -> bool:
     """Return whether the message of an error suffices to mend the input.
 
-    It is an :class:`InputError`, or a model's or fairseq's error about an option.
+    It is an :class:`InputError`, an :class:`ExpressionError`, or a model's or fairseq's error about
+    an option.
     """
     is_about_option = isinstance(error, ValueError) and str(error).startswith("--")
-    return is_about_option or isinstance(error, InputError)
+    return is_about_option or isinstance(error, (InputError, ExpressionError))
 
 
 class naming_faults:

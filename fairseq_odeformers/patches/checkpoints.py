@@ -19,7 +19,7 @@ from fairseq_odeformers.checkpoints.best import check_direction
 from fairseq_odeformers.checkpoints.origin import check_origin, remember, trusts_all
 from fairseq_odeformers.checkpoints.state import Damaged, read_state
 from fairseq_odeformers.checkpoints.trust import check_interpolations
-from fairseq_odeformers.errors import InputError, explain, naming_faults
+from fairseq_odeformers.errors import ExpressionError, InputError, explain, naming_faults
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.options import flag
 
@@ -236,7 +236,7 @@ def evaluate(text: str):
     """Evaluate an expression of literals and arithmetic, such as ``[(2**9, 3)] * 20``.
 
     Raises:
-        InputError: *text* is any other expression, since it could run code from a checkpoint.
+        ExpressionError: *text* is any other expression, since it could run code from a checkpoint.
         TypeError: *text* is no text, as for ``eval``; fairseq relies on it.
     """
     if not isinstance(text, str):
@@ -244,7 +244,7 @@ def evaluate(text: str):
     try:
         return value_of(ast.parse(text.lstrip(), mode="eval").body)
     except (SyntaxError, ValueError, ArithmeticError, TypeError) as error:
-        raise InputError(
+        raise ExpressionError(
             f"{text[:80]!r}: fairseq evaluates this option; give literals and arithmetic, such as "
             f"(0.9, 0.98) ({error.args[0]})"
         ) from None
