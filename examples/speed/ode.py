@@ -107,7 +107,7 @@ def main() -> None:
     add("--models", nargs="+", choices=MODELS, default=MODELS, metavar="MODEL")
     add("--embed-dim", type=positive_int, default=8)
     add("--layers", type=positive_int, default=2)
-    add("--length", type=lambda text: integer(text, least=2), default=6, help="of the strings")
+    add("--length", type=lambda text: integer(text, minimum=2), default=6, help="of the strings")
     add("--rounds", type=positive_int, default=15)
     add("--threads", type=positive_int, default=torch.get_num_threads())
     add("--device", choices=("cpu", "cuda"), default="cpu")
