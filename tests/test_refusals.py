@@ -113,7 +113,7 @@ REFUSED = {
     "predict words --path classifier.pt --output made": {
         "--text absent --path cut.pt": "--text absent: no such file; give",
         "--text words": "--text words: a folder; give a file",
-        "--text labels.csv": "labels.csv, line 1: cannot tell which columns a, b, c texts; --column",
+        "--text labels.csv": "labels.csv, line 1: cannot tell columns a, b, c texts; --column",
         "--text labels.csv --column 9": "labels.csv, line 1: no column 9; use a, b, c,",
         "--text both.csv": "both.csv, line 1: text, comment one text --column",
         "--text tab --column 2": "--column 2 a table",
