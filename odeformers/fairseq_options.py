@@ -22,7 +22,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig
 
 from fairseq_odeformers.errors import InputError, did_you_mean
-from fairseq_odeformers.inference.untrained import NUMBERS, make_parts
+from fairseq_odeformers.inference.untrained import explain_types, make_parts
 from fairseq_odeformers.options import flag
 from fairseq_odeformers.registry import Kind, option_names
 from odeformers.parser import NO_VALUE
@@ -55,9 +55,7 @@ def raise_errors(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
             if option.startswith("-") and not find_owners(option):
                 raise InputError(f"there is no option {words}; {remedy}")
             message += f"; {remedy}"
-        for kind, number in NUMBERS.items():
-            message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
-        raise ValueError(message.replace(*NO_VALUE))
+        raise ValueError(explain_types(message).replace(*NO_VALUE))
 
     parser.error = refuse
     return parser

@@ -116,12 +116,17 @@ def raising_parser() -> ArgumentParser:
             sys.argv = words
 
     def refuse(message: str) -> NoReturn:
-        for kind, number in NUMBERS.items():
-            message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
-        raise ValueError(message)
+        raise ValueError(explain_types(message))
 
     parser.error = refuse
     return parser
+
+
+def explain_types(message: str) -> str:
+    """Return argparse's message with words in place of the names of Python's types."""
+    for kind, number in NUMBERS.items():
+        message = message.replace(f"invalid {kind} value: ", f"give {number}, not ")
+    return message
 
 
 def make_parts(args: Namespace) -> Namespace:
