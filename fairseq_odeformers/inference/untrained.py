@@ -67,6 +67,8 @@ def build_model(
     for name in options.keys() - {*known}:
         remedy = did_you_mean(name, known, f"odeformers options {arch} lists them")
         raise InputError(f"{arch} has no option {name}; {remedy}")
+    if kind is Kind.CLASSIFICATION and options.get("num_classes") is None:
+        raise InputError(f"{arch} is a classifier: give num_classes, the number of classes")
     line = ["unused", "--task", kind.tasks[0], "--arch", arch, "--criterion", kind.criterion]
     for name, value in options.items():
         if value is not False and value is not None:
@@ -168,7 +170,7 @@ def make_task(kind: Kind, cfg: DictConfig, vocabulary: int) -> FairseqTask:
         vocabulary: number of words, without fairseq's special symbols.
 
     Raises:
-        ValueError: an option of the task is out of bounds, such as a missing number of classes.
+        ValueError: an option of the task is out of bounds.
     """
     validate(cfg, TASK_DATACLASS_REGISTRY[kind.tasks[0]])
     words = make_dictionary(f"word{index}" for index in range(vocabulary))

@@ -248,7 +248,10 @@ def describe_pairs(data: Path, task: str) -> tuple[int, Options]:
     """Return the number of tokens in the target language, and the options for both languages."""
     pair = language_pair(data)
     if pair is None:
-        raise FileNotFoundError(f"{data} has no file such as train.de-en.de.idx")
+        raise InputError(
+            f"--task {task}: {data} has no sentence pairs (no file such as train.de-en.de.idx); omit "
+            "--task, or make a folder with odeformers prepare parallel"
+        )
     source, target = pair
     ours, theirs = (Dictionary.load(str(data / f"dict.{side}.txt")) for side in pair)
     options = {"source-lang": source, "target-lang": target, "share-all-embeddings": ours == theirs}

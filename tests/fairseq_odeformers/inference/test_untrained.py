@@ -81,7 +81,7 @@ def test_a_switch_of_a_fairseq_preset_can_be_turned_off():
         ("transject", {"pre_normm": False}, "transject has no option pre_normm; odeformers"),
         ("transject", {"encoder_layers": 0}, "transject .*--encoder-layers 0: give at least 1"),
         ("transject", {"encoder_layers": 2.5}, "transject .*--encoder-layers: give a whole number"),
-        ("transject", {"num_classes": None}, "transject .*--num-classes -1: give at least 1"),
+        ("transject", {"num_classes": None}, "transject is a classifier: give num_classes"),
         ("transject", {"task": "translation"}, "transject: it is for .*, not for --task transl"),
         ("yuriiformer_lm", {"rk_order": 2}, "yuriiformer_lm has no option rk_order; odeformers"),
     ],
