@@ -108,7 +108,7 @@ REFUSED = {
         "absent": "absent: no such file or folder; give",
         "words --size smal": "smal --help",
         "c:d --task translation --archs macaron_transformer --dry-run": "c:d ':'",
-        "two --task translation --archs macaron_transformer --dry-run": "two omit --task",
+        "bare --task translation --archs macaron_transformer --dry-run": "bare omit --task",
     },
     "report": {"absent": "absent: no such file or folder; give"},
     "predict words --path classifier.pt --output made": {

@@ -87,8 +87,7 @@ pip install {packages}
 {commands}
 ```
 
-{input} in UTF-8. The model takes up to {longest:,} tokens; `--truncate`
-truncates longer texts.
+{input} in UTF-8. The model takes up to {longest:,} tokens; {longer}.
 {output}
 
 Options: {options}; `--threads`. `python run.py --help` explains all of them.
@@ -231,6 +230,9 @@ def write_files(about: dict[str, Any], folder: Path) -> None:
         ),
         "options": options,
         "longest": about.get("longest", 0),
+        "longer": "it truncates longer texts"
+        if about.get("truncates")
+        else "`--truncate` truncates longer texts",
         "versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
         "source": "" if about["paper"] in (BASELINES, OWN) else f": {about['paper']}",
         "size": sum(file.stat().st_size for file in files) / 1e6,
