@@ -188,6 +188,14 @@ def paper_of(arch: str) -> str:
     return family.paper if family else OWN
 
 
+def paper_order(arch: str) -> tuple[bool, bool, int, str]:
+    """Return a sort key: by the year of the paper, then baselines, then others."""
+    if arch not in ARCH_MODEL_REGISTRY:
+        return True, True, 0, arch  # it may come from a plugin that this process has not loaded
+    family = declared_family(ARCH_MODEL_REGISTRY[arch])
+    return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
+
+
 def family_of(arch: str) -> str:
     """Return the name of an architecture's family, such as ``TransEvolve``, for any task."""
     if arch not in ARCH_MODEL_REGISTRY:

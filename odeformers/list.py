@@ -12,7 +12,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_odeformers.errors import InputError, did_you_mean
-from fairseq_odeformers.registry import Kind, declared_family, kinds_of, paper_of
+from fairseq_odeformers.registry import Kind, kinds_of, paper_of, paper_order
 
 from .options import (
     architectures,
@@ -103,12 +103,6 @@ def place(arch: str) -> tuple:
     kinds = [None, *Kind]
     kind = next(iter(kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     return kinds.index(kind), paper_order(arch)
-
-
-def paper_order(arch: str) -> tuple[bool, bool, int, str]:
-    """Return a sort key: by the year of the paper, then baselines, then others."""
-    family = declared_family(ARCH_MODEL_REGISTRY[arch])
-    return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
 
 
 def trained_by(arch: str) -> str:

@@ -198,7 +198,7 @@ def board_cells() -> list[Cell]:
 
 @figure
 def differences() -> str:
-    """All differences on the board by data set, the best first; only its first row names it."""
+    """The scoreboard's differences by data set, the best first; only its first row names it."""
 
     def unit(cell: Cell) -> str:
         if cell.metric != "perplexity":
@@ -219,7 +219,7 @@ def differences() -> str:
 
 @figure
 def baselines() -> str:
-    """The pre-norm Transformer of each of the board's columns."""
+    """The pre-norm Transformer of each of the scoreboard's columns."""
 
     def training(cell: Row) -> Row:
         rows = read("examples/scoreboard/trainings.csv")
@@ -262,7 +262,7 @@ def against_retuned() -> OverSeeds:
             for arch, rate in rates.items()
         }
 
-    retuned = {BASELINE: scores("AG News, newer families")[BASELINE]}
+    retuned = {BASELINE: scores("AG News, second round")[BASELINE]}
     return compare_with_baseline(scores("AG News") | retuned, BASELINE)
 
 
@@ -305,7 +305,7 @@ def perplexity_above(arch: str) -> str:
 
 
 def higher(gain: float, low: float, high: float) -> str:
-    """By how much a perplexity differs, with the interval, from the gain that a board shows."""
+    """By how much a perplexity differs, with the interval, from the gain on the scoreboard."""
 
     def show(difference: float) -> str:
         return f"{abs(difference):.1f} {'higher' if difference > 0 else 'lower'}"
@@ -399,7 +399,7 @@ def cost_on_treebank(arch: str) -> str:
     newer = [
         row
         for row in read("examples/scoreboard/trainings.csv")
-        if row["comparison"] == "Penn Treebank, newer families"
+        if row["comparison"] == "Penn Treebank, second round"
     ]
     rows = newer if any(row["architecture"] == arch for row in newer) else later
     return f"{median_seconds(rows, arch) / median_seconds(rows, 'transformer_lm_prenorm'):.2f}"

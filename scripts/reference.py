@@ -17,10 +17,10 @@ from fairseq.models import MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_odeformers.options import bounds_of, flag
-from fairseq_odeformers.registry import kinds_of, paper_of
+from fairseq_odeformers.registry import kinds_of, paper_of, paper_order
 from odeformers import user_dir
 from odeformers.__main__ import main
-from odeformers.list import KINDS, paper_order
+from odeformers.list import KINDS
 from odeformers.options import (
     OptionRow,
     architectures,

@@ -1,4 +1,4 @@
-"""Draw the board's small data sets from the published files.
+"""Draw the scoreboard's small data sets from the published files.
 
     python examples/scoreboard/data.py agnews test.csv --out ag_news
     python examples/scoreboard/data.py ptb ptb.valid.txt ptb.test.txt --out ptb

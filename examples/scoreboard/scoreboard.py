@@ -9,7 +9,7 @@ the page, its figures and rows as CSV, and the forest plot.
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from itertools import cycle
 from pathlib import Path
@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fairseq_odeformers.files import markdown_table, replacing, write_csv
+from fairseq_odeformers.registry import paper_order
 from odeformers.compare.numbers import add_decimals
 from odeformers.compare.report.judge import (
     INCONCLUSIVE,
@@ -136,7 +137,7 @@ def write_scoreboard(sources: Sequence[str], out: Path, margin: float | None = N
 
 
 class Column(NamedTuple):
-    """A comparison on a board.
+    """A comparison on a scoreboard.
 
     Attributes:
         cells: the baseline's first.
@@ -256,7 +257,7 @@ def make_cell(
 
 
 def choose_families(comparison: Comparison, table: Table) -> dict[str, list[Row]]:
-    """The runs of each family on a board: the baseline's first, perhaps without any.
+    """The runs of each family on a scoreboard: the baseline's first, perhaps without any.
 
     Another family has its architecture that has validated best with its first seed.
     """
@@ -270,6 +271,12 @@ def choose_families(comparison: Comparison, table: Table) -> dict[str, list[Row]
     return chosen
 
 
+def order_families(cells: Iterable[Cell]) -> list[str]:
+    """The families of cells in the order of their papers, then baselines."""
+    ordered = sorted(cells, key=lambda cell: paper_order(cell.architecture))
+    return list(dict.fromkeys(cell.family for cell in ordered))
+
+
 # --- the page --------------------------------------------------------------------------
 
 
@@ -281,7 +288,8 @@ def describe(columns: Sequence[Column]) -> str:
         header.append(f"{column.name}, {base.metric}")
         shown |= {(base.family, column.name): base.score}
         shown |= {(cell.family, column.name): cell.advantage for cell in others}
-    families = dict.fromkeys(family for family, _ in shown)
+    bases = dict.fromkeys(column.cells[0].family for column in columns)
+    families = dict.fromkeys([*bases, *order_families(c for each in columns for c in each.cells)])
     rows = [[f, *(shown.get((f, each.name), "-") for each in columns)] for f in families]
     caveats = list_caveats(columns)
     if tuned := ", ".join(column.name for column in columns if column.scores_tuning):
@@ -357,10 +365,10 @@ def draw(columns: Sequence[Column]) -> Figure:
     """A forest plot: a panel per metric, a row per family, and in it a line for each task."""
     shown = [cell for column in columns for cell in column.cells[1:]]
     shown = shown or [column.cells[0] for column in columns]
-    metrics, families, names = (
-        list(dict.fromkeys(getattr(cell, name) for cell in shown))
-        for name in ("metric", "family", "column")
+    metrics, names = (
+        list(dict.fromkeys(getattr(cell, name) for cell in shown)) for name in ("metric", "column")
     )
+    families = order_families(shown)
     tasks = {m: list(dict.fromkeys(c.column for c in shown if c.metric == m)) for m in metrics}
     ranks = {task: rank for of_metric in tasks.values() for rank, task in enumerate(of_metric)}
     colors = shades([*sorted(names, key=ranks.__getitem__), "too light"])  # far apart in a panel

@@ -249,8 +249,8 @@ def describe_pairs(data: Path, task: str) -> tuple[int, Options]:
     pair = language_pair(data)
     if pair is None:
         raise InputError(
-            f"--task {task}: {data} has no sentence pairs (no file such as train.de-en.de.idx); omit "
-            "--task, or make a folder with odeformers prepare parallel"
+            f"--task {task}: {data} has no sentence pairs (no file such as train.de-en.de.idx); "
+            "omit --task, or make a folder with odeformers prepare parallel"
         )
     source, target = pair
     ours, theirs = (Dictionary.load(str(data / f"dict.{side}.txt")) for side in pair)
