@@ -199,22 +199,30 @@ def board_cells() -> list[Cell]:
 @figure
 def differences() -> str:
     """The scoreboard's differences by data set, the best first; only its first row names it."""
+    bases = {cell.column: cell for cell in board_cells() if not cell.verdict}
 
-    def unit(cell: Cell) -> str:
+    def relative(cell: Cell, baseline: Cell) -> str:
         if cell.metric != "perplexity":
-            return {"accuracy": "accuracy points"}.get(cell.metric, cell.metric)
-        baseline = cell.mean + cell.difference  # a lower perplexity is better
-        return f"perplexity ({abs(cell.difference) / baseline:.1%})"
+            return ""
+        return f"{cell.difference / baseline.mean:+.1%}"
 
     rows = []
     for column, cells in group((cell for cell in board_cells() if cell.verdict), "column").items():
+        base = bases[column]
+        scored = f"{column}: {base.metric} {base.mean:.1f}"
         best_first = sorted(cells, key=lambda cell: -cell.difference)
         for number, cell in enumerate(best_first):
             verdict = "inconclusive" if "inconclusive" in cell.verdict else f"**{cell.verdict}**"
-            name = "" if number else column
-            rows.append([name, cell.family, cell.advantage, unit(cell), verdict])
-    head = ["data", "model", "difference (95% interval)", "unit", "verdict"]
-    return table(head, "lllll", rows)
+            name = "" if number else scored
+            rows.append([name, cell.family, cell.advantage, relative(cell, base), verdict])
+    head = [
+        "data: the Transformer's score",
+        "model",
+        "difference (95% interval)",
+        "relative (perplexity)",
+        "verdict",
+    ]
+    return table(head, "lllrl", rows)
 
 
 @figure
@@ -232,14 +240,12 @@ def baselines() -> str:
             f"{int(cell['parameters']):,}",
             f"{int(training(cell)['updates']):,}",
             cell["tuned"].removeprefix("lr "),
-            f"{float(cell['mean']):.1f}",
-            cell["metric"],
         ]
         for cell in read("examples/scoreboard/scoreboard.csv")
         if not cell["verdict"]
     )
-    head = ["data", "parameters", "updates", "learning rate", "score", "metric"]
-    return table(head, "lrrrrl", rows)
+    head = ["data", "parameters", "updates", "learning rate"]
+    return table(head, "lrrr", rows)
 
 
 @cache
@@ -292,16 +298,6 @@ def simulated_errors() -> str:
         [kind, *(f"{errors[seeds]:.1%}" for seeds in numbers)] for kind, errors in highest.items()
     )
     return table(["spread over seeds", *(f"{seeds} seeds" for seeds in numbers)], "lrrr", rows)
-
-
-@figure
-def perplexity_above(arch: str) -> str:
-    """The baseline of the later runs."""
-    first, other = (
-        fmean(board("language_model", "perplexity", name))
-        for name in ("transformer_lm_prenorm", arch)
-    )
-    return f"{other - first:.1f}"
 
 
 def higher(gain: float, low: float, high: float) -> str:
