@@ -41,7 +41,7 @@ MIDDLE, LEFT, RIGHT = 116, 28, 204  # where the state runs in it, and connection
 START, LINE = 102, 20  # of the state, and from one line of text to the next
 
 Lane = tuple[float, float, float]  # where the state and a connection run, and the width of boxes
-LANE, EVOLVING = (MIDDLE, LEFT, 132), (162, 215, 86)  # EVOLVING is beside TransEvolve's scores
+LANE, EVOLVING = (MIDDLE, LEFT, 132), (162, 217, 94)  # EVOLVING is beside TransEvolve's scores
 
 
 class Drawing:
@@ -124,19 +124,19 @@ def macaron(d: Drawing) -> float:
 
 
 def transevolve(d: Drawing) -> float:
-    """Q K^T of the input, computed once, and terms of the depth are the scores in each of L layers
+    """Q K^T of the input, computed once, and terms of the depth are the scores at each of L depths
     x + Attention(Norm(x)), then x + FFN(Norm(x)), with a full or random FFN. A norm ends the block
     by default.
     """
     x, _, width = lane = EVOLVING
-    d.rectangle("frame", 8, 154, 216, 218)
+    d.rectangle("frame", 5, 154, 222, 218)
     d.wire((x, START), (x, 156), arrow=False)
     d.wire((x, 122), (105, 122))
     d.dot(x, 122)
     d.wire((60, d.box("attention", 98, "scores", "A₀ = QKᵀ", x=60, width=90)), (60, 178))
-    d.box("solver", 178, "A₀ + terms", "of depth ℓ", x=60, width=94)
-    d.wire((107, 211), (x - width / 2, 211))
-    d.text(60, 256, "in each of", "L layers")
+    d.box("solver", 178, "A₀ + terms", "of depth ℓ", x=57, width=98)
+    d.wire((106, 211), (x - width / 2, 211))
+    d.text(57, 256, "at each of", "L depths")
     y = sublayer(d, 156, "attention", "Attention", 10.5, lane)
     y = sublayer(d, y, "ffn", "FFN, full\nor random", 10.5, lane)
     d.wire((x, y), (x, 380))
@@ -150,7 +150,7 @@ def transject(d: Drawing) -> float:
         d.wire((x, START), (x, 124))
     for shift in (8, 4):
         d.rectangle("attention", 46 + shift, 132 - shift, 140, 68)
-    y = d.box("attention", 132, "E experts:", "linear attention", "ELU(XUΣV)", width=140)
+    y = d.box("attention", 132, "E experts:", "attention", "ELU(XUΣV)", width=140)
     y = d.add(d.box("solver", y + 4, "mix, times α/L", width=140), 14, branch=111)
     d.wire((MIDDLE, y), (MIDDLE, y + 34))
     end = d.box("ffn", y + 34, "orthogonal FFN", width=140)
@@ -183,28 +183,31 @@ def stage(d: Drawing, y: float, text: str) -> float:
 
 def branches(d: Drawing, y: float) -> float:
     """Attention and FFN side by side, from y on; returns where they end."""
-    d.box("attention", y, "Attention", x=94.5, width=81)
-    return d.box("ffn", y, "FFN", x=158.5, width=39)
+    d.box("attention", y, "Attention", x=95, width=86)
+    return d.box("ffn", y, "FFN", x=160, width=40)
 
 
 def ode_transformer(d: Drawing) -> float:
-    """y + b_1 F_1 + b_2 F_2, b fixed or of a gate, where F(x) is what a Transformer layer adds."""
-    d.wire((MIDDLE, START), (MIDDLE, 122))
-    first = stage(d, 122, "F₁ = F(y)")
-    d.wire((MIDDLE, first), (MIDDLE, first + 17), arrow=False)
-    d.dot(LEFT, first + 26)
-    d.wire((LEFT, first + 26), (MIDDLE - 9, first + 26))
-    y = d.plus(MIDDLE, first + 26)
-    d.wire((MIDDLE, y), (MIDDLE, y + 14))
-    y = stage(d, y + 14, "F₂ = F(y + F₁)")
-    d.wire((MIDDLE, first + 7), (RIGHT, first + 7), (RIGHT, y + 38), (MIDDLE + 66, y + 38))
+    """y + b_1 F_1 + b_2 F_2, where F(x) is what a Transformer layer adds. b is fixed, learned or
+    from a gate.
+    """
+    d.wire((MIDDLE, START), (MIDDLE, 116))
+    first = stage(d, 116, "F₁ = F(y)")
+    d.wire((MIDDLE, first), (MIDDLE, first + 14), arrow=False)
+    d.dot(LEFT, first + 23)
+    d.wire((LEFT, first + 23), (MIDDLE - 9, first + 23))
+    y = d.plus(MIDDLE, first + 23)
+    d.wire((MIDDLE, y), (MIDDLE, y + 11))
+    y = stage(d, y + 11, "F₂ = F(y + F₁)")
+    d.wire((MIDDLE, first + 7), (RIGHT, first + 7), (RIGHT, y + 44), (MIDDLE + 66, y + 44))
     d.dot(MIDDLE, first + 7)
-    d.wire((MIDDLE, y), (MIDDLE, y + 14))
-    return d.add(d.box("solver", y + 14, "b₁F₁ + b₂F₂", "fixed or gated"), 12, branch=110)
+    d.wire((MIDDLE, y), (MIDDLE, y + 11))
+    y = d.box("solver", y + 11, "b₁F₁ + b₂F₂, b", "fixed, learned", "or gated")
+    return d.add(y, 6, branch=109)
 
 
 def diffeq_transformer(d: Drawing) -> float:
-    """x + 1/L (Attention(Norm(x)) + FFN(Norm(x))), all of whose weights W(t) are functions of t."""
+    """x + 1/L (Attention(Norm(x)) + FFN(Norm(x))), L times; all weights W(t) are functions of t."""
     d.rectangle("frame", 6, 168, 220, 188)
     d.text(179, 96, "t = (k+1)/L")
     d.wire((180, START), (180, 114))
@@ -215,6 +218,7 @@ def diffeq_transformer(d: Drawing) -> float:
         y = d.box(kind, d.box("norm", 208, "Norm", x=x, width=84) + 4, text, x=x, width=84)
         d.wire((x, y), (x, y + 18))
     y = d.box("solver", y + 18, "sum, times 1/L", width=180)
+    d.text(182, 345, "L times")
     return d.add(y, 18, 181, (MIDDLE, 16, 180))
 
 
@@ -243,7 +247,7 @@ def pcformer(d: Drawing) -> float:
 
 
 def ot_transformer(d: Drawing) -> float:
-    """x + 1/M f(x), M times with the same weights, where f is all L layers, then a Norm."""
+    """x + 1/M F(x), M times with the same weights, where F is all L layers, then a Norm."""
     d.rectangle("frame", 10, 108, 212, 282)
     d.wire((MIDDLE, START), (MIDDLE, 152))
     for shift in (8, 4):
@@ -251,7 +255,7 @@ def ot_transformer(d: Drawing) -> float:
     d.rectangle("panel", 50, 160, 132, 62)
     d.text(MIDDLE, 180, "L layers")
     y = d.box("norm", branches(d, 188) + 10, "Norm")
-    d.text(146, y + 18, "f(x)")
+    d.text(146, y + 18, "F(x)")
     d.wire((MIDDLE, y), (MIDDLE, y + 26))
     y = d.add(d.box("solver", y + 26, "times 1/M"), 14, branch=134)
     d.wire((MIDDLE, y + 14), (RIGHT + 6, y + 14), (RIGHT + 6, 120), (MIDDLE, 120))
@@ -263,8 +267,8 @@ def ot_transformer(d: Drawing) -> float:
 
 
 def yuriiformer(d: Drawing) -> float:
-    """g = O(Norm(x + mu v)), v' = Norm(beta v + gamma g), x' = x + nu v', where O is attention and
-    then, in a second step, the FFN. The velocity v passes through all layers. YuriiFormer: nu = 1.
+    """g = O(Norm(x + mu v)), v' = Norm(beta v + gamma g), x' = x + nu v'. O is attention in one
+    step and the FFN in the next. The velocity v passes through all layers. YuriiFormer: nu = 1.
     """
     x, v = EDGES
     d.text(v, 96, "v")
@@ -276,16 +280,22 @@ def yuriiformer(d: Drawing) -> float:
     d.text(160, 121, "times μ")
     y = d.plus(MIDDLE, 128)
     d.wire((MIDDLE, y), (MIDDLE, y + 14))
-    y = d.box("norm", y + 14, "Norm", width=116) + 4
-    y = d.box("attention", y, "Attention,", width=116)
-    y = d.box("ffn", y, "then FFN", width=116)
+    y = d.box("norm", y + 14, "Norm", width=152) + 4
+    d.rectangle("layer", 40, y, 152, 56)
+    for middle, width, kind, oracle, step in (
+        (88, 90, "attention", "Attention", "step 1"),
+        (163, 54, "ffn", "FFN", "step 2"),
+    ):
+        d.text(middle, y + 18, step)
+        d.box(kind, y + 25, oracle, x=middle, width=width)
+    y += 56
     d.text(154, y + 19, "times γ")
     d.wire((MIDDLE, y), (MIDDLE, 263), arrow=False)
     d.wire((v, 272), (MIDDLE + 9, 272))
     d.text(164, 290, "times β")
     y = d.plus(MIDDLE, 272)
     d.wire((MIDDLE, y), (MIDDLE, 300))
-    y = d.box("norm", 300, "Norm", width=116)
+    y = d.box("norm", 300, "Norm", width=152)
     d.wire((MIDDLE, y), (MIDDLE, 366), arrow=False)
     d.dot(MIDDLE, 344)
     d.wire((MIDDLE, 344), (v, 344), (v, HEIGHT - 8))
@@ -302,9 +312,7 @@ STATES = {transevolve: EVOLVING[0], yuriiformer: EDGES[0]}
 Block = tuple[Callable[[Drawing], float], str, str, str, str]
 BLOCKS: tuple[Block, ...] = (
     (transformer, "Transformer", "Lie–Trotter splitting:", "attention, then FFN", "x"),
-    (macaron, "Macaron Net", "Strang splitting:", "half, full, half step", "x"),
-    (transevolve, "TransEvolve", "scores once per block,", "evolving over depth", "x"),
-    (transject, "TransJect", "injective steps of α/L,", "orthogonal attention", "X"),
+    (macaron, "Macaron Net", "Strang–Marchuk splitting:", "half, full, half step", "x"),
     (
         node_transformer,
         "N-ODE Transformer",
@@ -312,9 +320,11 @@ BLOCKS: tuple[Block, ...] = (
         "in adaptive or fixed steps",
         "X(0)",
     ),
+    (transevolve, "TransEvolve", "scores once per block,", "evolving over depth", "x"),
     (ode_transformer, "ODE Transformer", "Runge–Kutta step:", "one layer, 2 to 4 times", "y"),
-    (diffeq_transformer, "DiffEqFormer", "L Euler steps of 1/L,", "weights depend on time", "x"),
+    (transject, "TransJect", "injective steps of α/L,", "orthogonal attention", "X"),
     (pcformer, "PCformer", "Runge–Kutta predictor,", "multistep corrector", "y"),
+    (diffeq_transformer, "DiffEqFormer", "L Euler steps of 1/L,", "weights depend on time", "x"),
     (ot_transformer, "OT-Transformer", "M Euler steps, each", "through all L layers", "x₀"),
     (yuriiformer, "YuriiFormer", "Nesterov’s method, ν = 1;", "TMMFormer learns ν", "x"),
 )

@@ -6,7 +6,7 @@ L steps of Euler's method:
 
 .. math::
     x_{k+1} = x_k + \tfrac1L \big[\mathrm{Attn}_t(\mathrm{LN}_t(x_k))
-    + \mathrm{FFN}_t(\mathrm{LN}'_t(x_k))\big], \quad t = \tfrac{k+1}{L}, \quad W(t) = G e(t) + c
+    + \mathrm{FFN}_t(\mathrm{LN}'_t(x_k))\big], \quad t = \tfrac{k+1}{L}, \quad W(t) = G e(t) + W_0
 
 where e(t) is a small network of t. Read ``naive``, the paper's equations; ``spec``, the choices of
 a stack; ``maps``, weights as functions of time; ``branches``, attention and FFN over such maps;

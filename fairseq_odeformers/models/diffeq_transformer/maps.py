@@ -37,7 +37,7 @@ def time_features(steps: int, frequencies: int, form: str) -> Tensor:
 
 
 class TimeDependent(CachedTensors):
-    """Base class of maps, each with an embedding e(t) = a2 silu(a1 phi(t) + b1) + b2 of time.
+    """Base class of maps, each with an embedding e(t) = A_2 silu(A_1 phi(t) + c_1) + c_2 of time.
 
     The weights at the times of all steps are computed once per training pass, and only once in
     evaluation.
@@ -68,9 +68,9 @@ class TimeDependent(CachedTensors):
 
 
 class TimeDependentLinear(TimeDependent):
-    """x W(t)^T + b(t), with W(t) = G e(t) + c and b(t) = B e(t).
+    """x W(t)^T + b(t), with W(t) = G e(t) + W_0 and b(t) = B e(t).
 
-    In the authors' initialisation, c starts at zero, so the scale of W(t) is proportional to the
+    In the authors' initialisation, W_0 starts at zero, so the scale of W(t) is proportional to the
     norm of e(t).
 
     Args:
@@ -84,7 +84,7 @@ class TimeDependentLinear(TimeDependent):
         super().__init__(spec)
         width, shape = spec.time_width, (out_features, in_features)
         self.weight = nn.Parameter(torch.empty(width, *shape))  # G
-        self.constant = nn.Parameter(torch.empty(shape))  # c
+        self.constant = nn.Parameter(torch.empty(shape))  # W_0
         self.bias = nn.Parameter(torch.zeros(width, out_features))  # B
         if spec.initialization == "released":
             nn.init.normal_(self.weight, std=RELEASED_STD)

@@ -37,15 +37,15 @@ def released_time_features(t: float, frequencies: int) -> Tensor:
     return torch.tensor([t, *map(math.sin, angles), *map(math.cos, angles)])
 
 
-def time_embedding(phi: Tensor, a1: Tensor, b1: Tensor, a2: Tensor, b2: Tensor) -> Tensor:
-    """e(t) = a2 silu(a1 phi(t) + b1) + b2: (E). Each weight has its own matrices a and biases b."""
-    hidden = a1 @ phi + b1
-    return a2 @ (hidden * torch.sigmoid(hidden)) + b2
+def time_embedding(phi: Tensor, a1: Tensor, c1: Tensor, a2: Tensor, c2: Tensor) -> Tensor:
+    """e(t) = A_2 silu(A_1 phi(t) + c_1) + c_2: (E). Each map has its own A and c."""
+    hidden = a1 @ phi + c1
+    return a2 @ (hidden * torch.sigmoid(hidden)) + c2
 
 
-def weight(e: Tensor, g: Tensor, c: Tensor) -> Tensor:
-    """W(t) = reshape(G e(t) + c), with G (d_in, d_out, E) and c (d_in, d_out)."""
-    return g @ e + c
+def weight(e: Tensor, g: Tensor, w0: Tensor) -> Tensor:
+    """W(t) = G e(t) + W_0, with G (d_in, d_out, E) and W_0 (d_in, d_out)."""
+    return g @ e + w0
 
 
 def bias(e: Tensor, b: Tensor) -> Tensor:

@@ -34,9 +34,9 @@ class BlockSpec(Spec):
 
     @property
     def time_width(self) -> int:
-        """E; without the option, G and c together are as large as the weights of L layers.
+        """E; without the option, G and W_0 together are as large as the weights of L layers.
 
-        With a single step, E is 1, and G and c are as large as the weights of two layers, because
+        With a single step, E is 1, and G and W_0 are as large as the weights of two layers, because
         there would be no biases without e(t).
         """
         return self.time_embed_dim or max(self.steps - 1, 1)

@@ -35,11 +35,11 @@ def rk2_block_learned(y: Tensor, f: Function, gamma: Tensor) -> Tensor:
     return y + gamma[0] * f1 + gamma[1] * f2
 
 
-def rk2_block_gated(y: Tensor, f: Function, w: Tensor, b: Tensor) -> Tensor:
-    """y + g F_1 + (1 - g) F_2 with g = sigmoid([F_1, F_2] W + b): W is (2d, 1), g is (T, 1)."""
+def rk2_block_gated(y: Tensor, f: Function, w: Tensor, c: Tensor) -> Tensor:
+    """y + g F_1 + (1 - g) F_2 with g = sigmoid([F_1 | F_2] W + c): W is (2d, 1), g is (T, 1)."""
     f1 = f(y)
     f2 = f(y + f1)
-    g = torch.sigmoid(torch.cat([f1, f2], -1) @ w + b)
+    g = torch.sigmoid(torch.cat([f1, f2], -1) @ w + c)
     return y + g * f1 + (1 - g) * f2
 
 

@@ -5,15 +5,15 @@ The whole stack of L layers is one vector field. A forward pass takes M steps of
 along it, with the same weights in each step:
 
 .. math::
-    x_{m+1} = x_m + \tfrac1M f(x_m), \quad f = \mathrm{LN} \circ \mathrm{layer}_L \circ \dots
+    x_{m+1} = x_m + \tfrac1M F(x_m), \quad F = \mathrm{LN} \circ \mathrm{layer}_L \circ \dots
     \circ \mathrm{layer}_1, \quad m = 0, \dots, M - 1
 
 Training minimises the loss of :math:`x_M` plus a transport cost, :math:`\lambda \sum_m \tfrac1M
-\|f(x_m)\|^2` per entry of the state. This is the arclength of ``criterions/arclength.py``:
+\|F(x_m)\|^2` per entry of the state. This is the arclength of ``criterions/arclength.py``:
 ``--arclength-weight`` is :math:`2 \lambda / C` at width C.
 
-Read ``naive``, the paper's equations; ``spec``, the choices of a flow; ``layer``, the layers of f;
-``block``, f and its steps; then ``stacks``, the encoder and the decoder, and ``models``, the
+Read ``naive``, the paper's equations; ``spec``, the choices of a flow; ``layer``, the layers of F;
+``block``, F and its steps; then ``stacks``, the encoder and the decoder, and ``models``, the
 registered translator, classifier and language model.
 """
 

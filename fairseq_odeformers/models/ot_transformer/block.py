@@ -20,7 +20,7 @@ Evaluation = Callable[[nn.Module, int, Tensor], Tensor]
 
 
 class Step(nn.Module):
-    """x + h f(x) with h = 1/M, or a step of another Runge-Kutta method; f does not depend on t."""
+    """x + h F(x) with h = 1/M, or a step of another Runge-Kutta method; F does not depend on t."""
 
     def __init__(self, method: str, steps: int):
         super().__init__()
@@ -30,7 +30,7 @@ class Step(nn.Module):
         """Map (T, B, C) to (T, B, C).
 
         Args:
-            f: vector field, a function of the number of the stage, from 0, and of a state.
+            f: vector field F, a function of the number of the stage, from 0, and of a state.
         """
         slopes = [f(0, x)]
         for stage, row in enumerate(self.tableau.matrix, start=1):
@@ -42,8 +42,8 @@ class FlowBlock(Block):
     """The flow of an encoder from x_0 to x_M; also the base class of the flow of a decoder.
 
     Args:
-        layers: layers of the vector field f.
-        spec: the form of f, and its solver.
+        layers: layers of the vector field F.
+        spec: the form of F, and its solver.
     """
 
     def __init__(self, layers: nn.ModuleList, spec: FlowSpec):
@@ -65,7 +65,7 @@ class FlowBlock(Block):
         """Map x_0 to x_M (T, B, C).
 
         Args:
-            evaluate: function of a layer, of the number of the evaluation of f, from 0, and of a
+            evaluate: function of a layer, of the number of the evaluation of F, from 0, and of a
                 state, that returns the output of the layer (T, B, C).
         """
         for index, step in enumerate(self.depths):
@@ -73,7 +73,7 @@ class FlowBlock(Block):
         return x
 
     def slope(self, evaluate: Evaluation, first: int, stage: int, x: Tensor) -> Tensor:
-        """Return f(x) (T, B, C) at a stage of a step.
+        """Return F(x) (T, B, C) at a stage of a step.
 
         Args:
             first: number of the first evaluation of the step.
@@ -89,7 +89,7 @@ class FlowBlock(Block):
         return [*self.depths]
 
     def attention_maps(self, *args: Any, **kwargs: Any) -> Iterator[AttentionMaps]:
-        """Yield the maps of each layer in each evaluation of f, by taking the steps once more."""
+        """Yield the maps of each layer in each evaluation of F, by taking the steps once more."""
         answers = ask(self.layers, "attention_maps")
         with record_calls(answers) as calls:
             self(*args, **kwargs)
@@ -107,7 +107,7 @@ class FlowDecoderBlock(FlowBlock):
     """The flow of a decoder, with or without an encoder.
 
     In incremental decoding, a token sees the keys and values of earlier tokens in the same layer
-    and the same evaluation of f. The result therefore equals full decoding.
+    and the same evaluation of F. The result therefore equals full decoding.
     """
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Output:

@@ -20,12 +20,12 @@ def stack(x: Tensor, layers: Sequence[Function]) -> Tensor:
 
 
 def released_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Tensor:
-    """f(x) in the authors' code, with the layers' residual connections inside of f: (T, C)."""
+    """F(x) in the authors' code, with the layers' residual connections inside of F: (T, C)."""
     return norm(stack(x, layers))
 
 
 def textbook_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Tensor:
-    """f(x) with the residual connection outside of f: (T, C).
+    """F(x) with the residual connection outside of F: (T, C).
 
     One step is the Transformer if *norm* is the identity and a LayerNorm follows the last state.
     """
@@ -41,5 +41,5 @@ def flow(x: Tensor, f: Function, steps: int) -> list[Tensor]:
 
 
 def regulariser(x: Tensor, f: Function, steps: int) -> Tensor:
-    """The sum over m of dt times the mean over the entries of f(x_m)^2, as in the code: ()."""
+    """The sum over m of dt times the mean over the entries of F(x_m)^2, as in the code: ()."""
     return sum((f(state).square().mean() for state in flow(x, f, steps)[:-1]), 0 * x.sum()) / steps

@@ -4,7 +4,7 @@ A Transformer computes new scores in every layer. Here, a block of depth L compu
 its input (:math:`A_0`), together with the terms that make them evolve: at depth l = 1..L
 
 .. math::
-    A^l = \mathrm{softmax}(A_0 + A_1 T^l + T^l A_2 + A_3 (T^l \odot T^l)), \quad
+    A^l = \mathrm{softmax}(A_0 + A_1 T^l + (A_2 T^l)^T + A_3 (T^l \odot T^l)), \quad
     Y^l = A^l \, \mathrm{LN}(X^{l-1}) W_o^l + X^{l-1}, \quad
     X^l = \mathrm{FF}^l(\mathrm{LN}(Y^l)) + Y^l
 

@@ -1,9 +1,9 @@
 """TransEvolve as its paper writes it, for reading: with every term and without fast paths.
 
 This module contains the equations of Dutta et al. (2021) as functions of tensors, in the paper's
-order. A block of depth L computes its :func:`initial_scores` once. Each depth l = 1..L evolves them
-with its :func:`time_map` into its :func:`attention`, and applies a :func:`residual_attention` and
-one of the two feed-forward layers:
+order. A :func:`block` of depth L computes its :func:`initial_scores` once. Each depth l = 1..L
+evolves them with its :func:`time_map` into its :func:`attention`, and applies a
+:func:`residual_attention` and one of the two feed-forward layers:
 
     X^l = FF^l(Y^l) + Y^l,    Y^l = A^l X^(l-1) W_o^l + X^(l-1).
 
@@ -13,11 +13,14 @@ the right. A mask (B, 1, T, S) is true where a query may not see a key.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+Function = Callable[[Tensor], Tensor]
 
 
 def full_feed_forward(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
@@ -74,7 +77,10 @@ def time_map(w: Tensor, number: int, depth: int) -> Tensor:
 
 
 def attention(scores: Scores, time: Tensor, mask: Tensor | None = None) -> Tensor:
-    """A^l = softmax(A_0 + A_1 T^l + T^l A_2 + A_3 (T^l * T^l)) from Eq. 9: (B, H, T, S)."""
+    """A^l = softmax(A_0 + A_1 T^l + (A_2 T^l)^T + A_3 (T^l * T^l)) from Eq. 9: (B, H, T, S).
+
+    T^l is a column here. The paper's A_2 has a column per key; here it has a row, like A_1.
+    """
     a0, a1, a2, a3 = scores
     t = time.view(len(a3), -1, 1)  # (H, d'/H, 1)
     evolved = a0 + a1 @ t + (a2 @ t).transpose(-2, -1) + a3.unsqueeze(1) @ t.square()
@@ -97,17 +103,45 @@ def residual_attention(x: Tensor, weights: Tensor, values: Tensor, w_o: Tensor) 
     return attend(weights, values) @ w_o + x
 
 
-def rotation(w: Tensor, number: int, depth: int) -> Tensor:
-    """U = [sin(w_ij j l / P) | cos(w_ij j l / P)] / sqrt(s), j = 1..s/2, P = s L / 2 pi (Eq. 10).
+class Attention(NamedTuple):
+    """One attention of depth l: in an encoder the only one, in a translator's decoder two.
 
-    Each U and V is divided by the root of its own size s. In the authors' code, both are divided by
-    the root of the output width, and l and j count from 0.
+    Attributes:
+        scores: the block's initial scores.
+        w: w^l (d').
+        values: a function of X, with its LayerNorm. Attention to a source ignores X.
+        w_o: W_o^l (d, d).
+        mask: true where a query may not see a key.
+    """
+
+    scores: Scores
+    w: Tensor
+    values: Function
+    w_o: Tensor
+    mask: Tensor | None = None
+
+
+def block(x: Tensor, depths: Sequence[tuple[Sequence[Attention], Function]]) -> Tensor:
+    """X^L from X^0 (B, T, d), for the attentions and the feed-forward layer of each depth."""
+    for number, (attentions, ffn) in enumerate(depths, start=1):
+        for scores, w, values, w_o, mask in attentions:
+            weights = attention(scores, time_map(w, number, len(depths)), mask)
+            x = residual_attention(x, weights, values(x), w_o)
+        x = ffn(x) + x
+    return x
+
+
+def rotation(omega: Tensor, number: int, depth: int) -> Tensor:
+    """U = [sin(omega_ij j l / P) | cos(omega_ij j l / P)] / sqrt(s), P = s L / 2 pi (Eq. 10).
+
+    j counts from 1 to s/2. Each U and V is divided by the root of its own size s. In the authors'
+    code, both are divided by the root of the output width, and l and j count from 0.
 
     Args:
-        w: matrix (s, s/2), drawn once from N(0, s^2).
+        omega: matrix (s, s/2), drawn once, normal with a standard deviation of s.
     """
-    size = len(w)
-    phase = w * torch.arange(1, w.size(1) + 1) * number / (size * depth / (2 * math.pi))
+    size = len(omega)
+    phase = omega * torch.arange(1, omega.size(1) + 1) * number / (size * depth / (2 * math.pi))
     return torch.cat([phase.sin(), phase.cos()], 1) / math.sqrt(size)
 
 

@@ -1,9 +1,9 @@
 """TransJect as its paper writes it, for reading: with every term and without fast paths.
 
 This module contains the equations of Sengupta et al. (2023) as functions of one sequence without
-padding, in the paper's order. :func:`embed` returns X_0, and a layer is :func:`mixture` followed by
-:func:`feed_forward` (Eq. 4). Tests compare the layers with these functions. Tokens are rows. sigma
-is the diagonal of Sigma: (C) or, in the causal form, (T, C) with one diagonal per token.
+padding, in the paper's order. :func:`embed` returns X_0, and a :func:`layer` is :func:`mixture`
+followed by :func:`feed_forward`. Tests compare the layers with these functions. Tokens are rows.
+sigma is the diagonal of Sigma: (C) or, in the causal form, (T, C) with one diagonal per token.
 """
 
 import torch
@@ -82,6 +82,19 @@ def feed_forward(
 ) -> Tensor:
     """X + alpha / L ELU(ELU(X W_1 + b_1) W_2 + b_2), W_1 and W_2 orthogonal (sec. 3.4): (T, C)."""
     return residual(x, F.elu(F.elu(x @ w1 + b1) @ w2 + b2), alpha, depth)
+
+
+def layer(
+    x: Tensor,
+    sigma: Tensor,
+    experts: tuple[Tensor, Tensor, Tensor],
+    ffn: tuple[Tensor, Tensor, Tensor, Tensor],
+    alpha: Tensor,
+    depth: int,
+) -> Tensor:
+    """Layer l of L = depth (Eq. 4): (T, C). *experts* are us, vs and w; *ffn* is w1, b1, w2, b2."""
+    x = mixture(x, sigma, *experts, alpha, depth)
+    return feed_forward(x, *ffn, alpha, depth)
 
 
 def embed(tokens: Tensor, embedding: Tensor, positions: Tensor) -> Tensor:

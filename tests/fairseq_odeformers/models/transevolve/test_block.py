@@ -60,24 +60,29 @@ def block_formula(block, x, padding, source=None, source_padding=None):
         mask = mask | torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)
     if source is not None:
         source_scores = initial_scores(block.encoder_attn, x0, source)
-    for number, layer in enumerate(block.depths, start=1):
 
-        def time_map(attn, number=number):
-            return naive.time_map(attn.time_weight[number - 1], number, len(block.depths))
-
-        weights = naive.attention(own_scores, time_map(block.self_attn), mask)
-        w_o = layer.self_attn_out_proj.weight.T
-        values = layer_norm(layer.self_attn_layer_norm, x)
-        if "self_attn_value_proj.weight" in layer.state_dict():
-            values = values @ layer.self_attn_value_proj.weight.T
-        x = naive.residual_attention(x, weights, values, w_o)
+    def attentions(layer, index):
+        w, w_o = block.self_attn.time_weight[index], layer.self_attn_out_proj.weight.T
+        yield naive.Attention(own_scores, w, lambda x: own_values(layer, x), w_o, mask)
         if source is not None:
-            source_mask = source_padding[:, None, None]
-            weights = naive.attention(source_scores, time_map(block.encoder_attn), source_mask)
-            w_o = layer.encoder_attn_out_proj.weight.T
-            x = naive.residual_attention(x, weights, source_values(layer, source), w_o)
-        x = feed_forward_formula(layer.feed_forward, layer.final_layer_norm(x)) + x
+            w, w_o = block.encoder_attn.time_weight[index], layer.encoder_attn_out_proj.weight.T
+            values, source_mask = source_values(layer, source), source_padding[:, None, None]
+            yield naive.Attention(source_scores, w, lambda _: values, w_o, source_mask)
+
+    def ffn(layer):
+        return lambda y: feed_forward_formula(layer.feed_forward, layer.final_layer_norm(y))
+
+    depths = [([*attentions(layer, n)], ffn(layer)) for n, layer in enumerate(block.depths)]
+    x = naive.block(x, depths)
     return x if block.normalize_before else block.layer_norm(x)
+
+
+def own_values(layer, x):
+    """The normalised states, or as an option maps them in each layer."""
+    x = layer_norm(layer.self_attn_layer_norm, x)
+    if "self_attn_value_proj.weight" in layer.state_dict():
+        x = x @ layer.self_attn_value_proj.weight.T
+    return x
 
 
 def source_values(layer, source):

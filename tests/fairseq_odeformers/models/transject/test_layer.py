@@ -35,9 +35,8 @@ def layer_output(layer, x, sigma):
     alpha = getattr(torch, layer.spec.residual_gate)(layer.residual_weight)
     us, vs = layer.experts.orthogonal().chunk(2)
     w = torch.zeros(DIM) if layer.experts.gate is None else layer.experts.gate.weight[0]
-    x = naive.mixture(x, sigma, us, vs, w, alpha, DEPTH)
     (w1, w2), (b1, b2) = layer.ffn.orthogonal(), layer.ffn.bias
-    return naive.feed_forward(x, w1, b1, w2, b2, alpha, DEPTH)
+    return naive.layer(x, sigma, (us, vs, w), (w1, b1, w2, b2), alpha, DEPTH)
 
 
 def causal_layer_output(layer, x, sigma):
