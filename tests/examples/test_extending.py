@@ -105,13 +105,10 @@ def listing_of(heading):
     return re.search(r"```python\n(.*?)```", section, re.S)[1]
 
 
-def test_the_page_tests_and_builds_its_model_in_python(page_plugin, monkeypatch):
-    """Its listings, in the clone with the plugin's folder."""
+def test_the_page_tests_its_model_in_python(page_plugin, monkeypatch):
+    """Its listing, in the clone with the plugin's folder."""
     monkeypatch.chdir(Path(page_plugin.__file__).parents[1])
-    variables = {}
-    exec(listing_of("Check and compare it"), variables)
-    exec(listing_of("Train it in your own loop"), variables)
-    assert [layer.alpha for layer in variables["model"].encoder.layers] == [1, 1]
+    exec(listing_of("Check and compare it"), {})
 
 
 def test_the_test_of_the_page_sees_another_method(page_plugin, monkeypatch):
