@@ -99,7 +99,7 @@ def test_the_training_loops_of_the_page_learn():
     for listing in (language_model, translator):
         variables = {}
         exec(listing, variables)
-        vocabulary = variables["scores"].size(-1)
+        vocabulary = variables["logits"].size(-1)
         assert variables["loss"].exp() < vocabulary / 2
 
 
@@ -136,6 +136,7 @@ def test_the_loss_of_the_page_has_the_regularizer_of_the_criterion():
 
     texts = torch.randint(4, 50, (3, 7))
     variables = {"build_model": build_with_weight, "texts": texts, "cross_entropy": cross_entropy}
+    variables["PADDING"] = PAD
     exec(regularized, variables)
     model = variables["model"]
     criterion = RegularizedCrossEntropyCriterion(
