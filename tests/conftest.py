@@ -66,10 +66,11 @@ def page_plugin(tmp_path_factory):
     from fairseq_odeformers.registry import import_plugins
 
     page = Path(__file__).parents[1] / "docs" / "extending.md"
-    introduction, *others = page.read_text("utf-8").split("\n## ")
-    sections = {"": introduction, **dict(section.split("\n", 1) for section in others)}
+    _, *sections = page.read_text("utf-8").split("\n## ")
+    sections = dict(section.split("\n", 1) for section in sections)
     plugins = {
-        "rk2": sections[""] + sections["A language model and a classifier"],
+        "mean_layer": sections["A layer in plain PyTorch"],
+        "rk2": sections["Runge-Kutta layers over fairseq's"],
         "causal_mean": sections["Replace self-attention"],
     }
     root = tmp_path_factory.mktemp("plugins")

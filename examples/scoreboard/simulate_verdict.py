@@ -239,7 +239,7 @@ PAGE = """# Simulated verdicts
 [`simulate_verdict.py`](simulate_verdict.py) draws 100,000 tables of scores for each figure from
 normal distributions. Standard errors are below 0.2 points. [`simulation.csv`](simulation.csv) also
 has half-widths of intervals, and how often a model is outside the
-[pool](../../docs/comparing.md#how-intervals-are-computed).
+[pool](../../docs/reference/verdicts.md#how-intervals-are-computed).
 
 **Errors**: the percentage of tables with an interval that misses the true difference. 5 is
 intended; more than 6 is **bold**. Spreads are standard deviations over seeds, and *models* include

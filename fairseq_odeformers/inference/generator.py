@@ -66,10 +66,10 @@ class Generator(GeneratorHubInterface):
             beam: beam size.
             verbose: whether to log sentences, hypotheses and scores.
             options: options of ``fairseq-generate``, such as ``max_len_a`` and ``max_len_b`` (a
-                translation of n tokens has at most ``max_len_a`` n + ``max_len_b``),
-                ``min_len``, ``lenpen``, ``unkpen``, ``no_repeat_ngram_size``,
-                ``sampling`` with ``sampling_topk`` or ``sampling_topp``, ``temperature`` and
-                ``diverse_beam_groups``.
+                translation has at most ``max_len_a`` n + ``max_len_b`` tokens, where n are the
+                tokens of the longest sentence of the batch), ``min_len``, ``lenpen``, ``unkpen``,
+                ``no_repeat_ngram_size``, ``sampling`` with ``sampling_topk`` or ``sampling_topp``,
+                ``temperature`` and ``diverse_beam_groups``.
 
         Raises:
             TypeError: the model is a language model, an option does not exist, or *sentences* are

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import make_model
+from fairseq.models.transformer import TransformerConfig
+from helpers import PAD, make_model
 from script_helpers import ROOT, USER_DIR, command, lines, module
 from torchdiffeq import odeint
 
 from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.data.classification import make_dictionary
 from fairseq_odeformers.registry import import_plugins
 from odeformers.__main__ import main
 from odeformers.check.command import check
@@ -100,18 +102,15 @@ def test_the_mixer_of_the_page_is_a_weighted_mean_of_the_tokens_so_far(page_plug
     assert torch.allclose(mixer(x)[0], mixer.out(torch.stack(means)), atol=1e-6)
 
 
-def listing_of(heading):
-    section = (ROOT / "docs/extending.md").read_text("utf-8").split(f"\n## {heading}\n")[1]
+def listing_of(heading, page="docs/extending.md"):
+    section = (ROOT / page).read_text("utf-8").split(f"# {heading}\n")[1]
     return re.search(r"```python\n(.*?)```", section, re.S)[1]
 
 
-def test_the_page_tests_and_builds_its_model_in_python(page_plugin, monkeypatch):
-    """Its listings, in the clone with the plugin's folder."""
+def test_the_page_tests_its_model_in_python(page_plugin, monkeypatch):
+    """Its listing, in the clone with the plugin's folder."""
     monkeypatch.chdir(Path(page_plugin.__file__).parents[1])
-    variables = {}
-    exec(listing_of("Check and compare it"), variables)
-    exec(listing_of("Train it in your own loop"), variables)
-    assert [layer.alpha for layer in variables["model"].encoder.layers] == [1, 1]
+    exec(listing_of("Check and compare it"), {})
 
 
 def test_the_test_of_the_page_sees_another_method(page_plugin, monkeypatch):
@@ -119,6 +118,26 @@ def test_the_test_of_the_page_sees_another_method(page_plugin, monkeypatch):
     monkeypatch.setattr(page_plugin, "rk2_step", lambda layer, x, alpha: layer(0, x))
     with pytest.raises(AssertionError):
         exec(listing_of("Check and compare it"), {})
+
+
+def test_the_models_of_the_page_have_the_stated_sizes(page_plugin):
+    variables = vars(page_plugin) | {}
+    exec(listing_of("Layers of another size"), variables)
+    sizes = {"ffn_embed_dim": 512, "layers": 2}
+    assert variables["TwoFFNsPerLayer"].side_sizes(sizes, {}) == {"ffn_embed_dim": 256, "layers": 2}
+    assert variables["HalfLayers"].side_sizes(sizes, {}) == {"ffn_embed_dim": 512, "layers": 4}
+
+
+def test_the_layers_of_the_reference_share_their_coefficients():
+    """All layers use the module of the stack, and their gradients reach it."""
+    variables, cfg = {}, TransformerConfig()
+    exec(listing_of("Modules for all layers", "docs/reference/building_blocks.md"), variables)
+    cfg.encoder.embed_dim, cfg.encoder.ffn_embed_dim, cfg.encoder.layers = 16, 32, 2
+    words = make_dictionary(["a", "b"])
+    encoder = variables["LearnedEncoder"](cfg, words, torch.nn.Embedding(len(words), 16, PAD))
+    encoder(torch.tensor([[4, 5, 2]]))["encoder_out"][0].square().sum().backward()
+    (gamma,) = (p for name, p in encoder.named_parameters() if name.endswith("gamma"))
+    assert gamma is encoder.coefficients.gamma and gamma.grad.all()
 
 
 def test_slopes_equal_adams_and_bashforths(plugin):
@@ -196,7 +215,8 @@ def test_momentum_has_the_properties_of_check(plugin, options):
 
 KINDS = ("", "_classifier", "_lm")
 IMPLICIT = [f"implicit_transformer{kind}" for kind in KINDS]
-OF_PAGE = [*(f"rk2_transformer{kind}" for kind in KINDS), "causal_mean_transformer"]
+OF_PAGE = [*(f"rk2_transformer{kind}" for kind in KINDS)]
+OF_PAGE += ["mean_classifier", "causal_mean_transformer"]
 
 
 @pytest.mark.parametrize("arch", [*IMPLICIT, *OF_PAGE])

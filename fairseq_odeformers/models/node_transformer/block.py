@@ -20,7 +20,7 @@ from .solver import FixedGrid
 
 
 class NodeBlock(Block):
-    """Encoder block that solves an ODE from X(0) to X(T_F) (paper, section 3).
+    """Encoder block that solves an ODE from X(0) to X(T_F), as in the N-ODE Transformer.
 
     Args:
         field: module of dX/dt. Its ``bind`` has the arguments of :meth:`.TransformerField.bind` and

@@ -88,7 +88,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, num_heads: int, bias: Tensor | None)
 
 
 class TimeDependentLinear(nn.Linear):
-    """A linear map that depends on the time: A x + b + c t (paper, Eq. 5).
+    """A linear map that depends on the time: A x + b + c t (N-ODE Transformer, Eq. 5).
 
     Args:
         in_features, out_features: widths.

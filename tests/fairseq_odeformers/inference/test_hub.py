@@ -14,7 +14,9 @@ from fairseq.tasks import setup_task
 from helpers import EOS, configs, task_of
 from make_checkpoints import PATHS, write_rows
 from omegaconf import OmegaConf
+from script_helpers import ROOT
 
+import fairseq_odeformers
 from fairseq_odeformers import (
     import_plugins,
     load_classifier,
@@ -648,3 +650,24 @@ def test_the_parent_folder_of_the_data_is_refused(load, checkpoint, data, tmp_pa
 def test_a_missing_folder_is_named(model, folders, message):
     with pytest.raises(FileNotFoundError, match=f"^{message}$"):
         model.from_pretrained(*folders)
+
+
+@pytest.mark.parametrize(
+    "loader, name",
+    [
+        ("load_translator", "macaron_transformer"),
+        ("load_classifier", "macaron_classifier"),
+        ("load_language_model", "ode_transformer_lm"),
+    ],
+)
+def test_the_listings_of_the_page_compute_states(loader, name, data, checkpoint, monkeypatch):
+    """Each shows the calls of one kind of model, here of a small one with its data."""
+    listings = re.findall(r"```python\n(.*?)```", (ROOT / "docs/using.md").read_text("utf-8"), re.S)
+    (listing,) = (each for each in listings if loader in each)
+    load = getattr(fairseq_odeformers, loader)
+    path = checkpoint(name)
+    monkeypatch.setattr(fairseq_odeformers, loader, lambda *paths: load(path, data / "words"))
+    variables = {}
+    exec(listing, variables)
+    states = variables["states"]
+    assert len(states) > 1 and all(state.dim() == 3 for state in states)

@@ -16,7 +16,7 @@ from fairseq_odeformers.criterions.label_smoothed_cross_entropy_with_regularizer
     RegularizedCrossEntropyCriterion,
 )
 
-PAGE = Path(__file__).parents[3] / "docs" / "using.md"
+PAGE = Path(__file__).parents[3] / "docs" / "training_loop.md"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_training_loops_of_the_page_learn():
     for listing in (language_model, translator):
         variables = {}
         exec(listing, variables)
-        vocabulary = variables["scores"].size(-1)
+        vocabulary = variables["logits"].size(-1)
         assert variables["loss"].exp() < vocabulary / 2
 
 
@@ -122,8 +122,7 @@ def test_the_translator_of_the_page_translates():
 
 
 def listings_of_the_training_loop():
-    section = PAGE.read_text("utf-8").split("## In your own training loop\n")[1]
-    return re.findall(r"```python\n(.*?)```", section.split("\n## ")[0], re.S)
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S)
 
 
 def test_the_loss_of_the_page_has_the_regularizer_of_the_criterion():
@@ -137,6 +136,7 @@ def test_the_loss_of_the_page_has_the_regularizer_of_the_criterion():
 
     texts = torch.randint(4, 50, (3, 7))
     variables = {"build_model": build_with_weight, "texts": texts, "cross_entropy": cross_entropy}
+    variables["PADDING"] = PAD
     exec(regularized, variables)
     model = variables["model"]
     criterion = RegularizedCrossEntropyCriterion(
