@@ -91,7 +91,7 @@ pip install ${TORCH:-torch}  # several words
 step "3 of 3: fairseq, the project and what its commands and tests need"
 what=(--editable '.[analysis,compare,corpora,docs,export,plots,test]')
 pip install --no-build-isolation --find-links "$venv/wheels" ${WHEEL:-"${what[@]}"}
-# fairseq-fixed requires hydra-core 1.3.2, which can run code of a YAML file (docs/platforms.md); pip
+# fairseq-fixed requires hydra-core 1.3.2, which can run code of a YAML file (docs/security.md); pip
 # alone refuses another.
 sed -i.old 's/^hydra-core==1.3.2/hydra-core==1.3.8/' "$venv/constraints.txt"
 rm "$venv/constraints.txt.old"
