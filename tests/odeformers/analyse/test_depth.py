@@ -105,7 +105,7 @@ def test_scores_equal_the_models_at_that_depth(paths, tmp_path):
     "name, message",
     [
         ("transformer_lm_prenorm", "has a layer for each depth; use a model .* OT-Transformer"),
-        ("diffeq_transformer_lm", "--time-frequencies 4: the features turn too fast for the 2 ste"),
+        ("diffeq_transformer_lm", "--time-frequencies 4: the features oscillate too fast for"),
     ],
 )
 def test_models_without_a_dial_are_refused_or_skipped(name, message, paths, tmp_path, capsys):
