@@ -53,7 +53,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
     )
     attention_backend: str = option(
         "auto",
-        "form of computing attention, without effect on the result: direct, factored, fused, or "
+        "implementation of attention, with the same results: direct, factored, fused, or "
         "auto (direct up to 32 tokens; beyond, factored on a CPU up to 4 GiB, else fused)",
         choices=BACKENDS,
     )
