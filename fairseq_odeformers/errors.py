@@ -28,10 +28,10 @@ class ExpressionError(ValueError):
 
 
 def blames_input(error: BaseException) -> bool:
-    """Return whether the message of an error suffices to mend the input.
+    """Return whether the message of an error tells the user how to correct the input.
 
-    It is an :class:`InputError`, an :class:`ExpressionError`, or a model's or fairseq's error about
-    an option.
+    Such an error is an :class:`InputError`, an :class:`ExpressionError`, or an error of a model or
+    of fairseq that begins with the name of an option.
     """
     is_about_option = isinstance(error, ValueError) and str(error).startswith("--")
     return is_about_option or isinstance(error, (InputError, ExpressionError))

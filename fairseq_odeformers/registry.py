@@ -197,7 +197,12 @@ def paper_order(arch: str) -> tuple[bool, bool, int, str]:
 
 
 def family_of(arch: str) -> str:
-    """Return the name of an architecture's family, such as ``TransEvolve``, for any task."""
+    """Return the name of an architecture's family, such as ``TransEvolve``, for any task.
+
+    A baseline with LayerNorm before its sub-layers belongs to the family ``pre-norm Transformer``.
+    For an architecture that is not registered or declares no family, the architecture's own name is
+    returned.
+    """
     if arch not in ARCH_MODEL_REGISTRY:
         return arch  # it may come from a plugin that this process has not loaded
     family = declared_family(ARCH_MODEL_REGISTRY[arch])

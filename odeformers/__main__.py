@@ -56,7 +56,7 @@ def share_cores() -> None:
     """Let waiting threads of GNU's OpenMP sleep sooner, unless the user has chosen how they wait.
 
     By default, a waiting thread spins 300,000 times. If other processes are busy, it occupies a
-    core that another thread of the training needs, and a training step takes about twice as long.
+    core that another training thread needs, and an update takes about twice as long.
     On a quiet machine, both settings are equally fast. The setting applies to the children of this
     process, and to this process if it has not yet imported torch.
     """
@@ -163,7 +163,7 @@ def run(name: str, module: str, arguments: Sequence[str]) -> None:
             raise
         reason = error
     except MemoryError:
-        reason = "there is not enough memory"
+        reason = "there is not enough memory; use smaller sizes or batches"
     print(f"{name}: error: {reason}", file=sys.stderr)
     sys.exit(2)  # argparse's status for a wrong option
 

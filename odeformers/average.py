@@ -37,7 +37,11 @@ def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
     """
     newest_first = checkpoint_utils.checkpoint_paths(str(folder), FILE_NAMES[by])
     if len(newest_first) < last:
-        raise InputError(f"--last {last}: {folder} has {len(newest_first)} checkpoints by {by}")
+        [other] = FILE_NAMES.keys() - {by}
+        raise InputError(
+            f"--last {last}: {folder} has {len(newest_first)} checkpoints by {by}; lower --last, "
+            f"or pass --by {other}"
+        )
     return [Path(path) for path in reversed(newest_first[:last])]
 
 
@@ -54,16 +58,21 @@ def average(paths: Sequence[Path]) -> dict[str, Any]:
             in the names or shapes of their tensors, or in the values of a tensor without a mean.
     """
     sums: dict[str, torch.Tensor] = {}
+    remedy = "average checkpoints of one run"
     for path in paths:
         state = read_state(str(path))
-        with naming_faults(path, "is not a checkpoint of a training"):
+        with naming_faults(path, "is not a checkpoint of a training run"):
             model = dict(state["model"])
             check_finite(str(path), model)
         for name in sorted(sums.keys() | model.keys()) if sums else ():
             if name not in sums or name not in model or sums[name].shape != model[name].shape:
-                raise InputError(f"{paths[0]} and {path} have different models: see {name}")
+                raise InputError(
+                    f"{paths[0]} and {path} have different models: see {name}; {remedy}"
+                )
             if not model[name].is_floating_point() and not torch.equal(sums[name], model[name]):
-                raise InputError(f"{paths[0]} and {path} differ in {name}, which has no mean")
+                raise InputError(
+                    f"{paths[0]} and {path} differ in {name}, which has no mean; {remedy}"
+                )
         for name, tensor in model.items():
             has_mean = tensor.is_floating_point()
             sums[name] = sums.get(name, 0) + tensor.double() if has_mean else tensor
@@ -87,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     source.add_argument(
         "--inputs", metavar="FILE", type=Path, nargs="+", help="checkpoints to average"
     )
-    source.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="folder of a training")
+    source.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="--save-dir of a run")
     parser.add_argument("--last", metavar="N", type=positive_int, help="average the last N in DIR")
     parser.add_argument(
         "--by",

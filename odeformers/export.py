@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.weights import CONFIG, WEIGHTS
+from fairseq_odeformers.errors import InputError
 from odeformers.parser import Parser, add_user_dir
 
 PROGRAM = ".pt2"
@@ -14,7 +15,7 @@ FORMS = ("weights", *PROGRAMS)
 
 
 def main(arguments=None) -> None:
-    """Run the command."""
+    """Write a trained model as weights or as programs."""
     parser = Parser(
         prog="odeformers export",
         description="Export a trained model: its weights without pickle, or a folder of torch or "
@@ -31,7 +32,8 @@ def main(arguments=None) -> None:
         "translate, generate, score or classify text with them",
     )
     parser.add_argument(
-        "--data", help="folder with the dictionaries for programs (default: data of the training)"
+        "--data",
+        help="folder with the dictionaries for programs (default: the data of the training run)",
     )
     parser.add_argument(
         "--model-overrides",
@@ -43,12 +45,12 @@ def main(arguments=None) -> None:
     add_user_dir(parser)
     args = parser.parse_args(arguments)
     if args.out.exists():
-        raise ValueError(f"{args.out} is in the way; move it, or choose another name")
+        raise InputError(f"{args.out} is in the way; move it, or choose another name")
     if not args.out.absolute().parent.is_dir():
-        raise ValueError(f"{args.out}: there is no folder {args.out.parent}")
+        raise InputError(f"{args.out}: there is no folder {args.out.parent}; make it first")
     if args.out.suffix == PROGRAM:
         if args.to not in (None, "torch"):
-            raise ValueError(f"--to {args.to}: {args.out} is a torch program; name a folder")
+            raise InputError(f"--to {args.to}: {args.out} is a torch program; name a folder")
         from fairseq_odeformers.inference.program import load_for_program, write_program
 
         model, task, _ = load_for_program(args.checkpoint, args.data, args.model_overrides)
@@ -59,8 +61,8 @@ def main(arguments=None) -> None:
         write_deployment(args.checkpoint, args.out, args.to, args.data, args.model_overrides)
     else:
         if args.data is not None or args.model_overrides:
-            raise ValueError(
-                f"{args.out}: weights keep the options of the training and need no data; leave "
+            raise InputError(
+                f"{args.out}: weights keep the options of the training run and need no data; leave "
                 "--data and --model-overrides out, or give --to torch or onnx"
             )
         Checkpoint.read(args.checkpoint).export(args.out)

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def make_absolute(cfg: DictConfig) -> None:
-    """Make the input paths of a training relative to the folder where Hydra was started.
+    """Make the input paths of a training run relative to the folder where Hydra was started.
 
     Raises:
         ValueError: ``common.user_dir`` cannot be imported, or a path has a colon.

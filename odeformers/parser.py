@@ -117,7 +117,7 @@ def real_number(text: str) -> float:
 def non_negative(text: str) -> float:
     """Parse a finite number of 0 or more, as the ``type`` of an argument."""
     if not 0 <= (number := real_number(text)) < float("inf"):
-        raise ArgumentTypeError(f"{text}: give a number from 0 on")
+        raise ArgumentTypeError(f"{text}: give 0 or more")
     return number
 
 

@@ -19,7 +19,7 @@ from scipy.stats import binomtest
 from tqdm import tqdm
 
 from fairseq_odeformers.data.classification import check_unlabelled, classes_of, macro_f1
-from fairseq_odeformers.errors import did_you_mean, naming_faults
+from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
 from fairseq_odeformers.files import check_regular, reading
 from fairseq_odeformers.inference.classifier import Classifier, average_probabilities
 from fairseq_odeformers.inference.hub import load_classifier, read_each
@@ -101,17 +101,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments=None) -> None:
-    """Run the command."""
+    """Classify a split or lines of text, and write the predictions."""
     args = make_parser().parse_args(arguments)
     files = glue_files(args.data) if args.glue_submission else {}
     if args.output and args.output.is_dir() != args.glue_submission:
         kind = "an existing folder" if args.glue_submission else "a file, not a folder"
-        raise ValueError(f"--output {args.output}: pass {kind}")
+        raise InputError(f"--output {args.output}: pass {kind}")
     cuts = {"shorten_method": "truncate"} if args.truncate else {}
     if f"{SCORED_TASK}.tsv" in files.values():
         return predict_scores(args, cuts)
     if args.column and not (args.text and is_table(args.text)):
-        raise ValueError(f"--column {args.column} needs a table: --text FILE.csv, .tsv or .jsonl")
+        raise InputError(f"--column {args.column} needs a table: --text FILE.csv, .tsv or .jsonl")
     if args.text is not None:
         check_is_file(args.text)
     classifier = load_classifier(args.path, args.data, **cuts)
@@ -136,14 +136,14 @@ def read_lines_or_table(
     are read. The numbers are None for lines, each a row of texts with tabs between them.
 
     Raises:
-        ValueError: the table has no column of texts, or ``--column`` does not fit it.
+        InputError: the table has no column of texts, or ``--column`` does not fit it.
     """
     if not (is_table(args.text) and Path(args.text).is_file()):
         name, lines = read_texts(args.text)
         return name, [line.split("\t") for line in lines], None
     columns = [args.column] if args.column else []
     if classifier.pairs and args.column and len(columns := split_columns(args.column)) != 2:
-        raise ValueError(
+        raise InputError(
             f"--column {args.column}: the model classifies pairs; name two columns, A,B"
         )
     check_regular(args.text)
@@ -162,7 +162,7 @@ def glue_files(data: str) -> dict[str, str]:
     task = Path(data).name.removesuffix("-bin")
     if task not in GLUE:
         names = ", ".join(f"{name}-bin" for name in GLUE)
-        raise ValueError(f"--glue-submission: {data} is not called {names}")
+        raise InputError(f"--glue-submission: the name of {data} must be one of {names}")
     if task == "MNLI":
         return {"test": "MNLI-m.tsv", "test1": "MNLI-mm.tsv"}
     return {"test": f"{task}.tsv"}
@@ -179,13 +179,13 @@ def predict_scores(args: argparse.Namespace, cuts: dict) -> None:
     """Write scores from 0 to 5 for STS-B's test set, in the form that GLUE's server accepts.
 
     Raises:
-        ValueError: a checkpoint was not trained for regression.
+        InputError: a checkpoint was not trained for regression.
     """
     device = "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
     task, models = None, []
     for checkpoint in read_each(args.path):
         if not checkpoint.regression:
-            raise ValueError(
+            raise InputError(
                 f"{checkpoint.path} was not trained with --regression-target, but "
                 f"{SCORED_TASK} needs it; see its part in examples/macaron/glue.yaml"
             )
@@ -320,7 +320,10 @@ def probabilities(task, models, split, batch_size):
     ids, targets, probs = outputs(task, models, split, batch_size, average_probabilities)
     classes = len(classes_of(task))
     if targets is not None and not 0 <= targets.min() <= targets.max() < classes:
-        raise ValueError(f"{split} has labels beyond the {classes} classes")
+        raise InputError(
+            f"{split} of {task.cfg.data} has labels beyond the {classes} classes; pass the data "
+            "of the training run"
+        )
     return ids, targets, probs
 
 
@@ -341,11 +344,11 @@ def outputs(task, models, split, batch_size, compute: Callable[..., torch.Tensor
     ids = torch.cat(ids).cpu() if ids else torch.empty(0)
     total = len(task.dataset(split))
     if not total:
-        raise ValueError(f"{split} of {task.cfg.data} has no examples; choose a different --split")
+        raise InputError(f"{split} of {task.cfg.data} has no examples; choose a different --split")
     if len(ids) < total:
-        raise ValueError(
+        raise InputError(
             f"{total - len(ids):,} of {total:,} inputs of {split} are longer than the "
-            "--max-positions of the training; use --truncate, or train with --task "
+            "--max-positions of the training run; use --truncate, or train with --task "
             "long_range_arena or --shorten-method truncate"
         )
     order = ids.argsort()

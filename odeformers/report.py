@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_odeformers.errors import InputError
 from odeformers.compare.report.sections import write_report
 from odeformers.compare.results.rows import RESULTS
 from odeformers.compare.run import restore_files
@@ -12,7 +13,7 @@ FORMATS = dict.fromkeys(("--csv", "--latex"), f"{RESULTS} contains all figures")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command."""
+    """Write the report of a comparison's finished runs."""
     parser = Parser(
         prog="odeformers report",
         description="Write the report of a comparison from its finished runs.",
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args, others = parser.parse_known_args(arguments)
     for option in (word.partition("=")[0] for word in others):
         if option in FORMATS:
-            raise ValueError(f"{option}: {args.runs}/{FORMATS[option]}")
+            raise InputError(f"{option}: {args.runs}/{FORMATS[option]}")
     if others:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     check_exists(args.runs, "--out of odeformers compare")

@@ -19,7 +19,7 @@ from odeformers.parser import (
 
 
 def main(arguments=None) -> None:
-    """Run the command."""
+    """Translate lines of text, and write or print the translations."""
     parser = Parser(
         prog="odeformers translate",
         description="Translate lines of raw text: tokenise them like the prepared data, and "
@@ -49,8 +49,8 @@ def main(arguments=None) -> None:
         metavar="A",
         type=non_negative,
         default=DEFAULTS["max_len_a"],
-        help="a translation has at most A n + B tokens, where n are the tokens of the longest "
-        "sentence of its batch (default: %(default)s)",
+        help="a translation has at most A n + B tokens, where n is the number of tokens of the "
+        "longest sentence of its batch (default: %(default)s)",
     )
     parser.add_argument(
         "--max-len-b",

@@ -48,7 +48,7 @@ def implicit_step(layer, x, iterations):
 
 
 class ImplicitEncoderLayer(EncoderLayer):
-    """fairseq's encoder layer, which may be evaluated as often as one likes."""
+    """fairseq's encoder layer, evaluated several times per pass."""
 
     def __init__(self, cfg, **kwargs):
         super().__init__(cfg, **kwargs)
@@ -95,7 +95,7 @@ class ImplicitConfig(FairseqDataclass):
 
 @dataclass
 class ImplicitClassifierConfig(ImplicitConfig, TransformerClassifierConfig):
-    encoder_normalize_before: bool = option(True, "apply layernorm before each encoder block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each encoder sub-layer")
 
 
 @register_model("implicit_transformer_classifier", dataclass=ImplicitClassifierConfig)
@@ -107,7 +107,7 @@ class ImplicitClassifier(TransformerClassifier):
 
 @dataclass
 class ImplicitLanguageModelConfig(ImplicitConfig, LanguageModelConfig):
-    decoder_normalize_before: bool = option(True, "apply layernorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
 
 @register_model("implicit_transformer_lm", dataclass=ImplicitLanguageModelConfig)

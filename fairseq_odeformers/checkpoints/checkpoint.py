@@ -31,7 +31,7 @@ SET_ALWAYS = {"data", "bpe_codes"}
 
 
 class Trained(NamedTuple):
-    """A trained model, its task, and the configuration of the training."""
+    """A trained model, its task, and the configuration of the training run."""
 
     model: BaseFairseqModel
     task: FairseqTask
@@ -40,11 +40,11 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The content of a checkpoint or an export, without the state of a training.
+    """The content of a checkpoint or an export, without the state of a training run.
 
     Attributes:
         path: the file, or the folder of an export.
-        cfg: the configuration of the training.
+        cfg: the configuration of the training run.
         weights: the model's tensors by name.
         task_state: the saved state of the task, such as the names of its classes.
         score: ``metric`` and ``value`` of the validation; None if they are not saved.
@@ -110,10 +110,10 @@ class Checkpoint:
         dictionaries that it was not trained with (:class:`.DictionaryDigest`).
 
         Args:
-            data: folder with the dictionaries (default: the data set of the training).
+            data: folder with the dictionaries (default: the data set of the training run).
             task: task to use instead of the checkpoint's, such as the task of the first model of an
                 ensemble.
-            options: new values of options of the training, by name.
+            options: new values of options of the training run, by name.
 
         Raises:
             OSError: a file does not exist.
@@ -147,10 +147,10 @@ class Checkpoint:
         return Trained(model, task, cfg)
 
     def _check_names(self, options: Mapping[str, Any]) -> None:
-        """Check that the training has options of these names, since fairseq ignores others.
+        """Check that the training run has options of these names, since fairseq ignores others.
 
         Raises:
-            InputError: the training has no option of one of the names.
+            InputError: the training run has no option of one of the names.
         """
         parts = (vars(p) if isinstance(p, Namespace) else p for p in self.cfg.values())
         nested = (part for part in parts if isinstance(part, Mapping))
@@ -174,12 +174,12 @@ class Checkpoint:
         if self.num_classes != expected:
             raise InputError(
                 f"{self.path} was trained on {self.num_classes} classes, but {data} has "
-                f"{expected}: {', '.join(names)}"
+                f"{expected}: {', '.join(names)}; pass the data of its training run"
             )
         if self.classes not in (None, names):
             raise InputError(
                 f"{self.path} was trained on the classes {', '.join(self.classes)}, but {data} "
-                f"has, in order, {', '.join(names)}"
+                f"has, in order, {', '.join(names)}; pass the data of its training run"
             )
 
 
@@ -245,7 +245,7 @@ def naming_missing(path: str, data: str | None) -> Iterator[None]:
         if not any(Path(folder) in missing.parents for folder in utils.split_paths(data or "")):
             raise
         raise FileNotFoundError(
-            f"{missing}: no such file; pass the data folder of the training of {path}"
+            f"{missing}: no such file; pass the data folder of the training run of {path}"
         ) from error
 
 

@@ -57,7 +57,7 @@ def read_state(
     Returns:
         A dictionary with the configuration ``cfg`` (fairseq converts the ``args`` of old
         checkpoints), the weights by name ``model``, ``task_state`` and, if the file is not an
-        export, the state that a training needs to resume.
+        export, the state that a training run needs to resume.
 
     Raises:
         OSError: the file does not exist.

@@ -42,7 +42,7 @@ def check_trust(path: str, cfg, weights: Mapping[str, Tensor]) -> None:
         InputError: the model or the task is not registered, or is fairseq's and not known to be
             safe; or a weight is not finite.
     """
-    with naming_faults(path, "is not a checkpoint of a training"):
+    with naming_faults(path, "is not a checkpoint of a training run"):
         arch, task = read_names(cfg)
         check_name(path, "architecture", arch, ARCH_MODEL_REGISTRY)
         check_name(path, "task", task, TASK_REGISTRY)
@@ -162,7 +162,10 @@ def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
             remaining[0] -= 1
             remaining[1] -= parameter.numel()
             if min(remaining) < 0:
-                raise InputError(f"{path}: its options describe a larger model than its weights")
+                raise InputError(
+                    f"{path}: its options describe a larger model than its weights; the file is "
+                    "damaged or was edited; export it again"
+                )
 
     hook = register_module_parameter_registration_hook(count)
     try:

@@ -1,4 +1,4 @@
-"""The arclength of a model's states, with its layers as Euler steps of an ODE.
+"""The arclength of a model's hidden states, where each layer counts as an Euler step of an ODE.
 
 The N-ODE Transformer integrates its own arclength in ``models/node_transformer/problem.py``.
 """

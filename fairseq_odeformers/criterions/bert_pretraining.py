@@ -18,7 +18,7 @@ from fairseq_odeformers.data.text_pairs import NEXT_SENTENCE
 
 @dataclass
 class BertPretrainingCriterionConfig(FairseqDataclass):
-    """Options of the criterion: none."""
+    """The criterion has no options; it reads ``--tpu``."""
 
     tpu: bool = II("common.tpu")
 

@@ -1,5 +1,4 @@
-"""Regularisers: one value per sequence, computed by the model and added to the loss by the
-criterion.
+"""Regularisers: a model computes one value per sequence, and the criterion adds it to the loss.
 
 The second part of a model's output is a dictionary. Its entry ``regularizers`` is a dictionary of
 tensors (B), such as ``arclength``. In evaluation, a model need not compute them, and the loss does
@@ -42,7 +41,7 @@ class RegularizerConfig(FairseqDataclass):
     )
 
 
-OPTIONS = {  # keys: regularisers
+OPTIONS = {  # names of the options by regulariser
     item.name.removesuffix("_weight"): item.name
     for item in fields(RegularizerConfig)
     if item.name.endswith("_weight")
@@ -50,7 +49,7 @@ OPTIONS = {  # keys: regularisers
 
 
 class Regularizers:
-    """The regularisers of a criterion, by their weights."""
+    """Weights the regularisers that a model computes, for a criterion."""
 
     def __init__(self, cfg: RegularizerConfig):
         options = {name: getattr(cfg, option) for name, option in OPTIONS.items()}
@@ -92,10 +91,12 @@ class Regularizers:
                 value = values[name].float()
                 total = total + weight * (value if shares is None else value * shares).sum()
             elif weight and model.training:
-                place = f"--{name}-weight" if name in OPTIONS else f"regularizer_weights: {name}"
+                place, remedy = f"regularizer_weights: {name}", "correct the model's attribute"
+                if name in self.overrides:
+                    place, remedy = f"--{name}-weight", "leave the option out"
                 raise ValueError(
                     f"{place} {weight}: {type(unwrap(model)).__name__} does not compute the "
-                    f"regulariser {name}; it computes {', '.join(values) or 'none'}"
+                    f"regulariser {name}; it computes {', '.join(values) or 'none'}; {remedy}"
                 )
         logged = {**values, **extra.get("statistics", {})}
         return total, {MEAN + name: value.detach().float().sum() for name, value in logged.items()}

@@ -21,7 +21,7 @@ UNSUPPORTED = {"regression_target": "for numbers, use --criterion sentence_predi
 
 @dataclass
 class SequenceClassificationConfig(RegularizerConfig):
-    """Options of the criterion."""
+    """Options of the regularisers, the classification head and label smoothing."""
 
     classification_head_name: str = option(
         "sentence_classification_head", "name of the classification head to use"
@@ -42,8 +42,8 @@ class SequenceClassificationCriterion(FairseqCriterion):
 
     The criterion works with the tasks ``sentence_prediction`` and ``long_range_arena``, and with
     any model that has RoBERTa's classification heads. Without label smoothing and regularisers, the
-    loss equals fairseq's ``sentence_prediction`` criterion. Unlike there, all logged values can be
-    summed, so that several devices need only one reduction.
+    loss equals fairseq's ``sentence_prediction`` criterion. Unlike fairseq's, this criterion only
+    logs values that can be summed, so that several devices need only one reduction.
     """
 
     def __init__(self, cfg: SequenceClassificationConfig, task: FairseqTask):

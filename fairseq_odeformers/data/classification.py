@@ -174,7 +174,7 @@ def write_split(
     """
     examples = iter(examples)
     if (first := next(examples, None)) is None:
-        raise ValueError(f"there are no examples for {split}")
+        raise ValueError(f"there are no examples for {split}; give one or more")
     labelled = first[1] is not None
     parts = sorted(path.name for path in folder.iterdir() if (path / "dict.txt").exists())
     if not labelled:

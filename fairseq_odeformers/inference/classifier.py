@@ -1,4 +1,4 @@
-"""Classifiers of typed texts."""
+"""Classifiers for raw text."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,13 +9,17 @@ from fairseq.data import data_utils
 from torch import Tensor, nn
 
 from fairseq_odeformers.data.classification import classes_of
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.text.raw_text import add_special_tokens, appends_eos, tokenize
 
 from .texts import check_texts, check_whole, cut, truncate, warn_of_unknown
 
 
 class Classification(NamedTuple):
-    """The most probable class of a text and the probability of each class; empty for no text."""
+    """The most probable class of a text, and the probabilities of all classes by name.
+
+    A blank text has the label "" and no probabilities.
+    """
 
     label: str
     probabilities: dict[str, float]
@@ -49,7 +53,7 @@ class Classifier(nn.Module):
 
         Args:
             texts: a text, or a sequence of texts, such as a list or a Series of pandas; a model of
-                pairs takes pairs of texts. They are tokenized as the data set was.
+                pairs takes pairs of texts. They are tokenised as the data set was.
             batch_size: number of texts, of similar length, that are classified together.
 
         Returns:
@@ -83,14 +87,15 @@ class Classifier(nn.Module):
     def encode(self, text: str | Sequence[str], place: str = "a text") -> list[Tensor]:
         """Encode a text or a joined pair as tokens (T), or each text of a pair.
 
-        The task's data set encodes the same text in the same way. The list is empty if a text is.
+        In the task's data set, the same text has the same tokens. The list is empty if a text is
+        blank.
 
         Args:
             place: place of the text, for warnings about unknown symbols and truncation.
 
         Raises:
             TooLong: a text is longer than a model's positions, and the task does not truncate it.
-            TypeError, ValueError: see :meth:`split`.
+            TypeError, InputError: see :meth:`split`.
         """
         dictionary = self.task.source_dictionary
         tokenized = [tokenize(self.task, part) for part in self.split(text)]
@@ -113,13 +118,16 @@ class Classifier(nn.Module):
 
         Raises:
             TypeError: the argument is neither a text nor a sequence; see :func:`.check_texts`.
-            ValueError: the model takes more or fewer texts.
+            InputError: the model takes more or fewer texts.
         """
         parts = check_texts([text] if isinstance(text, str) else text)
         joins = len(parts) == 2 and self.towers == 1 and self.separator is not None
         if len(parts) != self.towers and not joins:
-            kind = {1: "single texts", 2: "pairs of texts"}[self.towers]
-            raise ValueError(f"{text!r}: the model classifies {kind}")
+            advice = {
+                1: "single texts; pass one str per text",
+                2: "pairs of texts; pass each pair as (first, second)",
+            }
+            raise InputError(f"{cut(repr(text))}: the model classifies {advice[self.towers]}")
         return parts
 
     def join(self, first: list[int], second: list[int]) -> list[int]:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from fairseq_odeformers.checkpoints import Checkpoint, Trained
-from fairseq_odeformers.errors import explain, naming_faults
+from fairseq_odeformers.errors import InputError, explain, naming_faults
 from fairseq_odeformers.files import replacing_folder
 from fairseq_odeformers.registry import Kind
 
@@ -44,12 +44,12 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
 
     Args:
         form: ``torch`` or ``onnx``.
-        data: folder with the dictionaries (default: the training's).
-        overrides: new values of options of the training.
+        data: folder with the dictionaries (default: the data set of the training run).
+        overrides: new values of options of the training run.
 
     Raises:
         ImportError: ``onnxscript`` or ``onnxruntime`` is missing.
-        ValueError: the model is of a different kind or cannot be exported, or the programs
+        InputError: the model is of a different kind or cannot be exported, or the programs
             compute different results.
     """
     if form == "onnx":
@@ -59,14 +59,15 @@ def write_deployment(path: str, folder: Path, form: str, data: str | None, overr
     kind = Kind.CLASSIFICATION if checkpoint.num_classes is not None else checkpoint.kind
     if kind not in NAMES or checkpoint.regression:
         kinds = ", ".join(NAMES.values())
-        raise ValueError(f"{path}: --to {form} takes models for {kinds}{advise(checkpoint)}")
+        raise InputError(f"{path}: --to {form} takes models for {kinds}{advise(checkpoint)}")
     trained = load_for_program(path, data, overrides)
     with replacing_folder(folder) as temporary:
         difference = write_folder(trained, checkpoint.arch, kind, form, temporary, checkpoint.score)
         if not difference <= MAX_DIFFERENCE:
-            raise ValueError(
+            raise InputError(
                 f"{path}: the {form} programs differ from the model by {difference:.1e}, more than "
-                f"{MAX_DIFFERENCE}; nothing was written"
+                f"{MAX_DIFFERENCE}; nothing was written; odeformers check {checkpoint.arch} shows "
+                "where"
             )
 
 

@@ -12,7 +12,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.hub_utils import GeneratorHubInterface
 from torch import Tensor
 
-from fairseq_odeformers.errors import did_you_mean
+from fairseq_odeformers.errors import InputError, did_you_mean
 from fairseq_odeformers.registry import Kind, kinds_of
 from fairseq_odeformers.text.moses import RawPairs
 
@@ -42,7 +42,8 @@ OTHER_NAMES = {  # the names of these options in transformers, and fairseq's nam
 class Generator(GeneratorHubInterface):
     """fairseq's interface, with the rules of ``texts`` for empty, long and unknown texts.
 
-    fairseq's ``translate`` calls ``sample``, and this calls ``generate``; both are overridden.
+    fairseq's ``translate`` calls ``sample``, which calls ``generate``; this class overrides all
+    three.
 
     Attributes:
         raw: how raw text is tokenised and detokenised; None if sentences are tokens.
@@ -52,7 +53,7 @@ class Generator(GeneratorHubInterface):
 
     @property
     def is_language_model(self) -> bool:
-        """Whether the model continues texts, and does not translate them."""
+        """Whether the model is a language model, not a translator."""
         return Kind.LANGUAGE_MODEL in kinds_of(type(self.models[0]))
 
     def translate(
@@ -66,10 +67,10 @@ class Generator(GeneratorHubInterface):
             beam: beam size.
             verbose: whether to log sentences, hypotheses and scores.
             options: options of ``fairseq-generate``, such as ``max_len_a`` and ``max_len_b`` (a
-                translation has at most ``max_len_a`` n + ``max_len_b`` tokens, where n are the
-                tokens of the longest sentence of the batch), ``min_len``, ``lenpen``, ``unkpen``,
-                ``no_repeat_ngram_size``, ``sampling`` with ``sampling_topk`` or ``sampling_topp``,
-                ``temperature`` and ``diverse_beam_groups``.
+                translation has at most ``max_len_a`` n + ``max_len_b`` tokens, where n is the
+                number of tokens of the longest sentence of its batch), ``min_len``, ``lenpen``,
+                ``unkpen``, ``no_repeat_ngram_size``, ``sampling`` with ``sampling_topk`` or
+                ``sampling_topp``, ``temperature`` and ``diverse_beam_groups``.
 
         Raises:
             TypeError: the model is a language model, an option does not exist, or *sentences* are
@@ -78,7 +79,9 @@ class Generator(GeneratorHubInterface):
                 :class:`TooLong`.
         """
         if self.is_language_model:
-            raise TypeError("translate is for translators; this model is a language model")
+            raise TypeError(
+                "translate is for translators; this model is a language model; use sample or score"
+            )
         translate = partial(super().translate, beam=beam, verbose=verbose, **options)
         return apply_to_texts(translate, sentences, str)
 
@@ -122,7 +125,9 @@ class Generator(GeneratorHubInterface):
             ValueError: see :meth:`translate`.
         """
         if not self.is_language_model:
-            raise TypeError("score is for language models; this model is a translator")
+            raise TypeError(
+                "score is for language models; this model is a translator; use translate"
+            )
         return apply_to_texts(partial(super().score, **options), sentences, dict)
 
     def generate(
@@ -149,20 +154,20 @@ class Generator(GeneratorHubInterface):
             raise TypeError("generate: give tensors of tokens; translate and sample take texts")
         check_whole("beam", beam)
         if (nbest := options.get("nbest", 1)) != 1:
-            raise ValueError(
+            raise InputError(
                 f"nbest {nbest!r}: translate and sample return the best text; "
                 f"generate([model.encode(text)], beam=N)[0] has the tokens of the N best"
             )
         for name, value in options.items():
             kind = type(DEFAULTS.get(name))
             if kind is bool and not isinstance(value, bool):
-                raise ValueError(f"{name} {value!r}: give True or False")
+                raise InputError(f"{name} {value!r}: give True or False")
             real = isinstance(value, Real) and value == value  # not nan
             real = real and value not in (-math.inf, math.inf)
             if kind in (int, float) and not real:
-                raise ValueError(f"{name} {value!r}: give a number")
+                raise InputError(f"{name} {value!r}: give a number")
             if name in BOUNDS and not is_in_bounds(name, value):
-                raise ValueError(f"{name} {value!r}: give a number {describe_bounds(name)}")
+                raise InputError(f"{name} {value!r}: give a number {describe_bounds(name)}")
         for name in options.keys() - GENERATION_OPTIONS:
             otherwise = "fairseq-generate --help names them"
             accepted = sorted(GENERATION_OPTIONS - {"nbest"})
@@ -175,11 +180,11 @@ class Generator(GeneratorHubInterface):
             return super().generate(sentences, beam, verbose, **options)
         except AssertionError as error:  # raised by fairseq for options that are out of bounds
             values = " ".join(f"{name} {value!r}" for name, value in options.items())
-            raise ValueError(f"{values}: {error}") from error
+            raise InputError(f"{values}: {error}") from error
         except RuntimeError as error:
             if "multinomial" not in str(error):
                 raise
-            raise ValueError(
+            raise InputError(
                 f"temperature {options.get('temperature', 1)!r}: all symbols that may follow have "
                 "probability 0; give a higher temperature, or sampling=False for the most probable"
             ) from error
@@ -187,7 +192,8 @@ class Generator(GeneratorHubInterface):
     def fit(self, tokens: Tensor, place: str = "a text") -> Tensor:
         """Truncate a sentence (T) to what all models accept, if allowed, and keep its ``</s>``.
 
-        fairseq also rejects a sentence of more tokens than a batch of the training.
+        fairseq also rejects a sentence with more tokens than the ``--max-tokens`` of the training
+        run.
 
         Args:
             place: place of the sentence, for the warning about unknown symbols.
@@ -197,5 +203,5 @@ class Generator(GeneratorHubInterface):
         longest = positions[0] if isinstance(positions, tuple) else positions
         limit, most = "the longest that the model takes", self.cfg.dataset.max_tokens
         if most and most < longest:
-            longest, limit = most, "the --max-tokens of the training"
+            longest, limit = most, "the --max-tokens of the training run"
         return truncate(tokens, longest, self.cfg.task, self.src_dict, ending=1, limit=limit)

@@ -11,10 +11,11 @@ to a :class:`.Generator` or a :class:`.Classifier`. The result is a module of to
 of fairseq's :class:`~fairseq.hub_utils.GeneratorHubInterface`, as returned by ``from_pretrained``
 of their classes.
 
-All of them treat texts alike. A blank text yields an empty result. A warning, printed once,
-reports a text without any symbol of the dictionary. A text that is longer than the model's
-positions raises an error, unless the task truncates the data set, as with the options
-``truncate_source=True`` of a translator and ``shorten_method="truncate"`` of other models.
+All loaders follow the same rules for texts. A blank text yields an empty result. For each
+dictionary, one warning reports the first text with unknown symbols, and one reports the first text
+that consists only of unknown symbols. A text that is longer than the model's positions raises an
+error, unless the task truncates the data set, as with the options ``truncate_source=True`` of a
+translator and ``shorten_method="truncate"`` of other models.
 """
 
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ from fairseq.models import (
 
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.checkpoints.trust import check_encoders
-from fairseq_odeformers.errors import did_you_mean, naming_faults
+from fairseq_odeformers.errors import InputError, did_you_mean, naming_faults
 from fairseq_odeformers.files import MADE_FROM, check_joined
 from fairseq_odeformers.registry import Kind
 from fairseq_odeformers.text.moses import read_raw_pairs
@@ -63,7 +64,7 @@ def load_translator(
     Args:
         checkpoint: a file; an ensemble, given as several files separated by colons; or a
             :class:`.Checkpoint`.
-        data: folder with the dictionaries (default: the data set of the training).
+        data: folder with the dictionaries (default: the data set of the training run).
         tokenized: whether sentences and translations are tokens between spaces. If not, raw text
             is tokenised (and lower-cased) as ``odeformers prepare`` did for the data, and
             translations are detokenised. By default, text is raw if the folder of the data says how
@@ -75,14 +76,14 @@ def load_translator(
     Raises:
         OSError: a file does not exist.
         TypeError: *checkpoint* or *data* is not a path.
-        ValueError: the file is not a checkpoint, or contains a different kind of model; or
+        InputError: the file is not a checkpoint, or contains a different kind of model; or
             *tokenized* is False, and the data set was not made by ``odeformers prepare``.
     """
     if tokenized not in (None, True, False):
-        raise ValueError(f"tokenized {tokenized!r}: give True or False")
+        raise InputError(f"tokenized {tokenized!r}: give True or False")
     for name in options.keys() - {"tokenizer"}:
         if remedy := did_you_mean(name, ["tokenized"]):
-            raise ValueError(f"load_translator has no option {name}; {remedy}")
+            raise InputError(f"load_translator has no option {name}; {remedy}")
     translator = _load_generator(
         checkpoint, data, options, FairseqEncoderDecoderModel, "a translator"
     )
@@ -99,24 +100,24 @@ def load_language_model(
 ) -> Generator:
     """Load a causal language model, with the methods ``score`` and ``sample``.
 
-    Texts have the form that the data set has before the split into subwords. For other arguments
-    and errors, see :func:`load_translator`.
+    Texts have the form of the data set before it is split into subwords. For other arguments and
+    errors, see :func:`load_translator`.
     """
     return _load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
 
 
 def load_classifier(checkpoint: Source, data: Folder | None = None, **options: Any) -> Classifier:
-    """Load a classifier; it classifies texts by ``classify(texts)``.
+    """Load a classifier, with the method ``classify``.
 
-    Texts are split as the training data were. For other arguments and errors, see
-    :func:`load_translator`. The probabilities of several checkpoints are averaged. A class that the
-    data lack is an error too.
+    Texts are split into symbols as the training data were. For other arguments and errors, see
+    :func:`load_translator`. The probabilities of several checkpoints are averaged. The data must
+    have the classes of the checkpoint, in the same order.
     """
     check_folder(data)
     models, task = [], None
     for member in read_each(checkpoint):
         if member.num_classes is None:
-            raise ValueError(f"{member.path} is not the checkpoint of a classifier{advise(member)}")
+            raise InputError(f"{member.path} is not the checkpoint of a classifier{advise(member)}")
         model, task, _ = member.build(data, task, **options)
         models.append(model)
     return Classifier(models, task)
@@ -129,7 +130,7 @@ def read_each(checkpoint: Source) -> Iterator[Checkpoint]:
 
     Raises:
         TypeError: *checkpoint* is not a path.
-        ValueError: the name of a file or folder contains a colon; or see
+        InputError: the name of a file or folder contains a colon; or see
             :meth:`.Checkpoint.read`.
     """
     if isinstance(checkpoint, Checkpoint):
@@ -145,7 +146,7 @@ def check_folder(data: Any) -> None:
     """Check that the folder of a data set, if given, is a path.
 
     Raises:
-        TypeError: it is not.
+        TypeError: *data* is not a path.
     """
     if not isinstance(data, str | PathLike | None):
         raise TypeError(f"data {data!r}: give the path of the folder with the dictionaries")
@@ -156,14 +157,14 @@ def _load_generator(
 ) -> Generator:
     """Load models that derive from *base*, called *name* in messages; see the public loaders."""
     for option in LATER_OPTIONS.keys() & options.keys():
-        raise ValueError(f"{option} {options[option]!r}: {LATER_OPTIONS[option]}")
+        raise InputError(f"{option} {options[option]!r}: {LATER_OPTIONS[option]}")
     check_folder(data)
     models, task, cfg = [], None, None
     for member in read_each(checkpoint):
         model_class = ARCH_MODEL_REGISTRY.get(member.arch, base)  # build() checks unknown names
         if not issubclass(model_class, base):
             fault = f"is of --arch {member.arch}, which is not {name}"
-            raise ValueError(f"{member.path} {fault}{advise(member)}")
+            raise InputError(f"{member.path} {fault}{advise(member)}")
         overrides = {**find_text_options(member.cfg.task, data), **options}
         check_encoders(member.path, member.cfg, overrides)
         model, task, cfg = member.build(task=task, **overrides)
@@ -187,8 +188,8 @@ def find_text_options(cfg, data: Folder | None = None) -> dict[str, str]:
     """Find the values of fairseq's options for turning text into tokens of a data set.
 
     Args:
-        cfg: options of the task of a training.
-        data: folder with the dictionaries (default: the data set of the training).
+        cfg: options of the task of a training run.
+        data: folder with the dictionaries (default: the data set of the training run).
     """
     names = {"source_lang", "target_lang"}  # options that tokenizers read
     options = {name: value for name in names if (value := getattr(cfg, name, None))}

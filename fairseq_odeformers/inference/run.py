@@ -87,7 +87,7 @@ PROGRAMS_OF = {
 }
 PROGRAM = {"file": str, "inputs": dict, "outputs": [str]}
 
-# Commands that convert what is no UTF-8 to text, by its first bytes.
+# Commands that convert other formats to UTF-8 text, by the first bytes of the input.
 CONVERTERS = {
     b"\x1f\x8b": "gzip -dc",
     b"BZh": "bzip2 -dc",
@@ -197,7 +197,8 @@ class Model:
         """Return the tokens of a text and its ending, truncated if they are too long.
 
         Raises:
-            ValueError: they are too long, and neither *truncate* nor the training truncates texts.
+            ValueError: there are too many tokens, and neither *truncate* nor the training options
+                allow truncation.
         """
         count, longest = len(tokens) + len(ending), self.about["longest"]
         if count > longest and not truncate:
@@ -253,7 +254,8 @@ class Model:
             batch_size: maximum number of texts per batch.
             truncate: truncate texts that are too long; otherwise, they are an error unless the
                 training truncated its texts.
-            max_len_a: the maximum number of tokens is max_len_a times the text's plus max_len_b.
+            max_len_a: a result has at most max_len_a n + max_len_b tokens, where n is the number of
+                tokens of its text.
             max_len_b: see max_len_a.
             min_len: minimum number of tokens.
             options: see :meth:`search`.
@@ -377,7 +379,7 @@ class Model:
 
         Args:
             block: score the joined texts in blocks of this number of tokens, as fairseq-eval-lm
-                does; 0: score each text by itself; None: as in the training.
+                does; 0: score each text by itself; None: as in training.
             batch_size, truncate: see :meth:`generate`; blocks are never too long.
         """
         block = self.about["block"] if block is None else min(block, self.about["longest"])
@@ -712,10 +714,10 @@ def check_texts(texts, pairs):
         place = f"text {number} of {len(texts)}"
         for part in text if pairs and isinstance(text, (list, tuple, np.ndarray)) else [text]:
             if not isinstance(part, str):
-                raise TypeError(f"{place}: {reprlib.repr(part)} is no text; give it as a str")
+                raise TypeError(f"{place}: {reprlib.repr(part)} is not a string; give it as a str")
             if surrogate := re.search("[\ud800-\udfff]", part):
                 remedy = "decode the text with its encoding, or with errors='replace'"
-                raise ValueError(f"{place}: {surrogate[0]!r} is no character; {remedy}")
+                raise ValueError(f"{place}: {surrogate[0]!r} is not a valid character; {remedy}")
     return texts
 
 
@@ -762,7 +764,7 @@ def main():
     of_scores.add_argument("--score", action="store_true", help="score the texts")
     common = parameters(load, Model.classify)
     declared = parameters(load, Model.generate, Model.search, Model.score, Model.classify)
-    text = declared["block"][1].replace("None: as in the training", "default: as in the training")
+    text = declared["block"][1].replace("None: as in training", "default: as in training")
     declared["block"] = None, text
     of_search = parser.add_argument_group("options for translators and language models")
     for name, (default, text) in declared.items():

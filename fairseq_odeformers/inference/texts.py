@@ -1,6 +1,7 @@
-"""Reading texts for commands and loaders, with common rules for empty, long and unknown ones.
+"""Reads and checks texts, with the same rules for all commands and loaders.
 
-A text may be longer than a model accepts, or contain symbols that the dictionary lacks.
+The rules concern empty texts, texts that are longer than a model accepts, and texts with symbols
+that the dictionary lacks.
 """
 
 import logging
@@ -16,6 +17,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import FORMATS, decode_lines, read_lines, replacing
 
 logger = logging.getLogger(__name__)
@@ -43,13 +45,13 @@ def check_is_file(source: str) -> None:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: by its name, the file has a different format, such as a spreadsheet's.
+        InputError: by its name, the file has a different format, such as a spreadsheet's.
     """
     if source != "-" and (not os.path.exists(source) or os.path.isdir(source)):
         fault = "a folder" if os.path.isdir(source) else "no such file"
         raise FileNotFoundError(f"--text {source}: {fault}; give a file with one text per line")
     if fault := FORMATS.get(Path(source).suffix.lower()):
-        raise ValueError(f"--text {source}: {fault}")
+        raise InputError(f"--text {source}: {fault}")
 
 
 def read_texts(source: str) -> tuple[str, list[str]]:
@@ -60,17 +62,17 @@ def read_texts(source: str) -> tuple[str, list[str]]:
 
     Raises:
         FileNotFoundError: see :func:`check_is_file`.
-        ValueError: see :func:`check_is_file`; or by its name, the file is a table; or standard
+        InputError: see :func:`check_is_file`; or by its name, the file is a table; or standard
             input is closed.
     """
     check_is_file(source)
     if source == "-":
         name = "standard input"
         if sys.stdin is None:  # the command was started with <&-
-            raise ValueError("standard input is closed; give --text FILE")
+            raise InputError("standard input is closed; give --text FILE")
         lines = decode_lines(sys.stdin.buffer, name)
     elif is_table(source) and Path(source).suffix != ".tsv":  # a .tsv file may hold plain lines
-        raise ValueError(f"--text {source}: a table; save its column of texts, one text per line")
+        raise InputError(f"--text {source}: a table; save its column of texts, one text per line")
     else:
         name, lines = source, read_lines(Path(source))
     return name, [line.rstrip("\r") for line in lines]
@@ -97,7 +99,7 @@ def encode_lines(
         The results; the result of a text that is too long is None, and a warning reports the text.
 
     Raises:
-        ValueError: *encode* rejects a text for another reason; the message names the line.
+        InputError: *encode* rejects a text for another reason; the message names the line.
     """
     results = []
     for number, text in zip(numbers or count(1), texts):
@@ -108,7 +110,7 @@ def encode_lines(
             print(f"{place}: {error.fault}; shorten it, or use --truncate", file=sys.stderr)
             results.append(None)
         except ValueError as error:
-            raise ValueError(f"{place}: {error}") from error
+            raise InputError(f"{place}: {error}") from error
     return results
 
 
@@ -145,7 +147,7 @@ def check_texts(texts: Any, pairs: bool = False) -> list:
 
     Raises:
         TypeError: see :func:`check_sequence`; or an item is not a text, such as a missing value.
-        ValueError: see :func:`check_text`.
+        InputError: see :func:`check_text`.
     """
     items = check_sequence(texts)
     if pairs:
@@ -195,19 +197,22 @@ def check_text(text: Any, place: str = "") -> str:
 
     Raises:
         TypeError: the text is not a string.
-        ValueError: the text contains surrogates, such as ``surrogateescape`` makes of wrong bytes.
+        InputError: the text contains surrogates, such as from ``surrogateescape`` for invalid
+            bytes.
     """
     if not isinstance(text, str):
         remedy = 'fill or drop missing values, as a Series by fillna("") or dropna()'
         if isinstance(text, Iterable) or (isinstance(text, Number) and text == text):
             remedy = "give it as a str"  # a missing number is nan
-        raise TypeError(f"{place}{cut(repr(text))} is no text; {remedy}")
+        raise TypeError(f"{place}{cut(repr(text))} is not a string; {remedy}")
     try:
         text.encode()
     except UnicodeEncodeError as error:
         part = text[error.start : error.end]
         remedy = "decode the text with its encoding, or with errors='replace'"
-        raise ValueError(f"{cut(repr(text))}: {part!r} is no character; {remedy}") from error
+        raise InputError(
+            f"{cut(repr(text))}: {part!r} is not a valid character; {remedy}"
+        ) from error
     return text
 
 
@@ -215,10 +220,10 @@ def check_whole(name: str, value: Any) -> None:
     """Check an argument that counts something.
 
     Raises:
-        ValueError: the value is not a positive integer.
+        InputError: the value is not a positive integer.
     """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} {value!r}: give a whole number from 1")
+        raise InputError(f"{name} {value!r}: give a whole number from 1")
 
 
 def allows_truncation(cfg) -> bool:

@@ -51,7 +51,8 @@ def build_model(
     Args:
         arch: name of the architecture, as given to ``--arch``.
         vocabulary: number of symbols.
-        task: fairseq's task (default: the first one that trains *arch*).
+        task: a task of the kind to build, for architectures of several kinds (default: the first
+            task that trains *arch*). The model is built for the first task of this kind.
         options: options of the model and its task by their Python names, such as
             ``encoder_layers=2``, ``layer_norm=False`` and, for classifiers, ``num_classes=5``.
 

@@ -5,7 +5,7 @@
 - ``tableaus``: the coefficients of Runge-Kutta methods.
 - ``coefficients``: weighted sums of slopes.
 - ``layer_history``: a learned combination of all earlier layers.
-- ``cached_tensors``: tensors that evaluation computes only once, such as those of ``orthogonal``.
+- ``cached_tensors``: tensors that evaluation computes only once, such as orthogonal matrices.
 - ``orthogonal``: matrices that stay orthogonal in training.
 - ``classification_head``: pooling and class scores.
 - ``intensity_embedding``: an embedding of pixels as numbers.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each element with probability *p* and scale the others by 1 / (1 - p).
 
-    On a CPU, torch draws one Bernoulli variable per element. This takes a tenth of a training step.
+    On a CPU, torch draws one Bernoulli variable per element. This takes a tenth of an update.
     Here, one draw provides 16 random bits for each of four elements. *p* is rounded to a multiple
     of 2^-16, and the scale uses the rounded *p*. On other devices, torch's dropout is called.
     """

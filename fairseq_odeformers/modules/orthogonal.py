@@ -110,8 +110,8 @@ def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
     """Invert s + X for matrices X (N, C, C), if its symmetric part is positive definite.
 
     The function inverts two blocks of half the size. The second block is the Schur complement, and
-    its symmetric part is positive definite as well. No pivots are needed, therefore, and nearly all
-    of the work consists of matrix products.
+    its symmetric part is positive definite as well. So no pivots are needed, and nearly all of the
+    work consists of matrix products.
 
     Args:
         shift: s, a multiple of the identity.

@@ -32,12 +32,12 @@ class EncoderLayer(TransformerEncoderLayerBase):
     def forward(
         self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
     ) -> Tensor:
-        """Map (T, B, C) to (T, B, C), never to NaN, even for all-padding sequences."""
+        """Map (T, B, C) to (T, B, C), never to NaN, even if a sequence is only padding."""
         return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)
 
 
 class DecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's Transformer layer, but never NaN, even for all-padding sources."""
+    """fairseq's decoder layer; its output is never NaN, even if a source is only padding."""
 
     def forward(
         self,
@@ -47,7 +47,7 @@ class DecoderLayer(TransformerDecoderLayerBase):
         *args,
         **kwargs,
     ) -> Output:
-        """Map (T, B, C) to (T, B, C), never to NaN, even for all-padding sequences."""
+        """Map (T, B, C) to (T, B, C), never to NaN, even if a source is only padding."""
         mask = key_padding_mask(encoder_padding_mask)
         return super().forward(x, encoder_out, mask, *args, **kwargs)
 
@@ -112,13 +112,14 @@ def drop_layer_norms(layer: nn.Module) -> None:
 
 
 class Block(nn.Module):
-    """Base class of modules in place of a layer; a block of several defines ``state_modules()``.
+    """Base class of modules that replace one or several layers of fairseq's stacks.
 
     fairseq's stacks use more of a layer than ``forward``: both supported versions call it to rename
     the parameters of older checkpoints, and the encoder of 0.12.2 reads whether the layer has an
     inference kernel.
 
-    The outputs of the modules that ``state_modules()`` returns are the states after each layer.
+    A block in place of several layers defines ``state_modules()``. The outputs of the modules that
+    it returns are the states after each layer.
 
     Attributes:
         batch_first: whether the states after each layer are (B, T, C) instead of (T, B, C).

@@ -82,16 +82,16 @@ def replace_torch() -> None:
 
 
 def load_checkpoint(original, cfg, trainer, **kwargs):
-    """Restore a training as fairseq does, and explain why a checkpoint does not fit.
+    """Restore a training run as fairseq does, and explain why a checkpoint does not fit.
 
-    Every training calls this function, even if it does not resume. For models of this package, it
+    Every run calls this function, even if it does not resume. For models of this package, it
     also sets whether the highest or the lowest value of ``--best-checkpoint-metric`` is the best.
 
     Raises:
         InputError: the checkpoint belongs to a different model, criterion or optimizer; the message
             names the difference. Or, if the model, the task or the criterion belongs to this
             package, the file of ``--restore-file`` does not exist and is not called
-            ``checkpoint_last.pt``, as the first start of a training that is requeued may say; or
+            ``checkpoint_last.pt``, as the first start of a requeued run may say; or
             ``--maximize-best-checkpoint-metric`` contradicts the metric.
     """
     ours = is_ours(*map(type, (trainer.get_model(), trainer.task, trainer.get_criterion())))
@@ -129,7 +129,8 @@ def load_checkpoint(original, cfg, trainer, **kwargs):
             raise InputError(f"{match[1]} does not fit the model: {error.__context__}") from error
         saved = read_state(match[1])["cfg"].model
         differ = differing_options(saved, trainer.cfg.model)
-        reason = f"its training had {differ}" if differ else str(error.__context__).splitlines()[-1]
+        cause = str(error.__context__)
+        reason = f"its training run had {differ}" if differ else cause.splitlines()[-1]
         raise InputError(
             f"{match[1]} does not fit the model: {reason.strip()}; use the same options, "
             "or start again with a new --save-dir"
@@ -152,7 +153,7 @@ def check_schedule(cfg, trainer, error: Exception) -> None:
     name = getattr(saved, "_name", None)
     if name is not None and name != trainer.cfg.lr_scheduler._name:
         raise InputError(
-            f"--lr-scheduler {trainer.cfg.lr_scheduler._name}: the training of {path} used "
+            f"--lr-scheduler {trainer.cfg.lr_scheduler._name}: the training run of {path} used "
             f"{name}; use the same, pass --reset-lr-scheduler, or choose a new --save-dir"
         )
 
@@ -237,10 +238,10 @@ def evaluate(text: str):
 
     Raises:
         ExpressionError: *text* is any other expression, since it could run code from a checkpoint.
-        TypeError: *text* is no text, as for ``eval``; fairseq relies on it.
+        TypeError: *text* is not a string. ``eval`` raises the same error, and fairseq relies on it.
     """
     if not isinstance(text, str):
-        raise TypeError(f"{text!r} is no text")
+        raise TypeError(f"{text!r} is not a string")
     try:
         return value_of(ast.parse(text.lstrip(), mode="eval").body)
     except (SyntaxError, ValueError, ArithmeticError, TypeError) as error:

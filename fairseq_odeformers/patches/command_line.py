@@ -131,7 +131,7 @@ def parse_args_and_arch(original, parser, *args, **kwargs):
     except KeyError as error:
         if error.args != (None,):  # fairseq looked up a name other than the missing task
             raise
-        sys.exit("error: --task is missing; pass the task of the training")
+        sys.exit("error: --task is missing; pass the task of the training run")
     try:
         # With parse_known, the result is a tuple.
         check_command_line(parsed[0] if isinstance(parsed, tuple) else parsed)

@@ -30,7 +30,7 @@ def any_ours(
 
 
 def trains_ours(cfg) -> bool:
-    """Return :func:`is_ours` for the config of a training or checkpoint; it may lack sections."""
+    """Return :func:`is_ours` for the config of a run or a checkpoint; it may lack sections."""
     parts = [getattr(cfg, part, None) or Namespace() for part in ("model", "task", "criterion")]
     model, task, criterion = parts
     names = read_names(Namespace(model=model, task=task))

@@ -30,7 +30,7 @@ PATCHES: list[Patch] = [
         checkpoints.load_checkpoint,
         "If the file given by --restore-file is missing, fairseq starts from scratch and "
         "overwrites what is there; for a model of this package, that is an error. If a training "
-        "resumes with a different model or criterion, fairseq ends in tracebacks that name no "
+        "run resumes with a different model or criterion, fairseq ends in tracebacks that name no "
         "option. It keeps the lowest accuracy if --maximize-best-checkpoint-metric is forgotten.",
         "fairseq refuses a missing --restore-file, names the option that differs, and knows the "
         "directions of metrics",
@@ -45,7 +45,7 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.file_io.PathManager.copy",
         checkpoints.copy,
-        "A training that is killed while it copies a checkpoint leaves half of one.",
+        "A training run that is killed while it copies a checkpoint leaves an incomplete file.",
         "fairseq copies to a temporary name first",
     ),
     Replacement(
@@ -59,8 +59,8 @@ PATCHES: list[Patch] = [
         Replacement(
             f"fairseq.trainer.Trainer.{name}",
             function,
-            "A training that resumes forgets the best value that --patience compares with, and how "
-            "long ago it was reached.",
+            "A training run that resumes forgets the best value that --patience compares with, and "
+            "how long ago it was reached.",
             "fairseq saves it",
         )
         for name, function in (
@@ -98,7 +98,7 @@ PATCHES: list[Patch] = [
         "fairseq.trainer.Trainer.state_dict",
         half_precision.trainer_state_dict,
         "With --fp16 and --bf16, a checkpoint contains neither the float32 weights nor the age of "
-        "the loss scale. A training that resumes starts from the rounded weights.",
+        "the loss scale. A training run that resumes starts from the rounded weights.",
         "fairseq saves both",
     ),
     *(
@@ -235,7 +235,7 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.distributed.utils._broadcast_object_slow",
         versions.broadcast_object_slow,
-        "When a training resumes, the first process sends a configuration that the others cannot "
+        "When a run resumes, the first process sends a configuration that the others cannot "
         "unpickle with torch's safe loader.",
         "fairseq sends plain dictionaries",
     ),

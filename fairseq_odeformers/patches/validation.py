@@ -121,7 +121,7 @@ def save_state(original, self, filename, extra_state):
 
 
 def restore_state(extra_state: dict | None) -> None:
-    """Restore :data:`STATE` from the checkpoint from which a training resumes."""
+    """Restore :data:`STATE` from the checkpoint from which a training run resumes."""
     state = dict((extra_state or {}).get(STATE, {}))
     checkpoint_utils.save_checkpoint.best_loss = state.pop("best_loss", math.inf)
     for stop in early_stop_functions():

@@ -64,7 +64,7 @@ def get_buckets(_, sizes, num_buckets):
 
 
 def call_main(original, cfg, main, **kwargs):
-    """Join the processes of torchrun into one training if the model is ours.
+    """Join the processes of torchrun into one training run if the model is ours.
 
     An error for bad input ends the program in one line.
     """
@@ -112,7 +112,7 @@ def build_optimizer(original, cls, cfg, params, **kwargs):
 def broadcast_object_slow(_, obj, src_rank, group, dist_device):
     """Broadcast an object without torch's safe loader.
 
-    The processes of a training trust each other, and the one that read the checkpoint used the
+    The processes of a training run trust each other, and the one that read the checkpoint used the
     safe loader.
     """
     objects = [obj]

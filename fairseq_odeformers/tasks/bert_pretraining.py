@@ -40,8 +40,8 @@ class BertPretrainingConfig(MaskedLMConfig):
 
     sample_break_mode: str = option(
         "complete_doc",
-        "make the texts of a pair from lines of a document, joined up to half of "
-        "--tokens-per-sample (complete_doc), or from single lines (eos)",
+        "texts of a pair: complete_doc joins lines of a document up to half of "
+        "--tokens-per-sample; eos takes single lines",
         choices=("complete_doc", "eos"),
     )
     tokens_per_sample: int = option(512, "maximum number of tokens per pair of texts", at_least=8)

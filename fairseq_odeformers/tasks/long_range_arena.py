@@ -158,7 +158,10 @@ class LongRangeArenaTask(SentencePredictionTask):
             counts[self.layout[2]] = len(labels)
         if len(set(counts.values())) > 1:
             differ = ", ".join(f"{part} {count:,}" for part, count in counts.items())
-            raise InputError(f"{self.cfg.data}: the examples of {split} do not pair up: {differ}")
+            raise InputError(
+                f"{self.cfg.data}: the examples of {split} do not pair up: {differ}; prepare the "
+                "data again"
+            )
 
         dataset = {
             "id": IdDataset(),
@@ -289,7 +292,9 @@ def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
     if pairs and cfg.lra_task != "retrieval":
         yield f"--lra-task {cfg.lra_task}: {cfg.data} has pairs of texts; set it to retrieval"
     if cfg.lra_task == "retrieval" and not pairs:
-        yield f"--lra-task retrieval: {cfg.data} has no pairs of texts"
+        yield (
+            f"--lra-task retrieval: {cfg.data} has no pairs of texts; choose the task of its data"
+        )
     if cfg.num_classes > len(classes):
         yield describe_classes(cfg.num_classes, cfg.data, classes)
     if (cfg.init_token or 0) >= len(dictionary):
@@ -297,7 +302,10 @@ def conflicts(cfg, dictionary: Dictionary, classes: list[str]) -> Iterator[str]:
         yield f"--init-token {cfg.init_token}: {size}; give the number of one"
     if cfg.pixel_input == "value":
         if not dictionary.indices.keys() >= set(INTENSITIES):
-            yield f"--pixel-input value: {cfg.data} lacks symbols from 0 to 255"
+            yield (
+                f"--pixel-input value: {cfg.data} lacks symbols from 0 to 255; use "
+                "--pixel-input token, or data of images"
+            )
         if cfg.init_token is not None:
             fault = "it has no intensity for --pixel-input value"
             yield f"--init-token {cfg.init_token}: {fault}; leave the option out"

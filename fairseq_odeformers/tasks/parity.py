@@ -20,7 +20,7 @@ CLASSES = ("even", "odd")
 
 @dataclass
 class ParityConfig(FairseqDataclass):
-    """Options of the task."""
+    """Options of the strings, and the name of the classification head."""
 
     # There are two million strings of up to 20 bits.
     parity_max_length: int = option(6, "maximum number of bits per string", at_least=1, at_most=20)

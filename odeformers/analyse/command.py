@@ -15,7 +15,7 @@ from odeformers.compare.results.rows import RESULTS, read_comparison
 from odeformers.parser import Parser, add_user_dir, positive_int
 
 from . import attention, depth, sentence, spectra, states
-from .maps import NoMaps
+from .maps import NotApplicable
 from .result import PAGE, Tables, check_free, file_name, write
 
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     for name, path in zip(model_names(args.checkpoints), args.checkpoints):
         try:
             measured = analysis.analyse(path, args)
-        except NoMaps as error:
+        except NotApplicable as error:
             skipped.append(error)
             continue
         for table, rows in measured.items():
@@ -180,7 +180,7 @@ def read_runs(out: Path) -> dict[str, bool]:
 def order_runs(paths: list[str]) -> list[str]:
     """Put the runs of a comparison into the order of its report, if a glob has sorted the paths.
 
-    So the baseline comes first. Paths that are not sorted keep the user's order.
+    In a report, the baseline comes first. Paths that are not sorted keep the user's order.
     """
     folders = [Path(path).absolute().parent for path in paths]
     runs = [

@@ -17,13 +17,13 @@ from fairseq_odeformers.registry import Kind, family_of
 from odeformers.plots import columns, group_by, legend, panels, styles
 from odeformers.predict import batches, naming_split, probabilities
 
-from .maps import NoMaps
+from .maps import NotApplicable
 from .result import Row, Tables, markdown
 
 BATCH_SIZE = 16  # number of texts that are scored together
 COMPARED_TEXTS = 2  # number of texts whose states are compared with a fine solution
-STEPS = (1 / 4, 1 / 2, 1, 2, 4, 8)  # multiples of the training's number of steps
-TOLERANCES = (100, 10, 1, 1 / 10, 1 / 100)  # multiples of the training's tolerances
+STEPS = (1 / 4, 1 / 2, 1, 2, 4, 8)  # multiples of the number of steps in training
+TOLERANCES = (100, 10, 1, 1 / 10, 1 / 100)  # multiples of the tolerances in training
 FINE_FACTOR = 4  # multiple of the largest number of steps
 FINE_TOLERANCE = 1 / 10  # multiple of the smallest tolerance
 ROUNDING = 1e-6  # relative error of states that fairseq's softmax in single precision allows
@@ -36,7 +36,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     """Compute the tables of a checkpoint.
 
     Raises:
-        NoMaps: the depth of the model cannot be changed.
+        NotApplicable: the depth of the model cannot be changed.
     """
     checkpoint = Checkpoint.read(path)
     trained, task, cfg = checkpoint.build(args.data)
@@ -44,16 +44,16 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     if ask is None:
         models = ARCH_MODEL_REGISTRY.items()
         dialled = {family_of(arch) for arch, model in models if hasattr(model, "depth_dials")}
-        raise NoMaps(
+        raise NotApplicable(
             f"{path}: {type(trained).__name__} has a layer for each depth; use a model with a "
             f"variable number of steps, from {', '.join(sorted(dialled))}"
         )
     try:
         dials = ask(cfg.model)
     except ValueError as error:
-        raise NoMaps(f"{path}: {error}") from error
+        raise NotApplicable(f"{path}: {error}") from error
     if checkpoint.regression:
-        raise NoMaps(f"{path}: it predicts numbers, and classes are scored here")
+        raise NotApplicable(f"{path}: it predicts numbers, and classes are scored here")
     rows, verdicts = [], []
     for dial in dials:
 
@@ -69,10 +69,10 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def values_of(dial: Dial, steps: Sequence[int] | None) -> list[float]:
-    """Return the values to measure, from coarse to fine, including the value of the training.
+    """Return the values to measure, from coarse to fine, including the value in training.
 
     Args:
-        steps: numbers of steps to measure instead of multiples of the training's.
+        steps: numbers of steps to measure instead of multiples of the number in training.
     """
     if dial.order is None:
         return sorted({dial.value * factor for factor in TOLERANCES}, reverse=True)
@@ -149,10 +149,10 @@ def score(model: Any, task, split: str, kind: Kind | None) -> Row:
 def judge(dial: Dial, rows: Sequence[Row]) -> Row:
     """Judge whether a model follows an ODE by the rows of a dial from coarse to fine.
 
-    A model follows an ODE if no finer solution has a loss more than 1% above the training's and, on
-    a fixed grid, if the error of its states falls with about the order of the method, beginning
-    with the training's number of steps. A model that was trained too coarsely has made the steps
-    part of itself (Ott et al. 2021).
+    A model follows an ODE if no finer solution has a loss more than 1% above the loss at the value
+    in training and, on a fixed grid, if the error of its states falls with about the order of the
+    method, beginning with the number of steps in training. If the steps in training are too coarse,
+    the model depends on them (Ott et al. 2021).
     """
     place = next(number for number, row in enumerate(rows) if row["trained"])
     finer, loss = rows[place + 1 :], rows[place]["loss"]
@@ -169,7 +169,7 @@ def sentence(row: Row) -> str:
     """Put a verdict into words."""
     name = f"**{row['model']}**, `{row['dial']}`"
     if row["follows"] is None:
-        return f"{name}: no finer solution was measured, so it is open whether it follows an ODE."
+        return f"{name}: no finer solution was measured, so the verdict is inconclusive."
     order = ""
     if row["method"] is not None:
         shown = "below rounding" if row["order"] is None else f"order {row['order']:.2f}"
@@ -185,7 +185,7 @@ def sentence(row: Row) -> str:
         )
     return (
         f"{name}: {facts}. The score does not depend on the number of steps. The steps are too "
-        "coarse to show the method's order, so it is open whether the model follows an ODE."
+        "coarse to show the method's order, so the verdict is inconclusive."
     )
 
 
@@ -200,7 +200,7 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
 def depth(tables: Tables) -> Figure:
     """Perplexity or accuracy against the number of steps or the tolerance.
 
-    A star is at the depth of the training. Tolerances fall from left to right.
+    A star marks the depth in training. Tolerances fall from left to right.
     """
     measures = ("perplexity", "accuracy")
     rows = [

@@ -18,8 +18,8 @@ KINDS = {
 }
 
 
-class NoMaps(ValueError):
-    """The model has no attention maps to measure or draw."""
+class NotApplicable(ValueError):
+    """An analysis does not apply to a model, such as a model without attention maps."""
 
 
 class Maps(NamedTuple):
@@ -50,10 +50,10 @@ def check_maps(path: str, model) -> None:
     """Check that the model of a checkpoint has an encoder with attention maps.
 
     Raises:
-        NoMaps: the encoder has no maps, or there is no encoder.
+        NotApplicable: the encoder has no maps, or there is no encoder.
     """
     if "encoder" not in {side for side, _ in find_attentions(model).values()}:
-        raise NoMaps(
+        raise NotApplicable(
             f"{path}: {type(model).__name__} has no encoder with attention maps; translators have "
             "one, and all classifiers but TransJect"
         )

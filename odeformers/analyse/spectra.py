@@ -12,7 +12,7 @@ from fairseq_odeformers.models.common.answers import Projections, ask
 from fairseq_odeformers.options import SIDES
 from odeformers.plots import group_by, legend, lines, panels
 
-from .maps import NoMaps
+from .maps import NotApplicable
 from .result import Row, Tables, markdown
 
 PRODUCTS = {"QK": "W_Q W_K^T", "OV": "W_O W_V"}
@@ -45,7 +45,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
                         for z in values.tolist()
                     ]
     if not rows:
-        raise NoMaps(f"{path}: {type(model).__name__} has no queries, keys and values")
+        raise NotApplicable(f"{path}: {type(model).__name__} has no queries, keys and values")
     return {"spectra": rows}
 
 

@@ -46,7 +46,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     if (longest := max(map(len, texts.values()))) > model.max_positions():
         raise ValueError(
             f"{path}: a text has {longest} tokens, more than {model.max_positions()}, the "
-            "--max-positions of the training"
+            "--max-positions of the training run"
         )
     typed = encode(classifier, path, args.text) if args.text else None
     progress = tqdm(texts.items(), path, unit=" texts", mininterval=1, disable=None)
@@ -64,7 +64,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
 
 
 def encode(classifier: Classifier, path: str, text: str) -> Tensor:
-    """Encode the text of the command line, the first of a pair, as tokens (T)."""
+    """Encode the text of the command line as tokens (T); a model of pairs gets it twice."""
     dictionary = classifier.task.source_dictionary
     if {*map(dictionary.index, tokenize(classifier.task, text)[0])} <= {dictionary.unk()}:
         raise ValueError(f"--text {text}: the dictionary of the data contains none of its symbols")

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 import fairseq_odeformers  # noqa: F401  registers the architectures
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import markdown_table, replacing
 from odeformers.parser import Parser, add_user_dir, positive_int
 
@@ -50,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parse_args(arguments)
     logging.disable(logging.WARNING)
     if args.json and not args.json.absolute().parent.is_dir():
-        raise ValueError(f"--json {args.json}: there is no folder {args.json.parent}")
+        raise InputError(
+            f"--json {args.json}: there is no folder {args.json.parent}; make it first"
+        )
     earlier = timing.read_rows(args.check) if args.quick and args.check else []
     environment = timing.describe_environment(vars(args).get("device", "cpu"))
     print(", ".join(f"{key} {value}" for key, value in environment.items()))
@@ -158,7 +161,7 @@ def check(rows: list[timing.Row], earlier: list[timing.Row], path: Path) -> None
         for table in (earlier, rows)
     )
     if before.keys() != now.keys():
-        raise ValueError(
+        raise InputError(
             f"--check {path}: its rows differ from this run's; rewrite it with "
             f"--quick --json {path}"
         )

@@ -23,7 +23,7 @@ STARTS = {"fairseq": [], "plugin": ["--user-dir", fairseq_odeformers.__path__[0]
 
 
 def train_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """Make a training step of fairseq's trainer: forward, criterion, backward, Adam."""
+    """Make an update by fairseq's trainer: forward, criterion, backward, Adam."""
     task = subject.task
     trainer = Trainer(subject.cfg, task, subject.model, task.build_criterion(subject.cfg.criterion))
     sample = subject.make_batch(args.batch, length)
@@ -126,16 +126,18 @@ class Measurement:
 
 
 MEASUREMENTS = {
-    "train": Measurement("a training step of fairseq's trainer", train_step),
+    "train": Measurement("an update by fairseq's trainer", train_step),
     "generate": Measurement(
         "beam search with fairseq's generator, or by the programs of an exported folder",
         generation_step,
         build=exported.build,
         sizes=(*SIZES,),
     ),
-    "encoder": Measurement("a training step of only the encoder", memory.encoder_step, "encoder"),
+    "encoder": Measurement(
+        "the forward and backward pass of the encoder", memory.encoder_step, "encoder"
+    ),
     "classify": Measurement(
-        "a training step of a classifier",
+        "an update of a classifier",
         train_step,
         defaults={"--models": ["transformer_classifier_prenorm", "transject"], "--batch": 8},
     ),
@@ -146,7 +148,7 @@ MEASUREMENTS = {
         defaults={"--models": ["transformer_classifier", "transject"]},
     ),
     "memory": Measurement(
-        "the peak memory of a training step of only the encoder",
+        "the peak memory of the forward and backward pass of the encoder",
         memory.peak_step,
         "encoder",
         unit="MB",

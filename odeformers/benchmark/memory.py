@@ -1,4 +1,4 @@
-"""Peak memory of a training step of the encoder, beyond the model itself.
+"""Peak memory of the forward and backward pass of the encoder, beyond the model itself.
 
 On a CPU, each model runs in a separate process, and Linux counts its resident memory. On a GPU,
 torch's allocator counts. Gradients of the parameters are included.
@@ -18,7 +18,7 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def encoder_step(subject: models.Subject, args: Namespace, length: int) -> Step:
-    """Make a training step of only the encoder: forward and backward."""
+    """Make a step of the encoder: a forward and a backward pass."""
     inputs = subject.make_batch(args.batch, length)["net_input"]
     encoder = subject.convert(args.precision).encoder.train()
 

@@ -51,7 +51,7 @@ def judge(subject: Subject, prop: Property) -> Verdict:
 def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -> Iterator[Verdict]:
     """Test an architecture and yield the verdicts.
 
-    A verdict is left open if it depends on a property that the architecture lacks.
+    A property is not tested if it depends on another one that the architecture lacks.
 
     Args:
         words: options of ``fairseq-train``.
@@ -115,7 +115,11 @@ def main(arguments: Sequence[str]) -> None:
         "a small size; options of fairseq-train may change this. Without an ARCH, all "
         "architectures from --user-dir are checked. The exit status is 1 if a check fails.",
     )
-    parser.add_argument("--task", help="fairseq task (default: the first one that trains ARCH)")
+    parser.add_argument(
+        "--task",
+        help="a task of the kind to check, for an ARCH of several kinds (default: the first task "
+        "that trains ARCH)",
+    )
     add_user_dir(parser)
     earlier = {*ARCH_MODEL_REGISTRY}
     args, others = parser.parse_known_args(arguments)

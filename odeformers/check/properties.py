@@ -59,7 +59,7 @@ class Property:
     kinds: Sequence[Kind] = tuple(Kind)  # the kinds of models that must have the property
     decisive: bool = False  # without this property, the others have no meaning
     prerequisites: Sequence[str] = ()  # the names of properties on which this one depends
-    slow: bool = False  # takes longer than all others together, and no training needs it
+    slow: bool = False  # slower than all others together; ``compare`` leaves it out
 
     def measure(self, subject: Subject) -> float:
         """Measure the difference for a subject.

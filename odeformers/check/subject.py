@@ -22,7 +22,7 @@ from odeformers.sizes import size_options
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 32, "attention_heads": 2, "layers": 2}
 VOCABULARY_SIZE = 46
 CLASSES = 3
-NEEDED = {  # options that a training of a kind needs
+NEEDED = {  # options that are needed to train a kind
     Kind.LANGUAGE_MODEL: ("--tokens-per-sample", "64"),
     Kind.CLASSIFICATION: ("--num-classes", str(CLASSES)),
 }

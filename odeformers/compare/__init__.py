@@ -1,6 +1,6 @@
 """Compares architectures: trains them on the same data, and reports on the runs.
 
-Experiment, Variant, Trial, Run and Row are each made from the one before::
+Each object is made from the one before it::
 
     argv or YAML -> Experiment -> Variant -> Trial -> Run -> Row = a line of results.csv -> report
 
@@ -29,5 +29,5 @@ order in which a comparison uses them:
 
 ``numbers.py`` formats numbers for all of them.
 
-An error in an option, a recipe or a file is a ValueError of one line that names it.
+Invalid options, recipes and files raise a ValueError with a one-line message that names the input.
 """

@@ -21,6 +21,7 @@ from odeformers.sizes import SIZES
 
 from .experiment import REFUSED, Experiment, read_experiments
 from .launch import choose_launcher, execute
+from .outcome import TRAIN_LOG
 from .plan import make_plan, preview
 from .report.sections import DOCUMENT, PAGE, write_report
 from .run import Run, restore_files
@@ -36,7 +37,7 @@ REMOVED_OPTIONS = {  # options of earlier versions and of other programs, and wh
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command."""
+    """Plan, train, evaluate and report on a comparison, or resume it."""
     parser = make_parser()
     args, others = parser.parse_known_args(arguments)
     check_options(others, parser)
@@ -60,7 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(number, handler)
     if failed:
         left = [str(run.folder) for run in runs if not run.finished]
-        message = f"{len(left)} of {len(runs)} runs did not finish: {', '.join(left)}"
+        message = (
+            f"{len(left)} of {len(runs)} runs did not finish: {', '.join(left)}; each folder's "
+            f"{TRAIN_LOG} says why; the same command resumes"
+        )
         sys.exit(f"odeformers compare: {message}")
 
 
@@ -103,7 +107,13 @@ def make_parser() -> Parser:
         metavar="N",
         help="also evaluate the mean of the last N checkpoints (default: none, or the recipe's)",
     )
-    add("--seeds", type=seeds, nargs="+", metavar="N", help="one run per seed (default: 1)")
+    add(
+        "--seeds",
+        type=seeds,
+        nargs="+",
+        metavar="N",
+        help="one run per seed (default: 1, or the recipe's)",
+    )
     add(
         "--tune",
         metavar="OPTION=VALUE,...",
@@ -201,7 +211,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
     if args.dry_run:
         return [], False
     runs, failed = execute(plan.stages(), choose_launcher(args, out))
-    # A killed command may have left rows only in the folder of a run, and a run may be repeated.
+    # A killed command may have written rows only in the folder of a run, and a run may be repeated.
     restore_files(out, experiment.architectures)
     write_report(out, margin=args.margin)
     print(f"The report: {out / PAGE} and {out / DOCUMENT}")
@@ -212,7 +222,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
 
 
 def check_options(words: Sequence[str], parser: Parser) -> None:
-    """Check that no option is obsolete or misspelt, since fairseq-train would get it."""
+    """Check that no option is obsolete or misspelt; fairseq-train would get it as its own."""
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
         if advice := REMOVED_OPTIONS.get(option):
@@ -224,7 +234,7 @@ def check_options(words: Sequence[str], parser: Parser) -> None:
 
 
 def check_place(args: argparse.Namespace) -> None:
-    """Check that the options apply to the place where the command line wants the runs."""
+    """Check that the options apply to the place of the runs: this machine or a cluster."""
     slurm = args.cluster == "slurm"
     if args.budget and slurm:
         raise InputError(

@@ -60,15 +60,15 @@ WIDTHS = ("ffn_embed_dim", "embed_dim")  # widths that equal numbers of paramete
 
 @dataclass(frozen=True)
 class Experiment(Recipe):
-    """The architectures of a comparison, and its trainings and evaluations."""
+    """The architectures of a comparison, and how they are trained and evaluated."""
 
     # The splits to evaluate on, each with the file of its published texts or None.
     test_sets: dict[str, str | None] = field(default_factory=dict)
     train_of_recipe: Options = field(default_factory=dict)  # without the command line's options
-    typed: frozenset[str] = frozenset()  # names of the command line's options for all trainings
+    typed: frozenset[str] = frozenset()  # names of options on the command line, for all runs
     data_digest: str = ""  # covers the files of the data
     match: bool = False  # whether widths are chosen for equal numbers of parameters
-    budget: float | None = None  # minutes per training
+    budget: float | None = None  # minutes per training run
     baseline: str = ""  # the architecture to compare others with; "" for the first command's
     tuning_seed: int = 0
     extend: bool = True  # whether a grid whose best value is at an edge gets one more value
@@ -315,7 +315,7 @@ def prepare_data(data: str, command: str, dry_run: bool) -> None:
     if dry_run or not command:
         how = f"; make it: {command}" if command else ", and no key prepare makes it"
         raise InputError(f"{data}: no such folder{how}")
-    print(f"{data} is not there: {command}", flush=True)
+    print(f"{data} does not exist; running: {command}", flush=True)
     status = subprocess.run(python_command(shlex.split(command))).returncode
     if status or not Path(data).exists():
         raise InputError(f"prepare: {command} has not made {data} (status {status})")

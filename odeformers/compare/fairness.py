@@ -23,9 +23,9 @@ from .experiment import WIDTHS
 from .trial import Trial, count_parameters, make_trial, measure
 from .variant import Variant
 
-# A difference in parameters gets a note above the share TOLERANCE, and is an error above LIMIT.
+# A share of parameters by which models differ is noted above TOLERANCE, and an error above LIMIT.
 TOLERANCE, LIMIT = 0.01, 0.2
-PLANNING = 0.1  # the largest share of a model's budget that planning it may take
+PLANNING = 0.1  # maximum share of a model's budget for planning
 
 
 def make_fair(variants: Sequence[Variant], begun: Sequence[Trial], match: bool) -> list[Trial]:
@@ -73,7 +73,7 @@ def make_fair(variants: Sequence[Variant], begun: Sequence[Trial], match: bool) 
     if late:
         print(
             f"Planning took more than a tenth of the budget: {', '.join(late)}. Few updates were "
-            "timed, so trainings may miss the budget; give a longer --budget",
+            "timed, so runs may miss the budget; give a longer --budget",
             flush=True,
         )
     return fair
@@ -96,7 +96,7 @@ def repeat_width(variant: Variant, kept: Trial, match: bool) -> Variant:
 
 
 def warn_of_warmup(trials: Sequence[Trial]) -> Iterator[str]:
-    """Yield a warning about trainings that end before the learning rate has reached its value."""
+    """Yield a warning about runs that end before the learning rate has reached its value."""
     ends: dict[tuple[int, int], list[str]] = {}
     for trial in trials:
         schedule = trial.variant.cfg.lr_scheduler
@@ -105,7 +105,7 @@ def warn_of_warmup(trials: Sequence[Trial]) -> Iterator[str]:
             ends.setdefault((rising, trial.updates), []).append(trial.variant.label)
     for (rising, updates), names in ends.items():
         yield (
-            f"The learning rate rises for {rising:,} updates, and trainings end after {updates:,}: "
+            f"The learning rate rises for {rising:,} updates, and runs end after {updates:,}: "
             f"{', '.join(names)}. Give --warmup-updates 10%, or more updates"
         )
 

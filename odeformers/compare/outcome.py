@@ -106,7 +106,7 @@ def score_rows(variant: Variant, row: Row, outputs: Path, texts: str | None) -> 
     """Make a row for each score of a checkpoint on a split.
 
     Args:
-        row: the training's row, with the checkpoint and the split filled in.
+        row: the row about training, with the checkpoint and the split filled in.
         texts: file of the references or texts of the split.
     """
     given = read_texts(Path(texts)) if texts and Path(texts).is_file() else None

@@ -50,7 +50,7 @@ MAX_NAMED = 5  # maximum number of differences in a message
 def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
     """Plan the runs of an experiment, and make the folders of the first runs.
 
-    If another command begins runs in the folder meanwhile, plan again with these runs.
+    If another command begins runs in the folder during planning, plan again with these runs.
 
     Args:
         begin: whether to make folders.
@@ -65,7 +65,7 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
         earlier = [run.trial for run in begun.values()]
         trials = call_in_child(partial(make_trials, joined, earlier))
         check_settings(begun, [trial.variant for trial in trials], out)
-        # A dry run has no scores that flaws would qualify.
+        # A dry run has no scores, so it needs no flaws.
         plan = Plan(joined, trials, out, flaws_of(joined, begun.values()) if begin else {})
         if not begin or plan.begin(begun):
             return plan
@@ -97,7 +97,7 @@ class Shared:
     data_digest: str
     task: str
     tune: str  # names of tuned options
-    effort: Options  # a budget, or where trainings end
+    effort: Options  # a budget, or the limits of epochs and updates
     baseline: str  # the architecture that others are compared with
 
 
@@ -222,19 +222,19 @@ class Plan:
     def stages(self) -> Iterator[list[Run]]:
         """Yield the runs in three stages, each planned by the results of earlier stages.
 
-        Trainings of all candidates come first, then trainings with values beyond a grid, then the
+        Runs of all candidates come first, then runs with values beyond a grid, and then the
         runs of the best candidates. A stage is planned by the state of the folder when it is
         requested.
         """
         of_plan = {"out": self.out, "command": self.experiment.command, "flaws": self.flaws}
         tune = partial(make_runs, seeds=[self.experiment.tuning_seed], tuning=True, **of_plan)
         yield tune([each for each in self.trials if each.variant.tried])
-        rows = read_trainings(self.out)
+        rows = read_run_rows(self.out)
         yield (more := tune([*self.extend_grids(rows)]))
-        best = [*self.choose_best(read_trainings(self.out) if more else rows)]
+        best = [*self.choose_best(read_run_rows(self.out) if more else rows)]
         yield make_runs(best, seeds=self.experiment.seeds, **of_plan)
 
-    def extend_grids(self, trainings: Iterable[Row]) -> Iterator[Trial]:
+    def extend_grids(self, runs: Iterable[Row]) -> Iterator[Trial]:
         """Yield one more value for each option whose best value is at its grid's edge.
 
         Yields nothing until all requested values have been trained or have diverged. The
@@ -245,7 +245,7 @@ class Plan:
         asked = {key_of(each): each for each in self.trials if each.variant.tried}
         rows = {
             (row.architecture, row.tuned): row
-            for row in trainings
+            for row in runs
             if row.seed == self.experiment.tuning_seed and row.informative
         }
         rows = {key: row for key, row in rows.items() if key in asked and self.experiment.extend}
@@ -254,14 +254,14 @@ class Plan:
             if candidates <= rows.keys() and rows[name, tuned].trained:
                 yield from extend(asked[name, tuned], self.experiment.tune)
 
-    def choose_best(self, trainings: Sequence[Row]) -> Iterator[Trial]:
+    def choose_best(self, runs: Sequence[Row]) -> Iterator[Trial]:
         """Yield one variant of each architecture: its best so far, or its first.
 
         The best variant is the one that reports choose, including candidates that another command
         has trained since this one was planned.
         """
-        folders = {(row.architecture, row.tuned): row.folder for row in trainings}
-        settings = choose_settings(trainings)
+        folders = {(row.architecture, row.tuned): row.folder for row in runs}
+        settings = choose_settings(runs)
         of_architecture: dict[str, dict[str, Trial]] = {}
         for trial in self.trials:
             name, tuned = key_of(trial)
@@ -288,8 +288,8 @@ class Plan:
         return True
 
 
-def read_trainings(out: Path) -> list[Row]:
-    """Read the rows that the runs of a comparison have written about their trainings."""
+def read_run_rows(out: Path) -> list[Row]:
+    """Read the rows that the runs of a comparison have written about their training."""
     return [row for row in read_runs(out) if not row.metric]
 
 
@@ -327,11 +327,11 @@ def beyond(value: str, grid: Sequence[str]) -> str:
     return np.format_float_scientific(float(text), trim="-", exp_digits=1) if "e" in value else text
 
 
-# --- the plan as it is printed before the trainings --------------------------------------------
+# --- the plan as it is printed before training -------------------------------------------------
 
 
 def preview(plan: Plan, jobs: int, commands: bool) -> None:
-    """Print the models of a plan, and how long its unfinished trainings take.
+    """Print the models of a plan, and how long its unfinished runs take.
 
     Args:
         jobs: number of runs at a time.
@@ -354,10 +354,10 @@ def preview(plan: Plan, jobs: int, commands: bool) -> None:
 
 
 def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
-    """Format the models as a table, and say how long the unfinished trainings of a command take.
+    """Format the models as a table, and say how long the unfinished runs of a command take.
 
     Args:
-        runs: the trainings of candidates, then the runs of the best candidates so far.
+        runs: the runs of candidates, then the runs of the best candidates so far.
     """
     rows = [["architecture", "parameters", "updates", "time", "size"]]
     for each in trials:

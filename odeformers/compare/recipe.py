@@ -31,7 +31,7 @@ from odeformers.processes import Options
 from odeformers.sizes import NEUTRAL
 
 RECIPES = Path(__file__).with_name("defaults.yaml")
-UPDATES = 1000  # length of a training, between 3 and 50 epochs
+UPDATES = 1000  # length of a training run, between 3 and 50 epochs
 LARGE = 2_000_000  # number of tokens above which less dropout is needed
 
 
@@ -53,7 +53,7 @@ class Recipe:
     # embed-dim, ffn-embed-dim, attention-heads and layers of the encoder and the decoder of each
     # architecture. In TransEvolve, layers are depths of blocks.
     sizes: dict[str, int] = field(default_factory=dict)
-    seeds: list[int] = field(default_factory=lambda: [1])  # one training per seed
+    seeds: list[int] = field(default_factory=lambda: [1])  # one training run per seed
     splits: list[str] | None = None  # default: all test sets, or else valid
     prepare: str = ""  # the command that makes the data if they do not exist
     # Values of options, by name. Each architecture trains with all combinations and a seed that no
@@ -145,7 +145,7 @@ def check_keys(content: dict, where: str) -> None:
             remedy = did_you_mean(key, known, f"choose from {', '.join(known)}")
             raise InputError(f"{where}: there is no key {key}; {remedy}")
         if value is not None:
-            with naming_faults(f"{where}: {key}", "is of another type"):
+            with naming_faults(f"{where}: {key}", "has the wrong type"):
                 typed[key] = value
     values: Any = OmegaConf.to_container(typed)
     content |= {key: values[key] for key, value in content.items() if value is not None}
@@ -183,7 +183,7 @@ class Loader(yaml.SafeLoader):
         for key, count in keys.items():
             if count > 1:
                 line = node.start_mark.line + 1
-                raise ValueError(f"the key {key} is there twice, in what begins in line {line}")
+                raise ValueError(f"duplicate key {key} in the mapping at line {line}")
         return node
 
 

@@ -1,9 +1,9 @@
-"""Runs: a training with one seed and its evaluation, each in its own folder.
+"""Runs: each trains a variant with one seed and evaluates it, in a separate folder.
 
 ``run.yaml`` contains everything that determines a run. A command whose settings agree with
 ``run.yaml`` resumes the run, or leaves it alone if it has finished. A run's steps are training,
-averaging, evaluation and scoring. A step is skipped if its product exists, and an interrupted
-training resumes from its last checkpoint. A run's rows are written last, and only they mark it as
+averaging, evaluation and scoring. A step is skipped if its product exists, and interrupted training
+resumes from the last checkpoint. A run's rows are written last, and only they mark it as
 finished. The process that executes a run holds the run's lock.
 """
 
@@ -130,7 +130,7 @@ def make_steps(variant: Variant, seed: int, folder: Path) -> Iterator[Step]:
     """Yield the steps of a run."""
     average, saving = variant.average, {"save-dir": str(folder), "seed": seed}
     saving |= {"log-format": "json", "log-interval": 20}
-    # Otherwise, a resumed training would have other batches than an uninterrupted one.
+    # Otherwise, the batches of a resumed run would differ from those of an uninterrupted run.
     saving["update-epoch-batch-itr"] = "True"
     if board := variant.options.get(BOARD):
         saving[BOARD] = str(Path(board, folder.name))
@@ -164,7 +164,7 @@ def make_steps(variant: Variant, seed: int, folder: Path) -> Iterator[Step]:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A training of a variant with one seed, and its evaluation."""
+    """A run: it trains a variant with one seed, and evaluates it."""
 
     folder: Path
     trial: Trial
@@ -235,7 +235,7 @@ class Run:
             return True
 
     def check_data(self) -> None:
-        """Check before the training that nobody has replaced the data."""
+        """Check before training that the data have not changed."""
         if not (self.folder / TRAINED).exists():
             if sha256_once(Path(self.variant.data)) != self.variant.data_digest:
                 raise InputError(f"{self.variant.data} has changed since this comparison was begun")
@@ -376,7 +376,7 @@ def pick_fields(content: Mapping[str, Any], kind: type) -> dict[str, Any]:
 @contextmanager
 def reading_yaml(path: Path) -> Iterator[dict[str, Any]]:
     """Read a file of this version; errors in the block name the file."""
-    with reading(path, f"is no {path.name} of this version"):
+    with reading(path, "was not written by this version"):
         yield yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
@@ -385,7 +385,7 @@ def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
         temporary.write_text(yaml.safe_dump({**content}, sort_keys=False), encoding="utf-8")
 
 
-# --- files that somebody has removed -----------------------------------------------------------
+# --- removed files -----------------------------------------------------------------------------
 
 
 def restore_files(out: Path, order: Iterable[str] = ()) -> None:

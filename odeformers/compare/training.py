@@ -1,6 +1,6 @@
 """Runs fairseq-train, and also logs the CPU time and the wall-clock time of its updates.
 
-On a shared machine, CPU time shows what a training costs. fairseq rounds the wall-clock time of
+On a shared machine, CPU time shows what training costs. fairseq rounds the wall-clock time of
 each epoch to seconds, and an epoch may take less than a second.
 """
 

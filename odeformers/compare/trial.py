@@ -1,7 +1,7 @@
 """Trials: the costs of variants, measured by one build and a few updates before any training.
 
-The costs determine the number of updates, after the epochs or within the budget of a training.
-A trial also finds faults that would end a training or an evaluation hours later.
+The costs determine the number of updates, after the epochs or within the budget of a training run.
+A trial also finds faults that would end a training run or an evaluation hours later.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from odeformers.processes import Options
 from .variant import Variant, resolve_shares
 
 STEPS = 4  # minimum number of updates that are timed, unless time is up
-SECONDS = 2.0  # minimum time of the updates that determine a training's length
+SECONDS = 2.0  # minimum time of the updates that determine the length of training
 SKIP = "--skip-invalid-size-inputs-valid-test"  # removes texts only from validations
 EXAMPLES = 16  # number of examples that a trial validates
 OF_BATCHES = ("wps", "ups", "wpb", "bsz")  # statistics of a validation that measure no quality
@@ -59,7 +59,7 @@ class Trial:
     parameters: int
     epoch_updates: int
     update_seconds: float
-    updates: int  # number of updates of a training
+    updates: int  # number of updates of a training run
     validation_texts: int | None = None
     size: str = ""  # how the width was chosen
     defaults: Options = field(default_factory=dict)  # all other options of the model
@@ -71,7 +71,7 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """The planned length of a training."""
+        """The planned length of a training run."""
         budget = self.variant.budget
         return 60 * budget if budget else self.updates * self.update_seconds
 
@@ -84,7 +84,7 @@ def measure(variant: Variant, end: float = math.inf) -> Measured:
     """Build a model once, check the data with it, and time a few updates.
 
     Args:
-        end: time on the clock after which nothing begins that can be left out.
+        end: time of ``perf_counter`` after which no more updates are timed.
     """
     trainer, updates = start_training(variant)
     check_data(variant, trainer)
@@ -105,7 +105,7 @@ def count_parameters(model: BaseFairseqModel) -> int:
 
 
 def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
-    """Make fairseq's trainer, and the updates of its first epoch in the order of a training."""
+    """Make fairseq's trainer, and the updates of its first epoch in the order of a training run."""
     cfg, (task, model) = variant.cfg, variant.build()
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
@@ -128,7 +128,7 @@ def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
 def time_updates(
     trainer: Trainer, updates: Iterable, least: float = 0.0, end: float = math.inf
 ) -> list[float]:
-    """Time a few updates, in the order of a training; returns their seconds.
+    """Time a few updates, in the order of a training run; returns their seconds.
 
     Each update is made twice, and the second one is timed, since the first one of a size allocates
     memory. fairseq makes the updates, so that options of the optimizer, of precision and of
@@ -144,7 +144,7 @@ def time_updates(
         start, cpu = time.perf_counter(), time.process_time()
         make_update(trainer, samples)
         elapsed = time.perf_counter() - start
-        # Other processes on the machine lengthen the time on the clock.
+        # Other processes on the machine inflate wall-clock time.
         times.append(elapsed if trainer.cuda else min(elapsed, time.process_time() - cpu))
         if time.perf_counter() > end or len(times) >= STEPS and sum(times) >= least:
             break
@@ -152,7 +152,7 @@ def time_updates(
 
 
 def make_update(trainer: Trainer, samples: list) -> None:
-    """Make one update of a training."""
+    """Make one update of a training run."""
     try:
         trainer.train_step(samples)
     except (FloatingPointError, StopIteration) as error:  # StopIteration if fairseq looks for NaN
@@ -178,7 +178,7 @@ def check_metric(trainer: Trainer) -> None:
 
 
 def validation_set(trainer: Trainer) -> FairseqDataset:
-    """Return the first validation set of a training."""
+    """Return the first validation set of a training run."""
     return trainer.task.dataset(trainer.cfg.dataset.valid_subset.split(",")[0])
 
 
@@ -237,13 +237,13 @@ def make_trial(
 ) -> Trial:
     """Make the trial of a variant: choose its number of updates, and fit the schedule to it.
 
-    The training ends after its epochs, or when its budget of time is spent.
+    Training ends after its epochs, or when its budget of time is spent.
 
     Args:
         size: how the width was chosen.
 
     Raises:
-        ValueError: the training would save fewer checkpoints than are to be averaged.
+        ValueError: training would save fewer checkpoints than are to be averaged.
     """
     epoch = measured.epoch_updates
     before = updates = count_updates(variant.cfg.optimization, epoch)
@@ -272,11 +272,11 @@ def make_trial(
 
 
 def count_updates(optimization, per_epoch: int) -> int:
-    """Count the updates of a training up to ``--max-epoch`` or ``--max-update``."""
+    """Count the updates of a training run up to ``--max-epoch`` or ``--max-update``."""
     limits = (optimization.max_epoch * per_epoch, optimization.max_update)
     updates = min((limit for limit in limits if limit > 0), default=0)
     if not updates:
-        raise ValueError("the training has no end; give --max-epoch or --max-update")
+        raise ValueError("training has no end; give --max-epoch or --max-update")
     return updates
 
 
@@ -298,7 +298,7 @@ def stretch_schedule(variant: Variant, before: int, updates: int) -> Variant:
 
 
 def count_checkpoints(options: Options, updates: int, epoch_updates: int) -> int:
-    """Count the checkpoints that fairseq saves in a training and that can be averaged.
+    """Count the checkpoints that fairseq saves in a training run and that can be averaged.
 
     At the end of an epoch, fairseq saves no checkpoint that is named by updates.
     """

@@ -1,7 +1,7 @@
 """Variants: the architectures of an experiment at each value of tuned options.
 
-A variant contains the options of a training and its evaluation. fairseq's own parsers parse them,
-so that no wrong option ends a run later.
+A variant contains the options of a training run and its evaluation. fairseq's own parsers parse
+them, so that an invalid option raises an error before any run starts.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from .experiment import Experiment
 from .results.rows import find_kind
 
 CHOICES = {"optimizer": "optimizer", "lr-scheduler": "lr_scheduler"}  # fairseq's registries
-PACKAGES = {"fairseq", PLUGIN}  # any other package is a plugin of the user's
+PACKAGES = {"fairseq", PLUGIN}  # any other package is the user's plugin
 BLOCKS = ("tokens-per-sample", "sample-break-mode", "add-bos-token")
-# Options of a training that an evaluation repeats: fairseq takes the task from its command line,
-# and guesses the languages.
+# Options of a training run that its evaluation repeats: fairseq takes the task from its command
+# line, and guesses the languages.
 REPEATED = {
     Kind.TRANSLATION: (
         *("source-lang", "target-lang"),
@@ -59,7 +59,7 @@ REPEATED = {
     Kind.LANGUAGE_MODEL: BLOCKS,
     Kind.MASKED_LM: BLOCKS,
 }
-# Options of an evaluation that only change the memory that it needs, and no prediction.
+# Options of an evaluation that change its memory, but no prediction.
 BATCHING = ("batch-size", "max-sentences", "max-tokens")
 # Shares such as 10% refer to this number until the trial has counted the updates.
 PROVISIONAL_UPDATES = 1000
@@ -67,7 +67,8 @@ BEST_BY, MAXIMIZED = "best-checkpoint-metric", "maximize-best-checkpoint-metric"
 # Criterions whose loss has label smoothing, and that log the likelihood without it.
 WITH_LIKELIHOOD = (LabelSmoothedCrossEntropyCriterion, SequenceClassificationCriterion)
 MIN_WRONG_RATE = 1.0  # for Adam; from this rate on, training diverges
-# Ends of the names of options that do not change a model's size, and hardly an update's time.
+# Suffixes of options that do not change the size of a model and hardly change the time of an
+# update.
 COST_FREE = ("lr", "dropout", "weight-decay", "clip-norm", "label-smoothing", "warmup-updates")
 
 
@@ -91,7 +92,7 @@ class Variant:
     paper: dict[str, float] = field(default_factory=dict)
     cited: dict[str, str] = field(default_factory=dict)  # figures from elsewhere, with sources
     baseline: str = ""
-    budget: float | None = None  # minutes per training
+    budget: float | None = None  # minutes per training run
 
     @property
     def arch(self) -> str:
@@ -129,7 +130,7 @@ class Variant:
 
     @property
     def valid_subset(self) -> str:
-        """The validation set that chooses the best checkpoint: the first one of the training."""
+        """The validation set that chooses the best checkpoint: the first one."""
         return str(self.options.get("valid-subset", "valid")).split(",")[0]
 
     @property
@@ -148,7 +149,7 @@ class Variant:
         return replace(self, tried=tried, options=options)
 
     def lasting(self, updates: int) -> Variant:
-        """Return the variant with shares of *updates*, such as ``10%``, replaced by numbers."""
+        """Return the variant with numbers of updates instead of shares of *updates* (``10%``)."""
         return replace(self, options=resolve_shares(self.options, updates))
 
     @cached_property
@@ -193,7 +194,7 @@ class Variant:
         return convert_namespace_to_omegaconf(args)
 
     def find_defaults(self) -> Options:
-        """Return the values of the model's options that nobody has set."""
+        """Return the values of the model's options that keep their defaults."""
         names = (name for name in default_options(self.arch) if hyphenate(name) not in self.options)
         values = {name: getattr(self.cfg.model, name, None) for name in sorted(names)}
         return {hyphenate(name): str(value) for name, value in values.items() if value is not None}
@@ -351,7 +352,7 @@ def digest_plugin(experiment: Experiment, arch: str) -> str:
 
 
 def resolve_shares(options: Options, updates: int) -> Options:
-    """Replace shares of a training in options, such as ``10%``, by numbers of updates."""
+    """Replace shares of a training run in options, such as ``10%``, by numbers of updates."""
     return {
         name: max(1, round(float(value[:-1]) / 100 * updates))
         if isinstance(value, str) and re.fullmatch(r"[\d.]+%", value)

@@ -15,7 +15,7 @@ for a task, such as ``text-bin``, contains the folders ``input0``, ``input1`` (f
 An image is a row-major sequence of 1,024 or 16,384 intensities, symbols of the dictionary (``0`` to
 ``255``). The other inputs end with ``</s>``. Bytes are named as in fairseq's ``--bpe bytes``, which
 can thus print a text. Texts are not truncated. The benchmark truncates texts to 4,000 bytes when it
-reads them; here, options of the training truncate them.
+reads them; here, options of ``fairseq-train`` truncate them.
 
 The splits of ``pathfinder`` and ``pathx`` (80, 10 and 10%) and of the training images of ``image``
 (90 and 10%) are random. The benchmark's own splits come from shuffling in TensorFlow Datasets.

@@ -2,10 +2,10 @@
 
 A folder contains ``train.de`` and ``train.en``, ``valid.*`` or ``val.*``, and any number of test
 sets, such as ``test.*`` and ``test2016.*``. Two files ``corpus.de`` and ``corpus.en``, or one table
-with one pair per line, are divided: the validation and test set are drawn at random. A pair is
-never drawn if its source or target occurs again, apart from case and spaces. So no side of a
-held-out pair is in another set. Pairs that are too long to translate are not drawn either. Files
-may be compressed (``.gz``, ``.bz2``, ``.xz``).
+with one pair per line, are divided: validation and test pairs are drawn at random. A pair is only
+drawn if its source and its target occur in no other pair, apart from case and spaces, so that no
+side of a held-out pair is in another set. Pairs that are too long to translate are not drawn
+either. Files may be compressed (``.gz``, ``.bz2``, ``.xz``).
 """
 
 import argparse
@@ -187,7 +187,8 @@ def main(arguments: Sequence[str]) -> None:
         what = f"{text} language (default: from the extensions of two files)"
         parser.add_argument(option, f"--{text}-lang", metavar="LANG", help=what)
     parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
-    add_number(parser, "--max-tokens", 100, "maximum number of subwords per training sentence")
+    what = "maximum number of subwords per training sentence, and of words per sentence drawn for "
+    add_number(parser, "--max-tokens", 100, f"{what}validation or test")
     add_number(parser, "--max-ratio", 2, "maximum length ratio of a training pair", ratio)
     what = "number of merges of the joint BPE (default: fit the text)"
     add_number(parser, "--bpe-operations", None, what)

@@ -171,8 +171,9 @@ def hold_out_texts(
     """Split off *fraction* of each class, drawn at random; both parts keep the order.
 
     Args:
-        avoid: whether to draw examples late if a text occurs in another, apart from case and
-            spaces, and last if the entire example occurs again.
+        avoid: whether to draw examples without repeated texts first. Examples with a text that
+            occurs in another example (apart from case and spaces) come next, and entire examples
+            that are repeated come last.
     """
     keys = [tuple(map(fold, texts)) if avoid else () for _, texts in examples]
     wholes, parts = Counter(keys), Counter(chain(*keys))

@@ -316,7 +316,7 @@ class Output:
     [
         (ValueError("bad"), "bad$"),
         (FileNotFoundError(2, "No such file", "a"), ".*No such file.*'a'$"),
-        (MemoryError(), ".*memory$"),
+        (MemoryError(), ".*memory; use smaller sizes or batches$"),
         (ModuleNotFoundError(name="PIL.Image"), r"pillow .* \[corpora\]$"),
     ],
 )

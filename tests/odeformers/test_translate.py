@@ -89,10 +89,8 @@ def test_a_line_longer_than_a_training_batch_is_translated(prepared, checkpoint,
     line = ["translate", prepared, "--path", path, "--text", tmp_path / "in.txt", "--cpu"]
     main([*map(str, line), "--max-len-b", "20"])
     out, err = capsys.readouterr()
-    fault = (
-        r"line 2: '1 2 3 4 5 6 7'\.\.\. has 8 tokens, more than 6, the --max-tokens of the training"
-    )
-    assert re.search(f"in.txt, {fault}; shorten it, or use --truncate\n", err)
+    fault = r"line 2: '1 2 3 4 5 6 7'\.\.\. has 8 tokens, more than 6, the --max-tokens of the"
+    assert re.search(f"in.txt, {fault} training run; shorten it, or use --truncate\n", err)
     first, second, third = out.splitlines()
     assert first and third and not second
     main([*map(str, line), "--max-len-b", "20", "--truncate"])

@@ -159,7 +159,7 @@ class VanillaTransformer(ParityModel, ClassifierWithoutLayerNorm):
 class PreNormLanguageModelConfig(LanguageModelConfig):
     """Options of fairseq's Transformer LM, with LayerNorm before each sub-layer."""
 
-    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
 
 @register_model("transformer_lm_prenorm", dataclass=PreNormLanguageModelConfig)

@@ -175,7 +175,7 @@ class SelfAttention(Attention):
 
 
 class SourceAttention(Attention):
-    """A decoder's attention to the source, without positions."""
+    """A decoder's cross-attention, without positions."""
 
     def forward(
         self,
@@ -260,7 +260,7 @@ class ModernEncoderLayer(Block):
 
 
 class ModernDecoderLayer(ModernEncoderLayer):
-    """Decoder layer: self-attention, attention to the source (in translators), SwiGLU."""
+    """Decoder layer: self-attention, cross-attention (in translators), SwiGLU."""
 
     def __init__(self, spec: ModernSpec, no_encoder_attn: bool = False):
         super().__init__(spec)

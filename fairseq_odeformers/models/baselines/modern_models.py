@@ -139,7 +139,7 @@ class ModernTransformerConfig(TranslationConfig, ModernEncoderConfig):
 
 @register_model("transformer_modern", dataclass=ModernTransformerConfig)
 class ModernTransformer(ModernModel, TranslationModel):
-    """The modern Transformer for translation; attention to the source has no positions."""
+    """The modern Transformer for translation; cross-attention has no positions."""
 
     family = MODERN
     encoder_class = ModernEncoder

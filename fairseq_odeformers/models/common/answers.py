@@ -1,8 +1,8 @@
-"""Questions that modules answer about themselves, for analysis, export and regularisers.
+"""A protocol: questions that modules answer for analysis, export and regularisers.
 
-A question is the name of a method. A layer, a block or a stack with the method answers for all of
-its parts; if it lacks the method, its parts are asked. The adapters in this file answer for
-fairseq's modules, so a family only answers for its other layers.
+A question is the name of a method. A module that has the method answers for all of its submodules.
+Otherwise, each submodule is asked. The adapters in this file answer for fairseq's modules, so a
+family only answers for its other layers.
 
 - ``attention_maps(...)``, with the arguments of a call of ``forward``, yields the
   :class:`AttentionMaps` of each attention in that call.
@@ -11,9 +11,9 @@ fairseq's modules, so a family only answers for its other layers.
 - ``residual_weights()`` returns the learned weights of residual connections, tensors (1) by name.
 - ``layer_states(output)`` returns the states X_0, ..., X_L (T, B, C) from the output of an encoder
   or decoder that was called with ``return_all_hiddens``.
-- ``for_export()`` returns the module, or a replacement with the same results, in a form that takes
-  the same path for all data. Its parts are asked first. A ValueError names the options that rule
-  this out.
+- ``for_export()`` returns the module, or a replacement with the same results, in a form without
+  data-dependent control flow. Its submodules are asked first. A ValueError names the options that
+  rule this out.
 """
 
 from collections.abc import Callable, Iterator

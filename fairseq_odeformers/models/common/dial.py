@@ -1,7 +1,7 @@
 """Options that change the depth of a trained model: the number of steps, or a solver's tolerance.
 
-A model class with such options defines ``depth_dials(cfg)``. From the options of a training, the
-method returns a :class:`Dial` for both sides, or one for each. Without it, the depth is fixed.
+A model class with such options defines ``depth_dials(cfg)``. From the options of a training run,
+the method returns a :class:`Dial` for both sides, or one for each. Without it, the depth is fixed.
 """
 
 from collections.abc import Mapping
@@ -22,12 +22,12 @@ class Dial:
 
     @property
     def name(self) -> str:
-        """The name of the first option."""
+        """The name of the first option, such as ``encoder_steps``; it names the dial in tables."""
         return next(iter(self.trained))
 
     @property
     def value(self) -> float:
-        """The value of the first option in training."""
+        """The value of the first option in training, from which ``analyse depth`` starts."""
         return self.trained[self.name]
 
     def at(self, value: float) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Digests of dictionaries: a checkpoint loads only with the dictionaries of its training."""
+"""Digests of dictionaries: a checkpoint loads only with the dictionaries of its training run."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ def restore_padding(symbols: Sequence[str]) -> Iterator[list[str]]:
 class DictionaryDigest(nn.Module):
     """Mixin for models that reject checkpoints trained with a different dictionary.
 
-    Symbols of the training that were called ``madeupword0000`` and so on may have different names.
+    Symbols that were called ``madeupword0000`` and so on in training may have different names.
     The buffers ``encoder_dictionary_version`` and ``decoder_dictionary_version`` are digests of the
     dictionaries of the encoder and the decoder. Their names contain "version" because fairseq's
     moving average of the weights skips such names. A checkpoint without these buffers is loaded.
@@ -62,6 +62,6 @@ class DictionaryDigest(nn.Module):
                     raise ValueError(
                         f"the checkpoint was trained with a different {side} dictionary, not with "
                         f"these {len(symbols)} symbols: {' '.join(symbols[4:12])} ...; pass the "
-                        "data set of its training"
+                        "data set of its training run"
                     )
         super()._load_from_state_dict(state_dict, prefix, *args)

@@ -27,8 +27,8 @@ class BaseModel(DictionaryDigest):
 
     Some switches are on by default, or take their default from another option. Each of them gets a
     second form that turns it off: ``--no-NAME`` for ``--NAME``, and ``--NAME`` for ``--no-NAME``.
-    Without it, fairseq would turn off a switch that is on by default when it is given, and would
-    expect a value after a switch with a default from another option.
+    In fairseq, giving a switch that is on by default turns it off, and a switch that takes its
+    default from another option expects a value.
 
     Attributes:
         unsupported: options that the model does not support, with the reasons; a subclass adds to
@@ -124,10 +124,10 @@ class BaseModel(DictionaryDigest):
 
     @classmethod
     def limitation(cls, options: Mapping[str, Any]) -> str:
-        """Return a sentence, without full stop, about what a model lacks with some options.
+        """Return a sentence, without full stop, about what a model with some options lacks.
 
-        It is for options with which a model trains but lacks what defines its architecture.
-        ``compare`` prints it with its plan and in its report. "" if the model lacks nothing.
+        The model trains with these options, but it lacks what defines its architecture. ``compare``
+        prints the sentence with its plan and in its report. "" if the model lacks nothing.
 
         Args:
             options: options of the model, by their names on the command line.

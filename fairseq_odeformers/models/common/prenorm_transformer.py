@@ -24,12 +24,12 @@ from .translation import Translator
 class PreNormTransformerConfig(TransformerOptions):
     """Options of fairseq's Transformer, with LayerNorm before each sub-layer."""
 
-    encoder_normalize_before: bool = option(True, "apply LayerNorm before each encoder block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each encoder sub-layer")
     decoder_embed_dim: int = option(II("model.encoder_embed_dim"), "decoder embedding dimension")
     decoder_ffn_embed_dim: int = option(
-        II("model.encoder_ffn_embed_dim"), "decoder embedding dimension for FFN"
+        II("model.encoder_ffn_embed_dim"), "inner width of the decoder's FFN"
     )
-    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
     embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
 
 

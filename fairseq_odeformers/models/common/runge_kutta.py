@@ -66,7 +66,7 @@ class RungeKuttaLayer(nn.Module):
         base: Tensor | None = None,
         norms: Sequence[nn.Module] | nn.ModuleList = (),
     ) -> list[Tensor]:
-        """Return the slopes F_1, ..., F_s (T, B, C): F_1 at y, and the others at steps from *base*.
+        """Return the slopes F_1 at y, and F_2, ..., F_s at steps from *base*, each (T, B, C).
 
         Args:
             evaluate: function that maps the index of the evaluation, 0, 1, ..., and its input
@@ -163,14 +163,14 @@ class RungeKuttaLanguageModelConfig(LanguageModelConfig):
 
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_dropout: float = option(0.1, "dropout probability after activation in FFN")
-    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
 
 @dataclass
 class RungeKuttaClassifierConfig(TransformerClassifierConfig):
     """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each sub-layer")
 
 
 def check_history(cfg: Config) -> None:

@@ -45,8 +45,8 @@ class SequenceClassifierConfig(FairseqDataclass):
     )
     pair_encoding: str = option(
         "separate",
-        "how the two texts of --lra-task retrieval are read: separate, each by the encoder and "
-        "together by the head, or joined, as one text",
+        "encoding of the two texts of --lra-task retrieval; separate: encode each text, combine in "
+        "the head; joined: encode as one text",
         choices=("separate", "joined"),
     )
     max_positions: Optional[int] = option(None, "maximum input length (default: from the task)")
@@ -67,8 +67,8 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
     The encoder returns a dictionary with ``encoder_out`` and ``encoder_padding_mask``, as fairseq's
     Transformer does. The dictionary may also have the entries ``regularizers`` and ``statistics``,
-    dictionaries of tensors (B) with one value per sequence. Criterions add the former to the loss
-    with weights, and only log the latter.
+    dictionaries of tensors (B) with one value per sequence. Criterions add weighted regularisers to
+    the loss, and only log statistics.
     """
 
     kinds = (Kind.CLASSIFICATION,)

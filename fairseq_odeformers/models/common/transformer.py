@@ -69,7 +69,7 @@ class Decoder(TransformerDecoderBase):
 
     @staticmethod
     def changes(cfg: Any) -> dict[str, Any]:
-        """Return changes as :meth:`Encoder.changes` does."""
+        """Return the options with a different name or value in fairseq's config than in *cfg*."""
         return {}
 
     def build_decoder_layer(

@@ -9,7 +9,7 @@ from fairseq.models.transformer import TransformerConfig
 
 
 def flat_fields(config: type, prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """List the fields of a config and of nested configs, the latter as ``encoder_layers`` etc.
+    """List the fields of a config and of nested configs, with names such as ``encoder_layers``.
 
     fairseq's command line uses such names for nested options, but does not fill nested configs.
 

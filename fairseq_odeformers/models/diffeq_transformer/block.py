@@ -166,7 +166,7 @@ class DiffEqCausalBlock(Incremental, DiffEqEncoderBlock):
 
 
 class DiffEqDecoderBlock(DiffEqCausalBlock):
-    """All steps of a translator's decoder: a third branch attends to the source (S, B, C)."""
+    """All steps of a translator's decoder, with a third branch: cross-attention (S, B, C)."""
 
     source_attention = True
     encoder_attn: SourceAttention

@@ -95,19 +95,22 @@ class StepSizes(BaseModel):
 
         Raises:
             ValueError: the sides take different numbers of steps; or the time features have such
-                high frequencies that the weights between the training's times are untrained.
+                high frequencies that the weights between the times in training are untrained.
         """
         trained = {cfg[name] for name in ("encoder_steps", "decoder_steps") if name in cfg}
         steps = cfg.eval_steps or max(trained)
         if not cfg.eval_steps and len(trained) > 1:
-            raise ValueError("--eval-steps would give encoder and decoder the same number of steps")
+            raise ValueError(
+                "the sides were trained with different numbers of steps, which analyse depth "
+                "cannot vary"
+            )
         frequencies = cfg.time_frequencies
         released = getattr(cfg, "time_features", None) == "released"  # older checkpoints lack it
         if frequencies > (0 if released else steps):
             fast = "--time-features released" if released else f"--time-frequencies {frequencies}"
             raise ValueError(
-                f"{fast}: the features turn too fast for the {steps} steps of the training, so the "
-                "weights at other times are untrained"
+                f"{fast}: the features oscillate too fast for the {steps} steps in training, so "
+                "the weights at other times are untrained"
             )
         return [Dial({"eval_steps": steps}, EULER.order)]
 

@@ -29,7 +29,7 @@ class BlockSpec(Spec):
 
     @property
     def steps_taken(self) -> int:
-        """The number of steps; in evaluation, it may differ from the training's."""
+        """The number of steps; in evaluation, it may differ from the number in training."""
         return self.eval_steps or self.steps
 
     @property

@@ -1,4 +1,4 @@
-"""The Macaron layer (Lu et al. 2019, section 3.3): attention between two FFNs of half a step."""
+"""The Macaron layer (Lu et al. 2019, section 3.3): attention between two half-step FFNs."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from fairseq_odeformers.modules.transformer_layer import DecoderLayer, EncoderLa
 
 
 class HalfStepLinear(nn.Linear):
-    """(W x + b) / 2: the output layer of an FFN of half a step."""
+    """(W x + b) / 2: the output layer of a half-step FFN."""
 
     def forward(self, x: Tensor) -> Tensor:
         return super().forward(x) / 2
@@ -53,7 +53,7 @@ class MacaronLayer(nn.Module):
         self.macaron_fc1 = self.build_fc1(width, inner, *quantization)
         self.macaron_fc2 = self.build_fc2(inner, width, *quantization)
         self.macaron_layer_norm = LayerNorm(width, export=cfg.export)
-        # Our dropout only differs from fairseq's in being faster on a CPU.
+        # This dropout equals fairseq's, but is faster on a CPU.
         for name in ("dropout_module", "activation_dropout_module"):
             module = getattr(self, name)
             setattr(self, name, Dropout(module.p, module_name=module.module_name))
@@ -94,7 +94,7 @@ class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
 
 
 class MacaronDecoderLayer(MacaronLayer, DecoderLayer):
-    """Macaron layer of a decoder: FFN, self-attention, encoder-decoder attention, FFN."""
+    """Macaron layer of a decoder: FFN, self-attention, cross-attention, FFN."""
 
     def forward(self, x: Tensor, *args, **kwargs) -> Output:
         """Apply FFN_down, then both attentions and FFN_up as fairseq's layer does; (T, B, C)."""

@@ -102,7 +102,7 @@ class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_dropout: float = option(0.1, "dropout probability after activation in both FFNs")
     decoder_ffn_embed_dim: int = option(1024, "inner width of each of the two FFNs of a layer")
-    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
 
 @register_model("macaron_transformer_lm", dataclass=MacaronTransformerLanguageModelConfig)
@@ -132,7 +132,7 @@ class MacaronBertConfig(EncoderConfig):
     encoder_embed_dim: int = option(768, "embedding dimension")
     encoder_ffn_embed_dim: int = option(1536, "inner width of each of the two FFNs of a layer")
     encoder_attention_heads: int = option(12, "number of attention heads")
-    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each sub-layer")
     encoder_learned_pos: bool = option(True, "use learned positional embeddings")
     attention_dropout: float = option(0.1, "dropout probability for attention weights")
     activation_fn: str = option(
@@ -190,7 +190,7 @@ class MacaronClassifierConfig(TransformerClassifierConfig):
     """Options of fairseq's encoder; the defaults have the size of ``transformer_classifier``."""
 
     encoder_ffn_embed_dim: int = option(512, "inner width of each of the two FFNs of a layer")
-    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each sub-layer")
 
 
 @register_model("macaron_classifier", dataclass=MacaronClassifierConfig)

@@ -92,7 +92,7 @@ class NodeBlock(Block):
     ) -> Iterator[AttentionMaps]:
         """Yield the maps at t = 0 and at T_F, for the initial and the final state of the block.
 
-        The map differs at each time in between. The block solves its ODE once more.
+        Between these times, the map changes continuously. The block solves its ODE once more.
         """
         return self._maps(x, self(x, encoder_padding_mask)[0], encoder_padding_mask)
 
@@ -115,7 +115,7 @@ class NodeBlock(Block):
         """
         if not isinstance(self.solver, FixedGrid):
             raise ValueError(
-                "adaptive steps depend on the data, but a program must not; use a solver with a "
+                "adaptive steps depend on the data, but a program must not; use a solver on a "
                 "fixed grid, such as --model-overrides \"{'ode_method': 'rk4', 'ode_steps': 8}\" "
                 f"(or {', '.join(FIXED_GRID)})"
             )
@@ -178,7 +178,7 @@ class NodeDecoderBlock(Incremental, NodeBlock):
         self_attn_padding_mask: Tensor | None = None,
         **unused: bool,
     ) -> Iterator[AttentionMaps]:
-        """Yield the maps at t = 0 and at T_F of self-attention, then of attention to the source."""
+        """Yield the maps at t = 0 and at T_F of self-attention, then of cross-attention."""
         source = encoder_out, encoder_padding_mask
         masks = {
             "self_attn_mask": self_attn_mask,

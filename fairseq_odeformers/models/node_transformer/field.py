@@ -103,7 +103,7 @@ class BoundField(NamedTuple):
     """dX/dt for one batch; dX/dt is 0 where padding is.
 
     Attributes:
-        attentions: MHSA and, in a decoder, the attention to the source.
+        attentions: MHSA and, in a decoder, the cross-attention.
         skip_connection: whether alpha is 1 instead of 0.
         residual: whether dX/dt includes the outputs of the attentions (Eq. 9).
         token_mask: 1 for tokens and 0 for padding (T, B); None without padding.

@@ -21,7 +21,7 @@ from .stacks import NodeTransformerCausalDecoder, NodeTransformerDecoder, NodeTr
 FORMS = ("composed", "residual")
 ADAPTIVITY = ("batch", "sequence")
 ON_MAX_STEPS = ("raise", "stop")
-STEPS = "what has adaptive steps of its own: the batch or each sequence"
+STEPS = "choose adaptive steps for the whole batch, or separately for each sequence"
 FORMULAS = "composed: FFN(alpha X + MHSA(X)); residual: MHSA(X) + FFN(X + MHSA(X))"
 NORMALIZE = "apply LayerNorm before each part of dX/dt in the {}, and after the last block"
 
@@ -54,14 +54,15 @@ class NodeEncoderConfig(FieldConfig):
 
     ode_method: str = option(
         "dopri5",
-        f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid ({', '.join(FIXED_GRID)})",
+        f"solver: adaptive ({', '.join(ADAPTIVE)}), or on a fixed grid ({', '.join(FIXED_GRID)}; "
+        "rk4 is the 3/8 rule)",
         choices=(*ADAPTIVE, *FIXED_GRID),
     )
     ode_rtol: float = option(1e-5, "relative tolerance of an adaptive solver", above=0)
     ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver", above=0)
     ode_steps: Optional[int] = option(
         None,
-        "number of steps of euler, midpoint or rk4, which need it; other methods reject it",
+        "number of fixed steps; required for euler, midpoint and rk4, rejected by other methods",
         at_least=1,
     )
     ode_max_steps: int = option(1000, "maximum number of steps of an adaptive solve", at_least=1)
@@ -75,7 +76,7 @@ class NodeEncoderConfig(FieldConfig):
     adjoint: bool = option(
         False,
         "compute encoder gradients by the adjoint method: slower, but memory does not grow with "
-        "the number of adaptive steps",
+        "the number of adaptive steps; needs --adaptivity batch",
     )
     encoder_normalize_before: bool = option(False, NORMALIZE.format("encoder"))
     tpu: bool = II("common.tpu")

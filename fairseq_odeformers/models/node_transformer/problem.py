@@ -13,8 +13,8 @@ from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 Time = float | Tensor  # one time for the whole batch, or one per sequence (B)
-VectorField = Callable[[Time, Tensor], Tensor]  # of t and X (C, T, B); returns dX/dt (C, T, B)
-Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # of t, X and dX/dt; returns (B)
+VectorField = Callable[[Time, Tensor], Tensor]  # maps t and X (C, T, B) to dX/dt (C, T, B)
+Integrand = Callable[[Time, Tensor, Tensor], Tensor]  # maps t, X and dX/dt to (B)
 
 SMALLER_RATE = "lower the learning rate"
 MORE_STEPS = (
@@ -44,7 +44,7 @@ class Problem(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The end of a solve.
+    """The result of solving a :class:`Problem`.
 
     Attributes:
         state: X(T_F) (C, T, B); for an unfinished sequence, X(t) at the time t that it reached.

@@ -1,9 +1,9 @@
 """Solvers of dX/dt = f(t, X) for batches of sequences, on a fixed grid or with adaptive steps.
 
-The norm of the error and the choice of steps follow torchdiffeq. The loops are written here because
-sequences need more: errors exclude padding, steps are common to the batch or specific to each
-sequence, and integrals are computed together with the state. These loops also have only a fraction
-of torchdiffeq's overhead; the latter would dominate the time of a small model.
+The norm of the error and the choice of steps follow torchdiffeq. This module has its own loops
+because batches of sequences need more than torchdiffeq offers: errors exclude padding, steps are
+common to the batch or specific to each sequence, and integrals are computed together with the
+state. In addition, torchdiffeq's overhead would dominate the run time of a small model.
 """
 
 from collections.abc import Callable
@@ -107,8 +107,8 @@ class Adaptive:
         """Solve a problem.
 
         Raises:
-            RuntimeError: the solve needs more than ``max_steps`` and may not stop there, or needs
-                steps too small for a float because the state or its slope grows without bound.
+            RuntimeError: the solve exceeds ``max_steps`` and ``stops`` is false, or it needs steps
+                too small for a float because the state or its slope grows without bound.
         """
         controller = self.control(problem)
         progress = self.advance(problem, controller, self.begin(problem, controller))

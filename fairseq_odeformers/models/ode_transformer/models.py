@@ -65,7 +65,7 @@ class ODEModel(BaseModel):
 
 @dataclass
 class ODETransformerConfig(BlockConfig, RungeKuttaConfig):
-    """Options of the translator."""
+    """Options of the translator: a pre-norm Transformer's, and the Runge-Kutta method's."""
 
 
 @register_model("ode_transformer", dataclass=ODETransformerConfig)
@@ -100,7 +100,7 @@ register_preset("ode_transformer", "ode_transformer_wmt_en_de_dense_big_rk4", **
 
 @dataclass
 class ODETransformerLanguageModelConfig(BlockConfig, RungeKuttaLanguageModelConfig):
-    """Options of the language model."""
+    """Options of the language model: a pre-norm Transformer's, and the Runge-Kutta method's."""
 
 
 @register_model("ode_transformer_lm", dataclass=ODETransformerLanguageModelConfig)
@@ -112,7 +112,7 @@ class ODETransformerLanguageModel(ODEModel, LanguageModel):
 
 @dataclass
 class ODETransformerClassifierConfig(BlockConfig, RungeKuttaClassifierConfig):
-    """Options of the classifier."""
+    """Options of the classifier: a pre-norm Transformer encoder's, and the Runge-Kutta method's."""
 
 
 @register_model("ode_transformer_classifier", dataclass=ODETransformerClassifierConfig)

@@ -23,7 +23,7 @@ class FieldLayer(nn.Module):
 
 
 class FieldEncoderLayer(FieldLayer, EncoderLayer):
-    """Layer of an encoder's field."""
+    """Encoder layer of the field: self-attention and FFN; each evaluation is independent."""
 
 
 class FieldDecoderLayer(FieldLayer, RepeatedDecoderLayer):

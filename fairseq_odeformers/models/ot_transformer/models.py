@@ -71,7 +71,7 @@ class FlowModel(BaseModel):
 
 @dataclass
 class OTTransformerConfig(FlowConfig, PreNormTransformerConfig):
-    """Options of the translator."""
+    """Options of the translator: a pre-norm Transformer's, and the flow's."""
 
 
 @register_model("ot_transformer", dataclass=OTTransformerConfig)
@@ -86,7 +86,7 @@ class OTTransformer(FlowModel, PreNormTransformer):
 class OTClassifierConfig(FlowConfig, TransformerClassifierConfig):
     """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each sub-layer")
 
 
 @register_model("ot_transformer_classifier", dataclass=OTClassifierConfig)
@@ -98,9 +98,9 @@ class OTClassifier(FlowModel, TransformerClassifier):
 
 @dataclass
 class OTLanguageModelConfig(FlowConfig, LanguageModelConfig):
-    """Options of the language model."""
+    """Options of the language model: a pre-norm Transformer's, and the flow's."""
 
-    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
 
 @register_model("ot_transformer_lm", dataclass=OTLanguageModelConfig)

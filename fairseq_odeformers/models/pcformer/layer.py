@@ -31,7 +31,7 @@ class StageNorms(nn.Module):
 
 
 class PredictorCorrectorLayer(RungeKuttaLayer):
-    """Mixin that turns fairseq's Transformer layer into F of a predictor and a corrector."""
+    """Mixin for fairseq's Transformer layer: the layer is F in the predictor and the corrector."""
 
     def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
         super().__init__(cfg, spec, *args, **kwargs)
@@ -67,7 +67,7 @@ class PredictorCorrectorLayer(RungeKuttaLayer):
 
 
 class PredictorCorrectorEncoderLayer(PredictorCorrectorLayer, EncoderLayer):
-    """Layer of an encoder."""
+    """Encoder layer: each evaluation of F is one pass of fairseq's self-attention and FFN."""
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None, **shared: Any) -> Tensor:
         """Map y_k (T, B, C) to F(z) (T, B, C); for the other arguments, see :meth:`correct`."""

@@ -59,7 +59,7 @@ class PredictorModel(BaseModel):
 
 @dataclass
 class PCformerConfig(PredictorConfig, RungeKuttaConfig):
-    """Options of the translator."""
+    """Options of the translator: a pre-norm Transformer's, and the predictor's."""
 
 
 @register_model("pcformer", dataclass=PCformerConfig)
@@ -97,7 +97,7 @@ register_preset(
 
 @dataclass
 class PCformerLanguageModelConfig(PredictorConfig, RungeKuttaLanguageModelConfig):
-    """Options of the language model."""
+    """Options of the language model: a pre-norm Transformer's, and the predictor's."""
 
 
 @register_model("pcformer_lm", dataclass=PCformerLanguageModelConfig)
@@ -121,7 +121,7 @@ register_preset(
 
 @dataclass
 class PCformerClassifierConfig(PredictorConfig, RungeKuttaClassifierConfig):
-    """Options of the classifier."""
+    """Options of the classifier: a pre-norm Transformer encoder's, and the predictor's."""
 
 
 @register_model("pcformer_classifier", dataclass=PCformerClassifierConfig)

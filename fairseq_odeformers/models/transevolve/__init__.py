@@ -10,7 +10,7 @@ its input (:math:`A_0`), together with the terms that make them evolve: at depth
 
 where :math:`T^l` is a learned Fourier map of the depth. Read ``naive``, the paper's equations;
 ``spec``, the choices of a block; ``attention``, computed once per block, and ``factored``, its fast
-form on a CPU; ``feed_forward``, the layers of fullFF and randomFF; ``block``, their combination;
+form on a CPU; ``feed_forward``, the full and random FFNs; ``block``, their combination;
 then ``stacks``, the encoder and the decoders, and ``models``, the registered models and their
 options. ``models`` passes the options to ``stacks``, where ``Spec.from_options`` of
 ``common.transformer`` collects them in the spec of a block and its attention.

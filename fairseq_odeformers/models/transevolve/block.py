@@ -18,14 +18,14 @@ from .spec import BlockSpec
 
 
 class TransEvolveLayer(nn.Module):
-    """Layer l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
+    """Depth l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
 
     The block computes the scores. In fairseq's stacks, an entire block replaces a layer.
 
     Args:
         number: l, from 1 to L.
-        cross_attention: whether the layer also contains W_o^l for the encoder-decoder attention
-            and, if options ask for them, maps of its values.
+        cross_attention: whether the layer also contains W_o^l for the cross-attention and, if
+            options ask for them, maps of its values.
     """
 
     def __init__(self, spec: BlockSpec, number: int, cross_attention: bool):
@@ -136,7 +136,7 @@ class TransEvolveEncoderBlock(Block):
         return AttentionMaps(weights, bias=bias)
 
     def projections(self) -> Iterator[Projections]:
-        """Yield the projections at each depth; the first include the block's queries and keys."""
+        """Yield the projections at each depth; only the first contain the queries and keys too."""
         pairs = {"QK": (self.self_attn.q_proj.weight, self.self_attn.k_proj.weight)}
         for layer in self.depths:
             out = layer.self_attn_out_proj.weight
@@ -216,7 +216,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
         self_attn_padding_mask: Tensor | None = None,
         **unused: bool,
     ) -> Iterator[AttentionMaps]:
-        """Yield A^l at all depths for an entire text, then the maps of attention to the source."""
+        """Yield A^l at all depths for an entire text, then the maps of cross-attention."""
         yield self._maps(x, self_attn_padding_mask, causal=self_attn_mask is not None)
         if self.encoder_attn is not None and encoder_out is not None:
             x0, source = self._scored(x.transpose(0, 1)), encoder_out.transpose(0, 1)
@@ -244,7 +244,7 @@ class TransEvolveCausalBlock(Incremental, TransEvolveEncoderBlock):
 class TransEvolveDecoderBlock(TransEvolveCausalBlock):
     """Decoder block of depth L: both of its attentions evolve (paper, Eqs. 12 and 13).
 
-    In the encoder-decoder attention, queries come from the block's input, keys from the encoder
+    In cross-attention, queries come from the block's input, keys from the encoder
     output, and the values are the encoder output in every layer. One product therefore computes the
     attention in all layers, unless options add maps of the values in each layer.
 

@@ -53,14 +53,15 @@ class TransEvolveBlockConfig(FairseqDataclass):
     )
     attention_backend: str = option(
         "auto",
-        "form of computing attention, without effect on the result: direct, factored, fused, or "
-        "auto (on a CPU, direct for short texts and factored for long ones; fused elsewhere)",
+        "implementation of attention, with the same results: direct, factored, fused, or "
+        "auto (direct up to 32 tokens; beyond, factored on a CPU up to 4 GiB, else fused)",
         choices=BACKENDS,
     )
     initialization: str = option(
         "auto",
-        "initial output projections and feed-forward layers: glorot, as in the authors' code, "
-        "transformer, as in fairseq's, or auto: transformer with normalize-before, else glorot",
+        "initial weights of output projections and feed-forward layers: glorot, as in the authors' "
+        "code; transformer, as in fairseq's Transformer; or auto, transformer if LayerNorm comes "
+        "before the blocks, else glorot",
         choices=INITIALIZATIONS,
     )
     dropout: float = option(0.1, "dropout probability of residual branches")
@@ -151,8 +152,9 @@ class TransEvolveModel(BlockSizes, TranslationModel):
 
     Everything around the blocks (embeddings, sinusoidal positions, output projection, the interface
     of training and generation) is fairseq's. ``--arch transevolve`` is the base model, with free
-    choice of its options. The four ``transevolve_*`` architectures are the paper's variants, with
-    all embeddings shared; with ``_prenorm``, LayerNorm comes before the blocks, not after them.
+    choice of its options. Four architectures, such as ``transevolve_fullff_2``, are the paper's
+    variants, with all embeddings shared. The suffix ``_prenorm`` names the same variants with
+    LayerNorm before the blocks instead of after them.
     """
 
     encoder_class = TransEvolveEncoder

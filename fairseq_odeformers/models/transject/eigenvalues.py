@@ -55,8 +55,8 @@ class Eigenvalues(nn.Module):
 class RandomEigenvalues(nn.Module):
     """Random-TransJect: a learned vector, initially random, replaces the eigenvalues.
 
-    The vector is divided by its largest entry, so that the bounds of the paper hold. It is always
-    causal, since it depends on no token. The authors' code draws new numbers in each pass instead.
+    The vector is divided by its largest entry, so that the bounds of the paper hold. It depends on
+    no token, so it is causal. The authors' code draws new numbers in each pass instead.
     """
 
     def __init__(self, embed_dim: int, causal: bool = False):

@@ -89,9 +89,10 @@ class MixtureOfExperts(nn.Module):
 
     @staticmethod
     def matrices_first(x: Tensor, sigma: Tensor) -> bool:
-        """Return whether to compute U_e diag(sigma) V_e first, since X has more rows than U_e.
+        """Return whether multiplying U_e diag(sigma) V_e first is cheaper.
 
-        Compiled code never computes it first, so that the code is valid for any size.
+        It is cheaper if X has more rows than U_e. Compiled code never multiplies it first, so that
+        the code is valid for any size.
         """
         return not torch.compiler.is_compiling() and sigma.numel() < x.size(0) * x.size(1)
 

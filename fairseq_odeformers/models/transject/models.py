@@ -35,7 +35,7 @@ class TransJectConfig(SequenceClassifierConfig):
     """Options of the classifier; the defaults are the paper's for IMDb and AG News (app. B.1)."""
 
     encoder_embed_dim: int = option(512, "width", at_least=8, multiple_of=2)
-    encoder_layers: int = option(6, "number L of layers; Lemma 1 proves injectivity for 3 or more")
+    encoder_layers: int = option(6, "number of layers (the paper proves injectivity from 3)")
     encoder_experts: int = option(4, "number E of experts per layer")
     residual_gate: str = option(
         "tanh", "function that keeps residual weights below 1", choices=GATES
@@ -48,7 +48,7 @@ class TransJectLanguageModelConfig(AdaptiveSoftmaxConfig):
     """Options of the language model; the defaults are the paper's for the Penn Treebank (B.1)."""
 
     decoder_embed_dim: int = option(512, "width", at_least=8, multiple_of=2)
-    decoder_layers: int = option(6, "number L of layers")
+    decoder_layers: int = option(6, "number of layers")
     decoder_experts: int = option(4, "number E of experts per layer")
     residual_gate: str = option(
         "tanh", "function that keeps residual weights below 1", choices=GATES

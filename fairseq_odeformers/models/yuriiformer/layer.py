@@ -159,7 +159,7 @@ class MomentumEncoderLayer(MomentumLayer, EncoderLayer):
 
 
 class MomentumDecoderLayer(MomentumLayer, DecoderLayer):
-    """Layer of a decoder: self-attention, attention to the source if there is one, then FFN.
+    """Layer of a decoder: self-attention, cross-attention if there is a source, then FFN.
 
     In incremental decoding, keys and values are kept as in a Transformer. The velocity of a token
     starts and ends within one pass, so it is not kept.
@@ -177,7 +177,7 @@ class MomentumDecoderLayer(MomentumLayer, DecoderLayer):
         need_attn: bool = False,
         need_head_weights: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return x' and v' (T, B, C), and the weights of the attention to the source if needed.
+        """Return x' and v' (T, B, C), and the weights of the cross-attention if needed.
 
         The other arguments are as in fairseq's layer; a velocity of None is zero.
         """

@@ -26,7 +26,7 @@ ONE_STEP = "a step has one LayerNorm before and one after its sub-layer, and no 
 
 
 def nu_option(default: str):
-    """Declare the option ``--nu``."""
+    """Declare the option ``--nu``; YuriiFormer and TMMFormer differ only in its default."""
     return option(
         default,
         "factor of the velocity in a step: fixed at 1 (YuriiFormer) or learned (TMMFormer)",
@@ -36,7 +36,7 @@ def nu_option(default: str):
 
 @dataclass
 class MomentumConfig(FairseqDataclass):
-    """Options of all YuriiFormer models."""
+    """Options of the velocity of all YuriiFormer models."""
 
     velocity: str = option(
         "zero",
@@ -48,7 +48,7 @@ class MomentumConfig(FairseqDataclass):
 
 @dataclass
 class LearnedConfig(MomentumConfig):
-    """Options of all TMMFormer models."""
+    """Options of the velocity of all TMMFormer models."""
 
     nu: str = nu_option("learned")
 
@@ -72,7 +72,7 @@ class MomentumModel(BaseModel):
 
 @dataclass
 class YuriiFormerConfig(MomentumConfig, PreNormTransformerConfig):
-    """Options of the translator."""
+    """Options of the translator: a pre-norm Transformer's, and the velocity's."""
 
 
 @register_model("yuriiformer", dataclass=YuriiFormerConfig)
@@ -86,7 +86,7 @@ class YuriiFormer(MomentumModel, PreNormTransformer):
 
 @dataclass
 class TMMFormerConfig(LearnedConfig, PreNormTransformerConfig):
-    """Options of the translator."""
+    """Options of the translator: a pre-norm Transformer's, and the velocity's."""
 
 
 @register_model("tmmformer", dataclass=TMMFormerConfig)
@@ -101,9 +101,9 @@ class TMMFormer(YuriiFormer):
 
 @dataclass
 class YuriiFormerLanguageModelConfig(MomentumConfig, LanguageModelConfig):
-    """Options of the language model."""
+    """Options of the language model: a pre-norm Transformer's, and the velocity's."""
 
-    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
 
 @register_model("yuriiformer_lm", dataclass=YuriiFormerLanguageModelConfig)
@@ -119,9 +119,9 @@ class YuriiFormerLanguageModel(MomentumModel, LanguageModel):
 
 @dataclass
 class TMMFormerLanguageModelConfig(LearnedConfig, LanguageModelConfig):
-    """Options of the language model."""
+    """Options of the language model: a pre-norm Transformer's, and the velocity's."""
 
-    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder block")
+    decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
 
 @register_model("tmmformer_lm", dataclass=TMMFormerLanguageModelConfig)
@@ -156,7 +156,7 @@ for name in ("yuriiformer_lm", "tmmformer_lm"):
 class YuriiFormerClassifierConfig(MomentumConfig, TransformerClassifierConfig):
     """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each sub-layer")
 
 
 @register_model("yuriiformer_classifier", dataclass=YuriiFormerClassifierConfig)
@@ -170,7 +170,7 @@ class YuriiFormerClassifier(MomentumModel, TransformerClassifier):
 class TMMFormerClassifierConfig(LearnedConfig, TransformerClassifierConfig):
     """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
-    encoder_normalize_before: bool = option(True, "apply LayerNorm before each block")
+    encoder_normalize_before: bool = option(True, "apply LayerNorm before each sub-layer")
 
 
 @register_model("tmmformer_classifier", dataclass=TMMFormerClassifierConfig)

@@ -113,7 +113,7 @@ def span_best_thirds(
 
 @rc_context(STYLE)
 def draw_quality(scores: Runs, errors: Mapping[str, float]) -> Figure:
-    """Draw a score against the cost of a training and, where they differ, parameters.
+    """Draw a score against the cost of a training run and, where they differ, parameters.
 
     Bars are intervals over the seeds, or over the texts if there are too few seeds.
 

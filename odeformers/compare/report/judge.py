@@ -114,7 +114,7 @@ def give_verdicts(
 
 
 def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdict) -> list[str]:
-    """Find the reasons why a model's order with the baseline is open, whatever the seeds say.
+    """Find the reasons that make a verdict inconclusive, whatever the seeds say.
 
     A value beyond the edge of a grid could only make a model better. So a model remains better if
     its own value is at an edge, and worse if the baseline's is.
@@ -142,7 +142,7 @@ class Verdict(NamedTuple):
         return f"{self.word} ({self.reason})" if self.reason else self.word
 
     def leave_open(self, reasons: Collection[str]) -> Verdict:
-        """Return the verdict if *reasons* leave the order open, whatever the seeds say."""
+        """Return the verdict, which is inconclusive if there are *reasons*."""
         if not reasons or self.word == INCONCLUSIVE:
             return self
         return Verdict(INCONCLUSIVE, f"{self.word} over these seeds, but {' and '.join(reasons)}")

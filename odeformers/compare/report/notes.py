@@ -52,8 +52,8 @@ class Note:
     """A caveat about a comparison.
 
     Attributes:
-        kind: whether the note rules out a comparison of the scores, leaves their order open, or is
-            only to be kept in mind.
+        kind: effect of the note: it rules out a comparison of the scores, leaves their order open,
+            or is only a remark.
         subjects: architectures that the note concerns.
         sentence: text of the note in Markdown.
         reason: short form of the note for a verdict; notes of earlier versions have none.
@@ -75,7 +75,7 @@ def differ(values: Iterable[float], share: float = UNEQUAL) -> bool:
 
 
 def note_effort(comparison: Comparison) -> Iterator[Note]:
-    """Note training runs that took longer than others with the same budget, in means over seeds."""
+    """Note architectures whose runs took longer than others with the same budget, on average."""
     times = {
         name: fmean(row.effort for row in runs)
         for name, runs in comparison.trained.items()
@@ -105,7 +105,7 @@ def note_times(comparison: Comparison) -> Iterator[Note]:
     if busy := [row for row in every if (row.seconds or 0) > (1 + UNEQUAL) * row.cost]:
         most = max((row.seconds or 0) / row.cost for row in busy)
         sentence = "Other processes kept the machine busy: runs took up to "
-        sentence += f"{most:.1f} times as long on the clock as in CPU time. Costs are CPU times."
+        sentence += f"{most:.1f} times as much wall-clock time as CPU time. Costs are CPU times."
         yield Note(REMARK, tuple(dict.fromkeys(row.architecture for row in busy)), sentence)
     commands = {row.command for runs in trained.values() for row in runs}
     if len(commands) > 1:
@@ -140,7 +140,7 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
 
 
 def note_defaults(comparison: Comparison) -> Iterator[Note]:
-    """Note norms and dropout that differ from the baseline's although nobody has set them."""
+    """Note defaults of norms and dropout that differ from the baseline's."""
     if comparison.baseline not in comparison.runs:
         return
     base, *_ = comparison.runs[comparison.baseline]
@@ -163,7 +163,7 @@ def note_baseline(comparison: Comparison) -> Iterator[Note]:
 
 
 def note_limitations(comparison: Comparison) -> Iterator[Note]:
-    """Note models that lack what defines their architecture, by their options."""
+    """Note models with options by which they lack what defines their architecture."""
     models = (
         (name, {**json.loads(row.defaults or "{}"), **json.loads(row.options or "{}")})
         for name, (row, *_) in comparison.runs.items()
@@ -176,7 +176,7 @@ MEMORY = "checkpoint-activations", "offload-activations", "min-params-to-wrap"
 
 
 def different_defaults(row: Row, base: Row) -> dict[str, str]:
-    """Return the options of a model that nobody has set and that differ from the baseline's.
+    """Return the options of a model that keep their defaults but differ from the baseline's.
 
     Options that the other model lacks belong to the architecture and do not count, but a missing
     dropout counts as 0. Options that only affect memory do not count either.

@@ -191,7 +191,7 @@ def describe_runs(comparison: Comparison, unit: str, notes: Sequence[Note]) -> S
             row["updates"] = f"{fmean(run.updates or 0 for run in runs):,.0f}"
             row[name_time(trained)] = clock(fmean(run.cost for run in runs))
             if runs[0].cpu_seconds:
-                row["time on the clock"] = clock(fmean(run.seconds or 0 for run in runs))
+                row["wall-clock time"] = clock(fmean(run.seconds or 0 for run in runs))
             speeds = [run.tokens / run.cost for run in runs if run.tokens and run.cost]
             row[f"tokens per {name_time(trained, 'second')}"] = (
                 f"{fmean(speeds):,.0f}" if speeds else ""
@@ -223,7 +223,7 @@ def describe_runs(comparison: Comparison, unit: str, notes: Sequence[Note]) -> S
 
 
 def tell_total_cost(comparison: Comparison) -> str:
-    """Say how many hours all runs took: CPU time if it is known, else time on the clock."""
+    """Say how many hours all runs took: CPU time if it is known, else wall-clock time."""
     runs = [row for row in comparison.rows if not row.metric]
     on_cpu = sum(row.cpu_seconds or 0 for row in runs) / 3600
     on_clock = sum(row.seconds or 0 for row in runs if not row.cpu_seconds) / 3600

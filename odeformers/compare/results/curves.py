@@ -24,7 +24,7 @@ CPU, CLOCK = "cpu", "clock"  # the seconds that training.py adds to the statisti
 
 @dataclass(frozen=True)
 class Curve:
-    """A learning curve: the results of each validation of a training."""
+    """A learning curve: the results of each validation of a training run."""
 
     updates: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # cost of training up to each validation
@@ -143,7 +143,7 @@ def read_log(
 ) -> tuple[Curve, dict[str, Any]]:
     """Read the learning curve of a log up to the last validation, and columns of its row.
 
-    If an interrupted training repeats an epoch, the last repetition counts.
+    If an interrupted training run repeats an epoch, the last repetition counts.
 
     Args:
         path: path of the log, which may still grow or not exist yet.

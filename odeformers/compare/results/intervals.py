@@ -4,8 +4,8 @@ The models of one table and its baseline form a family of comparisons. If spread
 equal, the chance is at most about :data:`LEVEL` that any interval of the family excludes the true
 difference. ``examples/scoreboard/simulate_verdict.py`` simulates equal and unequal spreads.
 
-* Models whose seeds spread alike share one estimate of the variance and get the simultaneous
-  intervals and p-values of Dunnett's test (:func:`scipy.stats.dunnett`).
+* Models with similar variances over seeds share one estimate of the variance. Dunnett's test
+  (:func:`scipy.stats.dunnett`) provides their simultaneous intervals and p-values.
 * A model whose variance deviates too much (:func:`find_pool`) leaves the pool. Welch's test
   (:func:`scipy.stats.ttest_ind`) compares it at the Bonferroni level. If the baseline leaves,
   Welch's test compares all models.
@@ -63,8 +63,8 @@ class OverSeeds:
     Attributes:
         differences: differences by model.
         pool: models that share an estimate of the variance; empty if the baseline has left.
-        left: models that have left the pool, maybe including the baseline, each with the p-value of
-            the F-test that excluded it.
+        left: models excluded from the pool, possibly including the baseline, each with the p-value
+            of the F-test that excluded it.
         spread: standard deviation over seeds that the pool shares, in the unit of the scores.
         freedom: degrees of freedom of the spread.
         seeds: smallest number of seeds of a model in the pool.
@@ -195,8 +195,8 @@ def find_pool(
     A two-sided F-test compares each model's variance with the pooled variance of the other models
     in the pool. The model with the smallest p-value leaves if this p-value is below
     :data:`POOL_LEVEL` divided by the number of models in the pool; then the rest is tested again.
-    If the baseline leaves, there is no pool, since its variance is part of all intervals. Means
-    play no part.
+    If the baseline leaves, there is no pool, since its variance is part of all intervals. The test
+    does not depend on means.
 
     Args:
         scores: scores of each model, for three seeds or more and not all equal.
@@ -228,7 +228,7 @@ def pool_variance(samples: Sequence[Sequence[float]]) -> tuple[float, int]:
     return sum((len(values) - 1) * variance(values) for values in samples) / freedom, freedom
 
 
-# --- what seeds could see --------------------------------------------------------------
+# --- power -----------------------------------------------------------------------------
 
 
 @cache

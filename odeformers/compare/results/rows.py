@@ -1,4 +1,4 @@
-"""Results: ``results.csv``, the only thing that runs and reports share.
+"""Results: ``results.csv``, the only file that runs and reports share.
 
 A row is a score of a run, with the settings and the cost of its training. Each run writes its own
 rows into its folder. The comparison's file is made from these rows, so that commands that share a
@@ -29,7 +29,7 @@ BEST_CHECKPOINT = "best checkpoint"  # the checkpoint that verdicts compare
 RUN = "run.yaml"  # a file in the folder of each run
 SCHEMA = 1  # version of the columns
 NOT_EVALUATED = "not evaluated"  # state of a run that has only trained; the reason may follow
-DIVERGED = "the loss or the gradients became NaN or infinite"  # part of such a training's state
+DIVERGED = "the loss or the gradients became NaN or infinite"  # part of the state of such a run
 CLASSES = "classes"  # precedes the number of classes in the signature of macro-F1
 LOSSES = ("loss", "nll_loss")  # the second excludes label smoothing and regularisers
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class Row:
     budget: float | None = None  # requested minutes of training
     updates: int | None = None
     epoch_updates: int | None = None  # updates of one epoch
-    seconds: float | None = None  # time of the updates on the clock
+    seconds: float | None = None  # wall-clock time of the updates
     cpu_seconds: float | None = None  # CPU time of the updates
     tokens: float | None = None  # number of tokens in all updates
     validated: str = ""  # the metric that chooses the best checkpoint
@@ -106,37 +106,37 @@ class Row:
 
     @property
     def trained(self) -> bool:
-        """Whether the training has ended as it should."""
+        """Whether training has ended as it should."""
         return not self.state or self.state.startswith(NOT_EVALUATED)
 
     @property
     def informative(self) -> bool:
-        """Whether a training shows how good its options are: it has ended, or has diverged.
+        """Whether a training run shows how good its options are: it has ended, or has diverged.
 
-        A training that was killed shows nothing.
+        A training run that was killed shows nothing.
         """
         return self.trained or DIVERGED in self.state
 
     @property
     def cost(self) -> float:
-        """The seconds that the training has cost: CPU time, or time on the clock with a GPU.
+        """The seconds that training has cost: CPU time, or wall-clock time with a GPU.
 
-        Other processes on the machine inflate the time on the clock. All reported times use this
+        Other processes on the machine inflate wall-clock time. All reported times use this
         property, so a comparison uses a single clock; see :func:`share_clock`.
         """
         return self.cpu_seconds or self.seconds or 0.0
 
     @property
     def effort(self) -> float:
-        """The seconds that a budget counts: time on the clock, or CPU time if that is less.
+        """The seconds that a budget counts: wall-clock time, or CPU time if that is less.
 
-        With several threads, a training takes more CPU time than time on the clock.
+        With several threads, training takes more CPU time than wall-clock time.
         """
         return min(filter(None, (self.seconds, self.cpu_seconds)), default=0.0)
 
     @property
     def quality(self) -> float:
-        """The best checkpoint's validation score of a training that has ended; higher is better."""
+        """The validation score of the best checkpoint, after training; higher is better."""
         if not self.trained or self.validation is None or math.isnan(self.validation):
             return -math.inf
         return self.validation if self.maximized else -self.validation
@@ -185,7 +185,7 @@ class Row:
 
 
 def share_clock(rows: Sequence[Row]) -> list[Row]:
-    """Make the costs of rows use one clock: drop all CPU times if a training lacks its CPU time."""
+    """Make the costs of rows use one clock: drop all CPU times if a row lacks its CPU time."""
     if all(row.cpu_seconds for row in rows if row.trained and row.validation is not None):
         return [*rows]
     return [replace(row, cpu_seconds=None) for row in rows]
@@ -235,7 +235,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def parse(cell: str, kind: Any) -> Any:
-    """Parse a cell as the type of its column; an empty cell is no number."""
+    """Parse a cell as the type of its column; an empty cell of numbers is None."""
     if kind is str:
         return cell
     if kind is bool:
@@ -338,9 +338,9 @@ class Comparison:
         baseline = baseline or rows[0].baseline
         self.rows, self.baseline = rows, baseline if baseline in names else names[0]
         names.sort(key=lambda name: name != self.baseline)
-        trainings = [row for row in rows if not row.metric]
-        self.kind = find_kind(trainings[0].task)
-        seed, settings = find_tuning_seed(trainings), choose_settings(trainings)
+        runs = [row for row in rows if not row.metric]
+        self.kind = find_kind(runs[0].task)
+        seed, settings = find_tuning_seed(runs), choose_settings(runs)
         rows = sorted(rows, key=lambda row: (names.index(row.architecture), row.seed))
         self.candidates = [r for r in rows if r.tuned and r.seed == seed and not r.metric]
         chosen = [r for r in rows if r.tuned == settings.get(r.architecture)]
@@ -355,7 +355,7 @@ class Comparison:
 
 
 def only_tunes(row: Row, scored: Collection[str]) -> bool:
-    """Return whether a training has only chosen options, so that no table of scores contains it.
+    """Return whether a run has only chosen options, so that no table of scores contains it.
 
     Args:
         scored: runs with scores; earlier versions also scored the seed that tunes.
@@ -373,22 +373,22 @@ class Begun(Protocol):
     def begun(self) -> str: ...
 
 
-def find_tuning_seed(trainings: Iterable[Begun]) -> int:
+def find_tuning_seed(runs: Iterable[Begun]) -> int:
     """Find the seed that tunes options: the seed with which most settings were trained.
 
     Ties go to the seed whose run began first. A seed may have been trained again.
     """
-    seeds = [row.seed for row in sorted(trainings, key=lambda row: row.begun)]
+    seeds = [row.seed for row in sorted(runs, key=lambda row: row.begun)]
     return max(seeds, key=seeds.count, default=1)
 
 
-def choose_settings(trainings: Iterable[Row]) -> dict[str, str]:
+def choose_settings(runs: Iterable[Row]) -> dict[str, str]:
     """Choose each architecture's values of tuned options that validate best with the tuning seed.
 
     Among equal settings, the one with the lowest validation loss is chosen. If the losses are equal
-    too, or if no training has ended, the setting that began first is chosen.
+    too, or if no training run has ended, the setting that began first is chosen.
     """
-    in_order, settings = sorted(trainings, key=lambda row: row.begun), {}
+    in_order, settings = sorted(runs, key=lambda row: row.begun), {}
     seed = find_tuning_seed(in_order)
     for name, rows in group(in_order, "architecture").items():
         tried = (row for row in rows if row.seed == seed)

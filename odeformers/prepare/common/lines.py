@@ -6,9 +6,9 @@ text lacks become ``<unk>``, as does ``<unk>`` in the text.
 
 A line ends with ``</s>``. Like ``<unk>``, it is predicted and counted as a word. Lines are
 concatenated into blocks of ``--tokens-per-sample`` (fairseq's default ``--sample-break-mode
-none``). Pass the training's value to ``fairseq-eval-lm``, because it skips longer blocks. Also pass
-``--required-batch-size-multiple 1`` to ``fairseq-train`` and ``fairseq-validate``; otherwise, they
-may skip some blocks.
+none``). Pass the value in training to ``fairseq-eval-lm``, because it skips longer blocks. Also
+pass ``--required-batch-size-multiple 1`` to ``fairseq-train`` and ``fairseq-validate``; otherwise,
+they may skip some blocks.
 """
 
 import logging

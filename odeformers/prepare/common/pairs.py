@@ -55,7 +55,7 @@ def read_published(path: Path) -> Iterator[str]:
 
 
 def read_sentences(path: Path) -> Iterator[str]:
-    """Call :func:`read_published`, and replace apostrophes in segments by the training text's."""
+    """Read lines by :func:`read_published`; segments get the apostrophe of the training text."""
     published = read_published(path)
     return map(replace_apostrophes, published) if path.suffix in EVALUATION else published
 

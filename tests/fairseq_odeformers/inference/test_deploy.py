@@ -233,12 +233,12 @@ NO_TEXTS = [
     (None, "^None: give a text or a list of texts$"),
     (b"1", "^b'1': give a text or a list of texts$"),
     (np.array("1"), r"^array\('1', .*: give a text or a list of texts$"),
-    (["1", None], "^text 2 of 2: None is no text; give it as a str$"),
-    ([5], "^text 1 of 1: 5 is no text; give it as a str$"),
-    ([b"1"], "^text 1 of 1: b'1' is no text; give it as a str$"),
-    ([{"a": "1"}], "^text 1 of 1: {'a': '1'} is no text; give it as a str$"),
-    (["1", "\ud800"], r"^text 2 of 2: '\\ud800' is no character; decode the text with"),
-    ("\ud800", "^text 1 of 1: .* is no character; decode the text with"),
+    (["1", None], "^text 2 of 2: None is not a string; give it as a str$"),
+    ([5], "^text 1 of 1: 5 is not a string; give it as a str$"),
+    ([b"1"], "^text 1 of 1: b'1' is not a string; give it as a str$"),
+    ([{"a": "1"}], "^text 1 of 1: {'a': '1'} is not a string; give it as a str$"),
+    (["1", "\ud800"], r"^text 2 of 2: '\\ud800' is not a valid character; decode the text with"),
+    ("\ud800", "^text 1 of 1: .* is not a valid character; decode the text with"),
 ]
 METHODS = [(0, "translate"), (0, "generate"), (1, "score"), (1, "sample"), (2, "classify")]
 NO_OPTIONS = [
@@ -306,13 +306,13 @@ def test_pairs_are_for_classifiers_of_pairs(export):
     pair = [("1", "2")]
     translator, lm, single, joined = (run.load(export(*each)[1]) for each in QUICK)
     for method in (translator.translate, lm.score, lm.sample):
-        with pytest.raises(TypeError, match=r"^text 1 of 1: \('1', '2'\) is no text; give it"):
+        with pytest.raises(TypeError, match=r"^text 1 of 1: \('1', '2'\) is not a string; give it"):
             method(pair)
     with pytest.raises(ValueError, match="^text 1: 2 texts instead of 1; give a str for each text"):
         single.classify(pair)
     with pytest.raises(ValueError, match="^text 1: 3 texts instead of 1 or 2; give pairs "):
         joined.classify([("1", "2", "3")])
-    with pytest.raises(TypeError, match="^text 1 of 1: None is no text"):
+    with pytest.raises(TypeError, match="^text 1 of 1: None is not a string"):
         joined.classify([("1", None)])
     assert joined.classify(np.array(pair)) == joined.classify(pair)
 

@@ -423,7 +423,7 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
             load_language_model,
             "transject_lm",
             lambda m: m.translate("1"),
-            "^translate is for translators; this model is a language model$",
+            "^translate is for translators; this model is a language model; use sample or score$",
         ),
         (load_language_model, "transject_lm", lambda m: m.sample(None), "^None: give a text or"),
         (load_classifier, "transject", lambda model: model.classify("1", 0), "batch_size 0: "),
@@ -438,15 +438,15 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
         *(
             (load, name, partial(use, texts=texts), message)
             for texts, message in (
-                ("1 \udce4 2", r"^'1 \\udce4 2': '\\udce4' is no character; decode the text"),
-                (["1", "\ud800"], r"^'\\ud800': '\\ud800' is no character; decode the text"),
+                ("1 \udce4 2", r"^'1 \\udce4 2': '\\udce4' is not a valid character; decode"),
+                (["1", "\ud800"], r"^'\\ud800': '\\ud800' is not a valid character; decode"),
                 (np.array("1 2"), r"^array\('1 2', .*: give a text or a sequence of texts"),
-                (["1", 3], "^text 2 of 2: 3 is no text; give it as a str"),
-                (["1", math.nan], r'^text 2 of 2: nan is no text; fill .*fillna\(""\) or dropna'),
-                (["1", None, "2"], "^text 2 of 3: None is no text; fill or drop"),
-                ([Missing(), "1"], "^text 1 of 2: <NA> is no text; fill or drop"),
-                (["1", b"2"], "^text 2 of 2: b'2' is no text; give it as a str"),
-                (torch.tensor([1]), r"^text 1 of 1: tensor\(1\) is no text; give it as a str"),
+                (["1", 3], "^text 2 of 2: 3 is not a string; give it as a str"),
+                (["1", math.nan], r'^text 2 of 2: nan is not a string; .*fillna\(""\) or dropna'),
+                (["1", None, "2"], "^text 2 of 3: None is not a string; fill or drop"),
+                ([Missing(), "1"], "^text 1 of 2: <NA> is not a string; fill or drop"),
+                (["1", b"2"], "^text 2 of 2: b'2' is not a string; give it as a str"),
+                (torch.tensor([1]), r"^text 1 of 1: tensor\(1\) is not a string; give it as a str"),
             )
             for load, name, use in (
                 (load_classifier, "transject", lambda m, texts: m.classify(texts)),
@@ -471,19 +471,19 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
             )
         ),
         (load_translator, "transevolve", lambda m: m.translate(None), "^None: give a text or"),
-        (load_translator, "transevolve", lambda m: m.encode(None), "^None is no text; fill or"),
+        (load_translator, "transevolve", lambda m: m.encode(None), "^None is not a string; fill"),
         (
             load_translator,
             "transevolve",
             lambda m: m.translate([("1", "2")]),
-            r"^text 1 of 1: \('1', '2'\) is no text; give it as a str",
+            r"^text 1 of 1: \('1', '2'\) is not a string; give it as a str",
         ),
         (load_classifier, "transject", lambda model: model.classify(5), "^5: give a text or"),
         (
             load_classifier,
             "macaron_classifier.pairs",
             lambda model: model.classify([("1", "2"), ("1", None)]),
-            "^text 2 of 2: None is no text; fill or drop",
+            "^text 2 of 2: None is not a string; fill or drop",
         ),
         (
             load_classifier,

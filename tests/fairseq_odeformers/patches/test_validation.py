@@ -91,5 +91,5 @@ def test_resuming_with_another_schedule_names_both(data, tmp_path):
     output = failing_command("train", data, *TRAINING, *place, *more)
     assert "Traceback" not in output
     *_, last = output.splitlines()
-    assert last.startswith("error: --lr-scheduler reduce_lr_on_plateau: the training of ")
+    assert last.startswith("error: --lr-scheduler reduce_lr_on_plateau: the training run of ")
     assert "used fixed; use the same" in last

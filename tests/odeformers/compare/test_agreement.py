@@ -61,7 +61,7 @@ def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, t
 def test_a_damaged_file_of_a_run_is_named(text, tmp_path):
     run = begun(tmp_path)
     (run.folder / "run.yaml").write_text(text)
-    with pytest.raises(ValueError, match=f"{run.folder}/run.yaml is no run.yaml of this version"):
+    with pytest.raises(ValueError, match=f"{run.folder}/run.yaml was not written by this version"):
         read_begun(tmp_path)
 
 

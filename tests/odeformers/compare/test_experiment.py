@@ -74,12 +74,12 @@ def test_only_true_and_false_are_no_strings(text, value, tmp_path):
         ({"architectures": None}, "the key architectures is missing"),
         ({"seed": 1}, "there is no key seed; did you mean seeds"),
         ({"options": 1}, "there is no key options; choose from data, train, "),
-        ({"train": ["a"]}, "train is of another type .*Dict"),
-        ({"score": "x {output}"}, "score is of another type .*Dict"),
+        ({"train": ["a"]}, "train has the wrong type .*Dict"),
+        ({"score": "x {output}"}, "score has the wrong type .*Dict"),
         ({"shared": {"droput": 0.1}}, "shared: no model has the option droput"),
-        ({"seeds": 3}, "seeds is of another type .*list"),
+        ({"seeds": 3}, "seeds has the wrong type .*list"),
         ({"sizes": {"embedding": 8}}, "sizes has no key embedding; did you mean embed-dim"),
-        ({"average": "two"}, "average is of another type .*'two'"),
+        ({"average": "two"}, "average has the wrong type .*'two'"),
         ({"architectures": {"transfomer": {}}}, "transfomer: no such .*; did you mean transformer"),
         ({"parts": {"a": {"seed": 1}}}, ", part a: there is no key seed"),
         ({"base": "absent.yaml"}, "base: there is no recipe .*absent.yaml; give its path from"),
@@ -107,7 +107,7 @@ def test_a_key_replaces_the_one_of_a_merged_dictionary(tmp_path):
     [
         ("data: [", "YAML"),
         ("just words", "recipe"),
-        ("data: a\ntrain:\n  lr: 1\n  lr: 2", "the key lr is there twice, .*line 3"),
+        ("data: a\ntrain:\n  lr: 1\n  lr: 2", "duplicate key lr in the mapping at line 3"),
     ],
 )
 def test_a_file_that_is_no_yaml_is_refused(text, message, tmp_path):

@@ -135,7 +135,7 @@ def test_a_warm_up_longer_than_the_training_is_warned_of(warmup, warned, trainin
     words = ["--epochs", 3, "--warmup-updates", warmup, "--lr-scheduler", "inverse_sqrt"]
     trial = make_trial(variant(training_data / "words", "transject", *words), MEASURED)
     lines = [*warn_of_warmup([trial, trial])]
-    assert ["rises for 31 updates, and trainings end after 30: transject" in x for x in lines] == [
+    assert ["rises for 31 updates, and runs end after 30: transject" in x for x in lines] == [
         True
     ] * warned
 

@@ -59,7 +59,7 @@ def test_each_architecture_has_a_row_of_trainings(tmp_path):
     rows = part(lines, "Training runs")
     a, b = cells(rows, "a"), cells(rows, "b")
     assert a["parameters"] == "1,234" and (a["seeds"], a["updates"]) == ("2", "30")
-    assert (a["time on the clock"], a["CPU time"]) == ("0:00:06", "0:00:15")
+    assert (a["wall-clock time"], a["CPU time"]) == ("0:00:06", "0:00:15")
     assert a["validation loss (bits per example)"] == "2.000 ± 0.000", "of the scored checkpoint"
     assert a["training loss, last full epoch"] == "2.000 ± 0.000"
     assert b["unfinished"] == "seed 1: not evaluated; seed 2: 1 of 9 updates"
@@ -76,12 +76,12 @@ def test_all_costs_are_of_one_clock(tmp_path):
     on_gpu = write_run(mixed, "b", **{**spent, "cpu_seconds": None})
     write_comparison(mixed, write_run(mixed, "a", **spent), on_gpu)
     a = cells(report(alone), "a")
-    assert (a["CPU time"], a["time on the clock"]) == ("0:00:06", "0:00:08")
+    assert (a["CPU time"], a["wall-clock time"]) == ("0:00:06", "0:00:08")
     assert a["tokens per CPU second"] == "8"
     for name in "ab":
         row = cells(report(mixed), name)
         assert (row["time"], row["tokens per second"]) == ("0:00:08", "6")
-        assert "time on the clock" not in row
+        assert "wall-clock time" not in row
     (table,) = read_comparison(mixed).tables
     assert [runs[0].cost for runs in table.main.values()] == [8.0, 8.0]
     assert table.first.learning.seconds == pytest.approx([8 / 3, 16 / 3, 8])
@@ -233,7 +233,7 @@ def test_the_margin_is_an_option(tmp_path, capsys):
         )
     with pytest.raises(SystemExit):
         main(["report", str(tmp_path / "points"), "--margin", "-1"])
-    assert "argument --margin: -1: give a number from 0 on" in capsys.readouterr().err
+    assert "argument --margin: -1: give 0 or more" in capsys.readouterr().err
 
 
 def test_models_of_another_spread_are_noted(tmp_path):
