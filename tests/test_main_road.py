@@ -130,16 +130,9 @@ def write_data(folder, words):
             return
         texts = [text for _, text in pairs]
         labels = ["cat" if "cat" in text else "other" for text in texts]
-        if path.suffix == ".csv":
-            rows = [f'{label},"{text}"' for label, text in zip(labels, texts)]
-            path.write_text("\n".join(["class,text", *rows, ""]), "utf-8")
-        else:
-            path.mkdir()
-            labelled = [f"{label}\t{text}" for label, text in zip(labels, texts)]
-            ending, lines = (".txt", texts) if kind == "lm" else (".tsv", labelled)
-            for split, start in (("train", 0), ("valid", 40), ("test", 50)):
-                part = lines[start : start + (40 if split == "train" else 10)]
-                (path / f"{split}{ending}").write_text("".join(f"{one}\n" for one in part))
+        rows = [f'{label},"{text}"' for label, text in zip(labels, texts)]
+        lines = texts if kind == "lm" else ["class,text", *rows]
+        path.write_text("\n".join([*lines, ""]), "utf-8")
     elif "--text" in words:
         (folder / value(words, "--text")).write_text("3 Mal sieht ein hund den wolf.\n" * 2)
 
