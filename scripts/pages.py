@@ -164,6 +164,31 @@ def ptb() -> str:
 
 
 @figure
+def table3() -> str:
+    """The perplexities of TransJect's Table 3 at two learning rates, one per seed."""
+    rates = {"0.01": "table3", "0.001": "table3_1e-3"}
+    scores: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for rate, folder in rates.items():
+        for row in read(f"examples/transject/{folder}/results.csv"):
+            of_arch = scores.setdefault(row["architecture"], {})
+            for split in ("valid", "test"):
+                if row["split"] == split:
+                    shown = f"{float(row['score']):.1f}"
+                elif row["state"]:
+                    shown = "diverges"
+                else:
+                    continue
+                of_arch.setdefault((rate, split), []).append(shown)
+    columns = [(rate, split) for rate in rates for split in ("valid", "test")]
+    rows = [
+        [f"`{arch}`", *(", ".join(of_arch.get(column, [])) for column in columns)]
+        for arch, of_arch in scores.items()
+    ]
+    head = ["`--arch`", *(f"{rate}, {split}" for rate, split in columns)]
+    return table(head, "lrrrr", rows)
+
+
+@figure
 def truncation() -> str:
     depths = ("one layer", "two layers")
     rows = (

@@ -285,9 +285,11 @@ def first_line(documented: Callable) -> str:
 
 def table(head: Iterable[str], align: str, rows: Iterable[Iterable[str]]) -> str:
     """A table; a letter for each column aligns it to the left (l) or right (r)."""
-    marks = ["---:" if letter == "r" else "---" for letter in align]
-    lines = ["| " + " | ".join(row) + " |" for row in (head, marks, *rows)]
-    return "\n\n" + "\n".join(line.replace("|  |", "| |") for line in lines) + "\n\n"
+    all_rows = [head, ["---:" if letter == "r" else "---" for letter in align], *rows]
+    lines = (
+        "|".join(["", *(f" {cell} " if cell else " " for cell in row), ""]) for row in all_rows
+    )
+    return "\n\n" + "\n".join(lines) + "\n\n"
 
 
 def fence(text: str) -> str:
