@@ -236,7 +236,7 @@ def test_the_page_has_the_means_of_its_runs():
 
     variants, node = means("figure1", 12), "node_transformer"
     skip, time = "-skip-connection", "-time-dependent-attention"
-    names = {"": "the simplest", skip: "skip connection", time: "time-dependent attention"}
+    names = {"": "neither", skip: "skip connection", time: "time-dependent attention"}
     for variant, words in {**names, skip + time: "both"}.items():
         assert f"| {words} | {variants[node + variant]} |" in notes
     best = means("figure2", 7) | means("arclength", 7)
