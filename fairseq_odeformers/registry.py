@@ -216,7 +216,7 @@ def family_of(arch: str) -> str:
 def describe_limitations(
     models: Iterable[tuple[str, Mapping[str, Any]]],
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield a sentence for each thing that models lack, and their names.
+    """For each limitation, yield a sentence and the names of the models that have it.
 
     See ``BaseModel.limitation``.
 

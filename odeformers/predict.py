@@ -1,9 +1,10 @@
 """Write the predictions of a trained classifier for a split of its data, or for lines of text.
 
-``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` also prints the
-accuracy. ``... --text FILE`` reads a table, or one text per line, or two with a tab between them,
-and ``... --text`` reads standard input.
-``odeformers predict RTE-bin --path ... --glue-submission`` writes the files for GLUE's server.
+``odeformers predict data-bin --path checkpoint_best.pt --output test.tsv`` classifies the test set
+and prints the accuracy. ``odeformers predict data-bin --path ... --text FILE`` classifies a table,
+or lines with one text each or two with a tab between them. ``odeformers predict data-bin --path ...
+--text`` classifies the lines of standard input. ``odeformers predict RTE-bin --path ...
+--glue-submission`` writes the files for GLUE's server.
 """
 
 import argparse

@@ -48,7 +48,7 @@ def size_options(
     """Return the options that give an architecture the sizes of a Transformer.
 
     The model's ``side_sizes`` determines the options of a side. An option of the decoder is not set
-    if its default is the encoder's option. A size that is only chosen for the encoder applies to
+    if its default is the encoder's option. A size that is chosen only for the encoder applies to
     the decoder as well.
 
     Args:

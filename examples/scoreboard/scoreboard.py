@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -46,7 +47,7 @@ from odeformers.compare.results.rows import (
 from odeformers.compare.results.statistics import compare_seeds
 from odeformers.compare.run import restore_files
 from odeformers.parser import add_margin
-from odeformers.plots import legend, panels, save, shades
+from odeformers.plots import PALETTE, legend, panels, save
 
 PAGE, CELLS, RUNS, PICTURE = "scoreboard.md", "scoreboard.csv", "trainings.csv", "scoreboard.png"
 
@@ -144,7 +145,7 @@ class Column(NamedTuple):
         rows: with its notes, since its predictions and curves stay elsewhere.
         over_seeds: the differences, by architecture.
         margin: the largest difference that counts as none.
-        scores_tuning: whether the seed that tuned options is scored as well.
+        scores_tuning: whether the tuning seed is also scored.
     """
 
     name: str
@@ -293,7 +294,7 @@ def describe(columns: Sequence[Column]) -> str:
     rows = [[f, *(shown.get((f, each.name), "-") for each in columns)] for f in families]
     caveats = list_caveats(columns)
     if tuned := ", ".join(column.name for column in columns if column.scores_tuning):
-        caveats += f"- {tuned}: the seed that tuned options is scored as well.\n"
+        caveats += f"- {tuned}: the tuning seed is also scored.\n"
     return (
         f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
         "The first row shows scores, and the other rows show differences from it (+ is better). "
@@ -348,9 +349,10 @@ def list_caveats(columns: Sequence[Column]) -> str:
 # --- the picture -----------------------------------------------------------------------
 
 LEGEND = (
-    "*Better* and *worse* mark conclusive differences; n is the number of seeds where it is not "
-    "three.\nHollow points have no interval. An arrow marks an interval that goes beyond the axis; "
-    "if the\ndifference itself does, its value stands beside the panel.\n"
+    "Conclusive differences have full colours, and a verdict beside the panel; the others are "
+    "pale.\nHollow points have no interval; n is the number of seeds where it is not three. An "
+    "arrow marks an\ninterval that goes beyond the axis; if the difference itself does, the panel "
+    "has its value beside it.\n"
 )
 UNITS = {  # others: themselves
     "accuracy": "points of accuracy",
@@ -358,6 +360,8 @@ UNITS = {  # others: themselves
     "perplexity": "reduction of perplexity",
 }
 MARKERS = "osDv^PX*"  # of tasks
+HUES = "blue vermillion wine green sienna deeppink teal olive".split()  # the colour of each task
+WHITE = 0.55  # the share of white in the colour of an inconclusive difference
 LINE = 0.26  # the height of a task in a family's row, in inches
 
 
@@ -369,10 +373,8 @@ def draw(columns: Sequence[Column]) -> Figure:
         list(dict.fromkeys(getattr(cell, name) for cell in shown)) for name in ("metric", "column")
     )
     families = order_families(shown)
-    tasks = {m: list(dict.fromkeys(c.column for c in shown if c.metric == m)) for m in metrics}
-    ranks = {task: rank for of_metric in tasks.values() for rank, task in enumerate(of_metric)}
-    colors = shades([*sorted(names, key=ranks.__getitem__), "too light"])  # far apart in a panel
-    looks = {c: {"marker": m, "color": colors[c]} for c, m in zip(names, cycle(MARKERS))}
+    shapes = zip(names, cycle(MARKERS), cycle(HUES))
+    looks = {c: {"marker": m, "color": to_rgb(PALETTE[hue])} for c, m, hue in shapes}
     cells = {
         (metric, family): [c for c in shown if (c.metric, c.family) == (metric, family)]
         for metric in metrics
@@ -404,8 +406,10 @@ def draw(columns: Sequence[Column]) -> Figure:
 
 
 def draw_cell(axes: Axes, cell: Cell, place: float, edges: tuple[float, float], look: dict) -> None:
-    """The difference of a family on a task, and beside the panel what it cannot show."""
+    """The difference of a family on a task, pale if inconclusive, and notes beside the panel."""
     notes, (left, right) = [], edges
+    if cell.verdict.startswith(INCONCLUSIVE):
+        look = {**look, "color": [WHITE + (1 - WHITE) * share for share in look["color"]]}
     if cell.obstacles or cell.difference is None:
         notes.append("not compared")
     elif cell.low is not None and cell.high is not None:

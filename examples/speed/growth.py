@@ -22,7 +22,7 @@ from odeformers.plots import columns, group_by, legend_beside, panels, save, sty
 TITLES = {
     "encoder": "Speed of training the encoder",
     "infer": "Speed of the encoder",
-    "memory": "Memory of a training step",
+    "memory": "Memory of an update",
 }
 
 

@@ -1,4 +1,4 @@
-"""Deciding whether a file may be unpickled: before torch 2.10, only if this user wrote it.
+"""Checks whether a file may be unpickled: before torch 2.10, only if this user wrote it.
 
 A crafted file corrupts the memory of the safe loader of torch 2.6 to 2.9 (CVE-2026-24747), and
 earlier loaders run any code in it. A file in the user's folder records the SHA-256 of each

@@ -1,4 +1,4 @@
-"""Deciding whether a model may be built from a checkpoint.
+"""Checks that decide whether a model may be built from a checkpoint.
 
 The model and the task must be safe, the weights must be finite, and the model must be no larger
 than the weights. The configuration may neither call functions of OmegaConf nor name files of
@@ -146,7 +146,7 @@ def check_finite(path: str, weights: Mapping[str, Tensor]) -> None:
 
 @contextmanager
 def limit_size(path: str, weights: Sequence[Tensor]) -> Iterator[None]:
-    """Limit the number of parameters that the block may register to about the checkpoint's size.
+    """Limit the parameters that the ``with`` block may register to about the checkpoint's size.
 
     The limit is somewhat higher, since a model may register a parameter twice or have a head that
     the checkpoint lacks. Models that other threads build are not counted.

@@ -1,8 +1,8 @@
 """Regularisers: a model computes one value per sequence, and the criterion adds it to the loss.
 
 The second part of a model's output is a dictionary. Its entry ``regularizers`` is a dictionary of
-tensors (B), such as ``arclength``. In evaluation, a model need not compute them, and the loss does
-not include them. If the arclength has a weight and the model does not compute it, the criterion
+tensors (B), such as ``arclength``. In evaluation, the loss excludes them, and a model need not
+compute them. If the arclength has a weight and the model does not compute it, the criterion
 computes it from the states of the layers. A second entry, ``statistics``, contains values (B) that
 are only logged.
 

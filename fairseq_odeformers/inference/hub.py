@@ -126,7 +126,7 @@ def load_classifier(checkpoint: Source, data: Folder | None = None, **options: A
 def read_each(checkpoint: Source) -> Iterator[Checkpoint]:
     """Yield the checkpoint at a path, or at each of several paths separated by colons.
 
-    Each file is only read when its model is about to be built.
+    Each file is read just before its model is built.
 
     Raises:
         TypeError: *checkpoint* is not a path.

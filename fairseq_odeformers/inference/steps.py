@@ -60,7 +60,7 @@ class Part(nn.Module):
 
     Attributes:
         translates: whether there is a source: the encoder's states (B, S, C), and a mask (B, S)
-            that is true where padding is.
+            that is true at padding.
     """
 
     def __init__(self, model: nn.Module):

@@ -16,7 +16,7 @@ def attention_map(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = Fals
         q: queries (B, H, T, C/H).
         k: keys (B, H, S, C/H).
         mask: true where a query may see a key (B, 1, T or 1, S).
-        causal: without a mask, whether a query only sees keys up to its own position.
+        causal: without a mask, whether a query sees only keys up to its own position.
     """
     scores = q @ k.mT * q.size(-1) ** -0.5
     if causal:
@@ -32,7 +32,7 @@ def visible(padding_mask: Tensor | None, queries: int, causal: bool) -> Tensor |
     Args:
         padding_mask: true where a key is padding (B, S), or None.
         queries: number T of queries; if *causal*, they are the last T of the S tokens.
-        causal: whether a query only sees keys up to its own position.
+        causal: whether a query sees only keys up to its own position.
     """
     if padding_mask is None:
         return None

@@ -16,7 +16,7 @@ Output = tuple[Tensor, Tensor | None, list[Tensor | None] | None]  # the result 
 class EncoderLayer(TransformerEncoderLayerBase):
     """fairseq's Transformer layer, without the inference kernel of fairseq 0.12.2.
 
-    That kernel only supports plain residual connections with LayerNorm, and keeps copies of the
+    That kernel supports only plain residual connections with LayerNorm, and keeps copies of the
     parameters. This layer has neither the kernel nor the copies.
     """
 
@@ -32,12 +32,12 @@ class EncoderLayer(TransformerEncoderLayerBase):
     def forward(
         self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
     ) -> Tensor:
-        """Map (T, B, C) to (T, B, C), never to NaN, even if a sequence is only padding."""
+        """Map (T, B, C) to (T, B, C), never to NaN, even if a sequence consists of padding."""
         return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)
 
 
 class DecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's decoder layer; its output is never NaN, even if a source is only padding."""
+    """fairseq's decoder layer; its output is never NaN, even if a source consists of padding."""
 
     def forward(
         self,
@@ -47,7 +47,7 @@ class DecoderLayer(TransformerDecoderLayerBase):
         *args,
         **kwargs,
     ) -> Output:
-        """Map (T, B, C) to (T, B, C), never to NaN, even if a source is only padding."""
+        """Map (T, B, C) to (T, B, C), never to NaN, even if a source consists of padding."""
         mask = key_padding_mask(encoder_padding_mask)
         return super().forward(x, encoder_out, mask, *args, **kwargs)
 
@@ -55,7 +55,7 @@ class DecoderLayer(TransformerDecoderLayerBase):
 class RepeatedDecoderLayer(DecoderLayer):
     """Base class of decoder layers that evaluate fairseq's layer several times in one pass.
 
-    In incremental decoding, each evaluation of a token only sees the keys and values from the same
+    In incremental decoding, each evaluation of a token sees only the keys and values from the same
     evaluation of earlier tokens. fairseq's attention would append the keys and values of all
     evaluations to one cache, and generation would be silently wrong.
     """
@@ -114,9 +114,9 @@ def drop_layer_norms(layer: nn.Module) -> None:
 class Block(nn.Module):
     """Base class of modules that replace one or several layers of fairseq's stacks.
 
-    fairseq's stacks use more of a layer than ``forward``: both supported versions call it to rename
-    the parameters of older checkpoints, and the encoder of 0.12.2 reads whether the layer has an
-    inference kernel.
+    fairseq's stacks use more than ``forward``. Both supported versions call
+    ``upgrade_state_dict_named`` to rename the parameters of older checkpoints. The encoder of
+    0.12.2 reads whether a layer has an inference kernel.
 
     A block in place of several layers defines ``state_modules()``. The outputs of the modules that
     it returns are the states after each layer.

@@ -256,7 +256,7 @@ PATCHES: list[Patch] = [
     Replacement(
         "fairseq.utils.tpu_data_loader",
         versions.tpu_data_loader,
-        "In TPU mode, fairseq reads the number of consumed batches after torch_xla has begun to "
+        "In TPU mode, fairseq reads the number of consumed batches after torch_xla has started to "
         "prefetch, and loses the prefetched batches.",
         "fairseq reads the number before",
     ),

@@ -100,7 +100,7 @@ def read_codes(path: Path, separator: str = "@@"):
 def add_special_tokens(task, ids: list[int], append_eos: bool) -> Tensor:
     """Return the tokens (T) of a text: the task's initial token, *ids* and ``</s>``.
 
-    The initial token is only added if the task has one, and ``</s>`` only if *append_eos*.
+    The initial token is added only if the task has one, and ``</s>`` only if *append_eos*.
     """
     dictionary = task.source_dictionary
     init_token = getattr(task.cfg, "init_token", dictionary.bos())

@@ -48,7 +48,7 @@ def dot_products(tables: Tables) -> Figure:
 
 
 def entropy(tables: Tables) -> Figure:
-    """Differential entropy (Eq. 6) of a token's neurons; boxes as above, over a text's tokens.
+    """Differential entropy (Eq. 6) of a token's features; boxes as above, over a text's tokens.
 
     Layer 0 is the embedding.
     """

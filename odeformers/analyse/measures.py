@@ -44,7 +44,7 @@ def dot_product_factors(states: Tensor) -> Tensor:
 def differential_entropy(values: Tensor) -> Tensor:
     """Estimate the entropy, in nats, of the density of the values along the last dimension.
 
-    The values of a token are its C neurons: P of Eq. 6 is their density, and the entropy of a text
+    The values of a token are its C features: P of Eq. 6 is their density, and the entropy of a text
     is the mean over its tokens. The estimate uses the spacings of the sorted values,
     x_(i+m) - x_(i-m) with m = round(sqrt(C)), as in Vasicek (1976), and the correction at the ends
     of Ebrahimi et al. (1994). For a Gaussian, it is 0.1 too small with 32 values and off by 0.01

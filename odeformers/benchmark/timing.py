@@ -1,4 +1,4 @@
-"""Timing of steps that take turns, and tables of the times."""
+"""Interleaved timing of steps, and tables of the times."""
 
 import csv
 import json

@@ -65,13 +65,13 @@ def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -
         subject = Subject(arch, choose_kind(arch, task), *words)
     try:
         size = sum(parameter.numel() for parameter in subject.model.parameters())
-        builds = Verdict("builds", f"{size:,} parameters")
+        builds = Verdict("the model can be built", f"{size:,} parameters")
     except Exception as error:
         options = {word.partition("=")[0] for word in words}
         named = re.findall(r"--[\w-]+", str(error))
         if isinstance(error, ValueError) and options.intersection(named):
             raise InputError(f"{arch} {error}") from error
-        builds = Verdict("builds", fault=explain(error))
+        builds = Verdict("the model can be built", fault=explain(error))
 
     def judge_all() -> Iterator[Verdict]:
         yield builds

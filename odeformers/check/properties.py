@@ -154,7 +154,7 @@ def finite(subject: Subject) -> float:
     decisive=True,
 )
 def stateless(subject: Subject) -> Iterator[Pair]:
-    """In evaluation and in training; both models draw the same random numbers."""
+    """Test evaluation and training; both models draw the same random numbers."""
     sample = random_sample(subject)
     # The earlier batch has the same shape, in case something is kept by shape, but its words and
     # its padding differ.
@@ -257,7 +257,7 @@ def alone_and_together(
     "every parameter gets a gradient",
     0,
     "use it in forward (.detach(), no_grad and .data stop gradients), or do not register it; with "
-    "several processes, unused parameters end training",
+    "several processes, unused parameters stop the training",
 )
 def gradient(subject: Subject) -> float:
     gradients = subject.gradients(subject.training, random_sample(subject))
@@ -287,7 +287,7 @@ def additive(subject: Subject) -> float:
 @register_property(
     "the same seed gives the same numbers",
     0,
-    "only draw random numbers from torch: fairseq seeds it for each update",
+    "draw random numbers only from torch: fairseq seeds it for each update",
 )
 def seeded(subject: Subject) -> float:
     sample, results = random_sample(subject), []
@@ -348,7 +348,7 @@ def decoding_inputs(subject: Subject) -> tuple[BaseFairseqModel, list[Tensor], T
 
 
 @register_property(
-    "a saved model computes the same once loaded",
+    "a saved and reloaded model gives the same numbers",
     0,
     "register what is trained as parameters, and constants as buffers, under names that do not "
     "change",
@@ -389,7 +389,7 @@ def half(subject: Subject) -> float:
 
 
 @register_property(
-    "exports",
+    "the model can be exported",
     1e-4,
     "keep only tensors from one token to the next, take no branch that depends on data, and define "
     "for_export() where a module cannot be exported",

@@ -23,7 +23,8 @@ from .experiment import WIDTHS
 from .trial import Trial, count_parameters, make_trial, measure
 from .variant import Variant
 
-# A share of parameters by which models differ is noted above TOLERANCE, and an error above LIMIT.
+# If parameter counts differ by more than TOLERANCE, the report notes it; above LIMIT, it is an
+# error.
 TOLERANCE, LIMIT = 0.01, 0.2
 PLANNING = 0.1  # maximum share of a model's budget for planning
 
@@ -31,11 +32,11 @@ PLANNING = 0.1  # maximum share of a model's budget for planning
 def make_fair(variants: Sequence[Variant], begun: Sequence[Trial], match: bool) -> list[Trial]:
     """Make trials of variants, equal in size and effort, the baseline's first.
 
-    They get as many parameters as the baseline's runs that have begun, or else as its first
-    variant. Variants that share a trial are tried once.
+    They get as many parameters as the baseline's started runs. If no run of the baseline has
+    started, they get as many as its first variant. Variants that share a trial are tried once.
 
     Args:
-        begun: trials of the runs that have begun.
+        begun: trials of the runs that have started.
         match: whether widths are chosen for equal numbers of parameters.
     """
     baseline, environment = variants[0].baseline, name_environment()
@@ -52,7 +53,7 @@ def make_fair(variants: Sequence[Variant], begun: Sequence[Trial], match: bool) 
             if kept and (
                 not target
                 or kept in fair  # another variant of this command has the same cost
-                or (settled and kept.size)  # its width was chosen for the baseline that began
+                or (settled and kept.size)  # its width matches the started baseline
                 or is_near(kept.parameters, target)
             ):
                 variant = repeat_width(variant, kept, match)
@@ -163,7 +164,7 @@ def width_options(variant: Variant) -> tuple[list[str], int]:
     if width == "ffn_embed_dim":
         return names, 2
     names += [name for name in ("decoder_input_dim", "decoder_output_dim") if name in defaults]
-    # Multiples of this number fit the heads, and the halves of a model.
+    # A width must be divisible by the number of heads, and by 2 for models that halve it.
     heads = (getattr(variant.cfg.model, f"{side}_attention_heads", None) for side in SIDES)
     return names, math.lcm(8, *(int(number) for number in heads if number))
 

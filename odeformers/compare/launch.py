@@ -68,7 +68,7 @@ class LocalJob:
 
     def cancel(self) -> None:
         if self.process.pid and self.process.is_alive():
-            with suppress(ProcessLookupError):  # a process that has just begun leads no group yet
+            with suppress(ProcessLookupError):  # a process that has just started leads no group yet
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
         self.process.join()

@@ -1,8 +1,8 @@
-"""Plans: what a command trains in a folder, given the runs that have begun there.
+"""Plans: what a command trains in a folder, given the runs that have started there.
 
-``comparison.yaml`` contains what all runs of a comparison share; the command that begins the first
-run writes it. A command that differs from it, or from the ``run.yaml`` of a run that has begun,
-raises an error.
+``comparison.yaml`` contains what all runs of a comparison share; the command that starts the first
+run writes it. A command that differs from it, or from the ``run.yaml`` of a started run, raises an
+error.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def make_trials(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
 
 
 def flaws_of(experiment: Experiment, begun: Iterable[Run]) -> dict[str, dict[str, float]]:
-    """Find the flaws of the test sets in the runs that have begun, or else in all texts."""
+    """Find the flaws of the test sets in the started runs, or else in all texts."""
     splits, train = experiment.test_sets.keys(), experiment.train
     for run in begun:
         if splits <= run.flaws.keys():
@@ -159,7 +159,7 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experi
 
 
 def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: Path) -> None:
-    """Check that the runs that have begun have the requested settings.
+    """Check that the started runs have the requested settings.
 
     Variants that share a trial differ only in the values of tuned options.
 
@@ -198,7 +198,7 @@ def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, 
 
 def explain_changes(out: Path, changes: str, remedy: str = "") -> str:
     return (
-        f"{out} was begun with other settings ({changes}); {remedy}give another folder, such as "
+        f"{out} was started with other settings ({changes}); {remedy}give another folder, such as "
         f"--out {find_free_name(out)}"
     )
 
@@ -276,7 +276,7 @@ class Plan:
                 yield kept.of(kept.variant.change(user_dir=here.get("user-dir")))
 
     def begin(self, begun: Collection[Path]) -> bool:
-        """Make the folders of the first runs, unless others have begun since the planning."""
+        """Make the folders of the first runs, unless others have started since the planning."""
         self.out.mkdir(parents=True, exist_ok=True)
         with FileLock(self.out / f".{COMPARISON}.lock"):
             if find_runs(self.out) != sorted(begun):  # their contents never change

@@ -1,6 +1,6 @@
 """Trials: the costs of variants, measured by one build and a few updates before any training.
 
-The costs determine the number of updates, after the epochs or within the budget of a training run.
+The number of updates follows from the epochs, or from the costs and the budget of a training run.
 A trial also finds faults that would end a training run or an evaluation hours later.
 """
 
@@ -128,7 +128,7 @@ def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
 def time_updates(
     trainer: Trainer, updates: Iterable, least: float = 0.0, end: float = math.inf
 ) -> list[float]:
-    """Time a few updates, in the order of a training run; returns their seconds.
+    """Time a few updates in the order of a training run, and return their seconds.
 
     Each update is made twice, and the second one is timed, since the first one of a size allocates
     memory. fairseq makes the updates, so that options of the optimizer, of precision and of

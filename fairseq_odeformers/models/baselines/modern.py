@@ -110,7 +110,7 @@ class Attention(Incremental, nn.Module):
             q: queries (B, H, T, C/H).
             k, v: keys and values (B, H, S, C/H).
             mask: true where a query may see a key, see :func:`.visible`.
-            causal: without a mask, whether a query only sees keys up to its own position.
+            causal: without a mask, whether a query sees only keys up to its own position.
         """
         p = self.attention_dropout.active_p
         out = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p, is_causal=causal)
@@ -132,7 +132,7 @@ class SelfAttention(Attention):
         Args:
             x: states (T, B, C); in incremental decoding, only the newest token (1, B, C).
             padding_mask: true where a token is padding (B, T).
-            causal: whether a token only sees itself and earlier tokens.
+            causal: whether a token sees only itself and earlier tokens.
             incremental_state: the rotated keys and the values of earlier tokens.
         """
         saved = self.saved(incremental_state)

@@ -2,11 +2,11 @@
 
 A question is the name of a method. A module that has the method answers for all of its submodules.
 Otherwise, each submodule is asked. The adapters in this file answer for fairseq's modules, so a
-family only answers for its other layers.
+family answers only for its other layers.
 
-- ``attention_maps(...)``, with the arguments of a call of ``forward``, yields the
+- ``attention_maps(...)``, called with the arguments of ``forward``, yields the
   :class:`AttentionMaps` of each attention in that call.
-- ``layer_parts(...)``, with the same arguments, yields the :class:`LayerParts` of each layer.
+- ``layer_parts(...)``, called with these arguments, yields the :class:`LayerParts` of each layer.
 - ``projections()`` yields the :class:`Projections` of each self-attention at each depth.
 - ``residual_weights()`` returns the learned weights of residual connections, tensors (1) by name.
 - ``layer_states(output)`` returns the states X_0, ..., X_L (T, B, C) from the output of an encoder

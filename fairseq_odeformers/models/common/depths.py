@@ -1,8 +1,9 @@
 """Encoders and decoders over blocks of several layers, and the state after each of these layers.
 
-fairseq's ``layers`` are the blocks; the layers of a block are its ``depths``. The outputs of a
-block's ``state_modules()`` are the states, with shape (B, T, C) if the block is ``batch_first`` and
-(T, B, C) otherwise. :func:`join_layers` joins all layers of a stack into one block.
+The list that fairseq calls ``layers`` contains the blocks. A block calls its own layers ``depths``.
+The outputs of its ``state_modules()`` are the states after them, with shape (B, T, C) if the block
+is ``batch_first`` and (T, B, C) otherwise. :func:`join_layers` joins all layers of a stack into one
+block.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from .recording import record_calls
 
 
 class EncoderOfDepths(nn.Module):
-    """Mixin for an encoder of blocks with ``state_modules()``, to return the state after each."""
+    """Mixin for an encoder that also returns the state after each layer of its blocks."""
 
     def forward(
         self,
@@ -28,10 +29,10 @@ class EncoderOfDepths(nn.Module):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, Any]:
-        """Encode tokens (B, T) as fairseq does, with the states after each depth.
+        """Encode tokens (B, T) as fairseq does, with the states after each layer.
 
         With ``return_all_hiddens``, ``encoder_states`` are X_0 and the state (T, B, C) after each
-        depth of each block, or after each block if one :func:`recomputes_states`.
+        layer of each block, or after each block if one :func:`recomputes_states`.
         """
         with depth_states(self, return_all_hiddens) as states:
             out = super().forward(src_tokens, src_lengths, return_all_hiddens, token_embeddings)
@@ -41,15 +42,15 @@ class EncoderOfDepths(nn.Module):
 
 
 class DecoderOfDepths(nn.Module):
-    """Mixin for a decoder of blocks with ``state_modules()``, to return the state after each."""
+    """Mixin for a decoder that also returns the state after each layer of its blocks."""
 
     def forward(
         self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs
     ) -> tuple[Tensor, dict]:
-        """Decode tokens (B, T) as fairseq does, with the states after each depth.
+        """Decode tokens (B, T) as fairseq does, with the states after each layer.
 
         With ``return_all_hiddens``, ``inner_states`` are X_0 and the state (T, B, C) after each
-        depth of each block, or after each block if one :func:`recomputes_states`.
+        layer of each block, or after each block if one :func:`recomputes_states`.
         """
         with depth_states(self, return_all_hiddens) as states:
             x, extra = super().forward(prev_output_tokens, *args, **kwargs)
@@ -60,7 +61,7 @@ class DecoderOfDepths(nn.Module):
 
 @contextmanager
 def depth_states(stack: FairseqEncoder | FairseqDecoder, wanted: bool) -> Iterator[list[Tensor]]:
-    """Yield a list, filled with the states (T, B, C) after each depth when the statement ends.
+    """Yield a list, filled with the states (T, B, C) after each layer when the statement ends.
 
     The arclength regulariser (``criterions/arclength.py``) uses them.
 

@@ -21,7 +21,7 @@ def multi_head_attention(q: Tensor, k: Tensor, v: Tensor, num_heads: int, causal
 
     Args:
         q, k, v: queries (T, d), keys (S, d) and values (S, d).
-        causal: whether a query only sees keys up to its own position.
+        causal: whether a query sees only keys up to its own position.
     """
     heads = []
     for q_head, k_head, v_head in zip(*(z.chunk(num_heads, -1) for z in (q, k, v))):

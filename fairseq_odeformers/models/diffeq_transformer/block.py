@@ -31,7 +31,7 @@ class EulerStep(nn.Module):
 
 
 class DiffEqEncoderBlock(Block):
-    """All steps of an encoder; also the base class of the decoder blocks."""
+    """All steps of an encoder, and the base class of the decoder blocks."""
 
     batch_first = True
     source_attention = False

@@ -49,7 +49,7 @@ class Attention(Branch):
 
         Args:
             mask: true where a query may see a key (B, 1, T or 1, S), see :func:`.visible`.
-            causal: without a mask, whether a query only sees keys up to its own position.
+            causal: without a mask, whether a query sees only keys up to its own position.
         """
         q, k, v = (split_heads(x, self.num_heads) for x in (q, k, v))
         p = self.attention_dropout.active_p

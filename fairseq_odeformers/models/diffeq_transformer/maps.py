@@ -75,9 +75,10 @@ class TimeDependentLinear(TimeDependent):
 
     Args:
         in_features, out_features: widths I and O.
-        std: standard deviation of an ordinary layer's weight. Otherwise,
-            W(t) starts with this deviation at the time when the norm of e(t) is largest (G
-            contributes a third of the variance), and with at least 0.8 of it at every other time.
+        std: standard deviation of an ordinary layer's weight. Unless the initialisation is
+            ``released``, W(t) starts with this deviation at the time when the norm of e(t) is
+            largest (G contributes a third of the variance), and with at least 0.8 of it at every
+            other time.
     """
 
     def __init__(self, spec: BlockSpec, in_features: int, out_features: int, std: float):

@@ -81,7 +81,7 @@ class MacaronEncoderLayer(MacaronLayer, EncoderLayer):
     """Macaron layer of an encoder."""
 
     def forward(self, x: Tensor, *args, **kwargs) -> Tensor:
-        """Apply FFN_down, then attention and FFN_up as fairseq's layer does; (T, B, C)."""
+        """Map (T, B, C) to (T, B, C): FFN_down, then attention and FFN_up as in fairseq's layer."""
         return super().forward(self.first_half_step(x), *args, **kwargs)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
@@ -97,5 +97,5 @@ class MacaronDecoderLayer(MacaronLayer, DecoderLayer):
     """Macaron layer of a decoder: FFN, self-attention, cross-attention, FFN."""
 
     def forward(self, x: Tensor, *args, **kwargs) -> Output:
-        """Apply FFN_down, then both attentions and FFN_up as fairseq's layer does; (T, B, C)."""
+        """Map (T, B, C) to (T, B, C): FFN_down, then fairseq's layer with both attentions."""
         return super().forward(self.first_half_step(x), *args, **kwargs)

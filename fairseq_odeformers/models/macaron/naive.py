@@ -36,7 +36,7 @@ def decoder_layer(
     ffn_up: SubLayer,
     pre_norm: bool = True,
 ) -> Tensor:
-    """An encoder layer with causal attention, then attention to the source (sec. 4.1): (T, d)."""
+    """An encoder layer with causal attention, then cross-attention (sec. 4.1): (T, d)."""
     x = residual_step(x, 1 / 2, *ffn_down, pre_norm)
     x = residual_step(x, 1, *self_attention, pre_norm)
     x = residual_step(x, 1, *source_attention, pre_norm)

@@ -54,7 +54,7 @@ class NodeBlock(Block):
         """Solve from X(0) to X(T_F).
 
         Args:
-            x: X(0) (T, B, C), 0 where padding is.
+            x: X(0) (T, B, C), 0 at padding.
             encoder_padding_mask: true where a token is padding (B, T).
 
         Returns:

@@ -21,8 +21,8 @@ from .spec import BlockSpec
 class TransformerField(nn.Module):
     r"""dX/dt in a block of the encoder or the decoder.
 
-    The encoder's field is composed (paper, Eqs. 2 and 3), with alpha = 1 if ``skip_connection`` is
-    set and 0 otherwise, or ``residual`` (Eq. 9):
+    The encoder's field is either composed (paper, Eqs. 2 and 3) or ``residual`` (Eq. 9). In a
+    composed field, alpha is 1 with ``skip_connection``, else 0:
 
     .. math::
         \mathrm{FFN}_t(Y), \quad Y = \alpha X + \mathrm{MHSA}_t(X) \\
@@ -100,7 +100,7 @@ class TransformerField(nn.Module):
 
 
 class BoundField(NamedTuple):
-    """dX/dt for one batch; dX/dt is 0 where padding is.
+    """dX/dt for one batch; it is 0 at padding.
 
     Attributes:
         attentions: MHSA and, in a decoder, the cross-attention.

@@ -27,7 +27,7 @@ class Problem(NamedTuple):
     """dX/dt = f(t, X) from X(0) to X(T_F), for a batch of sequences.
 
     Attributes:
-        f: dX/dt as a function of t and X; it is 0 where padding is.
+        f: dX/dt as a function of t and X; it is 0 at padding.
         x: X(0) (C, T, B).
         entries: number of entries of X that are not padding, for each sequence (B).
         final_time: T_F.

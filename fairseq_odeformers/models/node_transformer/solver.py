@@ -91,8 +91,8 @@ class Adaptive:
         stops: whether a solve stops after ``max_steps`` at the current state instead of raising an
             error.
         kept_steps: number of first steps that keep their activations for the backward pass. The
-            backward pass recomputes later steps in groups of this size, so that an endless solve
-            reaches ``max_steps`` before it fills the memory.
+            backward pass recomputes later steps in groups of this size, so that a solve that
+            does not end reaches ``max_steps`` before it fills the memory.
     """
 
     method: str = "dopri5"

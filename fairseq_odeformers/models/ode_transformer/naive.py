@@ -28,11 +28,11 @@ def rk2_block(y: Tensor, f: Function) -> Tensor:
     return y + (f1 + f2) / 2
 
 
-def rk2_block_learned(y: Tensor, f: Function, gamma: Tensor) -> Tensor:
-    """y + gamma_1 F_1 + gamma_2 F_2 with two numbers gamma that start at 1."""
+def rk2_block_learned(y: Tensor, f: Function, b: Tensor) -> Tensor:
+    """y + b_1 F_1 + b_2 F_2 with two learned numbers b that start at 1."""
     f1 = f(y)
     f2 = f(y + f1)
-    return y + gamma[0] * f1 + gamma[1] * f2
+    return y + b[0] * f1 + b[1] * f2
 
 
 def rk2_block_gated(y: Tensor, f: Function, w: Tensor, c: Tensor) -> Tensor:

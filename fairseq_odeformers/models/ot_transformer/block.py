@@ -30,7 +30,7 @@ class Step(nn.Module):
         """Map (T, B, C) to (T, B, C).
 
         Args:
-            f: vector field F, a function of the number of the stage, from 0, and of a state.
+            f: vector field F, a function ``(stage, state)``; stages are numbered from 0.
         """
         slopes = [f(0, x)]
         for stage, row in enumerate(self.tableau.matrix, start=1):
@@ -39,7 +39,7 @@ class Step(nn.Module):
 
 
 class FlowBlock(Block):
-    """The flow of an encoder from x_0 to x_M; also the base class of the flow of a decoder.
+    """The flow of an encoder from x_0 to x_M, and the base class of a decoder's flow.
 
     Args:
         layers: layers of the vector field F.
@@ -65,8 +65,8 @@ class FlowBlock(Block):
         """Map x_0 to x_M (T, B, C).
 
         Args:
-            evaluate: function of a layer, of the number of the evaluation of F, from 0, and of a
-                state, that returns the output of the layer (T, B, C).
+            evaluate: function ``(layer, number, state)`` that returns the layer's output
+                (T, B, C); evaluations of F are numbered from 0.
         """
         for index, step in enumerate(self.depths):
             x = step(x, partial(self.slope, evaluate, index * self.stages))

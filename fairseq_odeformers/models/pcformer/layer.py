@@ -31,7 +31,7 @@ class StageNorms(nn.Module):
 
 
 class PredictorCorrectorLayer(RungeKuttaLayer):
-    """Mixin for fairseq's Transformer layer: the layer is F in the predictor and the corrector."""
+    """Mixin that uses fairseq's Transformer layer as F in the predictor and the corrector."""
 
     def __init__(self, cfg: TransformerConfig, spec: LayerSpec, *args, **kwargs):
         super().__init__(cfg, spec, *args, **kwargs)

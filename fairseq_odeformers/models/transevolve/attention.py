@@ -34,11 +34,11 @@ class TimeEvolvingAttention(nn.Module):
     .. math::
         A^l = \mathrm{softmax}(A_0 + b^l), \quad b^l_j = T^l \cdot A_{2,j}
 
-    for each head: the heads divide the d + d' features of Q and K, and the d' features of A_2 and
-    T. The paper's terms :math:`A_1 T^l` (which only depends on the query) and :math:`A_3 (T^l \odot
-    T^l)` (a constant) shift entire rows of the scores. Since softmax is shift-invariant, neither
-    they nor their projection :math:`\tilde W_k` are built. A_0 has the scale of the authors' code;
-    the paper divides by the root of d or d' over the number of heads.
+    for each head: each head gets a part of the d + d' features of Q and K, and of the d' features
+    of A_2 and T. The paper's terms :math:`A_1 T^l` (which depends only on the query) and
+    :math:`A_3 (T^l \odot T^l)` (a constant) shift entire rows of the scores. Since softmax is
+    shift-invariant, neither they nor their projection :math:`\tilde W_k` are built. A_0 has the
+    scale of the authors' code; the paper divides by the root of d or d' over the number of heads.
 
     A block calls :meth:`project`, or :meth:`queries` and :meth:`keys` separately if it caches keys.
     It passes the results to :meth:`evolve` and gets the attention at all depths.
@@ -124,12 +124,15 @@ class TimeEvolvingAttention(nn.Module):
 
         The first three arguments are the result of :meth:`project`.
 
-        All forms compute the same numbers. ``direct`` takes the softmax for all depths at once;
-        ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor; ``fused``
-        passes each depth to ``scaled_dot_product_attention`` and keeps no such tensor. ``auto``
-        chooses ``direct`` for short sequences and in generation, ``factored`` for longer ones up to
-        4 GiB if :func:`.can_factor`, as on a CPU, and ``fused`` otherwise. ``fused`` also replaces
-        ``factored`` where this is not possible: on other devices, if
+        The backend chooses the form. All forms compute the same numbers:
+
+        - ``direct`` takes the softmax for all depths at once.
+        - ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor.
+        - ``fused`` passes each depth to ``scaled_dot_product_attention`` and keeps no such tensor.
+        - ``auto`` chooses ``direct`` for short sequences and in generation, ``factored`` for longer
+          ones up to 4 GiB if :func:`.can_factor`, as on a CPU, and ``fused`` otherwise.
+
+        ``fused`` replaces ``factored`` where this is not possible: on other devices, if
         :func:`.mean_and_deviation` returns None, or if attention weights are to be dropped, since
         ``factored`` computes none.
         """
@@ -175,7 +178,7 @@ class DirectAttention:
     Args:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
         bias: b at every depth (B, H, S, L).
-        causal: whether a query only sees keys up to its own position.
+        causal: whether a query sees only keys up to its own position.
         dropout_p: dropout probability of the attention weights.
     """
 

@@ -82,7 +82,7 @@ class FactoredAttention:
         q, k: scaled queries (B, H, T, D) and keys (B, H, S, D).
         mean, deviation: result of :func:`mean_and_deviation`.
         value_dim: width of the values.
-        causal: whether a query only sees keys up to its own position.
+        causal: whether a query sees only keys up to its own position.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ class Eigenvalues(nn.Module):
 
     Args:
         embed_dim: width C.
-        causal: whether a token only sees the tokens up to itself.
+        causal: whether a token sees only itself and earlier tokens.
     """
 
     def __init__(self, embed_dim: int, causal: bool = False):
@@ -37,7 +37,7 @@ class Eigenvalues(nn.Module):
         """Compute sigma from X_0.
 
         Args:
-            x: X_0 (B, T, C), zero where padding is.
+            x: X_0 (B, T, C), zero at padding.
             incremental_state: state of earlier tokens, in generation.
 
         Returns:
@@ -76,7 +76,8 @@ def reconstruction(x: Tensor, eigenvalues: Tensor) -> Tensor:
     U_0 preserves the norm, and g is the diagonal of U_0^T X_0^T X_0 U_0. The squared norm of the
     difference is therefore the difference of the squared norms.
     """
-    # First divide X_0 by sqrt(max g), because its fourth power may overflow or underflow.
+    # First divide X_0 by sqrt(max g), because the fourth powers of its entries may overflow or
+    # underflow.
     largest = positive(eigenvalues.amax(1, keepdim=True))
     x = at_least_float32(x) / largest.sqrt().unsqueeze(2)
     gram = x.mT @ x if x.size(1) > x.size(2) else x @ x.mT

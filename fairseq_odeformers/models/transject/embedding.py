@@ -35,7 +35,7 @@ class ConcatenatedPositions(nn.Module):
         )
 
     def forward(self, tokens: Tensor, incremental_state: IncrementalState = None) -> Tensor:
-        """Map tokens (B, T) to X_0 (B, T, C), zero where padding is.
+        """Map tokens (B, T) to X_0 (B, T, C), zero at padding.
 
         With an incremental state, it returns only X_0 (B, 1, C) of the last token.
         """

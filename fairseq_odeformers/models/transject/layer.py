@@ -30,7 +30,7 @@ class MixtureOfExperts(nn.Module):
     has no gate.
 
     Args:
-        causal: whether a token only sees the tokens up to itself.
+        causal: whether a token sees only itself and earlier tokens.
     """
 
     def __init__(self, spec: LayerSpec, causal: bool = False):
@@ -91,8 +91,8 @@ class MixtureOfExperts(nn.Module):
     def matrices_first(x: Tensor, sigma: Tensor) -> bool:
         """Return whether multiplying U_e diag(sigma) V_e first is cheaper.
 
-        It is cheaper if X has more rows than U_e. Compiled code never multiplies it first, so that
-        the code is valid for any size.
+        It is cheaper if X has more rows than U_e. Compiled code never multiplies the matrices
+        first, so that it is valid for any size.
         """
         return not torch.compiler.is_compiling() and sigma.numel() < x.size(0) * x.size(1)
 
@@ -140,7 +140,7 @@ class TransJectLayer(nn.Module):
     r"""The experts, then the FFN (paper, Eq. 4), both with the step s = alpha / L.
 
     Args:
-        causal: whether a token only sees the tokens up to itself.
+        causal: whether a token sees only itself and earlier tokens.
     """
 
     def __init__(self, spec: LayerSpec, causal: bool = False):
@@ -151,7 +151,7 @@ class TransJectLayer(nn.Module):
         self.ffn = OrthogonalFFN(spec)
 
     def alpha(self) -> Tensor:
-        """Return the weight alpha (1) of the residual connections; it is less than 1."""
+        """Return the residual weight alpha (1); its absolute value is less than 1."""
         return RESIDUAL_GATES[self.spec.residual_gate](self.residual_weight)
 
     def residual_weights(self) -> dict[str, Tensor]:

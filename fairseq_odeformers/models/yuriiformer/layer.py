@@ -43,9 +43,8 @@ class Step(nn.Module):
         g = O(\mathrm{LN}(x + \mu v)), \quad v' = \mathrm{LN}_v(\beta v + \gamma g), \quad
         x' = x + \nu v'
 
-    Initially, mu = beta = 1/2, gamma = ln 2 and nu = 1. A step from rest has v = 0, so it does not
-    have the parameters mu and beta. It does not have gamma either, because LN_v cancels it:
-    v' = LN_v(g).
+    Initially, mu = beta = 1/2, gamma = ln 2 and nu = 1. In a step from rest, v = 0, so the step
+    has neither mu nor beta. It has no gamma either, because LN_v cancels it: v' = LN_v(g).
 
     Args:
         embed_dim: width C.

@@ -44,8 +44,8 @@ def stack(steps: Sequence[Step], x: Tensor, v: Tensor, norm: Function) -> Tensor
     """All layers of a model, then the final LayerNorm: (T, d).
 
     A layer of an encoder or a language model has two steps: attention and FFN. A layer of a
-    translator's decoder has three: attention to the target so far, attention to the source, and
-    FFN. The velocity passes through all steps and ends with the stack.
+    translator's decoder has three: causal self-attention, cross-attention and FFN. The velocity
+    passes through all steps and ends with the stack.
 
     Args:
         v: initial velocity: zero, or a separate embedding of tokens and positions.

@@ -1,4 +1,4 @@
-"""Verdicts on the models of each table, each one of four words, and the notes behind them."""
+"""One verdict (of four words) on each model of a table, and the notes behind it."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def give_verdicts(
 def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdict) -> list[str]:
     """Find the reasons that make a verdict inconclusive, whatever the seeds say.
 
-    A value beyond the edge of a grid could only make a model better. So a model remains better if
-    its own value is at an edge, and worse if the baseline's is.
+    A value beyond the edge of a grid could only make a model better. So *better* stands if the
+    model's own value is at an edge. *Worse* stands if the baseline's value is.
     """
     undone_by = {BETTER: {baseline}, WORSE: {name}}.get(verdict.word, {name, baseline})
     reasons = [

@@ -93,7 +93,7 @@ def note_effort(comparison: Comparison) -> Iterator[Note]:
 
 
 def note_times(comparison: Comparison) -> Iterator[Note]:
-    """Note times that do not show costs, because of other machines or other processes."""
+    """Note times that other machines or processes have distorted."""
     trained = comparison.trained
     costs = {name: [row.cost for row in runs] for name, runs in trained.items()}
     unsteady = [name for name, of in costs.items() if differ(of) and max(of) >= MIN_TIME]
@@ -163,7 +163,7 @@ def note_baseline(comparison: Comparison) -> Iterator[Note]:
 
 
 def note_limitations(comparison: Comparison) -> Iterator[Note]:
-    """Note models with options by which they lack what defines their architecture."""
+    """Note models whose options switch off what defines their architecture."""
     models = (
         (name, {**json.loads(row.defaults or "{}"), **json.loads(row.options or "{}")})
         for name, (row, *_) in comparison.runs.items()

@@ -1,7 +1,7 @@
 """Intervals over seeds: by how much is each of several models better or worse than the baseline?
 
-The models of one table and its baseline form a family of comparisons. If spreads over seeds are
-equal, the chance is at most about :data:`LEVEL` that any interval of the family excludes the true
+The models of one table and its baseline form a set of comparisons. If spreads over seeds are
+equal, the chance is at most about :data:`LEVEL` that any interval of the set excludes the true
 difference. ``examples/scoreboard/simulate_verdict.py`` simulates equal and unequal spreads.
 
 * Models with similar variances over seeds share one estimate of the variance. Dunnett's test
@@ -28,7 +28,7 @@ from scipy.stats import dunnett, multivariate_t, nct, ttest_ind
 from scipy.stats import f as fisher
 
 LEVEL = 0.05  # the chance that any interval of a table excludes the true difference
-POOL_LEVEL = 0.05  # the chance that equal variances are called unequal, by Bonferroni
+POOL_LEVEL = 0.05  # the chance of calling equal variances unequal, with Bonferroni's correction
 MIN_SEEDS = 3  # minimum number of seeds for an interval
 POWER = 0.8
 POINTS = 20_000  # number of points of an integral
@@ -177,7 +177,7 @@ def critical_value(sizes: tuple[int, ...], level: float = LEVEL) -> float:
 
 
 def compare_apart(sample: Sequence[float], base: Sequence[float], family: int) -> Difference:
-    """Compare a sample with a baseline by Welch's test, at Bonferroni's level for a family."""
+    """Compare a sample with a baseline by Welch's test, with Bonferroni's correction."""
     test = ttest_ind(sample, base, equal_var=False)
     low, high = test.confidence_interval(1 - LEVEL / family)
     p_value = min(1.0, family * float(test.pvalue))

@@ -255,7 +255,7 @@ def lock(path: Path) -> FileLock:
 
 
 def find_runs(out: Path) -> list[Path]:
-    """Find the folders of all runs of a comparison that have begun."""
+    """Find the folders of all started runs of a comparison."""
     return sorted(path.parent for path in out.glob(f"*/{RUN}"))
 
 
@@ -355,7 +355,7 @@ class Comparison:
 
 
 def only_tunes(row: Row, scored: Collection[str]) -> bool:
-    """Return whether a run has only chosen options, so that no table of scores contains it.
+    """Return whether a run served only to choose options, so that no table of scores contains it.
 
     Args:
         scored: runs with scores; earlier versions also scored the seed that tunes.
@@ -364,7 +364,7 @@ def only_tunes(row: Row, scored: Collection[str]) -> bool:
 
 
 class Begun(Protocol):
-    """A run that has begun, described by a row or a variant."""
+    """A run that has started, described by a row or a variant."""
 
     @property
     def seed(self) -> int: ...
@@ -407,7 +407,7 @@ def read_comparison(out: Path, baseline: str = "") -> Comparison:
     """
     check_regular(out)
     rows = read_rows(out) if (out / RESULTS).is_file() else []
-    if not rows:  # the folder is a run, or of a recipe with parts, or no run has begun
+    if not rows:  # the folder is a run, or of a recipe with parts, or no run has started
         paths = (out.parent, *sorted(out.glob("*")))
         near = " or ".join(str(path) for path in paths if (path / RESULTS).is_file())
         fault = "no comparison" if near else f"no {RESULTS} with a row"

@@ -23,7 +23,7 @@ PADDING = "padding changes nothing"
 BATCH = "the other texts of a batch change nothing"
 INCREMENTAL = "incremental decoding equals full decoding"
 BEAMS = "caches follow their beams"
-EXPORTS = "exports"
+EXPORTS = "the model can be exported"
 ALL = {prop.name for prop in PROPERTIES}
 FAULTS = {
     "sound": set(),
@@ -171,7 +171,7 @@ def test_a_model_that_cannot_be_built_fails_or_is_refused(monkeypatch):
     verdicts = check("transject")
     assert next(verdicts).fault == "'NoneType' object is not callable"
     assert {str(verdict).split()[0] for verdict in verdicts} == {"skip"}
-    with pytest.raises(ValueError, match="fails 1 of the checks, first 'builds'"):
+    with pytest.raises(ValueError, match="fails 1 of the checks, first 'the model can be built'"):
         require("transject")
 
 

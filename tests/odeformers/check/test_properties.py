@@ -218,7 +218,7 @@ EXACT = {
     KeepsMean: ("earlier batches change nothing", 1e-3),
     DrawsNoise: ("two evaluations of a batch give the same numbers", 1e-4),
     DrawsUnseeded: ("the same seed gives the same numbers", 1e-4),
-    IsNotSaved: ("a saved model computes the same once loaded", 1e-4),
+    IsNotSaved: ("a saved and reloaded model gives the same numbers", 1e-4),
 }
 JUDGED = [prop for prop in PROPERTIES if not prop.slow]  # by verdicts()
 BOUNDS = {prop.name: prop.bound for prop in JUDGED}

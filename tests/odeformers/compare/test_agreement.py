@@ -49,7 +49,7 @@ def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, t
     for variant, seed in ((kept, 1), (kept, 2), (replace(kept, architecture="b"), 1)):
         begun(out, variant, seed)
     folders = f"{out}/a-seed1 {out}/a-seed2"
-    message = f"^{out} was begun with other settings .{named}.; delete {folders} to .* {out}-2$"
+    message = f"^{out} was started with other settings .{named}.; delete {folders} to .* {out}-2$"
     with pytest.raises(ValueError, match=message):
         check(out, replace(kept, **changes))
     for folder in folders.split():
@@ -78,7 +78,7 @@ def begin(experiment, out):
 
 
 def test_the_first_command_sets_what_runs_share(experiment, tmp_path):
-    """The first baseline and tuning seed stay, once a run has begun."""
+    """The first baseline and tuning seed stay after a run has started."""
     out = tmp_path / "runs"
     first = continued(experiment, out)
     assert (first.baseline, first.tuning_seed) == ("a", 0)

@@ -62,7 +62,7 @@ def variant(data, arch, *words):
 
 
 def test_models_have_the_baselines_size_and_are_built_once(training_data, capsys):
-    """The baseline may be anywhere. Runs that have begun keep their width and determine others'."""
+    """The baseline may be anywhere. Started runs keep their width and determine others'."""
     archs = ["macaron_classifier", "transformer_classifier"]
     words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 64, "--epochs", 1, "--cpu"]
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()

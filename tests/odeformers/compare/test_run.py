@@ -148,7 +148,7 @@ def test_a_failure_is_explained_by_its_signal_or_last_line(output, status, messa
 
 
 def begun(out, variant=VARIANT, seed=1, **more):
-    """A run that has begun."""
+    """A run that has started."""
     (run,) = make_runs([tried(variant)], out, [seed], **more)
     run.begin()
     return run

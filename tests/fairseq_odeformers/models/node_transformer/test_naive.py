@@ -47,8 +47,8 @@ def affine(*maps):
 def formula(field, mask=None, source=None, source_mask=None):
     """dX/dt as a function of t and X (B, T, C).
 
-    The paper has neither LayerNorm nor a decoder, which is a field whose FFN is preceded by the
-    attention to the source.
+    The paper has neither LayerNorm nor a decoder, which is a field whose FFN is preceded by
+    cross-attention.
     """
     if field.spec.residual:
         form = naive.residual

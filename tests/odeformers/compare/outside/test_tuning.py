@@ -91,7 +91,7 @@ def test_a_grid_is_extended_once_beyond_its_edge(data, tmp_path):
         assert trained == {f"scripted_base-lr-{rate}-seed0" for rate in RATES}
     compare(data, tmp_path / "kept", *words, *grid, "--no-extend")
     assert len([*(tmp_path / "kept").glob("*-seed0")]) == 2
-    for folder in ("zero", "runs"):  # a new folder, and one that has begun
+    for folder in ("zero", "runs"):  # a new folder, and one that has started
         message = refuse(*line(data, tmp_path / folder, *words[:-1], 0, *grid))
         assert "--seeds 0: seed 0 is for tuning" in message
 

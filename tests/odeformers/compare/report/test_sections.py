@@ -331,7 +331,7 @@ def test_options_and_defaults_that_differ_are_listed(tmp_path):
 
 
 def test_a_comparison_without_a_finished_run_is_reported(tmp_path):
-    """The sizes of runs that have begun are reported."""
+    """The sizes of started runs are reported."""
     (rows,) = [write_run(tmp_path, "a", state="seed 1 failed")]
     row = replace(rows[0], curve="", validation=None, updates=None, seconds=None, cpu_seconds=None)
     lines = report(write_comparison(tmp_path, [row]))
