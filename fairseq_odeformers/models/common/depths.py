@@ -19,7 +19,7 @@ from .recording import record_calls
 
 
 class EncoderOfDepths(nn.Module):
-    """Mixin for an encoder of blocks with ``state_modules()``, to return the state after each."""
+    """Encoder mixin for blocks with ``state_modules()``, to return the state after each layer."""
 
     def forward(
         self,
@@ -41,7 +41,7 @@ class EncoderOfDepths(nn.Module):
 
 
 class DecoderOfDepths(nn.Module):
-    """Mixin for a decoder of blocks with ``state_modules()``, to return the state after each."""
+    """Decoder mixin for blocks with ``state_modules()``, to return the state after each layer."""
 
     def forward(
         self, prev_output_tokens: Tensor, *args, return_all_hiddens: bool = False, **kwargs
