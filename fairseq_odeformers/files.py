@@ -263,7 +263,7 @@ def decode_lines(file: IO[bytes], name: str | Path) -> Iterator[str]:
     for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES), b""), start=1):
         start, place = start or line, f"{name}, line {number}"
         if len(line) == MAX_LINE_BYTES:
-            raise InputError(f"{place}: longer than {MAX_LINE_BYTES:,} bytes")
+            raise InputError(f"{place}: longer than {MAX_LINE_BYTES:,} bytes; split the line")
         try:
             text = line.decode("utf-8")
             fault = "it has zeros" if has_zeros(line) else ""

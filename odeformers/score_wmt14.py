@@ -90,7 +90,9 @@ def main(arguments: Sequence[str]) -> None:
         allow_abbrev=False,
     )
     default = "data/wmt14-{pair}/raw"
-    parser.add_argument("pair", choices=[f"en-{lang}" for lang in TRAIN])
+    parser.add_argument(
+        "pair", choices=[f"en-{lang}" for lang in TRAIN], help="languages of source and translation"
+    )
     parser.add_argument("output", metavar="FILE", type=Path, help="output of fairseq-generate")
     parser.add_argument(
         "--reference",

@@ -128,7 +128,7 @@ def check_sums(path: str) -> None:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
             if any(part.compress_type for part in parts):
-                raise ValueError("it is compressed; torch does not compress checkpoints")
+                raise ValueError("it is compressed; decompress it, or copy the original")
             if any(part.CRC for part in parts) and (part := archive.testzip()):
                 raise Damaged(path, f"the CRC-32 of {part} is not the one saved with it")
 

@@ -129,7 +129,8 @@ def check_interpolations(path: str, config: Any) -> None:
         elif isinstance(value, str) and RESOLVER.search(value):
             raise InputError(
                 f"{path} is not loaded: its configuration has {value[:80]!r}, which calls a "
-                "function of OmegaConf"
+                "function of OmegaConf; fairseq never saves this: get the file again from a source "
+                "that you trust"
             )
 
 

@@ -133,7 +133,8 @@ def check_unlabelled(labels: Path, *endings: str) -> None:
     missing = [path for ending in endings if not Path(path := f"{labels}{ending}").exists()]
     if len(missing) < len(endings) or not labels.name.startswith("test"):
         raise FileNotFoundError(
-            f"{' and '.join(missing)}: no such file; only a test set may lack labels"
+            f"{' and '.join(missing)}: no such file; only a test set may lack labels; prepare the "
+            "data again"
         )
 
 

@@ -25,14 +25,16 @@ def read_numbers(path: Path) -> list[np.ndarray]:
                 rows.append(np.frombuffer(bytes(map(int, line.split())), dtype=np.uint8))
             except ValueError as error:
                 raise InputError(
-                    f"{path}, line {number}: expected numbers from 0 to 255 ({error})"
+                    f"{path}, line {number}: expected numbers from 0 to 255 ({error}); "
+                    "download the archive again"
                 ) from error
             if not 0 < len(rows[-1]) == len(rows[0]):
                 raise InputError(
-                    f"{path}, line {number}: {len(rows[-1])} numbers, expected {len(rows[0])}"
+                    f"{path}, line {number}: {len(rows[-1])} numbers, expected {len(rows[0])}; "
+                    "download the archive again"
                 )
     if not rows:
-        raise InputError(f"{path} has no lines")
+        raise InputError(f"{path} has no lines; download the archive again")
     return rows
 
 

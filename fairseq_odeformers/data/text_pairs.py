@@ -65,7 +65,9 @@ class TextPairs(FairseqDataset):
         # For each pair, the range of pairs from the same document.
         self.start, self.stop = (np.searchsorted(documents, documents, side) for side in SIDES)
         if len(np.unique(documents)) < 2:
-            raise ValueError("fewer than two documents have two texts")
+            raise ValueError(
+                "fewer than two documents have two texts; add documents, separated by blank lines"
+            )
         self.longest, self.seed = longest, seed
         self.bos, self.eos = dictionary.bos(), dictionary.eos()
         self.epoch = None

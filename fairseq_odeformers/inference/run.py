@@ -551,7 +551,8 @@ def check_about(about):
         check_types(programs[name], PROGRAM)
     for name in ("pad", "unk", "bos", "eos"):
         if not 0 <= about[name] < len(about["symbols"]):
-            raise ValueError(f"{name} is {about[name]}")
+            last = len(about["symbols"]) - 1
+            raise ValueError(f"{name} is {about[name]}, not the number of a symbol, 0 to {last}")
 
 
 def check_types(entries, kinds):
@@ -563,7 +564,15 @@ def check_types(entries, kinds):
         else:
             fits = isinstance(value, kind)
         if not fits:
-            raise TypeError(f"{name} is {reprlib.repr(value)}")
+            raise TypeError(f"{name} is {reprlib.repr(value)}, not {describe_type(kind)}")
+
+
+def describe_type(kind):
+    """Return the name of a type in *kinds* of :func:`check_types`."""
+    if isinstance(kind, list):
+        return f"a list of {kind[0].__name__}"
+    types = kind if isinstance(kind, tuple) else (kind,)
+    return " or ".join("None" if each is type(None) else each.__name__ for each in types)
 
 
 def check_exists(folder, names):

@@ -84,7 +84,10 @@ class BertPretrainingTask(MaskedLMTask):
         with reading(path.parent, f"has no complete split {split}"):
             lines = data_utils.load_indexed_dataset(str(path), self.dictionary, combine=combine)
         if lines is None:
-            raise FileNotFoundError(f"{path}.idx and {path}.bin: no such files")
+            raise FileNotFoundError(
+                f"{path}.idx and {path}.bin: no such files; prepare the data, or choose another "
+                "split"
+            )
         if not np.any(lines.sizes == BLANK_SIZE):
             raise InputError(
                 f"{path}.bin has no blank lines to end documents; put one between the documents of "

@@ -202,7 +202,10 @@ class LongRangeArenaTask(SentencePredictionTask):
                 str(path), self.source_dictionary, combine=combine
             )
         if dataset is None:
-            raise FileNotFoundError(f"{path}.idx and {path}.bin: no such files")
+            raise FileNotFoundError(
+                f"{path}.idx and {path}.bin: no such files; prepare the data, or choose another "
+                "split"
+            )
         if self.cfg.init_token is not None:
             dataset = PrependTokenDataset(dataset, self.cfg.init_token)
         if longer := np.count_nonzero(dataset.sizes > self.cfg.max_positions):
@@ -231,7 +234,8 @@ class LongRangeArenaTask(SentencePredictionTask):
             if not 0 <= label < self.cfg.num_classes:
                 raise InputError(
                     f"{path}, example {number}: class {label}, not from 0 to "
-                    f"{self.cfg.num_classes - 1} (--num-classes {self.cfg.num_classes})"
+                    f"{self.cfg.num_classes - 1} (--num-classes {self.cfg.num_classes}); raise "
+                    "--num-classes, or prepare the data again"
                 )
         return labels
 

@@ -55,7 +55,8 @@ def tokenize(task, text: str) -> tuple[list[str], list[str]]:
     if any(piece in task.source_dictionary for piece in CHARACTERS):
         raise FileNotFoundError(
             f"{vocabulary}: no such file; the data set has word pieces, and its preparation wrote "
-            "this file to divide text into them"
+            "this file to divide text into them; copy it from the prepared data, or prepare them "
+            "again"
         )
     if SPACE_ESCAPE in task.source_dictionary:
         symbols = Bytes.encode(text).split()

@@ -29,10 +29,16 @@ def read_pieces(path: Path) -> list[str]:
     for number, piece in enumerate(read_lines(path), start=1):
         if piece.split() != [piece] or piece in pieces:
             fault = "again" if piece in pieces else "instead of a word piece"
-            raise ValueError(f"{path}, line {number}: {piece[:40]!r} {fault}")
+            raise ValueError(
+                f"{path}, line {number}: {piece[:40]!r} {fault}; pass the vocab.txt of an uncased "
+                "BERT"
+            )
         pieces[piece] = number
     if UNK not in pieces:
-        raise ValueError(f"{path} has no {UNK}: it is not a vocabulary of BERT")
+        raise ValueError(
+            f"{path} has no {UNK}: it is not a vocabulary of BERT; pass the vocab.txt of an "
+            "uncased BERT"
+        )
     return list(pieces)
 
 
@@ -71,7 +77,7 @@ def learn_pieces(texts: Sequence[str], size: int, path: Path, strip_accents: boo
     if len(pieces) > size:
         raise ValueError(
             f"{size:,} word pieces are too few: special pieces and characters already make "
-            f"{len(pieces):,}"
+            f"{len(pieces):,}; pass a larger --vocab-size"
         )
     write_lines(path, pieces)
 

@@ -94,7 +94,10 @@ def measure(
     with naming_split(task, split):
         sample = next(iter(batches(task, split, [build(dial.value)], COMPARED_TEXTS)), None)
     if sample is None:
-        raise ValueError(f"{split} of {task.cfg.data} has no text that fits the model")
+        raise ValueError(
+            f"{split} of {task.cfg.data} has no text that fits the model; choose a different "
+            "--split"
+        )
     solution = states(build(fine), sample)
     for value in values:
         model = build(value)

@@ -22,7 +22,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     model, net_input, tokens, translation = encode(path, args)
     check_maps(path, model)
     if max(len(names) for pair in tokens.values() for names in pair) > MAX_TOKENS:
-        raise ValueError(f"--text: more than {MAX_TOKENS} tokens cannot be drawn")
+        raise ValueError(f"--text: more than {MAX_TOKENS} tokens cannot be drawn; shorten it")
     tables: Tables = {"sentence": measure(model, net_input, tokens, args.head)}
     if translation is not None:
         tables["translation"] = [{"translation": translation}]

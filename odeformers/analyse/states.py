@@ -39,14 +39,17 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     classifier = load_classifier(path, args.data).to(args.device)
     task, model = classifier.task, cast(SequenceClassifier, classifier.models[0])
     if [*kinds_of(type(model))] != [Kind.CLASSIFICATION]:
-        raise ValueError(f"{path}: {type(model).__name__} is not a classifier of this project")
+        raise ValueError(
+            f"{path}: {type(model).__name__} is not a classifier of this project; pass a "
+            "checkpoint of one (odeformers list classifier prints all)"
+        )
     with naming_split(task, args.split):
         task.load_dataset(args.split)
         texts = draw_texts(task, args.split, args.texts)
     if (longest := max(map(len, texts.values()))) > model.max_positions():
         raise ValueError(
             f"{path}: a text has {longest} tokens, more than {model.max_positions()}, the "
-            "--max-positions of the training run"
+            "--max-positions of the training run; choose a different --split"
         )
     typed = encode(classifier, path, args.text) if args.text else None
     progress = tqdm(texts.items(), path, unit=" texts", mininterval=1, disable=None)
@@ -67,7 +70,10 @@ def encode(classifier: Classifier, path: str, text: str) -> Tensor:
     """Encode the text of the command line as tokens (T); a model of pairs gets it twice."""
     dictionary = classifier.task.source_dictionary
     if {*map(dictionary.index, tokenize(classifier.task, text)[0])} <= {dictionary.unk()}:
-        raise ValueError(f"--text {text}: the dictionary of the data contains none of its symbols")
+        raise ValueError(
+            f"--text {text}: the dictionary of the data contains none of its symbols; pass a text "
+            "with words of the data"
+        )
     try:
         tokens, *_ = classifier.encode([text] * getattr(classifier.task, "towers", 1))
     except TooLong as error:
@@ -93,7 +99,10 @@ def draw_texts(task, split: str, number: int) -> dict[int, Tensor]:
         if len(tokens) > 1:
             texts[index] = tokens
     if not texts:
-        raise ValueError(f"{split} of {task.cfg.data} has no text of two or more tokens")
+        raise ValueError(
+            f"{split} of {task.cfg.data} has no text of two or more tokens; choose a different "
+            "--split"
+        )
     return dict(sorted(texts.items()))
 
 

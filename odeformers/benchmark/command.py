@@ -43,6 +43,7 @@ MODELS = (
     f"'transject[--encoder-experts 1]'; [--{ATTENTION} {MATRIX}] is attention that stores "
     "the scores"
 )
+STARTS = "what to start: fairseq alone, or with the plugin"
 MODELS_BY_DEFAULT = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
 HIDDEN_OPTIONS = ("quick", "check", "json", "models", "user_dir")  # not repeated by a table
 
@@ -111,7 +112,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -> None:
     """Add the options of a measurement, whose help ends with their defaults."""
-    what = ", ".join(measurement.names or [MODELS])
+    what = STARTS if measurement.names else MODELS
     models = {"metavar": "MODEL", "nargs": "+", "choices": measurement.names}
     options: dict[str, tuple[dict[str, Any], Any, str]]
     options = {"--models": (models, MODELS_BY_DEFAULT, what)}

@@ -101,7 +101,10 @@ def build(name: str, args: Namespace) -> Subject:
         raise InputError(f"--models {explain_unknown_architecture(arch, find_architectures())}")
     kind = next((kind for kind in OPTIONS if kind in kinds_of(ARCH_MODEL_REGISTRY[arch])), None)
     if kind is None:
-        raise InputError(f"--models {name}: {arch} has no task that can be measured")
+        raise InputError(
+            f"--models {name}: {arch} has no task that can be measured; choose a translator, a "
+            "language model or a classifier"
+        )
     if (attention := own.pop(ATTENTION, None)) not in (None, MATRIX):
         raise InputError(f"--models {name}: --{ATTENTION} {attention}: use {MATRIX}")
     with naming_faults(f"--models {name}", "cannot be built"):

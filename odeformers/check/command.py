@@ -110,10 +110,11 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(
         prog="odeformers check",
         usage="%(prog)s [--user-dir DIR] [--task TASK] [ARCH ...] [options of fairseq-train]",
-        description="Check that an architecture decodes causally and handles caches, padding, "
-        "gradients, half precision and checkpoints correctly, and can be exported. It is built in "
-        "a small size; options of fairseq-train may change this. Without an ARCH, all "
-        "architectures from --user-dir are checked. The exit status is 1 if a check fails.",
+        description="Check that each ARCH, an architecture as for --arch, decodes causally and "
+        "handles caches, padding, gradients, half precision and checkpoints correctly, and can be "
+        "exported. It is built in a small size; options of fairseq-train may change this. Without "
+        "an ARCH, all architectures from --user-dir are checked. The exit status is 1 if a check "
+        "fails.",
     )
     parser.add_argument(
         "--task",

@@ -138,6 +138,7 @@ def random_sample(subject: Subject) -> dict:
     decisive=True,
 )
 def finite(subject: Subject) -> float:
+    """Search the outputs and gradients of a random batch in training for NaN and infinity."""
     model, sample = subject.training, random_sample(subject)
     evaluate = partial(subject.outputs, model, sample)
     texts = enumerate(evaluate(), 1)
@@ -154,7 +155,7 @@ def finite(subject: Subject) -> float:
     decisive=True,
 )
 def stateless(subject: Subject) -> Iterator[Pair]:
-    """Test evaluation and training; both models draw the same random numbers."""
+    """Compare a fresh model with one that has evaluated another batch, with one seed for both."""
     sample = random_sample(subject)
     # The earlier batch has the same shape, in case something is kept by shape, but its words and
     # its padding differ.
@@ -183,6 +184,7 @@ def stateless(subject: Subject) -> Iterator[Pair]:
     decisive=True,
 )
 def repeatable(subject: Subject) -> Iterator[Pair]:
+    """Compare two passes over one batch in evaluation mode, without a seed in between."""
     evaluate = partial(subject.outputs, subject.model, random_sample(subject))
     yield Pair(subject.model, evaluate, evaluate)
 
@@ -194,6 +196,7 @@ def repeatable(subject: Subject) -> Iterator[Pair]:
     CAUSAL, 1e-5, "mask attention to later positions, and mix no positions otherwise", DECODERS
 )
 def causal(subject: Subject) -> Iterator[Pair]:
+    """Change one token of a target, and compare the outputs that must not see it."""
     model, (source,) = subject.model, subject.texts(9)
     (target,) = subject.texts(9, seed=3)
     changed = target.clone()
@@ -215,6 +218,7 @@ def causal(subject: Subject) -> Iterator[Pair]:
     "normalise over the features of a token, and let no statistic or step size depend on the batch",
 )
 def batch(subject: Subject) -> Iterator[Pair]:
+    """Compare each of three texts of equal length by itself with the same text in their batch."""
     yield from alone_and_together(subject, (8, 8, 8), (6, 6, 6))
 
 
@@ -225,6 +229,7 @@ def batch(subject: Subject) -> Iterator[Pair]:
     prerequisites=(CAUSAL, BATCH),
 )
 def padding(subject: Subject) -> Iterator[Pair]:
+    """Compare as :func:`batch` does, with texts of different lengths, which the batch pads."""
     yield from alone_and_together(subject, LENGTHS, TARGETS)
 
 
@@ -260,6 +265,7 @@ def alone_and_together(
     "several processes, unused parameters stop the training",
 )
 def gradient(subject: Subject) -> float:
+    """Search for parameters whose gradient is 0 everywhere after one batch in training."""
     gradients = subject.gradients(subject.training, random_sample(subject))
     unused = [name for name, value in gradients.items() if not value.any()]
     if unused:
@@ -290,6 +296,7 @@ def additive(subject: Subject) -> float:
     "draw random numbers only from torch: fairseq seeds it for each update",
 )
 def seeded(subject: Subject) -> float:
+    """Compare two models of one seed: their parameters, and their outputs in training."""
     sample, results = random_sample(subject), []
     for model in (subject.training, subject.build()):
         torch.manual_seed(2)
@@ -309,6 +316,7 @@ def seeded(subject: Subject) -> float:
     prerequisites=(CAUSAL,),
 )
 def incremental(subject: Subject) -> Iterator[Pair]:
+    """Decode token by token with caches, and compare each step with a pass over its prefix."""
     model, sources, tokens = decoding_inputs(subject)
     decoding = Decoding(subject, model, sources)
     for length in range(1, tokens.size(1) + 1):
@@ -325,6 +333,7 @@ def incremental(subject: Subject) -> Iterator[Pair]:
     prerequisites=(BATCH,),
 )
 def beams(subject: Subject) -> Iterator[Pair]:
+    """Drop a text and swap two while decoding, and compare with decoding in the new order."""
     model, sources, tokens = decoding_inputs(subject)
     order = [2, 0]  # one text has ended, and the other two swap places
     reordered, expected = (
@@ -354,6 +363,7 @@ def decoding_inputs(subject: Subject) -> tuple[BaseFairseqModel, list[Tensor], T
     "change",
 )
 def saved(subject: Subject) -> float:
+    """Load the saved state into a model built with another seed, and compare the outputs."""
     model, other, file = subject.model, subject.build(seed=4), io.BytesIO()
     torch.save(model.state_dict(), file)
     file.seek(0)
@@ -370,6 +380,7 @@ def saved(subject: Subject) -> float:
     "instead of a large number",
 )
 def half(subject: Subject) -> float:
+    """Compare float16 and bfloat16 with float32, and search bfloat16's gradients for NaN."""
     sample, largest = random_sample(subject), 0.0
     single = subject.outputs(subject.model, sample)
     for dtype in (torch.float16, torch.bfloat16):

@@ -155,7 +155,12 @@ def make_parser() -> Parser:
         metavar="N",
         help="runs at a time (default: 1)",
     )
-    add("--dry-run", action="store_true", help="print the plan and all commands, and train nothing")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="print the plan and all commands, and train nothing; it times some updates of each "
+        "model, which takes minutes",
+    )
     add = parser.add_argument_group("sizes of all architectures").add_argument
     add(
         "--layers",

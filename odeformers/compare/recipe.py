@@ -131,11 +131,18 @@ def merge(base: Mapping, changes: Mapping) -> dict:
     return result
 
 
+NECESSARY = {  # keys, each with an example
+    "data": "data/pairs/data-bin",
+    "train": "{task: translation}",
+    "architectures": "{transformer_prenorm: {}}",
+}
+
+
 def check_keys(content: dict, where: str) -> None:
     """Check that a recipe has all necessary keys and no unknown keys, and check their types."""
-    for key in ("data", "train", "architectures"):
+    for key, example in NECESSARY.items():
         if not content.get(key):
-            raise InputError(f"{where}: the key {key} is missing")
+            raise InputError(f"{where}: the key {key} is missing; add it, such as {key}: {example}")
     if isinstance(described := content["architectures"], Mapping):
         content["architectures"] = {name: own or {} for name, own in described.items()}
     typed = OmegaConf.structured(Recipe)
@@ -277,7 +284,7 @@ def describe_text(data: Path, task: str) -> tuple[int, Options]:
 def read_lengths(path: Path) -> list[int]:
     """Read the number of tokens of each example of a binarised file, named without its suffix."""
     if not path.with_name(f"{path.name}.idx").is_file():
-        raise FileNotFoundError(f"{path}.idx: no such file")
+        raise FileNotFoundError(f"{path}.idx: no such file; run odeformers prepare")
     dataset = MMapIndexedDataset(str(path))  # keeps the memory of its sizes
     return dataset.sizes.tolist()
 

@@ -96,6 +96,8 @@ class ClassifierWithoutLayerNorm(TransformerClassifier):
 
 
 class ReZeroEncoder(Encoder):
+    """fairseq's encoder over layers with residual weights instead of LayerNorm."""
+
     layer_class = layers.ReZeroEncoderLayer
 
 
@@ -108,6 +110,8 @@ class ReZeroClassifier(ClassifierWithoutLayerNorm):
 
 
 class OrthogonalEncoder(Encoder):
+    """fairseq's encoder over layers with orthogonal matrices."""
+
     layer_class = layers.OrthogonalEncoderLayer
 
 
@@ -121,6 +125,8 @@ class OrthogonalClassifier(TransformerClassifier):
 
 
 class LinearEncoder(Encoder):
+    """fairseq's encoder over layers with linear attention, in time O(T)."""
+
     layer_class = LinearEncoderLayer
 
 
@@ -136,6 +142,8 @@ class LinearClassifier(TransformerClassifier):
 
 
 class PlainEncoder(Encoder):
+    """fairseq's encoder over layers without LayerNorm: x + F(x)."""
+
     layer_class = layers.PlainEncoderLayer
 
 
@@ -173,6 +181,8 @@ class PreNormLanguageModel(LanguageModel):
 
 
 class ReZeroDecoder(Decoder):
+    """fairseq's decoder over layers with residual weights instead of LayerNorm."""
+
     layer_class = layers.ReZeroDecoderLayer
 
 
@@ -189,6 +199,8 @@ class ReZeroLanguageModel(LanguageModel):
 
 
 class OrthogonalDecoder(Decoder):
+    """fairseq's decoder over layers with orthogonal matrices."""
+
     layer_class = layers.OrthogonalDecoderLayer
 
 

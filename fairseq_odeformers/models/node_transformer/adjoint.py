@@ -32,7 +32,8 @@ class Adjoint:
     def __post_init__(self) -> None:
         if isinstance(self.solver, Adaptive) and self.solver.per_sequence:
             raise ValueError(
-                "the adjoint method needs common steps for the batch, not per sequence"
+                "the adjoint method needs common steps for the batch, not per sequence; pass "
+                "per_sequence=False (--adaptivity batch)"
             )
 
     def __call__(self, problem: Problem) -> Solution:

@@ -165,7 +165,7 @@ class NodeTransformerConfig(NodeEncoderConfig, ParityModelConfig):
 
 @register_model("node_transformer", dataclass=NodeTransformerConfig)
 class NodeTransformer(CheckedSolver, ParityModel):
-    """The N-ODE Transformer as a classifier."""
+    """Encoder of adaptive N-ODE blocks, as in the paper."""
 
     encoder_class = NodeTransformerEncoder
 

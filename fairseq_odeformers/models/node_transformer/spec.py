@@ -1,4 +1,4 @@
-"""The spec of a block of the N-ODE Transformer."""
+"""The options from which a block of the N-ODE Transformer and its solver are built."""
 
 from dataclasses import dataclass
 

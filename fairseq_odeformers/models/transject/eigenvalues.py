@@ -11,7 +11,7 @@ from .token_statistics import TokenStatistics
 
 
 class Eigenvalues(nn.Module):
-    r"""Approximate eigenvalues of X_0^T X_0.
+    r"""Approximate eigenvalues of X_0^T X_0, computed once and shared by all layers as sigma.
 
     .. math::
         g = \mathrm{diag}(U_0^T X_0^T X_0 U_0), \quad \sigma = g / \max g, \quad

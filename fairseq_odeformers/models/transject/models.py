@@ -59,7 +59,7 @@ class TransJectLanguageModelConfig(AdaptiveSoftmaxConfig):
 
 @register_model("transject", dataclass=TransJectConfig)
 class TransJect(SequenceClassifier):
-    """TransJect as a classifier."""
+    """Encoder with orthogonal attention and a mixture of experts, linear in the length."""
 
     encoder_class = TransJectEncoder
     embedding_class = OrthonormalEmbedding
@@ -77,7 +77,7 @@ class TransJect(SequenceClassifier):
 
 @register_model("transject_random", dataclass=TransJectConfig)
 class RandomTransJect(TransJect):
-    """Random-TransJect as a classifier."""
+    """TransJect's encoder with learned numbers in place of eigenvalues (Random-TransJect)."""
 
     encoder_class = RandomTransJectEncoder
     regularizer_weights = {}
@@ -85,7 +85,7 @@ class RandomTransJect(TransJect):
 
 @register_model("transject_lm", dataclass=TransJectLanguageModelConfig)
 class TransJectLanguageModel(DecoderOnlyModel):
-    """TransJect as a language model."""
+    """Causal TransJect: each token sees sums and maxima over the tokens up to itself."""
 
     decoder_class = TransJectDecoder
     regularizer_weights = REGULARIZER_WEIGHTS
@@ -97,7 +97,7 @@ class TransJectLanguageModel(DecoderOnlyModel):
 
 @register_model("transject_lm_random", dataclass=TransJectLanguageModelConfig)
 class RandomTransJectLanguageModel(TransJectLanguageModel):
-    """Random-TransJect as a language model."""
+    """Causal TransJect with learned numbers in place of eigenvalues (Random-TransJect)."""
 
     decoder_class = RandomTransJectDecoder
     regularizer_weights = {}

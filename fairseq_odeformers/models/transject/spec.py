@@ -1,4 +1,4 @@
-"""The spec of the layers of TransJect."""
+"""The options from which the layers of TransJect are built."""
 
 from dataclasses import dataclass
 

@@ -91,7 +91,7 @@ class TMMFormerConfig(LearnedConfig, PreNormTransformerConfig):
 
 @register_model("tmmformer", dataclass=TMMFormerConfig)
 class TMMFormer(YuriiFormer):
-    """TMMFormer as a translator."""
+    """YuriiFormer with a learned nu, as a translator; the papers only have language models."""
 
     family = TMMFORMER
 
@@ -126,7 +126,7 @@ class TMMFormerLanguageModelConfig(LearnedConfig, LanguageModelConfig):
 
 @register_model("tmmformer_lm", dataclass=TMMFormerLanguageModelConfig)
 class TMMFormerLanguageModel(YuriiFormerLanguageModel):
-    """TMMFormer as a language model."""
+    """YuriiFormer's language model with a learned nu, as in TMMFormer's paper."""
 
     family = TMMFORMER
 
@@ -175,6 +175,6 @@ class TMMFormerClassifierConfig(LearnedConfig, TransformerClassifierConfig):
 
 @register_model("tmmformer_classifier", dataclass=TMMFormerClassifierConfig)
 class TMMFormerClassifier(YuriiFormerClassifier):
-    """TMMFormer as a classifier."""
+    """YuriiFormer's encoder with a learned nu, as a classifier."""
 
     family = TMMFORMER

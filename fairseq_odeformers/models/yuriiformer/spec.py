@@ -1,4 +1,4 @@
-"""The spec of the layers of YuriiFormer and TMMFormer."""
+"""The options from which the layers of YuriiFormer and TMMFormer are built."""
 
 from dataclasses import dataclass
 

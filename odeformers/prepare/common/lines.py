@@ -130,7 +130,7 @@ def clean_lines(path: Path) -> Iterator[str]:
         empty = empty and not line.split()
         yield line
     if empty:
-        raise ValueError(f"{path} is empty")
+        raise ValueError(f"{path} is empty; give a file with lines of text")
 
 
 def divide(path: Path) -> dict[str, Iterator[str]]:

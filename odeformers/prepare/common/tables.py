@@ -476,7 +476,7 @@ def split_rows(path: Path) -> list[Numbered]:
             logger.info(f"{path}: blank lines skipped: {skipped:,}")
         rows = filled
     if not rows:
-        raise ValueError(f"{path} is empty")
+        raise ValueError(f"{path} is empty; give a file with rows")
     if ending_of(path) != ".csv":
         check_unquoted(path, lines, rows)
     ends = (end for _, cells in rows for end, cell in enumerate(cells, 1) if cell.strip())
@@ -518,7 +518,7 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
             )
         rows.append((number, [fields[name] for name in names]))
     if not rows:
-        raise ValueError(f"{path} is empty")
+        raise ValueError(f"{path} is empty; give a file with one object per line")
     return rows
 
 

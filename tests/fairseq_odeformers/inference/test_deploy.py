@@ -396,14 +396,15 @@ def test_a_faulty_file_of_an_export_is_named(model, name, content, message, expo
 @pytest.mark.parametrize(
     "model, change, message",
     [
-        *((0, {"pad": pad}, f"pad is {pad!r}") for pad in ("x", 10**6)),
+        (0, {"pad": "x"}, "pad is 'x', not int"),
+        (0, {"pad": 10**6}, "pad is 1000000, not the number of a symbol, 0 to "),
         (0, {"kind": "x"}, "'x'"),
-        (0, {"symbols": ["a", 3]}, "symbols is "),
+        (0, {"symbols": ["a", 3]}, r"symbols is \['a', 3\], not a list of str"),
         (0, {"programs": {}}, "'encoder'"),
-        (0, {"longest_target": None}, "longest_target is None"),
+        (0, {"longest_target": None}, "longest_target is None, not Real"),
         (2, {"text": {"replace": 3}}, "cannot unpack"),
         (2, {"classes": "012"}, "classes is '012'"),
-        (2, {"separator": "x"}, "separator is 'x'"),
+        (2, {"separator": "x"}, "separator is 'x', not int or None"),
     ],
 )
 def test_an_entry_of_a_wrong_type_is_named(model, change, message, export, tmp_path):

@@ -95,8 +95,8 @@ def test_one_text_that_cannot_be_divided_is_refused(name, text, message, prepare
     [
         ({"train.txt": None}, "texts has no train.txt; pass a"),
         ({"train.txt": None, "valid.txt": None}, "texts has no train.txt, valid.txt; pass a"),
-        ({"valid.txt": b" \n\n"}, "texts/valid.txt is empty$"),
-        ({"test.txt": b""}, "texts/test.txt is empty$"),
+        ({"valid.txt": b" \n\n"}, "texts/valid.txt is empty; give a file"),
+        ({"test.txt": b""}, "texts/test.txt is empty; give a file"),
         ({"valid.txt": b"a\nb\rc\n"}, "texts/valid.txt, line 2: a carriage return within the line"),
         ({"train.txt": b"a <pad> b </s>\n"}, "texts/train.txt, line 1: </s> <pad> is a symbol"),
         ({"train.txt": b"a b\n\xe4\n"}, "texts/train.txt, line 2: not UTF-8"),
