@@ -19,7 +19,7 @@ Other files show layers that solve an ODE (``field``), layers that reuse slopes
 from dataclasses import dataclass
 
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import register_model, register_model_architecture
+from fairseq.models import register_model
 
 # Registers tasks and criterions, too: no other --user-dir is needed.
 import fairseq_odeformers  # noqa: F401
@@ -35,6 +35,7 @@ from fairseq_odeformers.models.common.transformer_classifier import (
 )
 from fairseq_odeformers.modules.transformer_layer import EncoderLayer, RepeatedDecoderLayer
 from fairseq_odeformers.options import option
+from fairseq_odeformers.registry import register_preset
 
 from . import adams_bashforth, field, momentum  # noqa: F401  to register their models
 
@@ -130,6 +131,6 @@ class ImplicitTransformer(PreNormTransformer):
     decoder_class = ImplicitDecoder
 
 
-@register_model_architecture("implicit_transformer_classifier", "implicit_transformer_classifier_4")
-def four_iterations(args):
-    args.implicit_iterations = getattr(args, "implicit_iterations", 4)
+register_preset(
+    "implicit_transformer_classifier", "implicit_transformer_classifier_4", implicit_iterations=4
+)

@@ -102,7 +102,7 @@ def choose_kind(arch: str, task: str | None = None) -> Kind:
             remedy = did_you_mean(task, TASK_REGISTRY, f"{arch} is for {tasks}")
             raise InputError(f"--task {task}: no such task; {remedy}")
         given = f", not for --task {task}" if task else " that can be built without data"
-        raise InputError(f"{arch}: it is for {tasks}{given}")
+        raise InputError(f"{arch}: it is for {tasks}{given}; odeformers list shows others")
     return kind
 
 

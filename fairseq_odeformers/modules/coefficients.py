@@ -26,7 +26,7 @@ class FixedCoefficients(nn.Module):
 
 
 class LearnedCoefficients(nn.Module):
-    """gamma_1 F_1 + gamma_2 F_2 with parameters gamma that start at 1."""
+    """b_1 F_1 + b_2 F_2 with parameters b, ``gamma`` in checkpoints, that start at 1."""
 
     def __init__(self):
         super().__init__()
@@ -38,7 +38,7 @@ class LearnedCoefficients(nn.Module):
 
 
 class GatedCoefficients(nn.Module):
-    r""":math:`g F_1 + (1 - g) F_2` with one gate :math:`g = \sigma([F_1; F_2] W + b)` per token.
+    r""":math:`g F_1 + (1 - g) F_2` with one gate :math:`g = \sigma([F_1 | F_2] W + c)` per token.
 
     Args:
         embed_dim: width C.
@@ -80,7 +80,12 @@ def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
         order: order of the blocks' Runge-Kutta method.
         form: one of :data:`COEFFICIENTS`.
         embed_dim: width C.
+
+    Raises:
+        ValueError: *form* is learned or gated, and *order* is not 2.
     """
+    if form != "fixed" and order != 2:
+        raise ValueError(f"{form} coefficients of order {order}: pass order 2, or fixed ones")
     if form == "gated":
         return GatedCoefficients(embed_dim)
     if form == "learned":
@@ -90,5 +95,7 @@ def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
 
 def weighted_sum(weights: Sequence[float | Tensor], slopes: Sequence[Tensor]) -> Tensor:
     """Return w_1 F_1 + w_2 F_2 + ..., without terms whose weight is the number 0."""
-    terms = [w * slope for w, slope in zip(weights, slopes) if isinstance(w, Tensor) or w]
+    terms = [
+        w * slope for w, slope in zip(weights, slopes, strict=True) if isinstance(w, Tensor) or w
+    ]
     return sum(terms[1:], terms[0])

@@ -91,7 +91,10 @@ def read_codes(path: Path, separator: str = "@@"):
     from subword_nmt.apply_bpe import BPE
 
     errors = StringIO()
-    with reading(path, "has no BPE codes of subword-nmt"), redirect_stderr(errors):
+    with (
+        reading(path, "has no BPE codes of subword-nmt; pass the file code of odeformers prepare"),
+        redirect_stderr(errors),
+    ):
         try:
             return BPE(StringIO(path.read_text(encoding="utf-8")), separator=separator)
         except SystemExit as error:  # the message names no file

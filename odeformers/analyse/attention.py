@@ -31,7 +31,9 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     with naming_split(task, args.split):
         tables = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
     if not tables["attention"]:
-        raise ValueError(f"{args.split} of {args.data} has no sentence for {path}")
+        raise ValueError(
+            f"{args.split} of {args.data} has no sentence for {path}; choose a different --split"
+        )
     return tables
 
 

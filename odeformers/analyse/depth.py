@@ -53,7 +53,9 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     except ValueError as error:
         raise NotApplicable(f"{path}: {error}") from error
     if checkpoint.regression:
-        raise NotApplicable(f"{path}: it predicts numbers, and classes are scored here")
+        raise NotApplicable(
+            f"{path}: it predicts numbers, and classes are scored here; leave it out"
+        )
     rows, verdicts = [], []
     for dial in dials:
 

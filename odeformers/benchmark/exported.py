@@ -36,7 +36,9 @@ class ExportedSubject(Subject):
         if about["kind"] != "translation":
             raise ValueError(f"--models {self.name}: pass the folder of a translator")
         if length > (most := min(about["longest"], about["longest_target"] - 1)):
-            raise ValueError(f"--lengths {length}: {self.name} takes at most {most} tokens")
+            raise ValueError(
+                f"--lengths {length}: {self.name} takes at most {most} tokens; give smaller ones"
+            )
         symbols = len(about.get("source_symbols", about["symbols"]))
         tokens = draw.integers(4, symbols, (args.batch, length))
         tokens[:, -1] = about["eos"]

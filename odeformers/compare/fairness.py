@@ -23,7 +23,7 @@ from .experiment import WIDTHS
 from .trial import Trial, count_parameters, make_trial, measure
 from .variant import Variant
 
-# If parameter counts differ by more than TOLERANCE, the report notes it; above LIMIT, it is an
+# If parameter counts differ by more than TOLERANCE, the column size shows it; above LIMIT, it is an
 # error.
 TOLERANCE, LIMIT = 0.01, 0.2
 PLANNING = 0.1  # maximum share of a model's budget for planning

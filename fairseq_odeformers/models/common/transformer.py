@@ -85,7 +85,7 @@ class BlockEncoder(EncoderOfDepths, Encoder):
     block_class: Callable[[Any], nn.Module]
 
     def build_encoder_layer(self, cfg: TransformerConfig) -> nn.Module:
-        return wrap_layer(self.block_class(self.spec), cfg)
+        return wrap_layer(build_block(self), cfg)
 
 
 class BlockDecoder(DecoderOfDepths, Decoder):
@@ -96,7 +96,18 @@ class BlockDecoder(DecoderOfDepths, Decoder):
     def build_decoder_layer(
         self, cfg: TransformerConfig, no_encoder_attn: bool = False
     ) -> nn.Module:
-        return wrap_layer(self.block_class(self.spec), cfg)
+        return wrap_layer(build_block(self), cfg)
+
+
+def build_block(stack: BlockEncoder | BlockDecoder) -> nn.Module:
+    """Build a block of a stack from its spec.
+
+    Raises:
+        TypeError: the class of the stack has no ``spec_class``.
+    """
+    if stack.spec is None:
+        raise TypeError(f"{type(stack).__name__}: set spec_class; its blocks are built from a spec")
+    return stack.block_class(stack.spec)
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
