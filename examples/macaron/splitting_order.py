@@ -121,11 +121,12 @@ def table(errors: dict[str, np.ndarray]) -> str:
     for h, *row in zip(STEPS, *errors.values()):
         rows.append([f"1/{1 / h:.0f}", *(f"{error:.2e}" for error in row)])
     orders = map(fitted_order, errors.values())
-    rows.append(["fitted order", *(f"**{order:.2f}**" for order in orders)])
+    rows.append(["fitted order of the error", *(f"**{order:.2f}**" for order in orders)])
     # A fitted order would leave a power of h in the constant.
     powers = [3 if name == "Strang-Marchuk" else 2 for name in errors]
     constants = [e[-1] / STEPS[-1] ** power for e, power in zip(errors.values(), powers)]
-    name = f"error / h² (Strang-Marchuk: h³) at h = {rows[-2][0]}"
+    rows.append(["order p, rounded", *map(str, powers)])
+    name = f"error / $h^p$ at h = {rows[-3][0]}"
     rows.append([name, *(f"{constant:.3f}" for constant in constants)])
     return markdown_table(rows)
 

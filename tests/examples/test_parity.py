@@ -243,7 +243,7 @@ def test_the_page_has_the_means_of_its_runs():
     assert f"accuracy is {best[node]} without" in notes
     for weight, before, after in (
         ("0.000976562", "", " with 4^-5 (0.000976562)"),
-        ("4", "learns little (", ", p ="),
+        ("4", "With a weight of 4, it is ", " (p ="),
         ("0.03", "The best, 0.03, reaches ", " (seven of eight runs; p ="),
     ):
         assert f"{before}{best[f'{node}-arclength-weight{weight}']}{after}" in notes

@@ -210,7 +210,10 @@ def test_an_unknown_architecture_is_refused_first(name, remedy, capsys, monkeypa
 @pytest.mark.parametrize(
     "task, message",
     [
-        ("translation", "transject: it is for .* parity, not for --task translation"),
+        (
+            "translation",
+            "transject: it is for .* parity, not for --task translation; odeformers list .*",
+        ),
         ("translaton", r"--task translaton: no such task; did you mean translation.*\?"),
         ("words", "--task words: no such task; transject is for .* parity"),
     ],

@@ -118,7 +118,7 @@ def test_a_killed_candidate_leaves_tuning_unfinished(data, controls, tmp_path):
     tuning, of_best = (printed.index(line) for line in COUNTS)
     assert printed.index(told) < tuning < of_best
     assert ended.status == 1
-    assert re.search(f"1 of 3 runs did not finish: \\S*{killed}\n", ended.errors)
+    assert re.search(f"1 of 3 runs did not finish: \\S*{killed}; ", ended.errors)
     page = (out / "report.md").read_text("utf-8")
     assert "Tuning has not finished: scripted_base." in page and "values beyond" not in page
     assert Fork(*words).end().status == 0
