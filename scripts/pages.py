@@ -230,10 +230,6 @@ def board_cells() -> list[Cell]:
     ]
 
 
-# Parts of verdicts that are inconclusive.
-REASONS = ("includes zero", "edge of the grid", "too few seeds")
-
-
 @figure
 def differences() -> str:
     """The scoreboard's differences by data set, the best first; only its first row names it."""
@@ -250,8 +246,8 @@ def differences() -> str:
         scored = f"{column}: {base.metric} {base.mean:.1f}"
         best_first = sorted(cells, key=lambda cell: -cell.difference)
         for number, cell in enumerate(best_first):
-            reasons = [reason for reason in REASONS if reason in cell.verdict]
-            verdict = f"inconclusive: {reasons[0]}" if reasons else f"**{cell.verdict}**"
+            word, _, reason = cell.verdict.removesuffix(")").partition(" (")
+            verdict = f"{word}: {reason.rpartition('but ')[2]}" if reason else f"**{word}**"
             name = "" if number else scored
             rows.append([name, cell.family, cell.advantage, relative(cell, base), verdict])
     head = [
