@@ -36,21 +36,27 @@ NO_HELP = ("hydra-train",)  # Hydra prints all options of fairseq
 PLAIN = ("transformer_prenorm", "transformer_classifier", "transformer_lm_prenorm")
 # Tables of names from modules of the plugin.
 TABLES = {
-    "layers": {
+    "stacks": {
         "models.common.transformer": "Encoder Decoder BlockEncoder BlockDecoder Spec",
-        "modules.transformer_layer": "EncoderLayer DecoderLayer RepeatedDecoderLayer Block",
-        "models.node_transformer.block": "NodeBlock",
-        "models.node_transformer.solver": "FixedGrid Adaptive",
-        "models.node_transformer.layout": "TimeDependentLinear",
         "models.common.depths": "join_layers EncoderOfDepths DecoderOfDepths",
-        "models.common.runge_kutta": "RungeKuttaLayer RungeKuttaStack hand_over",
+    },
+    "layers": {
+        "modules.transformer_layer": "EncoderLayer DecoderLayer RepeatedDecoderLayer Block",
         "modules.layer_history": "LayerHistory",
-        "modules.tableaus": "Tableau",
-        "modules.coefficients": "make_coefficients weighted_sum",
         "modules.incremental": "Incremental",
         "modules.attention": "split_heads attention_map",
         "modules.orthogonal": "OrthogonalMatrices OrthonormalEmbedding",
         "modules.classification_head": "ClassificationHead",
+    },
+    "solvers": {
+        "models.node_transformer.block": "NodeBlock",
+        "models.node_transformer.solver": "FixedGrid Adaptive",
+        "models.node_transformer.layout": "TimeDependentLinear Affine",
+    },
+    "runge-kutta": {
+        "models.common.runge_kutta": "RungeKuttaLayer RungeKuttaStack hand_over",
+        "modules.tableaus": "Tableau",
+        "modules.coefficients": "make_coefficients weighted_sum",
     },
     "declarations": {
         "options": "option Bounds",
