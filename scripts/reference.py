@@ -106,14 +106,27 @@ def commands_of(text: str) -> str:
 
 
 def commands() -> str:
-    """The help of each command, under a heading; options of the first benchmark come only once."""
+    """An index, and the help of each command; options of the first benchmark come only once."""
     found = dict(helps())
-    sections = []
+    sections = [index(found)]
     for name, text in found.items():
         similar = name.startswith("odeformers benchmark ") and name not in (FIRST, UNLIKE)
         section = own_part(text, found[FIRST]) if similar else fence(text)
         sections.append(f"## `{name}`\n\n{section}")
     return "\n\n" + "\n\n".join(sections) + "\n\n"
+
+
+def index(found: Mapping[str, str]) -> str:
+    """A table of the commands, with links to their help."""
+    meanings = {}
+    for group, text in found.items():
+        for line in re.split(r"^    (?=[a-z])", commands_of(text), flags=re.M)[1:]:
+            name, meaning = re.sub(r"-\n +", "-", line).split(None, 1)
+            words = " ".join(meaning.split()).rstrip(".")
+            meanings[f"{group} {name}"] = words[0].upper() + words[1:]
+    commands = [name for name in found if name in meanings]
+    rows = ([f"[`{name}`](#{name.replace(' ', '-')})", meanings[name]] for name in commands)
+    return table(["command", "what it does"], "ll", rows).strip()
 
 
 def own_part(text: str, first: str) -> str:
