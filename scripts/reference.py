@@ -135,8 +135,8 @@ def own_part(text: str, first: str) -> str:
     known, own = options_of(first), options_of(text)
     lines = "".join(option for option in own if option not in known)
     shown = f"{fence(lines)}\n\n" if lines else ""
-    others = "The other options" if lines else "The options"
-    return f"{description}\n\n{shown}{others} are those of `{FIRST}`."
+    shared = "It shares the other options with" if lines else "It has the options of"
+    return f"{description}\n\n{shown}{shared} `{FIRST}`."
 
 
 def options_of(text: str) -> list[str]:
