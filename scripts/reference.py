@@ -167,9 +167,10 @@ def options() -> str:
     plain = model_options(PLAIN)
     sections = [f"{heading('options: most families')}{options_table(plain, PLAIN)}"]
     for paper, archs in families():
+        family = paper.partition(" (")[0]
         models = [arch for arch in archs if arch in MODEL_REGISTRY]
         own = {row: having for row, having in model_options(models).items() if row not in plain}
-        sections.append(f"{heading(f'options: {paper}')}{options_table(own, models)}")
+        sections.append(f"{heading(f'options: {family}')}{options_table(own, models)}")
     return "\n\n" + "".join(sections)
 
 
