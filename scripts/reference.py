@@ -122,7 +122,7 @@ def index(found: Mapping[str, str]) -> str:
     for group, text in found.items():
         for line in re.split(r"^    (?=[a-z])", commands_of(text), flags=re.M)[1:]:
             name, meaning = re.sub(r"-\n +", "-", line).split(None, 1)
-            words = " ".join(meaning.split()).rstrip(".")
+            words = re.sub(r"(?<!\S)--[\w-]+", r"`\g<0>`", " ".join(meaning.split()).rstrip("."))
             meanings[f"{group} {name}"] = words[0].upper() + words[1:]
     commands = [name for name in found if name in meanings]
     rows = ([f"[`{name}`](#{name.replace(' ', '-')})", meanings[name]] for name in commands)
