@@ -36,21 +36,27 @@ NO_HELP = ("hydra-train",)  # Hydra prints all options of fairseq
 PLAIN = ("transformer_prenorm", "transformer_classifier", "transformer_lm_prenorm")
 # Tables of names from modules of the plugin.
 TABLES = {
-    "layers": {
+    "stacks": {
         "models.common.transformer": "Encoder Decoder BlockEncoder BlockDecoder Spec",
-        "modules.transformer_layer": "EncoderLayer DecoderLayer RepeatedDecoderLayer Block",
-        "models.node_transformer.block": "NodeBlock",
-        "models.node_transformer.solver": "FixedGrid Adaptive",
-        "models.node_transformer.layout": "TimeDependentLinear",
         "models.common.depths": "join_layers EncoderOfDepths DecoderOfDepths",
-        "models.common.runge_kutta": "RungeKuttaLayer RungeKuttaStack hand_over",
+    },
+    "layers": {
+        "modules.transformer_layer": "EncoderLayer DecoderLayer RepeatedDecoderLayer Block",
         "modules.layer_history": "LayerHistory",
-        "modules.tableaus": "Tableau",
-        "modules.coefficients": "make_coefficients weighted_sum",
         "modules.incremental": "Incremental",
         "modules.attention": "split_heads attention_map",
         "modules.orthogonal": "OrthogonalMatrices OrthonormalEmbedding",
         "modules.classification_head": "ClassificationHead",
+    },
+    "solvers": {
+        "models.node_transformer.block": "NodeBlock",
+        "models.node_transformer.solver": "FixedGrid Adaptive",
+        "models.node_transformer.layout": "TimeDependentLinear Affine",
+    },
+    "runge-kutta": {
+        "models.common.runge_kutta": "RungeKuttaLayer RungeKuttaStack hand_over",
+        "modules.tableaus": "Tableau",
+        "modules.coefficients": "make_coefficients weighted_sum",
     },
     "declarations": {
         "options": "option Bounds",
@@ -100,14 +106,27 @@ def commands_of(text: str) -> str:
 
 
 def commands() -> str:
-    """The help of each command, under a heading; options of the first benchmark come only once."""
+    """An index, and the help of each command; options of the first benchmark come only once."""
     found = dict(helps())
-    sections = []
+    sections = [index(found)]
     for name, text in found.items():
         similar = name.startswith("odeformers benchmark ") and name not in (FIRST, UNLIKE)
         section = own_part(text, found[FIRST]) if similar else fence(text)
         sections.append(f"## `{name}`\n\n{section}")
     return "\n\n" + "\n\n".join(sections) + "\n\n"
+
+
+def index(found: Mapping[str, str]) -> str:
+    """A table of the commands, with links to their help."""
+    meanings = {}
+    for group, text in found.items():
+        for line in re.split(r"^    (?=[a-z])", commands_of(text), flags=re.M)[1:]:
+            name, meaning = re.sub(r"-\n +", "-", line).split(None, 1)
+            words = re.sub(r"(?<!\S)--[\w-]+", r"`\g<0>`", " ".join(meaning.split()).rstrip("."))
+            meanings[f"{group} {name}"] = words[0].upper() + words[1:]
+    commands = [name for name in found if name in meanings]
+    rows = ([f"[`{name}`](#{name.replace(' ', '-')})", meanings[name]] for name in commands)
+    return table(["command", "what it does"], "ll", rows).strip()
 
 
 def own_part(text: str, first: str) -> str:
@@ -116,8 +135,8 @@ def own_part(text: str, first: str) -> str:
     known, own = options_of(first), options_of(text)
     lines = "".join(option for option in own if option not in known)
     shown = f"{fence(lines)}\n\n" if lines else ""
-    others = "The other options" if lines else "The options"
-    return f"{description}\n\n{shown}{others} are those of `{FIRST}`."
+    shared = "It shares the other options with" if lines else "It has the options of"
+    return f"{description}\n\n{shown}{shared} `{FIRST}`."
 
 
 def options_of(text: str) -> list[str]:
@@ -148,9 +167,10 @@ def options() -> str:
     plain = model_options(PLAIN)
     sections = [f"{heading('options: most families')}{options_table(plain, PLAIN)}"]
     for paper, archs in families():
+        family = paper.partition(" (")[0]
         models = [arch for arch in archs if arch in MODEL_REGISTRY]
         own = {row: having for row, having in model_options(models).items() if row not in plain}
-        sections.append(f"{heading(f'options: {paper}')}{options_table(own, models)}")
+        sections.append(f"{heading(f'options: {family}')}{options_table(own, models)}")
     return "\n\n" + "".join(sections)
 
 

@@ -62,15 +62,16 @@ def training_data(data):
 
 @pytest.fixture(scope="session")
 def page_plugin(tmp_path_factory):
-    """The plugins of docs/extending.md, imported from folders of the page's names; returns rk2."""
+    """The plugins of the pages on architectures, imported from folders; returns rk2."""
     from fairseq_odeformers.registry import import_plugins
 
-    page = Path(__file__).parents[1] / "docs" / "extending.md"
-    _, *sections = page.read_text("utf-8").split("\n## ")
-    sections = dict(section.split("\n", 1) for section in sections)
+    sections = {}
+    for page in ("extending.md", "reference/layer_examples.md"):
+        text = (Path(__file__).parents[1] / "docs" / page).read_text("utf-8")
+        sections |= dict(section.split("\n", 1) for section in text.split("\n## ")[1:])
     plugins = {
         "mean_layer": sections["A layer in plain PyTorch"],
-        "rk2": sections["Runge-Kutta layers over fairseq's"],
+        "rk2": sections["1. Write the file"] + sections["Language model and classifier"],
         "causal_mean": sections["Replace self-attention"],
     }
     root = tmp_path_factory.mktemp("plugins")

@@ -1,4 +1,4 @@
-"""The example architectures, and that of the page, have the stated properties."""
+"""The example architectures, and those of the pages, have the stated properties."""
 
 import re
 import sys
@@ -102,7 +102,7 @@ def test_the_mixer_of_the_page_is_a_weighted_mean_of_the_tokens_so_far(page_plug
     assert torch.allclose(mixer(x)[0], mixer.out(torch.stack(means)), atol=1e-6)
 
 
-def listing_of(heading, page="docs/extending.md"):
+def listing_of(heading, page="docs/reference/layer_examples.md"):
     section = (ROOT / page).read_text("utf-8").split(f"# {heading}\n")[1]
     return re.search(r"```python\n(.*?)```", section, re.S)[1]
 
@@ -110,14 +110,14 @@ def listing_of(heading, page="docs/extending.md"):
 def test_the_page_tests_its_model_in_python(page_plugin, monkeypatch):
     """Its listing, in the clone with the plugin's folder."""
     monkeypatch.chdir(Path(page_plugin.__file__).parents[1])
-    exec(listing_of("Check and compare it"), {})
+    exec(listing_of("2. Check it", "docs/extending.md"), {})
 
 
 def test_the_test_of_the_page_sees_another_method(page_plugin, monkeypatch):
     monkeypatch.chdir(Path(page_plugin.__file__).parents[1])
     monkeypatch.setattr(page_plugin, "rk2_step", lambda layer, x, alpha: layer(0, x))
     with pytest.raises(AssertionError):
-        exec(listing_of("Check and compare it"), {})
+        exec(listing_of("2. Check it", "docs/extending.md"), {})
 
 
 def test_the_models_of_the_page_have_the_stated_sizes(page_plugin):
@@ -131,7 +131,7 @@ def test_the_models_of_the_page_have_the_stated_sizes(page_plugin):
 def test_the_layers_of_the_reference_share_their_coefficients():
     """All layers use the module of the stack, and their gradients reach it."""
     variables, cfg = {}, TransformerConfig()
-    exec(listing_of("Modules for all layers", "docs/reference/building_blocks.md"), variables)
+    exec(listing_of("Modules for all layers"), variables)
     cfg.encoder.embed_dim, cfg.encoder.ffn_embed_dim, cfg.encoder.layers = 16, 32, 2
     words = make_dictionary(["a", "b"])
     encoder = variables["LearnedEncoder"](cfg, words, torch.nn.Embedding(len(words), 16, PAD))
