@@ -1,5 +1,6 @@
 """The style of figures: colours, lines, panels and legends."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
@@ -13,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.registry import Family, declared_family, family_of
@@ -120,6 +121,12 @@ def scale_by_span(axes: Axes) -> None:
     low, high = axes.get_ylim()
     if high > 10 * low:
         axes.set_yscale("log")
+
+
+def label_powers_of_ten(axes: Axes) -> None:
+    """Label a logarithmic vertical axis only with powers of ten, as in ``10^-1`` instead of 0.1."""
+    label = FuncFormatter(lambda value, _: f"$10^{{{math.log10(value):.0f}}}$")
+    axes.yaxis.set_major_formatter(label)
 
 
 def color_of(text: str) -> str | None:

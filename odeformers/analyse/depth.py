@@ -15,7 +15,15 @@ from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.models.common.dial import Dial
 from fairseq_odeformers.options import hyphenate
 from fairseq_odeformers.registry import Kind, family_of
-from odeformers.plots import columns, group_by, labels, legend, panels, styles
+from odeformers.plots import (
+    columns,
+    group_by,
+    label_powers_of_ten,
+    labels,
+    legend,
+    panels,
+    styles,
+)
 from odeformers.predict import batches, naming_split, probabilities
 
 from .maps import NotApplicable
@@ -225,6 +233,7 @@ def convergence(tables: Tables) -> Figure:
     figure = curves(rows, "error")
     for axes in figure.axes:
         axes.set_yscale("log")
+        label_powers_of_ten(axes)
     return figure
 
 
