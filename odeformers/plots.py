@@ -149,7 +149,7 @@ def color_of(text: str) -> str | None:
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
-    """Map names of runs or architectures to labels, in which families replace architectures.
+    """Map names of runs or architectures to labels, with families in place of architectures.
 
     Architectures of the same family keep the part of their names that differs from the name of the
     family's folder, as in ``TransEvolve, fullff_1``.
