@@ -159,6 +159,7 @@ class Family:
         authors, year: authors and year of the paper; a family without a year is a baseline.
         color: colour in figures: a name from ``odeformers.plots`` or matplotlib.
         variants: other colours for architectures with a word in their names.
+        arxiv: arXiv number of the paper, such as ``2109.15142``; it orders papers of one year.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Family:
     year: int = 0
     color: str | None = None
     variants: Mapping[str, str] = field(default_factory=dict, hash=False)
+    arxiv: str = ""
 
     @property
     def paper(self) -> str:
@@ -188,12 +190,14 @@ def paper_of(arch: str) -> str:
     return family.paper if family else OWN
 
 
-def paper_order(arch: str) -> tuple[bool, bool, int, str]:
-    """Return a sort key: by the year of the paper, then baselines, then others."""
+def paper_order(arch: str) -> tuple[bool, bool, int, str, str]:
+    """Return a sort key: by the paper's year and arXiv number, then baselines, then others."""
     if arch not in ARCH_MODEL_REGISTRY:
-        return True, True, 0, arch  # it may come from a plugin that this process has not loaded
+        return True, True, 0, "", arch  # it may come from a plugin that is not loaded here
     family = declared_family(ARCH_MODEL_REGISTRY[arch])
-    return not family, not (family and family.year), family.year if family else 0, paper_of(arch)
+    if family is None:
+        return True, True, 0, "", paper_of(arch)
+    return False, not family.year, family.year, family.arxiv, family.paper
 
 
 def family_of(arch: str) -> str:

@@ -1,5 +1,6 @@
 """The style of figures: colours, lines, panels and legends."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
@@ -13,10 +14,10 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fairseq_odeformers.files import replacing
-from fairseq_odeformers.registry import Family, declared_family
+from fairseq_odeformers.registry import Family, declared_family, family_of
 
 from .fonts import fit_fonts, without_warnings
 
@@ -29,6 +30,7 @@ BLACK, BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, WINE, OLIVE, GREY, *_ = COL
 NAMES = "black blue vermillion green purple orange sky wine olive grey sienna teal deeppink"
 PALETTE: dict[str, str] = dict(zip(NAMES.split(), COLORS))
 LINES = ("-", "--", ":", "-.")
+NAMED = {"transformer": "Transformer"}  # fairseq's own architecture, which declares no family
 MARKERS = dict(zip(COLORS, "o^sDPXv<>*phd"))  # one marker per colour
 FILLS = ("none", "full", "left", "bottom")  # fill styles of markers
 STYLE = {
@@ -121,6 +123,12 @@ def scale_by_span(axes: Axes) -> None:
         axes.set_yscale("log")
 
 
+def label_powers_of_ten(axes: Axes) -> None:
+    """Label a logarithmic vertical axis only with powers of ten, as in ``10^-1`` instead of 0.1."""
+    label = FuncFormatter(lambda value, _: f"$10^{{{math.log10(value):.0f}}}$")
+    axes.yaxis.set_major_formatter(label)
+
+
 def color_of(text: str) -> str | None:
     """Return the colour of the family named in a text, such as the name of a run, or None.
 
@@ -138,6 +146,29 @@ def color_of(text: str) -> str | None:
         return None
     variants = (color for word, color in families[longest].variants.items() if word in text)
     return next(variants, families[longest].color)
+
+
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """Map names of runs or architectures to labels, with families in place of architectures.
+
+    Architectures of the same family keep the part of their names that differs from the name of the
+    family's folder, as in ``TransEvolve, fullff_1``.
+    """
+    names = [*dict.fromkeys(names)]
+    words = (word for name in names for word in re.findall(r"\w+", name))
+    archs = dict.fromkeys(word for word in words if word in ARCH_MODEL_REGISTRY)
+    families = [family_of(arch) for arch in archs]
+
+    def label(match: re.Match[str]) -> str:
+        arch = match[0]
+        if arch not in archs:
+            return arch
+        family = family_of(arch)
+        folder = ARCH_MODEL_REGISTRY[arch].__module__.split(".")[-2:][0]
+        part = arch.removeprefix(folder).strip("_") if families.count(family) > 1 else ""
+        return ", ".join(filter(None, (NAMED.get(family, family), part)))
+
+    return {name: re.sub(r"\w+", label, name) for name in names}
 
 
 def styles(names: Iterable[str], distinct: bool = False) -> dict[str, dict]:
@@ -177,8 +208,9 @@ def shades(names: Iterable[Any]) -> dict[Any, Any]:
 def lines(axes: Axes, rows: list[dict], x: str, y: str) -> None:
     """Draw column *y* of a table against column *x*, with one line per model."""
     models = dict(group_by(rows))
+    names = labels(models)
     for model, look in styles(models).items():
-        axes.plot(*columns(models[model], x, y), label=model, **look)
+        axes.plot(*columns(models[model], x, y), label=names[model], **look)
     if all(isinstance(row[x], int) for row in rows):
         integer_ticks(axes)
 

@@ -111,22 +111,26 @@ def sublayer(d: Drawing, y: float, kind: str, text: str, gap: float, lane: Lane 
 
 
 def transformer(d: Drawing) -> float:
-    """x + Attention(Norm(x)), then x + FFN(Norm(x))."""
+    """The state x passes through two residual sub-layers: x + Attention(Norm(x)), then
+    x + FFN(Norm(x)).
+    """
     y = sublayer(d, START, "attention", "Attention", 30)
     return sublayer(d, y, "ffn", "FFN", 30)
 
 
 def macaron(d: Drawing) -> float:
-    """x + 1/2 FFN_down(Norm(x)), then x + Attention(Norm(x)), then x + 1/2 FFN_up(Norm(x))."""
+    """The state x passes through three residual sub-layers: x + 1/2 FFN_down(Norm(x)), then
+    x + Attention(Norm(x)), then x + 1/2 FFN_up(Norm(x)).
+    """
     y = sublayer(d, START, "ffn", "½ FFN down", 12)
     y = sublayer(d, y, "attention", "Attention", 12)
     return sublayer(d, y, "ffn", "½ FFN up", 12)
 
 
 def transevolve(d: Drawing) -> float:
-    """Q K^T of the input, computed once, and terms of the depth are the scores at each of L depths
-    x + Attention(Norm(x)), then x + FFN(Norm(x)), with a full or random FFN. A norm ends the block
-    by default.
+    """Once per block, its input gives the scores A_0 = Q K^T. At each of L depths, terms of the
+    depth are added to them, and the state passes through x + Attention(Norm(x)) with these scores,
+    then x + FFN(Norm(x)), with a full or random FFN. A norm ends the block.
     """
     x, _, width = lane = EVOLVING
     d.rectangle("frame", 5, 154, 222, 218)
@@ -144,7 +148,10 @@ def transevolve(d: Drawing) -> float:
 
 
 def transject(d: Drawing) -> float:
-    """X + alpha/L ELU(X U Sigma V), mixed over E experts; X + alpha/L FFN(X). No norm."""
+    """E experts compute ELU(X U Sigma V), where Sigma comes from X_0. Their mixture, times
+    alpha/L, is added to X. Then an FFN with orthogonal matrices, times alpha/L, is added. There
+    are no norms.
+    """
     d.text(184, 96, "Σ from X₀")
     for x in (MIDDLE, 184):
         d.wire((x, START), (x, 124))
@@ -158,7 +165,9 @@ def transject(d: Drawing) -> float:
 
 
 def node_transformer(d: Drawing) -> float:
-    """dX/dt = Attention(Norm(X)) + FFN_t(Norm(X + Attention(Norm(X)))), solved from t = 0 to 1."""
+    """In a loop, solver steps go from X(0) at t = 0 to X(1) at t = 1. Each evaluates
+    dX/dt = Attention(Norm(X)) + FFN_t(Norm(X + Attention(Norm(X)))).
+    """
     d.rectangle("frame", 10, 108, 212, 282)
     d.wire((MIDDLE, START), (MIDDLE, 142))
     y = d.box("attention", d.box("norm", 142, "Norm", width=104) + 4, "Attention", width=104)
@@ -188,8 +197,9 @@ def branches(d: Drawing, y: float) -> float:
 
 
 def ode_transformer(d: Drawing) -> float:
-    """y + b_1 F_1 + b_2 F_2, where F(x) is what a Transformer layer adds. b is fixed, learned or
-    from a gate.
+    """One layer, with attention and an FFN, is evaluated twice: F_1 = F(y), then
+    F_2 = F(y + F_1). The sum b_1 F_1 + b_2 F_2 is added to y. The weights b are fixed, learned or
+    gated.
     """
     d.wire((MIDDLE, START), (MIDDLE, 116))
     first = stage(d, 116, "F₁ = F(y)")
@@ -207,7 +217,9 @@ def ode_transformer(d: Drawing) -> float:
 
 
 def diffeq_transformer(d: Drawing) -> float:
-    """x + 1/L (Attention(Norm(x)) + FFN(Norm(x))), L times; all weights W(t) are functions of t."""
+    """In each of L steps, x goes to two parallel branches, Attention(Norm(x)) and FFN(Norm(x)),
+    whose sum, times 1/L, is added to x. All weights W(t) are functions of the time t = (k+1)/L.
+    """
     d.rectangle("frame", 6, 168, 220, 188)
     d.text(179, 96, "t = (k+1)/L")
     d.wire((180, START), (180, 114))
@@ -223,8 +235,9 @@ def diffeq_transformer(d: Drawing) -> float:
 
 
 def pcformer(d: Drawing) -> float:
-    """P = y + alpha (1 - alpha) F_1 + alpha F_2 predicts. The layers so far and Norm(P) are mixed
-    to z, Norm(F(z)) takes the place of Norm(P), and a second mixture is the output.
+    """One layer is evaluated for F_1 and F_2. y + alpha (1 - alpha) F_1 + alpha F_2 is the
+    prediction, followed by a norm. It is mixed with the history of all layers to z. F(z), followed
+    by a norm, is mixed with the history to the output.
     """
     d.text(196, 96, "history")
     d.wire((MIDDLE, START), (MIDDLE, 112))
@@ -247,7 +260,9 @@ def pcformer(d: Drawing) -> float:
 
 
 def ot_transformer(d: Drawing) -> float:
-    """x + 1/M F(x), M times with the same weights, where F is all L layers, then a Norm."""
+    """In each of M steps with the same weights, x passes through all L layers, each with
+    attention and an FFN, and a norm. The result F(x), times 1/M, is added to x.
+    """
     d.rectangle("frame", 10, 108, 212, 282)
     d.wire((MIDDLE, START), (MIDDLE, 152))
     for shift in (8, 4):
@@ -267,8 +282,9 @@ def ot_transformer(d: Drawing) -> float:
 
 
 def yuriiformer(d: Drawing) -> float:
-    """g = O(Norm(x + mu v)), v' = Norm(beta v + gamma g), x' = x + nu v'. O is attention in one
-    step and the FFN in the next. The velocity v passes through all layers. YuriiFormer: nu = 1.
+    """A state x and a velocity v pass through each step: g = O(Norm(x + mu v)), then
+    v' = Norm(beta v + gamma g) and x' = x + nu v'. O is attention in step 1 and the FFN in step 2.
+    YuriiFormer has nu = 1, and TMMFormer learns nu.
     """
     x, v = EDGES
     d.text(v, 96, "v")

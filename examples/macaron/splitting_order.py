@@ -36,7 +36,7 @@ from torch import Tensor
 from torchdiffeq import odeint
 
 from fairseq_odeformers.files import markdown_table
-from odeformers.plots import panels, save, styles
+from odeformers.plots import label_powers_of_ten, panels, save, styles
 
 Field = Callable[[Tensor], Tensor]  # x -> x'
 Flow = Callable[[float, Tensor], Tensor]  # h, x(t) -> x(t + h), or an approximation of it
@@ -142,7 +142,8 @@ def draw(errors: dict[str, np.ndarray]) -> Figure:
         axes.plot(STEPS, reference, "k:", linewidth=1)
         axes.text(STEPS[-2], reference[-2], f"slope {slope}", ha="left", va="top")
     axes.set_xscale("log", base=2)
-    axes.set(xlabel="step size h", ylabel="local truncation error (Frobenius norm)")
+    label_powers_of_ten(axes)
+    axes.set(xlabel="step size h", ylabel="error of one step (Frobenius norm)")
     axes.legend(title="scheme: fitted order")
     return figure
 

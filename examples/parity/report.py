@@ -72,8 +72,8 @@ def tabulate_ensembles(results: Results) -> str:
     return markdown_table([["ensemble", "accuracy, time, updates (runs)"], *rows])
 
 
-def label(ensemble: Ensemble) -> str:
-    words = [ensemble.arch, *ensemble.options]
+def label(ensemble: Ensemble, model: str | None = None) -> str:
+    words = [model or ensemble.arch, *ensemble.options]
     if ensemble.learning_rates != experiments.LEARNING_RATES:
         words += ["--lr", ", ".join(map(str, ensemble.learning_rates))]
     return " ".join(words)
@@ -114,12 +114,13 @@ def draw_curves(results: Results) -> Figure:
     counts = {e: f"{len(runs)} of {len(results[e])}" for e, runs in best.items()}
     weighted = [ensemble for ensemble in best if ensemble.weight]
     weights = [ensemble.weight for ensemble in weighted]
+    models = plots.labels([NODE, *(ensemble.arch for ensemble in best)])
     names = {"accuracy": "training accuracy (%)", "seconds": "training time (s)"}
-    for axes, (attribute, name) in zip(grid, names.items()):
+    for axes, (attribute, measure) in zip(grid, names.items()):
         values = {e: [getattr(run, attribute) for run in runs] for e, runs in best.items()}
         if weighted:
             runs = ", ".join(sorted({counts[ensemble] for ensemble in weighted}))
-            text = f"{NODE} with the regulariser ({runs} runs each: mean, lowest to highest)"
+            text = f"{models[NODE]} with the regulariser ({runs} runs: mean, lowest to highest)"
             (style,) = plots.styles([NODE]).values()
             look = {"color": style["color"], "label": text}
             plots.means_and_ranges(axes, weights, [values[e] for e in weighted], **look)
@@ -127,9 +128,11 @@ def draw_curves(results: Results) -> Figure:
             if not ensemble.weight:
                 (style,) = plots.styles([ensemble.arch]).values()
                 look = {"color": style["color"], "linestyle": "--"}
-                look["label"] = f"{label(ensemble)} ({counts[ensemble]} runs)"
+                look["label"] = (
+                    f"{label(ensemble, models[ensemble.arch])} ({counts[ensemble]} runs)"
+                )
                 axes.axhline(fmean(values[ensemble]), **look)
-        axes.set_ylabel(name)
+        axes.set_ylabel(measure)
     grid[0].set_title(title(results))
     grid[0].legend()
     grid[1].set_ylim(bottom=0)

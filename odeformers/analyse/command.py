@@ -68,7 +68,8 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             "checkpoints",
             metavar="CHECKPOINT",
             nargs="+",
-            help="trained models, labelled by the names of their folders",
+            help="trained models, labelled by the names of their folders; in figures, families "
+            "replace architectures",
         )
         command.add_argument("--data", required=True, help="binarised data set")
         command.add_argument(

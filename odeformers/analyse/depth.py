@@ -13,8 +13,17 @@ from torch import Tensor
 
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.models.common.dial import Dial
+from fairseq_odeformers.options import hyphenate
 from fairseq_odeformers.registry import Kind, family_of
-from odeformers.plots import columns, group_by, legend, panels, styles
+from odeformers.plots import (
+    columns,
+    group_by,
+    label_powers_of_ten,
+    labels,
+    legend,
+    panels,
+    styles,
+)
 from odeformers.predict import batches, naming_split, probabilities
 
 from .maps import NotApplicable
@@ -205,7 +214,8 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
 def depth(tables: Tables) -> Figure:
     """Perplexity or accuracy against the number of steps or the tolerance.
 
-    A star marks the depth in training. Tolerances fall from left to right.
+    All panels of one measure have the same scale. A star marks the depth in training. Tolerances
+    fall from left to right.
     """
     measures = ("perplexity", "accuracy")
     rows = [
@@ -223,19 +233,27 @@ def convergence(tables: Tables) -> Figure:
     figure = curves(rows, "error")
     for axes in figure.axes:
         axes.set_yscale("log")
+        label_powers_of_ten(axes)
     return figure
 
 
 def curves(rows: list[Row], y: str) -> Figure:
-    """Draw a panel for each option and measure, with a curve for each model."""
+    """Draw a panel for each option and measure, with a curve for each model.
+
+    The panels of a measure share their vertical axis.
+    """
     places = [{**row, "panel": (row["dial"], row["measure"])} for row in rows]
     grouped = dict(group_by(places, "panel"))
     looks = styles(dict.fromkeys(row["model"] for row in rows))
+    names = labels(looks)
     figure, grid = panels(len(grouped), 3, 3.5, 3)
-    drawn = {}
+    drawn, first = {}, {}
     for axes, ((option, measure), of_panel) in zip(grid, grouped.items()):
+        if axes is not first.setdefault(measure, axes):
+            axes.sharey(first[measure])
         for model, of_model in group_by(of_panel):
-            (drawn[model],) = axes.plot(*columns(of_model, "value", y), label=model, **looks[model])
+            look = {"label": names[model], **looks[model]}
+            (drawn[model],) = axes.plot(*columns(of_model, "value", y), **look)
             star = {
                 "marker": "*",
                 "markersize": 15,
@@ -244,7 +262,7 @@ def curves(rows: list[Row], y: str) -> Figure:
             }
             axes.plot(*columns([row for row in of_model if row["trained"]], "value", y), **star)
         axes.set_xscale("log")
-        axes.set(xlabel=option, ylabel=measure)
+        axes.set(xlabel=f"--{hyphenate(option)}", ylabel=measure)
         if "steps" in option:
             ticks = sorted({row["value"] for row in of_panel})
             axes.set_xticks(ticks, [f"{value:g}" for value in ticks])

@@ -138,11 +138,12 @@ def correlations(tables: Tables) -> Figure:
     """Means over texts and layers, and accuracy, of each model."""
     pairs = tables["correlations"]
     looks = plots.styles(row["model"] for row in tables["models"])
+    names = plots.labels(looks)
     figure, grid = panels(len(pairs), len(pairs), 2.9, 2.9)
     for axes, (x, y) in zip(grid, zip(*columns(pairs, "x", "y"))):
         for row in tables["models"]:
             look = {**looks[row["model"]], "linestyle": "", "markersize": 8}
-            axes.plot(row[x], row[y], label=row["model"], **look)
+            axes.plot(row[x], row[y], label=names[row["model"]], **look)
         axes.set(xlabel=f"mean {LABELS[x]}", ylabel=LABELS[y])
     legend(figure, grid[0].lines)
     figure.suptitle(f"Over {count_architectures(tables['models'])}", fontsize="medium")
@@ -159,6 +160,7 @@ def count_architectures(models: list[Row]) -> str:
 def distances(tables: Tables) -> Figure:
     """Distances of some tokens of the text."""
     models = list(group_by(tables["distances"]))
+    names = plots.labels(model for model, _ in models)
     shades = plots.shades(row["tokens"] for row in tables["distances"])
     figure, grid = panels(2 * len(models), 2, 4.2, 2.4)
     pairs = [(model, rows, name) for model, rows in models for name in ("euclidean", "cosine")]
@@ -168,7 +170,7 @@ def distances(tables: Tables) -> Figure:
             look = {"color": shades[tokens], "marker": marker, "label": tokens}
             axes.plot(*columns(of_tokens, "layer", name), **look)
         plots.integer_ticks(axes)
-        title(axes, model)
+        title(axes, names[model])
         axes.set(xlabel="layer", ylabel=f"{name} distance")
         axes.set_ylim(0, 1.05 * max(row[name] for row in rows))
     legend(figure, grid[0].lines)
@@ -182,10 +184,11 @@ def part_distances(tables: Tables) -> Figure:
     kinds = {
         row["model"]: row["parts"].removesuffix("s") for row in tables["models"] if row["parts"]
     }
+    names = plots.labels(kinds)
     shades = plots.shades(row["tokens"] for row in rows)
     across = max(row["part"] for row in rows)
     panels_of = [
-        (f"{model}, {kinds[model]} {part}", of_part)
+        (f"{names[model]}, {kinds[model]} {part}", of_part)
         for model, of_model in group_by(rows)
         for part, of_part in group_by(of_model, "part")
     ]
@@ -208,10 +211,11 @@ def isomap(tables: Tables) -> Figure:
     models = list(group_by(tables["isomap"]))
     chosen = plots.shades(t for row in tables["distances"] for t in row["tokens"].split(" - "))
     layers = 1 + max(row["layer"] for row in tables["isomap"])
+    names = plots.labels(model for model, _ in models)
     figure, grid = panels(layers * len(models), layers, 1.8, 2)
     for index, (model, rows) in enumerate(models):
         line = grid[index * layers : (index + 1) * layers]
-        title(line[0], model)
+        title(line[0], names[model])
         xs, ys = columns(rows, "x", "y")
         width = 1.15 * max(max(xs) - min(xs), max(ys) - min(ys))
         left, bottom = ((min(values) + max(values) - width) / 2 for values in (xs, ys))
@@ -232,11 +236,12 @@ def isomap(tables: Tables) -> Figure:
 def model_panels(rows: list[Row], label: str):
     """Make a figure with a panel for each model of a table, and return panels with their rows."""
     models = dict(group_by(rows))
+    names = plots.labels(models)
     # With the same number of rows, the last row becomes as full as possible.
     across = math.ceil(len(models) / math.ceil(len(models) / MAX_COLUMNS))
     figure, grid = panels(len(models), across, 2.8, 2.4, sharey=True)
     for axes, model in zip(grid, models):
-        title(axes, model)
+        title(axes, names[model])
         axes.set_xlabel("layer")
         plots.integer_ticks(axes)
     for axes in grid[::across]:

@@ -300,8 +300,8 @@ def test_curves_have_a_point_per_weight():
     for axes, factor in zip(report.draw_curves(reached).axes, (1, 2)):
         lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
         assert [60 * factor, 84 * factor] in lines.values()
-        assert lines["vanilla_transformer (1 of 1 runs)"] == [99 * factor] * 2
-        assert lines["node_transformer (1 of 1 runs)"] == [85 * factor] * 2
+        assert lines["vanilla Transformer (1 of 1 runs)"] == [99 * factor] * 2
+        assert lines["N-ODE Transformer (1 of 1 runs)"] == [85 * factor] * 2
 
 
 # --- a training by fairseq, and trajectories.py ----------------------------

@@ -30,6 +30,18 @@ def test_a_plugins_family_has_its_declared_colour(monkeypatch):
     assert plots.color_of("runs/transformer-seed1") == "black"
 
 
+def test_families_replace_architectures_in_labels():
+    """Architectures of one family keep their part of the name."""
+    names = ["transformer", "transformer_lm_prenorm", "runs/transject_lm-seed2", "own model"]
+    shown = ["Transformer", "pre-norm Transformer", "runs/TransJect-seed2", "own model"]
+    assert plots.labels(names) == dict(zip(names, shown))
+    both = ["transevolve_fullff_1", "transevolve_randomff_1[--encoder-depth 2]"]
+    assert [*plots.labels(both).values()] == [
+        "TransEvolve, fullff_1",
+        "TransEvolve, randomff_1[--encoder-depth 2]",
+    ]
+
+
 def test_names_that_share_a_colour_have_other_markers():
     names = [
         "transject",

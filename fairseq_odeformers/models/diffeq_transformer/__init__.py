@@ -18,4 +18,4 @@ from fairseq_odeformers.registry import Family
 
 from . import models  # noqa: F401
 
-FAMILY = Family("DiffEqFormer", "Tong et al.", 2025, color="wine")
+FAMILY = Family("DiffEqFormer", "Tong et al.", 2025, color="wine", arxiv="2503.01329")

@@ -19,4 +19,4 @@ from fairseq_odeformers.registry import Family
 
 from . import models  # noqa: F401
 
-FAMILY = Family("Macaron Net", "Lu et al.", 2019, color="vermillion")
+FAMILY = Family("Macaron Net", "Lu et al.", 2019, color="vermillion", arxiv="1906.02762")

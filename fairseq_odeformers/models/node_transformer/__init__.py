@@ -22,4 +22,6 @@ from fairseq_odeformers.registry import Family
 
 from . import models  # noqa: F401
 
-FAMILY = Family("N-ODE Transformer", "Baier-Reinio and De Sterck", 2020, color="purple")
+FAMILY = Family(
+    "N-ODE Transformer", "Baier-Reinio and De Sterck", 2020, color="purple", arxiv="2010.11358"
+)

@@ -21,4 +21,4 @@ from fairseq_odeformers.registry import Family
 
 from . import models  # noqa: F401
 
-FAMILY = Family("ODE Transformer", "Li et al.", 2022, color="orange")
+FAMILY = Family("ODE Transformer", "Li et al.", 2022, color="orange", arxiv="2203.09176")

@@ -21,4 +21,4 @@ from fairseq_odeformers.registry import Family
 
 from . import models  # noqa: F401
 
-FAMILY = Family("OT-Transformer", "Kan et al.", 2025, color="sienna")
+FAMILY = Family("OT-Transformer", "Kan et al.", 2025, color="sienna", arxiv="2505.13499")

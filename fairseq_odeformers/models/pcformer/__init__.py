@@ -18,4 +18,4 @@ from fairseq_odeformers.registry import Family
 
 from . import models  # noqa: F401
 
-FAMILY = Family("PCformer", "Li et al.", 2024, color="olive")
+FAMILY = Family("PCformer", "Li et al.", 2024, color="olive", arxiv="2411.03042")

@@ -20,4 +20,11 @@ from fairseq_odeformers.registry import Family
 
 from . import models  # noqa: F401
 
-FAMILY = Family("TransEvolve", "Dutta et al.", 2021, color="blue", variants={"random": "sky"})
+FAMILY = Family(
+    "TransEvolve",
+    "Dutta et al.",
+    2021,
+    color="blue",
+    variants={"random": "sky"},
+    arxiv="2109.15142",
+)

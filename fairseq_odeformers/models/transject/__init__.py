@@ -17,4 +17,4 @@ from fairseq_odeformers.registry import Family
 
 from . import models  # noqa: F401
 
-FAMILY = Family("TransJect", "Sengupta et al.", 2023, color="green")
+FAMILY = Family("TransJect", "Sengupta et al.", 2023, color="green", arxiv="2310.14206")

@@ -28,4 +28,4 @@ from fairseq_odeformers.registry import Family
 
 from . import models  # noqa: F401
 
-FAMILY = Family("YuriiFormer", "Zimin et al.", 2026, color="teal")
+FAMILY = Family("YuriiFormer", "Zimin et al.", 2026, color="teal", arxiv="2601.23236")

@@ -21,7 +21,7 @@ from fairseq_odeformers.registry import Family, register_preset
 
 from .stacks import MomentumDecoder, MomentumEncoder
 
-TMMFORMER = Family("TMMFormer", "Gai et al.", 2026, color="deeppink")
+TMMFORMER = Family("TMMFormer", "Gai et al.", 2026, color="deeppink", arxiv="2605.24425")
 ONE_STEP = "a step has one LayerNorm before and one after its sub-layer, and no other"
 
 

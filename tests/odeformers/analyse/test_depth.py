@@ -14,7 +14,7 @@ from make_checkpoints import PATHS, make, write_splits
 from fairseq_odeformers.checkpoints import Checkpoint
 from fairseq_odeformers.models.common.dial import Dial
 from odeformers.__main__ import main
-from odeformers.analyse.depth import judge, sentence
+from odeformers.analyse.depth import depth, judge, sentence
 
 GOLDEN = [
     *("ot_transformer", "ot_transformer_lm", "ot_transformer_classifier", "node_transformer_mt"),
@@ -139,6 +139,28 @@ def fairseq_model(arch):
     from fairseq.models import ARCH_MODEL_REGISTRY
 
     return ARCH_MODEL_REGISTRY[arch]
+
+
+def test_panels_of_a_measure_have_the_same_scale():
+    """Labels name families, and each panel an option."""
+    figure = depth(
+        {
+            "depth": [
+                {"model": model, "dial": dial, "value": value, "trained": value == 2}
+                | {"perplexity": value * factor, "accuracy": None}
+                for model, dial, factor in (
+                    ("ot_transformer_lm", "ode_steps", 1),
+                    ("diffeq_transformer_lm", "eval_steps", 9),
+                )
+                for value in (1, 2)
+            ]
+        }
+    )
+    first, second = figure.axes
+    assert first.get_ylim() == second.get_ylim()
+    assert [axes.get_xlabel() for axes in figure.axes] == ["--ode-steps", "--eval-steps"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["OT-Transformer", "DiffEqFormer"]
 
 
 @pytest.mark.parametrize(

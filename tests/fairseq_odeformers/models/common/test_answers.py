@@ -9,7 +9,7 @@ from helpers import CLASSIFIERS, make_classifier
 from torch import nn
 
 from fairseq_odeformers.models.common.answers import ask
-from fairseq_odeformers.registry import Family, declared_family, paper_of
+from fairseq_odeformers.registry import Family, declared_family, paper_of, paper_order
 
 PACKAGE = "fairseq_odeformers."
 
@@ -50,6 +50,16 @@ def test_each_paper_has_its_own_colour():
     families = {declared_family(model) for model in ARCH_MODEL_REGISTRY.values()} - {None}
     papers = {family.paper: family.color for family in families if family.year}
     assert len({*papers.values()}) == len(papers) >= 7
+
+
+def test_papers_are_ordered_by_their_arxiv_numbers():
+    archs = sorted(ARCH_MODEL_REGISTRY, key=paper_order)
+    families = [declared_family(ARCH_MODEL_REGISTRY[arch]) for arch in archs]
+    papers = [*dict.fromkeys(family for family in families if family and family.year)]
+    numbers = [family.arxiv for family in papers]
+    assert numbers == sorted(numbers) and len(papers) >= 10
+    assert [family.year for family in papers] == [2000 + int(number[:2]) for number in numbers]
+    assert [family.name for family in papers][-2:] == ["YuriiFormer", "TMMFormer"]
 
 
 def test_every_architecture_of_this_package_has_a_family():
