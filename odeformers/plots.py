@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from fairseq_odeformers.files import replacing
-from fairseq_odeformers.registry import Family, declared_family
+from fairseq_odeformers.registry import Family, declared_family, family_of
 
 from .fonts import fit_fonts, without_warnings
 
@@ -44,6 +44,7 @@ STYLE = {
     "legend.title_fontsize": "small",
     "savefig.dpi": 120,
 }
+WORDS = {"fullff": "full FFN", "prenorm": "pre-norm", "randomff": "random FFN"}  # of names
 LETTERS = 13  # letters of a title per inch
 LEGEND_ROW = 0.18  # height of a row of a legend, in inches
 
@@ -166,6 +167,21 @@ def styles(names: Iterable[str], distinct: bool = False) -> dict[str, dict]:
             "fillstyle": FILLS[variant % len(FILLS)],
         }
     return looks
+
+
+def label_families(archs: Iterable[str]) -> dict[str, str]:
+    """Map architectures to the names of their families, for readers who do not know ``--arch``.
+
+    Architectures that share a family also have the words of their names in which they differ.
+    """
+    names = {arch: family_of(arch) for arch in archs}
+    labels = {}
+    for arch, family in names.items():
+        shared = [{*other.split("_")} for other, name in names.items() if name == family]
+        differing = (word for word in arch.split("_") if word not in set.intersection(*shared))
+        words = [WORDS.get(word, word) for word in differing]
+        labels[arch] = f"{family} ({' '.join(words)})" if words else family
+    return labels
 
 
 def shades(names: Iterable[Any]) -> dict[Any, Any]:

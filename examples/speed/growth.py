@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from fairseq_odeformers.files import write_csv
 from odeformers.benchmark import timing
 from odeformers.benchmark.timing import Row
-from odeformers.plots import columns, group_by, legend_beside, panels, save, styles
+from odeformers.plots import columns, group_by, label_families, legend_beside, panels, save, styles
 
 TITLES = {
     "encoder": "Speed of training the encoder",
@@ -74,12 +74,15 @@ def draw(tables: Iterable[list[Row]]) -> Figure:
         for layers, of_layers in group_by(of_what, "layers")
     }
     figure, grid = panels(len(measured), 2, 3.8, 3.2, margins=(2.1, 0.2))
-    looks = styles(dict.fromkeys(row["model"] for row in rows))
+    models = dict.fromkeys(row["model"] for row in rows)
+    looks, labels = styles(models), label_families(models)
     for axes, ((what, _), of_panel) in zip(grid, measured.items()):
         for model, of_model in group_by(of_panel):
-            axes.loglog(*columns(of_model, "length", "relative"), label=model, **looks[model])
+            axes.loglog(
+                *columns(of_model, "length", "relative"), label=labels[model], **looks[model]
+            )
         title = TITLES.get(what, what)
-        axes.set(title=f"{title}, relative to {rows[0]['model']}", xlabel="length (tokens)")
+        axes.set(title=f"{title}, relative to {labels[rows[0]['model']]}", xlabel="length (tokens)")
         label_powers(axes, sorted({row["length"] for row in of_panel}))
     legend_beside(figure, grid[0].lines)
     return figure

@@ -44,6 +44,13 @@ def test_names_that_share_a_colour_have_other_markers():
     assert len({look["color"] for look in looks.values()}) == 3
 
 
+def test_labels_of_one_family_have_the_words_that_differ():
+    archs = ["transevolve_fullff_1", "transevolve_randomff_1", "transformer_prenorm", "unknown_one"]
+    labels = plots.label_families(archs)
+    family = "TransEvolve (full FFN)", "TransEvolve (random FFN)", "pre-norm Transformer"
+    assert list(labels.values()) == [*family, "unknown_one"]
+
+
 def test_all_lines_have_the_same_weight():
     _, (axes,) = plots.panels(1, 1, 4, 3)
     names = ["transformer-seed1", "transformer-seed2", "transject"]
