@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -319,7 +318,7 @@ def tell_verdicts(columns: Sequence[Column]) -> str:
         conclusive = [
             f"{', '.join(cell.family for cell in cells)}: {verdict}"
             for verdict, cells in families.items()
-            if not verdict.startswith(INCONCLUSIVE)
+            if is_conclusive(cells[0])
         ]
         apart = [cell.family for cell in column.cells if cell.test == WELCH]
         least = column.over_seeds.least_difference
@@ -349,19 +348,19 @@ def list_caveats(columns: Sequence[Column]) -> str:
 # --- the picture -----------------------------------------------------------------------
 
 LEGEND = (
-    "Conclusive differences have full colours, and a verdict beside the panel; the others are "
-    "pale.\nHollow points have no interval; n is the number of seeds where it is not three. An "
-    "arrow marks an\ninterval that goes beyond the axis; if the difference itself does, the panel "
-    "has its value beside it.\n"
+    "A thick bar, with its verdict beside the panel, is a conclusive difference. A hollow point "
+    "has no interval.\nn is the number of seeds if it is not three. An arrow marks an interval "
+    "beyond the axis. The value of a\ndifference beyond the axis is beside the panel.\n"
 )
 UNITS = {  # others: themselves
-    "accuracy": "points of accuracy",
-    "macro-F1": "points of macro-F1",
-    "perplexity": "reduction of perplexity",
+    "BLEU": "BLEU, points",
+    "accuracy": "accuracy, points",
+    "macro-F1": "macro-F1, points",
+    "perplexity": "perplexity, reduction",
 }
 MARKERS = "osDv^PX*"  # of tasks
 HUES = "blue vermillion wine green sienna deeppink teal olive".split()  # the colour of each task
-WHITE = 0.55  # the share of white in the colour of an inconclusive difference
+THICK, THIN = 3.5, 1.2  # bars of conclusive and of inconclusive differences
 LINE = 0.26  # the height of a task in a family's row, in inches
 
 
@@ -374,7 +373,7 @@ def draw(columns: Sequence[Column]) -> Figure:
     )
     families = order_families(shown)
     shapes = zip(names, cycle(MARKERS), cycle(HUES))
-    looks = {c: {"marker": m, "color": to_rgb(PALETTE[hue])} for c, m, hue in shapes}
+    looks: dict[str, dict] = {c: {"marker": m, "color": PALETTE[hue]} for c, m, hue in shapes}
     cells = {
         (metric, family): [c for c in shown if (c.metric, c.family) == (metric, family)]
         for metric in metrics
@@ -384,7 +383,7 @@ def draw(columns: Sequence[Column]) -> Figure:
     edges = np.cumsum([0, *lines]) - 0.5  # of the families' rows
     centres = (edges[:-1] + edges[1:]) / 2
     height = LINE * (lines.sum() + 0.3 * len(families))
-    figure, grid = panels(len(metrics), 3, 3.2, height, margins=(1.4, 0.9), sharey=True)
+    figure, grid = panels(len(metrics), 3, 2.6, height, margins=(1.4, 0.9), sharey=True)
     for axes, metric in zip(grid, metrics):
         low, high = reach([cell for cell in shown if cell.metric == metric])
         for family, centre in zip(families, centres):
@@ -398,36 +397,45 @@ def draw(columns: Sequence[Column]) -> Figure:
         axes.set_xlim(low, high)
         axes.set_yticks(centres, families)
         axes.set_ylim(edges[-1], edges[0])
-        axes.set_xlabel(f"{UNITS.get(metric, metric)}, better to the right")
+        axes.set_xlabel(UNITS.get(metric, metric))
     bases = {each.cells[0].family: None for each in columns if each.name in names}
-    figure.suptitle(f"Difference from the {' or '.join(bases)}, simultaneous 95% intervals")
-    legend(figure, [Line2D([], [], linestyle="", label=c, **look) for c, look in looks.items()])
+    figure.suptitle(f"Difference from the {' or '.join(bases)}; right is better")
+    handles = [Line2D([], [], linestyle="", label=c, **look) for c, look in looks.items()]
+    intervals = [is_conclusive(cell) for cell in shown if cell.low is not None]
+    widths = {"95% interval": THIN, "conclusive": THICK}
+    for (label, width), kind in zip(widths.items(), (False, True)):
+        handles += [Line2D([], [], color="0.4", linewidth=width, label=label)] * (kind in intervals)
+    legend(figure, handles)
     return figure
 
 
+def is_conclusive(cell: Cell) -> bool:
+    return not cell.verdict.startswith(INCONCLUSIVE)
+
+
 def draw_cell(axes: Axes, cell: Cell, place: float, edges: tuple[float, float], look: dict) -> None:
-    """The difference of a family on a task, pale if inconclusive, and notes beside the panel."""
+    """The difference of a family on a task, thick if conclusive, and notes beside the panel."""
     notes, (left, right) = [], edges
-    if cell.verdict.startswith(INCONCLUSIVE):
-        look = {**look, "color": [WHITE + (1 - WHITE) * share for share in look["color"]]}
     if cell.obstacles or cell.difference is None:
         notes.append("not compared")
     elif cell.low is not None and cell.high is not None:
         ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
-        axes.errorbar(cell.difference, place, xerr=ends, linestyle="", capsize=3, **look)
+        width = THICK if is_conclusive(cell) else THIN
+        bar = {"linestyle": "", "elinewidth": width, "capsize": 3}
+        axes.errorbar(cell.difference, place, xerr=ends, **bar, **look)
         for end, arrow, beyond in (left, "<", cell.low < left), (right, ">", cell.high > right):
             if beyond:
                 axes.plot(end, place, clip_on=False, zorder=3, **{**look, "marker": arrow})
         if not left <= cell.difference <= right:
             notes.append(f"{cell.difference:+.1f}")
-        if not cell.verdict.startswith(INCONCLUSIVE):
+        if is_conclusive(cell):
             notes.append(cell.verdict)
     else:
         axes.plot(cell.difference, place, fillstyle="none", **look)
     if cell.seeds != MIN_SEEDS and not cell.obstacles:
         notes.append(f"n={cell.seeds}")
     beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": "small"}
-    axes.text(1.04, place, ", ".join(notes), color="0.4", **beside)
+    axes.text(1.04, place, ", ".join(notes), color="0.25", **beside)
 
 
 def reach(cells: Sequence[Cell]) -> tuple[float, float]:
