@@ -294,19 +294,21 @@ def describe(columns: Sequence[Column]) -> str:
     caveats = list_caveats(columns)
     if tuned := ", ".join(column.name for column in columns if column.scores_tuning):
         caveats += f"- {tuned}: the tuning seed is also scored.\n"
+    differences = [cell for each in columns for cell in each.cells[1:]]
+    conclusive = sum(map(is_conclusive, differences))
     return (
-        f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
-        "The first row shows scores, and the other rows show differences from it (+ is better). "
-        "Brackets contain\n95% intervals over three seeds or more, which hold for a whole column "
-        "at once, but not for other test texts.\nBold ones exclude zero. A dash marks a model that "
-        "was not run. Validation chose checkpoints and tuned options.\n"
-        f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
-        "A difference is conclusive if its [verdict](../../docs/comparing.md#verdicts) is better, "
-        "worse or equivalent.\nThe figures state why other differences are not. With three seeds, "
-        "a verdict assumes that the scores of all\nmodels vary equally over seeds. Welch's test "
-        "compares a model whose scores clearly do not.\n\n"
-        f"{tell_verdicts(columns)}{caveats}\n"
-        f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
+        f"# Scoreboard\n\n{conclusive} of the {len(differences)} differences from the "
+        f"{' or the '.join(bases)} are [conclusive](../../docs/comparing.md#verdicts).\nThe second "
+        f"table names them, and the [figures]({CELLS}) say why the others are not.\n\n"
+        f"{markdown_table([header, *rows])}\n"
+        "The first row shows scores. The other rows show differences from it, in points or in "
+        "perplexity; + is better.\nA dash marks a model that was not run. Brackets contain 95% "
+        "intervals, which hold for a whole column at once,\nbut not for other test texts. Bold "
+        f"ones exclude zero. All [runs]({RUNS}).\n\n"
+        f"{tell_verdicts(columns)}"
+        "With three seeds, a verdict assumes that the scores of all models vary equally over "
+        "seeds.\nWelch's test compares a model whose scores clearly do not.\n\n"
+        f"{caveats}\n![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
 
 
@@ -348,9 +350,9 @@ def list_caveats(columns: Sequence[Column]) -> str:
 # --- the picture -----------------------------------------------------------------------
 
 LEGEND = (
-    "A thick bar, with its verdict beside the panel, is a conclusive difference. A hollow point "
-    "has no interval.\nn is the number of seeds if it is not three. An arrow marks an interval "
-    "beyond the axis. The value of a\ndifference beyond the axis is beside the panel.\n"
+    "*Conclusive differences have thick bars. Hollow points have no interval; n is the number of "
+    "seeds if it is not three.\nAn arrow marks an interval beyond the axis, and a number beside "
+    "the panel a difference beyond it.*\n"
 )
 UNITS = {  # others: themselves
     "BLEU": "BLEU, points",
