@@ -25,6 +25,8 @@ sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 from questions import correct_by_holm  # noqa: E402  a script beside its results
 from scoreboard import Cell, show_interval  # noqa: E402
 
+from odeformers.compare.report.judge import FEW_SEEDS, WIDE_INTERVAL  # noqa: E402
+from odeformers.compare.report.notes import EDGE_REASON  # noqa: E402
 from odeformers.compare.results.intervals import OverSeeds, compare_with_baseline  # noqa: E402
 from odeformers.compare.results.rows import group  # noqa: E402
 from scripts import reference  # noqa: E402
@@ -33,6 +35,7 @@ from scripts.reference import table  # noqa: E402
 MARKED = re.compile(r"(<!--=(.+?)-->)(.*?)(<!--/-->)", re.S)
 BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_linear"
 BOARD = "examples/scoreboard"
+REASONS = {WIDE_INTERVAL: "interval", FEW_SEEDS: "seeds", EDGE_REASON: "grid edge"}
 PAPERS_RATE = "examples/transject/table3/results.csv"
 FIGURES: dict[str, Callable[..., str]] = {
     "commands": reference.commands,
@@ -234,18 +237,20 @@ def differences() -> str:
     for column, cells in group((cell for cell in board_cells() if cell.verdict), "column").items():
         base = bases[column]
         scored = f"{column}: {base.metric} {base.mean:.1f}"
+        scored += "%" * (base.metric == "accuracy")
         best_first = sorted(cells, key=lambda cell: -cell.difference)
         for number, cell in enumerate(best_first):
             word, _, reason = cell.verdict.removesuffix(")").partition(" (")
-            verdict = f"{word}: {reason.rpartition('but ')[2]}" if reason else f"**{word}**"
+            why = reason.rpartition("but ")[2]
+            verdict = REASONS.get(why, why) if why else f"**{word}**"
             name = "" if number else scored
             rows.append([name, cell.family, cell.advantage, relative(cell, base), verdict])
     head = [
         "data: the Transformer's score",
         "model",
-        "difference (95% interval)",
-        "relative (perplexity)",
-        "verdict",
+        "difference in points or perplexity (95% interval); + is better",
+        "the same in percent",
+        "verdict, or why inconclusive",
     ]
     return table(head, "lllrl", rows)
 
@@ -562,6 +567,23 @@ def measured(row: str, column: str) -> str:
     rows = read("docs/speed.csv")
     (value,) = (each["value"] for each in rows if (each["row"], each["column"]) == (row, column))
     return value
+
+
+@figure
+def medians(of: str, model: str) -> str:
+    """The lowest and the highest median of a model's variants in a table of ``docs/speed.csv``."""
+    rows = (row for row in read("docs/speed.csv") if row["table"] == of)
+    found = (row["value"] for row in rows if model in f"{row['row']} {row['column']}")
+    return span((float(value.split()[0]) for value in found), " to ", ".2f")
+
+
+@figure
+def slower() -> str:
+    """How many times as long an N-ODE Transformer's encoder takes with its adaptive solver."""
+    theirs = grown("encoder-length", "transformer")
+    ours = grown("encoder-node", "node_transformer_mt").items()
+    ratios = (float(row["value"]) / float(theirs[length]["value"]) for length, row in ours)
+    return span(ratios, " to ", ".0f")
 
 
 @figure
