@@ -30,7 +30,7 @@ from odeformers.compare.report.judge import (
     judge,
     margin_of,
 )
-from odeformers.compare.report.notes import RULES_OUT, Note
+from odeformers.compare.report.notes import LEAVES_OPEN, RULES_OUT, Note
 from odeformers.compare.results.intervals import MIN_SEEDS, WELCH, Difference, OverSeeds
 from odeformers.compare.results.rows import (
     BEST_CHECKPOINT,
@@ -145,6 +145,7 @@ class Column(NamedTuple):
         over_seeds: the differences, by architecture.
         margin: the largest difference that counts as none.
         scores_tuning: whether the tuning seed is also scored.
+        notes: on its models.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Column(NamedTuple):
     over_seeds: OverSeeds
     margin: float
     scores_tuning: bool
+    notes: Sequence[Note]
 
 
 def read_columns(source: str, margin: float | None = None) -> list[Column]:
@@ -212,7 +214,7 @@ def make_column(
         cells.append(make_cell(name, table, row, runs, difference, verdict, notes))
     scored = {row.seed for runs in table.main.values() for row in runs}
     tuning = {row.seed for row in comparison.candidates}
-    return Column(name, cells, rows, over_seeds, within, bool(tuning & scored))
+    return Column(name, cells, rows, over_seeds, within, bool(tuning & scored), notes)
 
 
 def make_cell(
@@ -297,14 +299,15 @@ def describe(columns: Sequence[Column]) -> str:
     differences = [cell for each in columns for cell in each.cells[1:]]
     conclusive = sum(map(is_conclusive, differences))
     return (
-        f"# Scoreboard\n\n{conclusive} of the {len(differences)} differences from the "
-        f"{' or the '.join(bases)} are [conclusive](../../docs/comparing.md#verdicts).\nThe second "
-        f"table names them, and the [figures]({CELLS}) say why the others are not.\n\n"
+        f"# Scoreboard\n\nOf {len(differences)} differences from the {' or the '.join(bases)}, "
+        f"{conclusive} are [conclusive](../../docs/comparing.md#verdicts).\nThe second table names "
+        f"them. [`{CELLS}`]({CELLS}) says why the others are not, and has remarks that change no "
+        "verdict.\n\n"
         f"{markdown_table([header, *rows])}\n"
         "The first row shows scores. The other rows show differences from it, in points or in "
-        "perplexity; + is better.\nA dash marks a model that was not run. Brackets contain 95% "
-        "intervals, which hold for a whole column at once,\nbut not for other test texts. Bold "
-        f"ones exclude zero. All [runs]({RUNS}).\n\n"
+        "perplexity; + is better.\nBrackets contain 95% intervals, which hold for a whole column "
+        "at once, but not for other test texts. Bold ones\nexclude zero. A dash marks a model that "
+        f"was not run. All [runs]({RUNS}).\n\n"
         f"{tell_verdicts(columns)}"
         "With three seeds, a verdict assumes that the scores of all models vary equally over "
         "seeds.\nWelch's test compares a model whose scores clearly do not.\n\n"
@@ -314,7 +317,8 @@ def describe(columns: Sequence[Column]) -> str:
 
 def tell_verdicts(columns: Sequence[Column]) -> str:
     """The conclusive differences of each column, and what the seeds could show."""
-    rows = [["data", "margin", "conclusive", "by Welch's test", "detected with 80% power"]]
+    power = "smallest difference detected with 80% power"
+    rows = [["data", "margin", "conclusive", "compared by Welch's test", power]]
     for column in columns:
         families = group(column.cells[1:], "verdict")
         conclusive = [
@@ -337,12 +341,13 @@ def tell_verdicts(columns: Sequence[Column]) -> str:
 
 
 def list_caveats(columns: Sequence[Column]) -> str:
-    """What the reports of the columns say against comparing them, and mark what rules it out."""
+    """The notes that can make a verdict inconclusive; a mark is before what rules one out."""
     names_of: dict[str, dict[str, None]] = {}  # columns by caveat
-    for cell in (cell for column in columns for cell in column.cells):
-        for mark, caveat in (("† ", cell.obstacles), ("", cell.reservations)):
-            if caveat:
-                names_of.setdefault(mark + caveat, {})[cell.column] = None
+    for column in columns:
+        open_ones = " ".join(n.sentence for n in column.notes if n.kind == LEAVES_OPEN)
+        obstacles = (f"† {cell.obstacles}" for cell in column.cells if cell.obstacles)
+        for caveat in filter(None, (*obstacles, open_ones)):
+            names_of.setdefault(caveat, {})[column.name] = None
     lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in names_of.items()]
     return "".join(lines)
 
