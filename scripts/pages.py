@@ -35,6 +35,7 @@ from scripts.reference import table  # noqa: E402
 MARKED = re.compile(r"(<!--=(.+?)-->)(.*?)(<!--/-->)", re.S)
 BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_linear"
 BOARD = "examples/scoreboard"
+LOSS = "validation loss (bits per token)"
 REASONS = {WIDE_INTERVAL: "interval", FEW_SEEDS: "seeds", EDGE_REASON: "grid edge"}
 PAPERS_RATE = "examples/transject/table3/results.csv"
 FIGURES: dict[str, Callable[..., str]] = {
@@ -118,7 +119,7 @@ def translators(experiment: str, measures: Iterable[str], more: Callable[[str], 
 @figure
 def multi30k() -> str:
     head = ["`--arch`", "parameters", "seeds", "BLEU, best checkpoint"]
-    head += ["BLEU, last three averaged", "validation loss"]
+    head += ["BLEU, last three averaged", LOSS]
     rows = translators("multi30k", ("BLEU", "averaged BLEU", "loss"), lambda arch: [])
     return table(head, "lrllll", rows)
 
@@ -129,7 +130,7 @@ def l10n() -> str:
         tested = values("l10n-paired-bootstrap", "p", arch)
         return [seeds("l10n", "hours", arch), ", ".join(tested)]
 
-    head = ["`--arch`", "parameters", "seeds", "BLEU", "chrF", "validation loss", "hours", "p"]
+    head = ["`--arch`", "parameters", "seeds", "BLEU", "chrF", LOSS, "hours", "p"]
     return table(head, "lrllllll", translators("l10n", ("BLEU", "chrF", "loss"), more))
 
 
@@ -140,14 +141,14 @@ def agnews() -> str:
         of_one = len(values("agnews", "accuracy", arch)) == 1
         shown = "" if of_one else mean("agnews", "accuracy", arch)
         rows.append([f"`{arch}`", seeds("agnews", "accuracy", arch), shown])
-    return table(["`--arch`", "seeds 1, 2, 3", "mean"], "llr", rows)
+    return table(["`--arch`", "accuracy (%), seeds 1, 2, 3", "mean"], "llr", rows)
 
 
 @figure
 def listops() -> str:
     rows = [["the most frequent class", "15.5"]]
     rows += ([f"`{arch}`", seeds("listops", "accuracy", arch)] for arch in archs("listops"))
-    return table(["`--arch`", "accuracy (±3)"], "ll", rows)
+    return table(["`--arch`", "accuracy (%, ±3)"], "ll", rows)
 
 
 @figure
@@ -208,6 +209,22 @@ def truncation() -> str:
         for block in archs("truncation")
     )
     return table(["block", *depths], "lrr", rows)
+
+
+@figure
+def truncation_gain() -> str:
+    """By how much the mean perplexities of higher orders are lower than the residual block's."""
+
+    def of(block: str, depth: str) -> float:
+        return fmean(map(float, values("truncation", depth, block)))
+
+    first, *others = archs("truncation")
+    gains = (
+        of(first, depth) - of(block, depth)
+        for block in others
+        for depth in ("one layer", "two layers")
+    )
+    return span(gains, " to ")
 
 
 @cache
@@ -476,7 +493,7 @@ def long_text_updates() -> str:
         rounded = Decimal(model["seconds"]).quantize(Decimal("0.001"), ROUND_HALF_UP)
         cells = [str(rounded), f"{updates:,}", f"{chosen:,}"]
         rows.append([f"`{arch}`", *cells, f"{chosen / int(batches['updates']):.1f}"])
-    head = ["`--arch`", "CPU seconds per update", "in 60 minutes"]
+    head = ["`--arch`", "CPU seconds per update", "updates in 60 minutes"]
     return table([*head, "`--max-update`, a multiple of 8", "epochs"], "lrrrr", rows)
 
 

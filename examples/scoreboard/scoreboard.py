@@ -301,7 +301,7 @@ def describe(columns: Sequence[Column]) -> str:
     return (
         f"# Scoreboard\n\nOf {len(differences)} differences from the {' or the '.join(bases)}, "
         f"{conclusive} are [conclusive](../../docs/comparing.md#verdicts).\nThe second table names "
-        f"them. [`{CELLS}`]({CELLS}) says why the others are not, and has remarks that change no "
+        f"them. [`{CELLS}`]({CELLS}) says why the others are not, and has\nremarks that change no "
         "verdict.\n\n"
         f"{markdown_table([header, *rows])}\n"
         "The first row shows scores. The other rows show differences from it, in points or in "
