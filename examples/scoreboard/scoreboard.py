@@ -305,12 +305,11 @@ def describe(columns: Sequence[Column]) -> str:
         "verdict.\n\n"
         f"{markdown_table([header, *rows])}\n"
         "The first row shows scores. The other rows show differences from it, in points or in "
-        "perplexity; + is better.\nBrackets contain 95% intervals, which hold for a whole column "
-        "at once, but not for other test texts. Bold ones\nexclude zero. A dash marks a model that "
-        f"was not run. All [runs]({RUNS}).\n\n"
-        f"{tell_verdicts(columns)}"
-        "With three seeds, a verdict assumes that the scores of all models vary equally over "
-        "seeds.\nWelch's test compares a model whose scores clearly do not.\n\n"
+        "perplexity; + is better.\nIn brackets are 95% intervals; bold ones exclude zero. They "
+        "hold for a whole column at once,\nbut not for other test texts "
+        "([rules](../../docs/reference/verdicts.md#how-intervals-are-computed)).\nA dash marks a "
+        "model that was not run. All "
+        f"[runs]({RUNS}).\n\n{tell_verdicts(columns)}"
         f"{caveats}\n![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
 
@@ -318,7 +317,7 @@ def describe(columns: Sequence[Column]) -> str:
 def tell_verdicts(columns: Sequence[Column]) -> str:
     """The conclusive differences of each column, and what the seeds could show."""
     power = "smallest difference detected with 80% power"
-    rows = [["data", "margin", "conclusive", "compared by Welch's test", power]]
+    rows = [["data", "margin (same units)", "conclusive", "compared by Welch's test", power]]
     for column in columns:
         families = group(column.cells[1:], "verdict")
         conclusive = [
