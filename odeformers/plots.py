@@ -46,6 +46,7 @@ STYLE = {
     "legend.title_fontsize": "small",
     "savefig.dpi": 120,
 }
+WORDS = {"fullff": "full FFN", "prenorm": "pre-norm", "randomff": "random FFN"}  # of names
 LETTERS = 13  # letters of a title per inch
 LEGEND_ROW = 0.18  # height of a row of a legend, in inches
 
@@ -148,25 +149,25 @@ def color_of(text: str) -> str | None:
     return next(variants, families[longest].color)
 
 
-def labels(names: Iterable[str]) -> dict[str, str]:
+def label_families(names: Iterable[str]) -> dict[str, str]:
     """Map names of runs or architectures to labels, with families in place of architectures.
 
-    Architectures of the same family keep the part of their names that differs from the name of the
-    family's folder, as in ``TransEvolve, fullff_1``.
+    Architectures that share a family also have the words of their names in which they differ, as in
+    ``TransEvolve (full FFN)``.
     """
     names = [*dict.fromkeys(names)]
-    words = (word for name in names for word in re.findall(r"\w+", name))
-    archs = dict.fromkeys(word for word in words if word in ARCH_MODEL_REGISTRY)
-    families = [family_of(arch) for arch in archs]
+    words = {word for name in names for word in re.findall(r"\w+", name)}
+    families = {arch: family_of(arch) for arch in words & ARCH_MODEL_REGISTRY.keys()}
 
     def label(match: re.Match[str]) -> str:
         arch = match[0]
-        if arch not in archs:
+        if arch not in families:
             return arch
-        family = family_of(arch)
-        folder = ARCH_MODEL_REGISTRY[arch].__module__.split(".")[-2:][0]
-        part = arch.removeprefix(folder).strip("_") if families.count(family) > 1 else ""
-        return ", ".join(filter(None, (NAMED.get(family, family), part)))
+        family = families[arch]
+        shared = [{*other.split("_")} for other, name in families.items() if name == family]
+        differing = [w for w in arch.split("_") if w not in set.intersection(*shared)]
+        part = f" ({' '.join(WORDS.get(w, w) for w in differing)})" if differing else ""
+        return NAMED.get(family, family) + part
 
     return {name: re.sub(r"\w+", label, name) for name in names}
 
@@ -208,7 +209,7 @@ def shades(names: Iterable[Any]) -> dict[Any, Any]:
 def lines(axes: Axes, rows: list[dict], x: str, y: str) -> None:
     """Draw column *y* of a table against column *x*, with one line per model."""
     models = dict(group_by(rows))
-    names = labels(models)
+    names = label_families(models)
     for model, look in styles(models).items():
         axes.plot(*columns(models[model], x, y), label=names[model], **look)
     if all(isinstance(row[x], int) for row in rows):

@@ -25,6 +25,8 @@ sys.path += [str(ROOT), str(ROOT / "examples" / "scoreboard")]
 from questions import correct_by_holm  # noqa: E402  a script beside its results
 from scoreboard import Cell, show_interval  # noqa: E402
 
+from odeformers.compare.report.judge import FEW_SEEDS, WIDE_INTERVAL  # noqa: E402
+from odeformers.compare.report.notes import EDGE_REASON  # noqa: E402
 from odeformers.compare.results.intervals import OverSeeds, compare_with_baseline  # noqa: E402
 from odeformers.compare.results.rows import group  # noqa: E402
 from scripts import reference  # noqa: E402
@@ -32,6 +34,10 @@ from scripts.reference import table  # noqa: E402
 
 MARKED = re.compile(r"(<!--=(.+?)-->)(.*?)(<!--/-->)", re.S)
 BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_linear"
+BOARD = "examples/scoreboard"
+LOSS = "validation loss (bits per token)"
+REASONS = {WIDE_INTERVAL: "interval", FEW_SEEDS: "seeds", EDGE_REASON: "grid edge"}
+PAPERS_RATE = "examples/transject/table3/results.csv"
 FIGURES: dict[str, Callable[..., str]] = {
     "commands": reference.commands,
     "names": reference.names,
@@ -106,14 +112,14 @@ def translators(experiment: str, measures: Iterable[str], more: Callable[[str], 
     for arch in archs(experiment):
         (size,) = values(experiment, "parameters", arch)
         numbers = ", ".join(str(n + 1) for n in range(len(values(experiment, "loss", arch))))
-        scores = (seeds(experiment, measure, arch) for measure in measures)
-        yield [f"`{arch}`", f"{int(size):,}", numbers, *scores, *more(arch)]
+        shown = (seeds(experiment, measure, arch) for measure in measures)
+        yield [f"`{arch}`", f"{int(size):,}", numbers, *shown, *more(arch)]
 
 
 @figure
 def multi30k() -> str:
     head = ["`--arch`", "parameters", "seeds", "BLEU, best checkpoint"]
-    head += ["BLEU, last three averaged", "validation loss"]
+    head += ["BLEU, last three averaged", LOSS]
     rows = translators("multi30k", ("BLEU", "averaged BLEU", "loss"), lambda arch: [])
     return table(head, "lrllll", rows)
 
@@ -124,7 +130,7 @@ def l10n() -> str:
         tested = values("l10n-paired-bootstrap", "p", arch)
         return [seeds("l10n", "hours", arch), ", ".join(tested)]
 
-    head = ["`--arch`", "parameters", "seeds", "BLEU", "chrF", "validation loss", "hours", "p"]
+    head = ["`--arch`", "parameters", "seeds", "BLEU", "chrF", LOSS, "hours", "p"]
     return table(head, "lrllllll", translators("l10n", ("BLEU", "chrF", "loss"), more))
 
 
@@ -135,14 +141,14 @@ def agnews() -> str:
         of_one = len(values("agnews", "accuracy", arch)) == 1
         shown = "" if of_one else mean("agnews", "accuracy", arch)
         rows.append([f"`{arch}`", seeds("agnews", "accuracy", arch), shown])
-    return table(["`--arch`", "seeds 1, 2, 3", "mean"], "llr", rows)
+    return table(["`--arch`", "accuracy (%), seeds 1, 2, 3", "mean"], "llr", rows)
 
 
 @figure
 def listops() -> str:
     rows = [["the most frequent class", "15.5"]]
     rows += ([f"`{arch}`", seeds("listops", "accuracy", arch)] for arch in archs("listops"))
-    return table(["`--arch`", "accuracy (±3)"], "ll", rows)
+    return table(["`--arch`", "accuracy (%, ±3)"], "ll", rows)
 
 
 @figure
@@ -163,27 +169,28 @@ def ptb() -> str:
     return table(["`--arch`", "paper, valid", "paper, test", "trial, valid"], "lrrr", rows)
 
 
+def scores(path: str, arch: str, **columns: str) -> list[float]:
+    """The scores of an architecture in a file of runs, from rows with these values in columns."""
+    wanted = {"architecture": arch, **columns}.items()
+    return [float(row["score"]) for row in read(path) if wanted <= row.items()]
+
+
 @figure
 def table3() -> str:
     """The perplexities of TransJect's Table 3 at two learning rates, one per seed."""
-    rates = {"0.01": "table3", "0.001": "table3_1e-3"}
-    scores: dict[str, dict[tuple[str, str], list[str]]] = {}
-    for rate, folder in rates.items():
-        for row in read(f"examples/transject/{folder}/results.csv"):
-            of_arch = scores.setdefault(row["architecture"], {})
-            for split in ("valid", "test"):
-                if row["split"] == split:
-                    shown = f"{float(row['score']):.1f}"
-                elif row["state"]:
-                    shown = "diverges"
-                else:
-                    continue
-                of_arch.setdefault((rate, split), []).append(shown)
-    columns = [(rate, split) for rate in rates for split in ("valid", "test")]
-    rows = [
-        [f"`{arch}`", *(", ".join(of_arch.get(column, [])) for column in columns)]
-        for arch, of_arch in scores.items()
-    ]
+    files = {"0.01": PAPERS_RATE, "0.001": "examples/transject/table3_1e-3/results.csv"}
+
+    def cell(arch: str, path: str, split: str) -> str:
+        shown = [f"{score:.1f}" for score in scores(path, arch, split=split)]
+        runs = (row for row in read(path) if row["architecture"] == arch)
+        return ", ".join([*shown, *("diverges" for run in runs if run["state"])])
+
+    columns = [(rate, split) for rate in files for split in ("valid", "test")]
+    archs = dict.fromkeys(row["architecture"] for path in files.values() for row in read(path))
+    rows = (
+        [f"`{arch}`", *(cell(arch, files[rate], split) for rate, split in columns)]
+        for arch in archs
+    )
     head = ["`--arch`", *(f"{rate}, {split}" for rate, split in columns)]
     return table(head, "lrrrr", rows)
 
@@ -191,10 +198,7 @@ def table3() -> str:
 @figure
 def table3_mean(arch: str) -> str:
     """The mean validation perplexity over seeds, at the paper's rate."""
-    rows = read("examples/transject/table3/results.csv")
-    wanted = (arch, "valid")
-    scores = [float(r["score"]) for r in rows if (r["architecture"], r["split"]) == wanted]
-    return f"{fmean(scores):.1f}"
+    return f"{fmean(scores(PAPERS_RATE, arch, split='valid')):.1f}"
 
 
 @figure
@@ -207,14 +211,20 @@ def truncation() -> str:
     return table(["block", *depths], "lrr", rows)
 
 
-@cache
-def board(name: str, metric: str, arch: str) -> list[float]:
-    """The test scores of a model in a table of the scoreboard's folder."""
-    return [
-        float(row["score"])
-        for row in read(f"examples/scoreboard/{name}.csv")
-        if (row["metric"], row["architecture"]) == (metric, arch)
-    ]
+@figure
+def truncation_gain() -> str:
+    """By how much the mean perplexities of higher orders are lower than the residual block's."""
+
+    def of(block: str, depth: str) -> float:
+        return fmean(map(float, values("truncation", depth, block)))
+
+    first, *others = archs("truncation")
+    gains = (
+        of(first, depth) - of(block, depth)
+        for block in others
+        for depth in ("one layer", "two layers")
+    )
+    return span(gains, " to ")
 
 
 @cache
@@ -226,7 +236,7 @@ def board_cells() -> list[Cell]:
             | {name: float(row[name]) if row[name] else None for name in numbers}
             | {name: int(row[name]) for name in ("seeds", "parameters")}
         )
-        for row in read("examples/scoreboard/scoreboard.csv")
+        for row in read(f"{BOARD}/scoreboard.csv")
     ]
 
 
@@ -244,18 +254,20 @@ def differences() -> str:
     for column, cells in group((cell for cell in board_cells() if cell.verdict), "column").items():
         base = bases[column]
         scored = f"{column}: {base.metric} {base.mean:.1f}"
+        scored += "%" * (base.metric == "accuracy")
         best_first = sorted(cells, key=lambda cell: -cell.difference)
         for number, cell in enumerate(best_first):
             word, _, reason = cell.verdict.removesuffix(")").partition(" (")
-            verdict = f"{word}: {reason.rpartition('but ')[2]}" if reason else f"**{word}**"
+            why = reason.rpartition("but ")[2]
+            verdict = REASONS.get(why, why) if why else f"**{word}**"
             name = "" if number else scored
             rows.append([name, cell.family, cell.advantage, relative(cell, base), verdict])
     head = [
         "data: the Transformer's score",
         "model",
-        "difference (95% interval)",
-        "relative (perplexity)",
-        "verdict",
+        "difference in points or perplexity (95% interval); + is better",
+        "the same in percent",
+        "verdict, or why inconclusive",
     ]
     return table(head, "lllrl", rows)
 
@@ -265,7 +277,7 @@ def baselines() -> str:
     """The pre-norm Transformer of each of the scoreboard's columns."""
 
     def training(cell: Row) -> Row:
-        rows = read("examples/scoreboard/trainings.csv")
+        rows = read(f"{BOARD}/trainings.csv")
         wanted = (cell["column"], cell["architecture"])
         return next(row for row in rows if (row["comparison"], row["architecture"]) == wanted)
 
@@ -276,7 +288,7 @@ def baselines() -> str:
             f"{int(training(cell)['updates']):,}",
             cell["tuned"].removeprefix("lr "),
         ]
-        for cell in read("examples/scoreboard/scoreboard.csv")
+        for cell in read(f"{BOARD}/scoreboard.csv")
         if not cell["verdict"]
     )
     head = ["data", "parameters", "updates", "learning rate"]
@@ -287,24 +299,21 @@ def baselines() -> str:
 def against_retuned() -> OverSeeds:
     """AG News against the Transformer of its newer column, where another seed chose the rate."""
 
-    def scores(column: str) -> dict[str, list[float]]:
-        rates = {
-            cell["architecture"]: cell["tuned"]
-            for cell in read("examples/scoreboard/scoreboard.csv")
-            if cell["column"] == column
-        }
+    def of_column(column: str) -> dict[str, list[float]]:
         return {
-            arch: [
-                float(row["score"])
-                for row in read("examples/scoreboard/trainings.csv")
-                if (row["comparison"], row["architecture"]) == (column, arch)
-                and (row["tuned"], row["metric"]) == (rate, "accuracy")
-            ]
-            for arch, rate in rates.items()
+            cell.architecture: scores(
+                f"{BOARD}/trainings.csv",
+                cell.architecture,
+                comparison=column,
+                tuned=cell.tuned,
+                metric="accuracy",
+            )
+            for cell in board_cells()
+            if cell.column == column
         }
 
-    retuned = {BASELINE: scores("AG News, second round")[BASELINE]}
-    return compare_with_baseline(scores("AG News") | retuned, BASELINE)
+    retuned = {BASELINE: of_column("AG News, second round")[BASELINE]}
+    return compare_with_baseline(of_column("AG News") | retuned, BASELINE)
 
 
 @figure
@@ -323,7 +332,7 @@ def simulated_errors() -> str:
         "unequal: spreads of 1 to 4, or one of 10": ("verdict", False),
     }
     highest: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
-    for row in read("examples/scoreboard/simulation.csv"):
+    for row in read(f"{BOARD}/simulation.csv"):
         for kind, of_kind in kinds.items():
             if (row["test"], row["pattern"] == "equal") == of_kind and row["seeds"].isdecimal():
                 seeds = row["seeds"]
@@ -340,7 +349,7 @@ def error_of_unequal_seeds() -> str:
     """The highest error of the verdict if models have different numbers of seeds."""
     errors = (
         float(row["error"])
-        for row in read("examples/scoreboard/simulation.csv")
+        for row in read(f"{BOARD}/simulation.csv")
         if row["test"] == "verdict" and not row["seeds"].isdecimal()
     )
     return f"{max(errors):.1%}"
@@ -368,34 +377,36 @@ def perplexity_on_board(arch: str) -> str:
 @figure
 def perplexity_difference(arch: str) -> str:
     """The difference from the baseline of the later runs."""
-    archs = {row["architecture"] for row in read("examples/scoreboard/language_model.csv")}
-    scores = {name: board("language_model", "perplexity", name) for name in archs}
-    difference = compare_with_baseline(scores, "transformer_lm_prenorm").differences[arch]
+    path = f"{BOARD}/language_model.csv"
+    archs = {row["architecture"] for row in read(path)}
+    later = {name: scores(path, name, metric="perplexity") for name in archs}
+    difference = compare_with_baseline(later, "transformer_lm_prenorm").differences[arch]
     assert difference.interval
     low, high = difference.interval
     return higher(-difference.mean, -high, -low)
 
 
+def scores_on_bytes(arch: str) -> list[float]:
+    """The accuracies on IMDb as bytes."""
+    return scores(f"{BOARD}/long_text/results.csv", arch, metric="accuracy")
+
+
 @figure
 def on_bytes(arch: str) -> str:
-    """The mean accuracy on IMDb as bytes."""
-    return f"{fmean(board('long_text/results', 'accuracy', arch)):.1f}"
+    return f"{fmean(scores_on_bytes(arch)):.1f}"
 
 
 @figure
 def seeds_on_bytes(arch: str) -> str:
-    return str(len(board("long_text/results", "accuracy", arch)))
+    return str(len(scores_on_bytes(arch)))
 
 
 @figure
 def lead_on_bytes(arch: str) -> str:
     """p of TransJect's lead over a model, corrected for two."""
     others = (BASELINE, LINEAR)
-    first = board("long_text/results", "accuracy", "transject")
-    tests = (
-        ttest_ind(first, board("long_text/results", "accuracy", other), equal_var=False)
-        for other in others
-    )
+    first = scores_on_bytes("transject")
+    tests = (ttest_ind(first, scores_on_bytes(other), equal_var=False) for other in others)
     corrected = correct_by_holm([test.pvalue for test in tests])
     return f"{corrected[others.index(arch)]:.2f}"
 
@@ -425,7 +436,7 @@ def seconds(path: str, arch: str, column: str = "seconds") -> float:
 @figure
 def cost(arch: str, digits: str = "2") -> str:
     """CPU time of an update on AG News, relative to the Transformer's."""
-    path = "examples/scoreboard/cost.csv"
+    path = f"{BOARD}/cost.csv"
     return f"{seconds(path, arch) / seconds(path, BASELINE):.{digits}f}"
 
 
@@ -437,10 +448,10 @@ def cost_on_treebank(arch: str) -> str:
         found = (row for row in rows if row["architecture"] == name)
         return median(float(row["cpu_seconds"]) / float(row["updates"]) for row in found)
 
-    later = read("examples/scoreboard/language_model.csv")
+    later = read(f"{BOARD}/language_model.csv")
     newer = [
         row
-        for row in read("examples/scoreboard/trainings.csv")
+        for row in read(f"{BOARD}/trainings.csv")
         if row["comparison"] == "Penn Treebank, second round"
     ]
     rows = newer if any(row["architecture"] == arch for row in newer) else later
@@ -448,7 +459,7 @@ def cost_on_treebank(arch: str) -> str:
 
 
 def faster_on_bytes(arch: str, length: str) -> float:
-    path = "examples/scoreboard/long_text/updates.csv"
+    path = f"{BOARD}/long_text/updates.csv"
     return seconds(path, BASELINE, length) / seconds(path, arch, length)
 
 
@@ -471,7 +482,7 @@ def equal_sizes() -> str:
 @figure
 def long_text_updates() -> str:
     """How many updates 60 minutes have, and the recipe's number, a multiple of eight."""
-    path = "examples/scoreboard/long_text/updates.csv"
+    path = f"{BOARD}/long_text/updates.csv"
     *models, batches = read(path)
     order = (BASELINE, "transject", LINEAR, "transevolve_classifier_fullff_1_prenorm")
     rows = []
@@ -482,7 +493,7 @@ def long_text_updates() -> str:
         rounded = Decimal(model["seconds"]).quantize(Decimal("0.001"), ROUND_HALF_UP)
         cells = [str(rounded), f"{updates:,}", f"{chosen:,}"]
         rows.append([f"`{arch}`", *cells, f"{chosen / int(batches['updates']):.1f}"])
-    head = ["`--arch`", "CPU seconds per update", "in 60 minutes"]
+    head = ["`--arch`", "CPU seconds per update", "updates in 60 minutes"]
     return table([*head, "`--max-update`, a multiple of 8", "epochs"], "lrrrr", rows)
 
 
@@ -573,6 +584,23 @@ def measured(row: str, column: str) -> str:
     rows = read("docs/speed.csv")
     (value,) = (each["value"] for each in rows if (each["row"], each["column"]) == (row, column))
     return value
+
+
+@figure
+def medians(of: str, model: str) -> str:
+    """The lowest and the highest median of a model's variants in a table of ``docs/speed.csv``."""
+    rows = (row for row in read("docs/speed.csv") if row["table"] == of)
+    found = (row["value"] for row in rows if model in f"{row['row']} {row['column']}")
+    return span((float(value.split()[0]) for value in found), " to ", ".2f")
+
+
+@figure
+def slower() -> str:
+    """How many times as long an N-ODE Transformer's encoder takes with its adaptive solver."""
+    theirs = grown("encoder-length", "transformer")
+    ours = grown("encoder-node", "node_transformer_mt").items()
+    ratios = (float(row["value"]) / float(theirs[length]["value"]) for length, row in ours)
+    return span(ratios, " to ", ".0f")
 
 
 @figure

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from fairseq_odeformers.files import write_csv
 from odeformers.compare.results.rows import read_rows
-from odeformers.plots import legend, panels, save, styles
+from odeformers.plots import label_families, legend, panels, save, styles
 
 HERE = Path(__file__).parent
 COLUMNS = {
@@ -59,13 +59,14 @@ def draw(trainings: Trainings) -> Figure:
     highest = max(each[len(each) * 2 // 3] for each in losses.values())
     room = 0.1 * (highest - lowest) or 0.1
     figure, grid = panels(2, 2, 4.2, 3.4, margins=(0.6, 0.3), sharey=True)
-    looks = styles(dict.fromkeys(arch for arch, _ in trainings))
+    archs = dict.fromkeys(arch for arch, _ in trainings)
+    looks, labels = styles(archs), label_families(archs)
     costs = ("updates", 1, "updates"), ("seconds", 60, "minutes of training")
     for axes, (column, unit, name) in zip(grid, costs):
         starts = []
         for (arch, seed), training in sorted(trainings.items()):
             x, loss = [row[column] / unit for row in training], losses[arch, seed]
-            axes.plot(x, loss, label=arch, markevery=[loss.index(min(loss))], **looks[arch])
+            axes.plot(x, loss, label=labels[arch], markevery=[loss.index(min(loss))], **looks[arch])
             starts.append(next(at for at, each in zip(x, loss) if each <= highest))
         axes.set(xlabel=name, xlim=(0.85 * min(starts), None))
     grid[0].set_ylabel("validation loss\n(label-smoothed, bits per token)")

@@ -114,7 +114,7 @@ def draw_curves(results: Results) -> Figure:
     counts = {e: f"{len(runs)} of {len(results[e])}" for e, runs in best.items()}
     weighted = [ensemble for ensemble in best if ensemble.weight]
     weights = [ensemble.weight for ensemble in weighted]
-    models = plots.labels([NODE, *(ensemble.arch for ensemble in best)])
+    models = plots.label_families([NODE, *(ensemble.arch for ensemble in best)])
     names = {"accuracy": "training accuracy (%)", "seconds": "training time (s)"}
     for axes, (attribute, measure) in zip(grid, names.items()):
         values = {e: [getattr(run, attribute) for run in runs] for e, runs in best.items()}

@@ -10,7 +10,7 @@ best.
 import argparse
 import csv
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,65 +18,67 @@ from matplotlib.figure import Figure
 
 from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import reading
-from fairseq_odeformers.registry import family_of
-from odeformers.plots import legend_beside, panels, save, styles
+from odeformers.plots import label_families, panels, save, styles
 
-COLUMNS = ("architecture", "tuned", "seed", "updates", "cpu_seconds", "valid_accuracy")
+COLUMNS = ("architecture", "tuned", "seed", "cpu_seconds", "valid_accuracy")
+POINTS = 97  # of a line
 
 
-@dataclass
-class Curves:
-    """The validations of an architecture at one setting: accuracy and CPU minutes, by updates."""
+Curves = dict[str, list[tuple[float, float]]]  # CPU minutes and accuracy, by seed
 
-    seeds: set[str] = field(default_factory=set)
-    points: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
 
-    @property
-    def rank(self) -> tuple[int, float]:
-        """Settings with more seeds, then with a higher accuracy, come first."""
-        return len(self.seeds), max(y for point in self.points.values() for _, y in point)
+def rank(curves: Curves) -> tuple[int, float]:
+    """Settings with more seeds, then with a higher accuracy, come first."""
+    return len(curves), max(accuracy for run in curves.values() for _, accuracy in run)
 
 
 def read_curves(table: Path) -> dict[str, Curves]:
     """The curves of each architecture at the setting that is drawn."""
     settings: defaultdict[str, defaultdict[str, Curves]]
-    settings = defaultdict(lambda: defaultdict(Curves))
+    settings = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     with reading(table), open(table, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
             raise InputError(f"{table}, line 1: add the columns {', '.join(missing)}")
         for row in reader:
             architecture, tuned, seed, *numbers = (row[name] for name in COLUMNS)
-            curves = settings[architecture][tuned]
             try:
-                updates, seconds, accuracy = int(numbers[0]), *map(float, numbers[1:])
+                seconds, accuracy = map(float, numbers)
             except ValueError as error:
                 raise InputError(f"{table}, line {reader.line_num}: {error}") from error
-            curves.seeds.add(seed)
-            curves.points[updates].append((seconds / 60, accuracy))
+            settings[architecture][tuned][seed].append((seconds / 60, accuracy))
     return {
-        architecture: max(of_settings.values(), key=lambda curves: curves.rank)
+        architecture: max(of_settings.values(), key=rank)
         for architecture, of_settings in settings.items()
     }
 
 
+def interpolate(runs: Iterable[Sequence[tuple[float, float]]]) -> tuple[np.ndarray, np.ndarray]:
+    """The accuracies of runs at common minutes, from the last first to the first last validation.
+
+    Returns:
+        The minutes, and the accuracies by runs and minutes.
+    """
+    minutes, accuracies = zip(*(zip(*run) for run in runs))
+    grid = np.linspace(max(m[0] for m in minutes), min(m[-1] for m in minutes), POINTS)
+    return grid, np.array([np.interp(grid, m, a) for m, a in zip(minutes, accuracies)])
+
+
 def draw(chosen: dict[str, Curves], title: str = "") -> Figure:
     """The means over the seeds, and bands from the lowest to the highest seed."""
-    figure, (axes,) = panels(1, 1, 5.2, 3.4, margins=(2.6, 0.2))
-    families = [family_of(architecture) for architecture in chosen]
+    figure, (axes,) = panels(1, 1, 5.2, 3.4, margins=(0.6, 0.2))
+    labels = label_families(chosen)
     for (architecture, curves), look in zip(chosen.items(), styles(chosen).values()):
-        count = len(curves.seeds)
-        complete = [each for each in curves.points.values() if len(each) == count]
-        minutes, accuracies = np.moveaxis(np.array(complete), -1, 0)
-        family = family_of(architecture)
-        name = family if families.count(family) == 1 else architecture
-        label = f"{name} ({count} {'seed' if count == 1 else 'seeds'})"
-        axes.plot(minutes.mean(1), accuracies.mean(1), label=label, **look)
+        minutes, accuracies = interpolate(curves.values())
+        count = len(curves)
+        label = f"{labels[architecture]} ({count} {'seed' if count == 1 else 'seeds'})"
+        axes.plot(minutes, accuracies.mean(0), label=label, markevery=POINTS // 8, **look)
         band = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
-        axes.fill_between(minutes.mean(1), accuracies.min(1), accuracies.max(1), **band)
+        axes.fill_between(minutes, accuracies.min(0), accuracies.max(0), **band)
     axes.set(title=title, xlabel="CPU minutes of training", ylabel="validation accuracy (%)")
     axes.set_xlim(left=0)
-    legend_beside(figure, [*axes.lines])
+    by_end = sorted(axes.lines, key=lambda line: -np.asarray(line.get_ydata())[-1])
+    axes.legend(handles=by_end, loc="lower right")
     return figure
 
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -31,7 +30,7 @@ from odeformers.compare.report.judge import (
     judge,
     margin_of,
 )
-from odeformers.compare.report.notes import RULES_OUT, Note
+from odeformers.compare.report.notes import LEAVES_OPEN, RULES_OUT, Note
 from odeformers.compare.results.intervals import MIN_SEEDS, WELCH, Difference, OverSeeds
 from odeformers.compare.results.rows import (
     BEST_CHECKPOINT,
@@ -146,6 +145,7 @@ class Column(NamedTuple):
         over_seeds: the differences, by architecture.
         margin: the largest difference that counts as none.
         scores_tuning: whether the tuning seed is also scored.
+        notes: on its models.
     """
 
     name: str
@@ -154,6 +154,7 @@ class Column(NamedTuple):
     over_seeds: OverSeeds
     margin: float
     scores_tuning: bool
+    notes: Sequence[Note]
 
 
 def read_columns(source: str, margin: float | None = None) -> list[Column]:
@@ -213,7 +214,7 @@ def make_column(
         cells.append(make_cell(name, table, row, runs, difference, verdict, notes))
     scored = {row.seed for runs in table.main.values() for row in runs}
     tuning = {row.seed for row in comparison.candidates}
-    return Column(name, cells, rows, over_seeds, within, bool(tuning & scored))
+    return Column(name, cells, rows, over_seeds, within, bool(tuning & scored), notes)
 
 
 def make_cell(
@@ -295,31 +296,34 @@ def describe(columns: Sequence[Column]) -> str:
     caveats = list_caveats(columns)
     if tuned := ", ".join(column.name for column in columns if column.scores_tuning):
         caveats += f"- {tuned}: the tuning seed is also scored.\n"
+    differences = [cell for each in columns for cell in each.cells[1:]]
+    conclusive = sum(map(is_conclusive, differences))
     return (
-        f"# Scoreboard\n\n{markdown_table([header, *rows])}\n"
-        "The first row shows scores, and the other rows show differences from it (+ is better). "
-        "Brackets contain\n95% intervals over three seeds or more, which hold for a whole column "
-        "at once, but not for other test texts.\nBold ones exclude zero. A dash marks a model that "
-        "was not run. Validation chose checkpoints and tuned options.\n"
-        f"All [figures]({CELLS}) and [runs]({RUNS}).\n\n"
-        "A difference is conclusive if its [verdict](../../docs/comparing.md#verdicts) is better, "
-        "worse or equivalent.\nThe figures state why other differences are not. With three seeds, "
-        "a verdict assumes that the scores of all\nmodels vary equally over seeds. Welch's test "
-        "compares a model whose scores clearly do not.\n\n"
-        f"{tell_verdicts(columns)}{caveats}\n"
-        f"![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
+        f"# Scoreboard\n\nOf {len(differences)} differences from the {' or the '.join(bases)}, "
+        f"{conclusive} are [conclusive](../../docs/comparing.md#verdicts).\nThe second table names "
+        f"them. [`{CELLS}`]({CELLS}) says why the others are not, and has\nremarks that change no "
+        "verdict.\n\n"
+        f"{markdown_table([header, *rows])}\n"
+        "The first row shows scores. The other rows show differences from it, in points or in "
+        "perplexity; + is better.\nIn brackets are 95% intervals; bold ones exclude zero. They "
+        "hold for a whole column at once,\nbut not for other test texts "
+        "([rules](../../docs/reference/verdicts.md#how-intervals-are-computed)).\nA dash marks a "
+        "model that was not run. All "
+        f"[runs]({RUNS}).\n\n{tell_verdicts(columns)}"
+        f"{caveats}\n![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
     )
 
 
 def tell_verdicts(columns: Sequence[Column]) -> str:
     """The conclusive differences of each column, and what the seeds could show."""
-    rows = [["data", "margin", "conclusive", "by Welch's test", "detected with 80% power"]]
+    power = "smallest difference detected with 80% power"
+    rows = [["data", "margin (same units)", "conclusive", "compared by Welch's test", power]]
     for column in columns:
         families = group(column.cells[1:], "verdict")
         conclusive = [
             f"{', '.join(cell.family for cell in cells)}: {verdict}"
             for verdict, cells in families.items()
-            if not verdict.startswith(INCONCLUSIVE)
+            if is_conclusive(cells[0])
         ]
         apart = [cell.family for cell in column.cells if cell.test == WELCH]
         least = column.over_seeds.least_difference
@@ -336,12 +340,13 @@ def tell_verdicts(columns: Sequence[Column]) -> str:
 
 
 def list_caveats(columns: Sequence[Column]) -> str:
-    """What the reports of the columns say against comparing them, and mark what rules it out."""
+    """The notes that can make a verdict inconclusive; a mark is before what rules one out."""
     names_of: dict[str, dict[str, None]] = {}  # columns by caveat
-    for cell in (cell for column in columns for cell in column.cells):
-        for mark, caveat in (("† ", cell.obstacles), ("", cell.reservations)):
-            if caveat:
-                names_of.setdefault(mark + caveat, {})[cell.column] = None
+    for column in columns:
+        open_ones = " ".join(n.sentence for n in column.notes if n.kind == LEAVES_OPEN)
+        obstacles = (f"† {cell.obstacles}" for cell in column.cells if cell.obstacles)
+        for caveat in filter(None, (*obstacles, open_ones)):
+            names_of.setdefault(caveat, {})[column.name] = None
     lines = [f"- {', '.join(names)}: {caveat}\n" for caveat, names in names_of.items()]
     return "".join(lines)
 
@@ -349,19 +354,19 @@ def list_caveats(columns: Sequence[Column]) -> str:
 # --- the picture -----------------------------------------------------------------------
 
 LEGEND = (
-    "Conclusive differences have full colours, and a verdict beside the panel; the others are "
-    "pale.\nHollow points have no interval; n is the number of seeds where it is not three. An "
-    "arrow marks an\ninterval that goes beyond the axis; if the difference itself does, the panel "
-    "has its value beside it.\n"
+    "*Conclusive differences have thick bars. Hollow points have no interval; n is the number of "
+    "seeds if it is not three.\nAn arrow marks an interval beyond the axis, and a number beside "
+    "the panel a difference beyond it.*\n"
 )
 UNITS = {  # others: themselves
-    "accuracy": "points of accuracy",
-    "macro-F1": "points of macro-F1",
-    "perplexity": "reduction of perplexity",
+    "BLEU": "BLEU, points",
+    "accuracy": "accuracy, points",
+    "macro-F1": "macro-F1, points",
+    "perplexity": "perplexity, reduction",
 }
 MARKERS = "osDv^PX*"  # of tasks
 HUES = "blue vermillion wine green sienna deeppink teal olive".split()  # the colour of each task
-WHITE = 0.55  # the share of white in the colour of an inconclusive difference
+THICK, THIN = 3.5, 1.2  # bars of conclusive and of inconclusive differences
 LINE = 0.26  # the height of a task in a family's row, in inches
 
 
@@ -374,7 +379,7 @@ def draw(columns: Sequence[Column]) -> Figure:
     )
     families = order_families(shown)
     shapes = zip(names, cycle(MARKERS), cycle(HUES))
-    looks = {c: {"marker": m, "color": to_rgb(PALETTE[hue])} for c, m, hue in shapes}
+    looks: dict[str, dict] = {c: {"marker": m, "color": PALETTE[hue]} for c, m, hue in shapes}
     cells = {
         (metric, family): [c for c in shown if (c.metric, c.family) == (metric, family)]
         for metric in metrics
@@ -384,7 +389,7 @@ def draw(columns: Sequence[Column]) -> Figure:
     edges = np.cumsum([0, *lines]) - 0.5  # of the families' rows
     centres = (edges[:-1] + edges[1:]) / 2
     height = LINE * (lines.sum() + 0.3 * len(families))
-    figure, grid = panels(len(metrics), 3, 3.2, height, margins=(1.4, 0.9), sharey=True)
+    figure, grid = panels(len(metrics), 3, 2.6, height, margins=(1.4, 0.9), sharey=True)
     for axes, metric in zip(grid, metrics):
         low, high = reach([cell for cell in shown if cell.metric == metric])
         for family, centre in zip(families, centres):
@@ -398,36 +403,45 @@ def draw(columns: Sequence[Column]) -> Figure:
         axes.set_xlim(low, high)
         axes.set_yticks(centres, families)
         axes.set_ylim(edges[-1], edges[0])
-        axes.set_xlabel(f"{UNITS.get(metric, metric)}, better to the right")
+        axes.set_xlabel(UNITS.get(metric, metric))
     bases = {each.cells[0].family: None for each in columns if each.name in names}
-    figure.suptitle(f"Difference from the {' or '.join(bases)}, simultaneous 95% intervals")
-    legend(figure, [Line2D([], [], linestyle="", label=c, **look) for c, look in looks.items()])
+    figure.suptitle(f"Difference from the {' or '.join(bases)}; right is better")
+    handles = [Line2D([], [], linestyle="", label=c, **look) for c, look in looks.items()]
+    intervals = [is_conclusive(cell) for cell in shown if cell.low is not None]
+    widths = {"95% interval": THIN, "conclusive": THICK}
+    for (label, width), kind in zip(widths.items(), (False, True)):
+        handles += [Line2D([], [], color="0.4", linewidth=width, label=label)] * (kind in intervals)
+    legend(figure, handles)
     return figure
 
 
+def is_conclusive(cell: Cell) -> bool:
+    return not cell.verdict.startswith(INCONCLUSIVE)
+
+
 def draw_cell(axes: Axes, cell: Cell, place: float, edges: tuple[float, float], look: dict) -> None:
-    """The difference of a family on a task, pale if inconclusive, and notes beside the panel."""
+    """The difference of a family on a task, thick if conclusive, and notes beside the panel."""
     notes, (left, right) = [], edges
-    if cell.verdict.startswith(INCONCLUSIVE):
-        look = {**look, "color": [WHITE + (1 - WHITE) * share for share in look["color"]]}
     if cell.obstacles or cell.difference is None:
         notes.append("not compared")
     elif cell.low is not None and cell.high is not None:
         ends = [[cell.difference - cell.low], [cell.high - cell.difference]]
-        axes.errorbar(cell.difference, place, xerr=ends, linestyle="", capsize=3, **look)
+        width = THICK if is_conclusive(cell) else THIN
+        bar = {"linestyle": "", "elinewidth": width, "capsize": 3}
+        axes.errorbar(cell.difference, place, xerr=ends, **bar, **look)
         for end, arrow, beyond in (left, "<", cell.low < left), (right, ">", cell.high > right):
             if beyond:
                 axes.plot(end, place, clip_on=False, zorder=3, **{**look, "marker": arrow})
         if not left <= cell.difference <= right:
             notes.append(f"{cell.difference:+.1f}")
-        if not cell.verdict.startswith(INCONCLUSIVE):
+        if is_conclusive(cell):
             notes.append(cell.verdict)
     else:
         axes.plot(cell.difference, place, fillstyle="none", **look)
     if cell.seeds != MIN_SEEDS and not cell.obstacles:
         notes.append(f"n={cell.seeds}")
     beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": "small"}
-    axes.text(1.04, place, ", ".join(notes), color="0.4", **beside)
+    axes.text(1.04, place, ", ".join(notes), color="0.25", **beside)
 
 
 def reach(cells: Sequence[Cell]) -> tuple[float, float]:

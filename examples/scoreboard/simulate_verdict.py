@@ -236,25 +236,25 @@ def simulate_all(draws: int) -> list[Cell]:
 
 PAGE = """# Simulated verdicts
 
-[`simulate_verdict.py`](simulate_verdict.py) draws 100,000 tables of scores for each figure from
-normal distributions. Standard errors are below 0.2 points. [`simulation.csv`](simulation.csv) also
-has half-widths of intervals, and how often a model is outside the
-[pool](../../docs/reference/verdicts.md#how-intervals-are-computed).
+**Verdicts err about as rarely as intended if spreads over seeds are equal. They err more often if
+spreads are unequal and seeds are few.** [`simulate_verdict.py`](simulate_verdict.py) draws 100,000
+tables of scores for each figure from normal distributions. Standard errors are below 0.2 points.
+*Spreads* are standard deviations over seeds; *models* include the baseline.
+[`simulation.csv`](simulation.csv) has more figures.
 
 **Errors**: the percentage of tables with an interval that misses the true difference. 5 is
-intended; more than 6 is **bold**. Spreads are standard deviations over seeds, and *models* include
-the baseline.
+intended; more than 6 is **bold**.
 
 {errors}
 With unequal numbers of seeds, the baseline's first:
 
 {unequal}
-**Power**, with equal spreads: the percentage of tables in which a model that is better by two
-standard deviations is found. Welch's tests at the Bonferroni level err as rarely as the verdict.
+**Power**: the percentage of tables in which a model that is better by two standard deviations is
+found. Welch's tests at the Bonferroni level err as rarely as the verdict.
 
 {power}
-The report expects to find the least difference with 80% power. In brackets, the percentage of
-tables in which the simulation finds it:
+Reports expect to find this least difference, in standard deviations, with 80% power. In brackets is
+the percentage of tables in which the simulation finds it:
 
 {least}"""
 ERRORS = {"verdict": "verdict", "Welch": "Welch, uncorrected"}  # heads of columns, by test

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from fairseq_odeformers.files import write_csv
 from odeformers.benchmark import timing
 from odeformers.benchmark.timing import Row
-from odeformers.plots import columns, group_by, labels, legend_beside, panels, save, styles
+from odeformers.plots import columns, group_by, label_families, legend_beside, panels, save, styles
 
 TITLES = {
     "encoder": "Speed of training the encoder",
@@ -75,7 +75,7 @@ def draw(tables: Iterable[list[Row]]) -> Figure:
     }
     figure, grid = panels(len(measured), 2, 3.8, 3.2, margins=(2.1, 0.2))
     looks = styles(dict.fromkeys(row["model"] for row in rows))
-    names = labels(looks)
+    names = label_families(looks)
     for axes, ((what, _), of_panel) in zip(grid, measured.items()):
         for model, of_model in group_by(of_panel):
             look = {"label": names[model], **looks[model]}

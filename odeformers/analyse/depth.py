@@ -18,8 +18,8 @@ from fairseq_odeformers.registry import Kind, family_of
 from odeformers.plots import (
     columns,
     group_by,
+    label_families,
     label_powers_of_ten,
-    labels,
     legend,
     panels,
     styles,
@@ -245,7 +245,7 @@ def curves(rows: list[Row], y: str) -> Figure:
     places = [{**row, "panel": (row["dial"], row["measure"])} for row in rows]
     grouped = dict(group_by(places, "panel"))
     looks = styles(dict.fromkeys(row["model"] for row in rows))
-    names = labels(looks)
+    names = label_families(looks)
     figure, grid = panels(len(grouped), 3, 3.5, 3)
     drawn, first = {}, {}
     for axes, ((option, measure), of_panel) in zip(grid, grouped.items()):

@@ -138,7 +138,7 @@ def correlations(tables: Tables) -> Figure:
     """Means over texts and layers, and accuracy, of each model."""
     pairs = tables["correlations"]
     looks = plots.styles(row["model"] for row in tables["models"])
-    names = plots.labels(looks)
+    names = plots.label_families(looks)
     figure, grid = panels(len(pairs), len(pairs), 2.9, 2.9)
     for axes, (x, y) in zip(grid, zip(*columns(pairs, "x", "y"))):
         for row in tables["models"]:
@@ -160,7 +160,7 @@ def count_architectures(models: list[Row]) -> str:
 def distances(tables: Tables) -> Figure:
     """Distances of some tokens of the text."""
     models = list(group_by(tables["distances"]))
-    names = plots.labels(model for model, _ in models)
+    names = plots.label_families(model for model, _ in models)
     shades = plots.shades(row["tokens"] for row in tables["distances"])
     figure, grid = panels(2 * len(models), 2, 4.2, 2.4)
     pairs = [(model, rows, name) for model, rows in models for name in ("euclidean", "cosine")]
@@ -184,7 +184,7 @@ def part_distances(tables: Tables) -> Figure:
     kinds = {
         row["model"]: row["parts"].removesuffix("s") for row in tables["models"] if row["parts"]
     }
-    names = plots.labels(kinds)
+    names = plots.label_families(kinds)
     shades = plots.shades(row["tokens"] for row in rows)
     across = max(row["part"] for row in rows)
     panels_of = [
@@ -211,7 +211,7 @@ def isomap(tables: Tables) -> Figure:
     models = list(group_by(tables["isomap"]))
     chosen = plots.shades(t for row in tables["distances"] for t in row["tokens"].split(" - "))
     layers = 1 + max(row["layer"] for row in tables["isomap"])
-    names = plots.labels(model for model, _ in models)
+    names = plots.label_families(model for model, _ in models)
     figure, grid = panels(layers * len(models), layers, 1.8, 2)
     for index, (model, rows) in enumerate(models):
         line = grid[index * layers : (index + 1) * layers]
@@ -236,7 +236,7 @@ def isomap(tables: Tables) -> Figure:
 def model_panels(rows: list[Row], label: str):
     """Make a figure with a panel for each model of a table, and return panels with their rows."""
     models = dict(group_by(rows))
-    names = plots.labels(models)
+    names = plots.label_families(models)
     # With the same number of rows, the last row becomes as full as possible.
     across = math.ceil(len(models) / math.ceil(len(models) / MAX_COLUMNS))
     figure, grid = panels(len(models), across, 2.8, 2.4, sharey=True)

@@ -237,6 +237,8 @@ def test_pages_state_the_verdicts_of_the_board():
     firm = [cell for cell in shown if cell.low > 0 or cell.high < 0]
     conclusive = {cell.family: cell.verdict for cell in firm if "inconclusive" not in cell.verdict}
     assert conclusive == {"modern Transformer": "better", "OT-Transformer": "worse"}
+    differences = sum(len(column.cells) - 1 for column in columns)
+    assert f"Two of {differences} differences from a pre-norm Transformer are conclusive" in text
     others = [cell.verdict for cell in firm if cell.family not in conclusive]
     edge = "over these seeds, but the best value is at the edge of the grid)"
     assert all(verdict.endswith(edge) for verdict in others)

@@ -34,11 +34,11 @@ def test_families_replace_architectures_in_labels():
     """Architectures of one family keep their part of the name."""
     names = ["transformer", "transformer_lm_prenorm", "runs/transject_lm-seed2", "own model"]
     shown = ["Transformer", "pre-norm Transformer", "runs/TransJect-seed2", "own model"]
-    assert plots.labels(names) == dict(zip(names, shown))
+    assert plots.label_families(names) == dict(zip(names, shown))
     both = ["transevolve_fullff_1", "transevolve_randomff_1[--encoder-depth 2]"]
-    assert [*plots.labels(both).values()] == [
-        "TransEvolve, fullff_1",
-        "TransEvolve, randomff_1[--encoder-depth 2]",
+    assert [*plots.label_families(both).values()] == [
+        "TransEvolve (full FFN)",
+        "TransEvolve (random FFN)[--encoder-depth 2]",
     ]
 
 
