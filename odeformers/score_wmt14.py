@@ -23,6 +23,7 @@ from pathlib import Path
 from sacrebleu.metrics.bleu import BLEU
 from sacremoses import MosesDetokenizer
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.text.moses import make_moses_tokenizer
 from odeformers.parser import Parser
@@ -40,14 +41,14 @@ def read_hypotheses(path: Path, count: int) -> list[str]:
     matches = filter(None, map(HYPOTHESIS.fullmatch, read_lines(path)))
     hypotheses = sorted((int(match[1]), match[2]) for match in matches)
     if [number for number, _ in hypotheses] != list(range(count)):
-        raise ValueError(
+        raise InputError(
             f"{path} has {len(hypotheses):,} translations (lines H-<id>, from 0), but the "
             f"reference has {count:,} sentences; use the output of fairseq-generate --nbest 1 "
             "--required-batch-size-multiple 1"
         )
     texts = [text for _, text in hypotheses]
     if any("@@ " in f"{text} " for text in texts):
-        raise ValueError(f"{path} has subwords; pass --remove-bpe to fairseq-generate")
+        raise InputError(f"{path} has subwords; pass --remove-bpe to fairseq-generate")
     return texts
 
 

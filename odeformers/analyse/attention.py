@@ -12,6 +12,7 @@ from matplotlib.ticker import MultipleLocator
 from torch import Tensor
 
 from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.errors import InputError
 from odeformers.plots import group_by, legend, lines, panels
 from odeformers.predict import batches, naming_split
 
@@ -31,7 +32,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     with naming_split(task, args.split):
         tables = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
     if not tables["attention"]:
-        raise ValueError(
+        raise InputError(
             f"{args.split} of {args.data} has no sentence for {path}; choose a different --split"
         )
     return tables

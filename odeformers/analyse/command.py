@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.inference.texts import read_texts
 from odeformers.compare.results.rows import RESULTS, read_comparison
 from odeformers.parser import Parser, add_user_dir, positive_int
@@ -142,7 +143,7 @@ def read_text(text: str | None) -> str | None:
         return text
     lines = [line for line in read_texts(text)[1] if line.strip()]
     if len(lines) != 1:
-        raise ValueError(f"--text {text}: the file has {len(lines)} lines with text; keep one")
+        raise InputError(f"--text {text}: the file has {len(lines)} lines with text; keep one")
     return lines[0]
 
 
@@ -201,5 +202,5 @@ def model_names(paths: list[str]) -> list[str]:
     files = list(map(file_name, names))  # since each model may get its own picture
     for name, file in zip(names, files):
         if files.count(file) > 1:
-            raise ValueError(f"two checkpoints have the name {name}; rename one, or name it once")
+            raise InputError(f"two checkpoints have the name {name}; rename one, or name it once")
     return names

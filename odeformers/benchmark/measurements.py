@@ -12,6 +12,7 @@ from fairseq.trainer import Trainer
 from torch.utils._pytree import tree_leaves
 
 import fairseq_odeformers
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.registry import Kind, kinds_of
 
 from . import exported, memory, models, timing
@@ -106,7 +107,7 @@ class Measurement:
         tasks = {type(subject.task).__name__: subject.name for subject in subjects}
         if self.step is train_step and len(tasks) > 1:
             trainers = ", ".join(f"{name} by {task}" for task, name in tasks.items())
-            raise ValueError(f"--models: {trainers}; measure them apart")
+            raise InputError(f"--models: {trainers}; measure them apart")
         steps = {subject.name: self.make_step(subject, args, length) for subject in subjects}
         if self.unit == "ms":
             figures = timing.measure(steps, args.rounds, vars(args).get("device", "cpu"))

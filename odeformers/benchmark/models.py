@@ -125,7 +125,7 @@ def make_config(arch: str, kind: Kind, own: Options, args: Namespace):
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
     declared = parser._option_string_actions
     if args.embed_dim % args.heads:
-        raise ValueError(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
+        raise InputError(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
     values = {
         "dropout": args.dropout,
         "attention-dropout": args.attention_dropout,

@@ -27,7 +27,7 @@ from rich.live import Live
 from rich.text import Text
 from submitit.core.utils import FailedJobError
 
-from fairseq_odeformers.errors import explain
+from fairseq_odeformers.errors import InputError, explain
 from odeformers.processes import FORK, THREADS, end_with_parent
 
 from .numbers import clock
@@ -143,7 +143,7 @@ class Slurm:
             with self.executor.batch():  # one array of jobs
                 jobs = [self.executor.submit(run) for run in runs]
         except FailedJobError as error:  # sbatch's
-            raise ValueError(f"--cluster slurm: {explain(error)}") from error
+            raise InputError(f"--cluster slurm: {explain(error)}") from error
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return dict(zip(runs, jobs))

@@ -56,7 +56,7 @@ def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
         begin: whether to make folders.
 
     Raises:
-        ValueError: a variant cannot be trained or evaluated, or the runs in the folder have other
+        InputError: a variant cannot be trained or evaluated, or the runs in the folder have other
             settings.
     """
     while True:
@@ -164,7 +164,7 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
     Variants that share a trial differ only in the values of tuned options.
 
     Raises:
-        ValueError: settings differ; the message names them, and the folders to delete.
+        InputError: settings differ; the message names them, and the folders to delete.
     """
     asked = {variant.trial_label: variant for variant in variants}
     changed: dict[str, dict[str, None]] = {}  # the architectures, by what has changed

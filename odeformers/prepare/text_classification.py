@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import is_blank, read_lines, sha256
 from fairseq_odeformers.inference.texts import cut
 from fairseq_odeformers.text.word_pieces import (
@@ -79,7 +80,7 @@ def read_agnews(path: Path) -> Iterator[Example]:
     for number, row in split_quoted(path, read_lines(path), ","):
         if len(row) != 3 or row[0] not in AG_NEWS:
             fault = "expected class (1 to 4), title and description"
-            raise ValueError(f"{path}, line {number}: {fault}")
+            raise InputError(f"{path}, line {number}: {fault}")
         yield AG_NEWS[row[0]], [" ".join(row[1:])]
 
 
@@ -88,7 +89,7 @@ def read_each(read: Callable[[Path], Iterator[Example]], files: Files) -> Splits
     splits: Splits = {}
     for name, path in files.items():
         if not (texts := list(read(path))):
-            raise ValueError(f"{path} has no texts")
+            raise InputError(f"{path} has no texts")
         splits.setdefault(name.split("/")[0].split(".")[0], []).extend(texts)
     return splits
 

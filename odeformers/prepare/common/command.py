@@ -168,7 +168,7 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
 
     Raises:
         OSError: a process was killed.
-        ValueError: the folder was prepared with different settings, or from different files.
+        InputError: the folder was prepared with different settings, or from different files.
     """
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(message)s",
@@ -222,7 +222,7 @@ def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path],
         what: description of the work, such as "step 2 of 3: splitting words".
 
     Raises:
-        ValueError: as in :func:`check_sources`.
+        InputError: as in :func:`check_sources`.
     """
 
     def make_and_log(temporary: Path) -> None:
