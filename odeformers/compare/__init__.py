@@ -5,7 +5,7 @@ Each object is made from the one before it::
     argv or YAML -> Experiment -> Variant -> Trial -> Run -> Row = a line of results.csv -> report
 
 An :class:`~.experiment.Experiment` says what is compared. A :class:`~.variant.Variant` is one
-architecture with all of its options. A :class:`~.trial.Trial` is its cost: its parameters and the
+architecture with all of its options. A :class:`~.estimate.Trial` is its cost: its parameters and the
 seconds of an update. A :class:`~.run.Run` is a folder whose ``run.yaml`` contains both, with one
 seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. The files, in the
 order in which a comparison uses them:
@@ -16,7 +16,7 @@ order in which a comparison uses them:
 - ``plan.py`` decides what a command trains, given the runs in its folder; it checks that the
   command agrees with them, and prints the plan;
 - ``variant.py`` defines everything that determines a run, and the words of its commands;
-- ``fairness.py`` makes sizes equal, and ``trial.py`` measures costs and makes effort equal;
+- ``fairness.py`` makes sizes equal, and ``estimate.py`` measures costs and makes effort equal;
 - ``launch.py`` executes runs on this machine or a cluster;
 - ``run.py`` defines the steps of a run and the files in its folder; ``training.py`` is what its
   step ``fairseq-train`` starts, and ``outcome.py`` scores the outputs of the evaluations;

@@ -1,7 +1,7 @@
 """Fairness: gives variants equal numbers of parameters and equal effort.
 
 :func:`make_fair` makes the trials of variants, after :func:`match_parameters` has chosen their
-widths. A trial (``trial.py``) measures the costs and chooses the number of updates.
+widths. A trial (``estimate.py``) measures the costs and chooses the number of updates.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fairseq_odeformers.options import SIDES, hyphenate
 from fairseq_odeformers.registry import default_options
 from odeformers.benchmark.timing import describe_environment
 
+from .estimate import Trial, count_parameters, make_trial, measure
 from .experiment import WIDTHS
-from .trial import Trial, count_parameters, make_trial, measure
 from .variant import Variant
 
 # If parameter counts differ by more than TOLERANCE, the column size shows it; above LIMIT, it is an

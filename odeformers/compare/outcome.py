@@ -30,6 +30,7 @@ from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.registry import Kind, family_of
 from fairseq_odeformers.text.detokenize import RESTORED, choose_references, make_detokenizer
 
+from .estimate import Trial
 from .results.curves import (
     Likelihoods,
     Predictions,
@@ -39,7 +40,6 @@ from .results.curves import (
     write_predictions,
 )
 from .results.rows import BEST_CHECKPOINT, CLASSES, Row
-from .trial import Trial
 from .variant import BEST_BY, MAXIMIZED, Variant
 
 TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"

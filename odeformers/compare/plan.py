@@ -24,6 +24,7 @@ from fairseq_odeformers.registry import Kind, describe_limitations
 from odeformers.prepare.common.checks import find_flaws
 from odeformers.processes import Options, call_in_child, name_differences, to_words
 
+from .estimate import Trial
 from .experiment import Experiment
 from .fairness import make_fair
 from .numbers import clock, count_decimals
@@ -40,7 +41,6 @@ from .results.rows import (
 )
 from .results.statistics import compare_seeds
 from .run import Run, make_runs, pick_fields, read_run, reading_yaml, write_yaml
-from .trial import Trial
 from .variant import BEST_BY, COST_FREE, Variant, make_variants
 
 COMPARISON = "comparison.yaml"

@@ -33,6 +33,7 @@ from fairseq_odeformers.files import reading, replacing, sha256_once
 from fairseq_odeformers.registry import Kind
 from odeformers.processes import Options, end_with_parent, python_command, to_words
 
+from .estimate import Trial
 from .experiment import BOARD
 from .outcome import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .results.curves import read_progress
@@ -47,7 +48,6 @@ from .results.rows import (
     read_rows,
     write_rows,
 )
-from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
 
 LOCK, FAILURE = ".lock", "failed.txt"

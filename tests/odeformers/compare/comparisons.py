@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+from odeformers.compare.estimate import Trial
 from odeformers.compare.outcome import make_rows
 from odeformers.compare.results.curves import (
     Curve,
@@ -12,7 +13,6 @@ from odeformers.compare.results.curves import (
     write_predictions,
 )
 from odeformers.compare.results.rows import Row, collect_rows, write_rows
-from odeformers.compare.trial import Trial
 from odeformers.compare.variant import Variant
 
 CLASSIFICATION = {"task": "sentence_prediction", "metric": "accuracy"}

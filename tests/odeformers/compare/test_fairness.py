@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from odeformers.compare.estimate import Measured, count_checkpoints, count_updates, make_trial
 from odeformers.compare.fairness import search_width, warn_of_warmup, width_options
 from odeformers.compare.plan import make_trials
-from odeformers.compare.trial import Measured, count_checkpoints, count_updates, make_trial
 from odeformers.compare.variant import make_variants
 from tests.odeformers.compare.test_experiment import read
 

@@ -1,11 +1,11 @@
-"""Measurements of a trial and their duration; ``outside/test_trials.py`` tests its refusals."""
+"""Measurements of a trial and their duration; ``outside/test_estimates.py`` tests its refusals."""
 
 import itertools
 from types import SimpleNamespace
 
 import pytest
 
-from odeformers.compare.trial import measure, time_updates
+from odeformers.compare.estimate import measure, time_updates
 from odeformers.compare.variant import make_variants
 from tests.odeformers.compare.test_experiment import read
 
