@@ -151,7 +151,7 @@ def call_in_child(function: Callable[[], Any]) -> Any:
         result = receiver.recv()
     except EOFError:
         raise ValueError(
-            "the trial of the models was killed, perhaps because memory ran out"
+            "the process that measures the models was killed, perhaps because memory ran out"
         ) from None
     finally:
         child.kill()

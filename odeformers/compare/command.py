@@ -211,7 +211,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
     if args.cluster == "local":  # jobs of a cluster run on other cores
         threads = max(1, (os.cpu_count() or 1) // args.jobs)
         os.environ.setdefault(THREADS, str(threads))
-    plan = make_plan(experiment, out, begin=not args.dry_run)
+    plan = make_plan(experiment, out, start=not args.dry_run)
     preview(plan, args.jobs, commands=args.dry_run)
     if args.dry_run:
         return [], False

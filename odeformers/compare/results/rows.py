@@ -54,11 +54,11 @@ class Row:
     baseline: str = ""  # the architecture that others are compared with
     task: str = ""  # task of fairseq
     data: str = ""
-    environment: str = ""  # date, machine and versions, when the run began
+    environment: str = ""  # date, machine and versions, when the run started
     command: str = ""  # time when the command that planned the run was started
     # The run.
     run: str = ""  # its folder
-    begun: str = ""
+    begun: str = ""  # time when the run started
     state: str = ""  # why the run is unfinished; "" if it has finished
     family: str = ""  # the row of a scoreboard
     architecture: str = ""  # name in tables
@@ -276,9 +276,9 @@ def collect_rows(out: Path, order: Iterable[str] = ()) -> None:
     """
     with lock(out / RESULTS):
         rows = read_runs(out)
-        begun = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}
-        names = sorted(begun, key=lambda name: begun[name])
-        ordered = [name for name in order if name in begun]
+        first = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}
+        names = sorted(first, key=lambda name: first[name])
+        ordered = [name for name in order if name in first]
         following = iter(ordered)
         names = [next(following) if name in ordered else name for name in names]
         rows.sort(key=lambda row: (names.index(row.architecture), row.begun))
@@ -363,7 +363,7 @@ def only_tunes(row: Row, scored: Collection[str]) -> bool:
     return bool(row.tuned) and row.seed == TUNING_SEED and row.run not in scored
 
 
-class Begun(Protocol):
+class Started(Protocol):
     """A run that has started, described by a row or a variant."""
 
     @property
@@ -373,10 +373,10 @@ class Begun(Protocol):
     def begun(self) -> str: ...
 
 
-def find_tuning_seed(runs: Iterable[Begun]) -> int:
+def find_tuning_seed(runs: Iterable[Started]) -> int:
     """Find the seed that tunes options: the seed with which most settings were trained.
 
-    Ties go to the seed whose run began first. A seed may have been trained again.
+    Ties go to the seed whose run started first. A seed may have been trained again.
     """
     seeds = [row.seed for row in sorted(runs, key=lambda row: row.begun)]
     return max(seeds, key=seeds.count, default=1)
@@ -386,7 +386,7 @@ def choose_settings(runs: Iterable[Row]) -> dict[str, str]:
     """Choose each architecture's values of tuned options that validate best with the tuning seed.
 
     Among equal settings, the one with the lowest validation loss is chosen. If the losses are equal
-    too, or if no training run has ended, the setting that began first is chosen.
+    too, or if no training run has ended, the setting that started first is chosen.
     """
     in_order, settings = sorted(runs, key=lambda row: row.begun), {}
     seed = find_tuning_seed(in_order)

@@ -1,4 +1,4 @@
-"""Faults of data and options that trials find before the first training."""
+"""Faults of data and options that are found before the first training."""
 
 import shutil
 
