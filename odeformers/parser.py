@@ -181,7 +181,7 @@ def add_user_dir(parser: ArgumentParser) -> None:
         metavar="DIR",
         action=ImportPlugin,
         default=[],
-        help="folder of your own plugin with the model or task",
+        help="folder of a plugin that registers your own models or tasks",
     )
 
 

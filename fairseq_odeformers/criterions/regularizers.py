@@ -30,7 +30,7 @@ class RegularizerConfig(FairseqDataclass):
 
     arclength_weight: Optional[float] = option(
         None,
-        "weight of the arclength of ODE trajectories or of hidden states over layers (default: 0)",
+        "weight of the arclength of ODE trajectories, or of the states over layers (default: 0)",
         at_least=0,
     )
     reconstruction_weight: Optional[float] = option(

@@ -76,7 +76,7 @@ def add_segment_args(original, parser):
         "--segment-embeddings",
         action="store_true",
         default=SUPPRESS,
-        help="add a learned embedding to each token: one for the first text, one for the second",
+        help="add a learned embedding of the segment, the first or the second text, to each token",
     )
 
 

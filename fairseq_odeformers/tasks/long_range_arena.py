@@ -82,16 +82,17 @@ class LongRangeArenaConfig(SentencePredictionConfig):
         -1, "number of classes: at least 1, or -1 for all classes of the label dictionary"
     )
     max_positions: Optional[int] = option(
-        None, "truncate inputs to this length (default: depends on --lra-task)"
+        None,
+        "maximum number of tokens per text; longer texts are truncated (default: by --lra-task)",
     )
     pixel_input: str = option(
         "token",
-        "embed pixels as 256 symbols, or as numbers by an affine map",
+        "embedding of pixels: token, one of 256 symbols; value, an affine map of the intensity",
         choices=("token", "value"),
     )
     num_batch_buckets: int = option(
         0,
-        "pad inputs to this number of different lengths, for fixed shapes on TPUs (0: off)",
+        "pad texts to this number of different lengths, for fixed shapes on TPUs; 0 for no padding",
         at_least=0,
         at_most=1000,
     )

@@ -69,9 +69,9 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             "checkpoints",
             metavar="CHECKPOINT",
             nargs="+",
-            help="trained models, labelled by the names of their folders",
+            help="checkpoints of trained models, which are named after their folders",
         )
-        command.add_argument("--data", required=True, help="binarised data set")
+        command.add_argument("--data", required=True, help="folder of binarised data")
         command.add_argument(
             "--out",
             metavar="DIR",
@@ -83,7 +83,9 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             command.add_argument(
                 "--split", default=split, help="split to read (default: %(default)s)"
             )
-        command.add_argument("--cpu", action="store_true", help="do not use a GPU")
+        command.add_argument(
+            "--cpu", action="store_true", help="run on the CPU even if there is a GPU"
+        )
         add_user_dir(command)
     states_parser, attention_parser = commands.choices["states"], commands.choices["attention"]
     states_parser.add_argument(
@@ -108,21 +110,21 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
     attention_parser.add_argument(
         "--tokenized",
         action="store_true",
-        help="--text is already tokenised, with spaces between tokens",
+        help="read --text as tokens with spaces between them, instead of raw text",
     )
     attention_parser.add_argument(
         "--head",
         metavar="N",
         type=positive_int,
-        help="number of the head to draw, from 1 (default: mean over heads); needs --text",
+        help="number of the head to draw, from 1 (default: the mean over all heads); needs --text",
     )
     commands.choices["depth"].add_argument(
         "--steps",
         metavar="N",
         nargs="+",
         type=positive_int,
-        help="numbers of steps to evaluate besides the trained number (default: 1/4 to 8 times "
-        "the trained number)",
+        help="numbers of steps to evaluate besides the number in training (default: 1/4 to 8 times "
+        "the number in training)",
     )
     args = parser.parse_args(arguments)
     args.text = read_text(getattr(args, "text", None))

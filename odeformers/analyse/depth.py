@@ -1,4 +1,4 @@
-"""Score trained models with different steps or tolerances: do they still follow an ODE?"""
+"""Score trained models with other numbers of steps or tolerances: do they still follow an ODE?"""
 
 import argparse
 import math

@@ -127,36 +127,38 @@ class Measurement:
 
 
 MEASUREMENTS = {
-    "train": Measurement("an update by fairseq's trainer", train_step),
+    "train": Measurement("the time of an update by fairseq's trainer", train_step),
     "generate": Measurement(
-        "beam search with fairseq's generator, or by the programs of an exported folder",
+        "the time of beam search by fairseq's generator or an exported folder",
         generation_step,
         build=exported.build,
         sizes=(*SIZES,),
     ),
     "encoder": Measurement(
-        "the forward and backward pass of the encoder", memory.encoder_step, "encoder"
+        "the time of the encoder's forward and backward pass", memory.encoder_step, "encoder"
     ),
     "classify": Measurement(
-        "an update of a classifier",
+        "the time of an update of a classifier",
         train_step,
         defaults={"--models": ["transformer_classifier_prenorm", "transject"], "--batch": 8},
     ),
     "infer": Measurement(
-        "the encoder without gradients",
+        "the time of the encoder's forward pass, without gradients",
         inference_step,
         "encoder",
         defaults={"--models": ["transformer_classifier", "transject"]},
     ),
     "memory": Measurement(
-        "the peak memory of the forward and backward pass of the encoder",
+        "the peak memory of the encoder's forward and backward pass, in MB",
         memory.peak_step,
         "encoder",
         unit="MB",
     ),
-    "state": Measurement("the cache per sequence in generation", state_step, unit="kB"),
+    "state": Measurement(
+        "the size of the cache per text in generation, in kB", state_step, unit="kB"
+    ),
     "startup": Measurement(
-        "the start of fairseq-train --help, without and with this package",
+        "the time that fairseq-train --help takes without and with this package",
         startup_step,
         build=build_command,
         names=(*STARTS,),

@@ -298,10 +298,10 @@ def main(arguments: Sequence[str]) -> None:
         tasks=TASKS,
     )
     codes = parser.add_mutually_exclusive_group()
-    what = "BPE codes of the pretraining corpus (default: learn BPE on the tasks)"
+    what = "file with the BPE codes of the pretraining corpus (default: learn BPE on the tasks)"
     add_path(codes, "--bpe-codes", what)
     add_number(codes, "--bpe-operations", 32_000, "number of merges of the joint BPE")
-    what = "fairseq dictionary of the pretraining corpus, needed with --bpe-codes"
+    what = "fairseq's dictionary of the pretraining corpus; required with --bpe-codes"
     add_path(parser, "--dict", what)
     args = parse_options(parser, arguments)
     if bool(args.bpe_codes) != bool(args.dict):

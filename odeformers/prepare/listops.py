@@ -166,7 +166,7 @@ def main(arguments: Sequence[str]) -> None:
     tokens = "this many tokens"
     add_number(parser, "--min-length", Shape.min_length, f"drop expressions with at most {tokens}")
     add_number(parser, "--max-length", Shape.max_length, f"drop expressions with at least {tokens}")
-    add_number(parser, "--max-depth", Shape.max_depth, "maximum depth of a tree (1: only a root)")
+    add_number(parser, "--max-depth", Shape.max_depth, "maximum depth of a tree; 1 for only a root")
     what, at_least_two = "maximum number of arguments of an operator", partial(integer, minimum=2)
     add_number(parser, "--max-args", Shape.max_args, what, at_least_two)
     args = parse_options(parser, arguments)

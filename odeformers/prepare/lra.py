@@ -257,8 +257,8 @@ def main(arguments: Sequence[str]) -> None:
         tasks=CORPORA,
     )
     what = (
-        "for the task text, the share of the training reviews of each class to hold out (default: "
-        "validate on the test set, as in the benchmark)"
+        "share of the training reviews of each class to hold out for validation in the task text "
+        "(default: validate on the test set, as in the benchmark)"
     )
     add_number(parser, "--valid-fraction", None, what, fraction)
     args = parse_options(parser, arguments)

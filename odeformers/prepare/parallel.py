@@ -187,11 +187,21 @@ def main(arguments: Sequence[str]) -> None:
     for option, text in (("-s", "source"), ("-t", "target")):
         what = f"{text} language (default: from the extensions of two files)"
         parser.add_argument(option, f"--{text}-lang", metavar="LANG", help=what)
-    parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
+    parser.add_argument(
+        "--keep-case",
+        action="store_true",
+        help="keep upper-case letters (default: lower-case the text)",
+    )
     what = "maximum number of subwords per training sentence, and of words per sentence drawn for "
     add_number(parser, "--max-tokens", 100, f"{what}validation or test")
-    add_number(parser, "--max-ratio", 2, "maximum length ratio of a training pair", ratio)
-    what = "number of merges of the joint BPE (default: fit the text)"
+    add_number(
+        parser,
+        "--max-ratio",
+        2,
+        "maximum ratio of the lengths of the two sentences of a training pair",
+        ratio,
+    )
+    what = "number of merges of the joint BPE (default: chosen by the size of the text)"
     add_number(parser, "--bpe-operations", None, what)
     for split in ("valid", "test"):
         what = f"number of {SPLIT_NAMES[split]} pairs to draw if --from is not a folder"

@@ -248,11 +248,14 @@ def main(arguments: Sequence[str]) -> None:
     add_path(vocabulary, "--vocab", what)
     add_number(vocabulary, "--vocab-size", VOCAB_SIZE, "number of word pieces to learn")
     what = (
-        "share of the training texts of each class to hold out if there is no validation file; 0 "
-        "for no validation set"
+        "share of the training texts of each class to hold out if there is no validation file, or "
+        "0 for no validation set"
     )
     add_number(parser, "--valid-fraction", VALID_FRACTION, what, fraction)
-    what = f"share to hold out as the test set if --from is one table (default: {TEST_FRACTION})"
+    what = (
+        "share of the texts of each class to hold out as the test set if --from is one table "
+        f"(default: {TEST_FRACTION})"
+    )
     add_number(parser, "--test-fraction", None, what, fraction)
     what = (
         "drop accents and other marks, as needed for BERT's uncased vocabulary (implied by --vocab)"

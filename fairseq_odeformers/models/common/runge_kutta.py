@@ -141,8 +141,8 @@ class FieldConfig(FairseqDataclass):
 
     rk_field: str = option(
         "textbook",
-        "slope F(y) of a layer: textbook, layer(y) - y, or released, layer(y) as in the authors' "
-        "code",
+        "slope F(y) of a layer: layer(y) - y (textbook), or layer(y) as in the authors' code "
+        "(released)",
         choices=FIELDS,
     )
 
@@ -151,9 +151,11 @@ class FieldConfig(FairseqDataclass):
 class RungeKuttaConfig(PreNormTransformerConfig):
     """Options of fairseq's Transformer; the defaults have the size of the papers' base models."""
 
-    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    attention_dropout: float = option(0.1, "dropout probability of attention weights")
     activation_dropout: float = option(
-        0.1, "dropout probability after activation in FFN", argparse_alias="--relu-dropout"
+        0.1,
+        "dropout probability after the activation function of FFNs",
+        argparse_alias="--relu-dropout",
     )
 
 
@@ -161,8 +163,10 @@ class RungeKuttaConfig(PreNormTransformerConfig):
 class RungeKuttaLanguageModelConfig(LanguageModelConfig):
     """Options of fairseq's Transformer LM, with LayerNorm before each sub-layer."""
 
-    attention_dropout: float = option(0.1, "dropout probability for attention weights")
-    activation_dropout: float = option(0.1, "dropout probability after activation in FFN")
+    attention_dropout: float = option(0.1, "dropout probability of attention weights")
+    activation_dropout: float = option(
+        0.1, "dropout probability after the activation function of FFNs"
+    )
     decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
 

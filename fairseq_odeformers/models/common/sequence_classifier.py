@@ -30,26 +30,31 @@ class SequenceClassifierConfig(FairseqDataclass):
 
     pooling: str = option(
         "mean",
-        "pooling over tokens: mean, max, or first (of the text)",
+        "pooling over the tokens of a text: mean, max, or first (the state of the first token)",
         choices=tuple(POOLING),
     )
     pooled_layer_norm: bool = option(True, "apply LayerNorm to the pooled states")
     classifier_hidden_layers: int = option(
-        0, "number of ReLU layers before the last layer", at_least=0, at_most=1000
+        0,
+        "number of ReLU layers before the last layer of the classification head",
+        at_least=0,
+        at_most=1000,
     )
     classifier_hidden_dim: Optional[int] = option(
         None,
-        "width of the ReLU layers before the last layer (default: encoder width)",
+        "width of the ReLU layers in the classification head (default: the encoder's width)",
         at_least=1,
         at_most=65_536,
     )
     pair_encoding: str = option(
         "separate",
-        "encoding of the two texts of --lra-task retrieval; separate: encode each text, combine in "
-        "the head; joined: encode as one text",
+        "encoding of the two texts of a pair in --lra-task retrieval: separate encodes each text "
+        "and combines them in the head; joined encodes both as one text",
         choices=("separate", "joined"),
     )
-    max_positions: Optional[int] = option(None, "maximum input length (default: from the task)")
+    max_positions: Optional[int] = option(
+        None, "maximum number of tokens per text (default: the task's)"
+    )
 
 
 class SequenceClassifier(BaseModel, FairseqEncoderModel):

@@ -169,7 +169,7 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
     parser = make_parser(name, what, source, required=not title)
     parser.set_defaults(characters=False)
     if not title:
-        what = f"make each character a word, and each space the word {SPACE}"
+        what = f"treat each character as a word, and write each space as the word {SPACE}"
         parser.add_argument("--characters", action="store_true", help=what)
     args = parse_options(parser, arguments)
     whole = None
