@@ -48,8 +48,8 @@ def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
 def average(paths: Sequence[Path]) -> dict[str, Any]:
     """Return the last checkpoint, with its parameters replaced by their mean over all checkpoints.
 
-    Means are computed in float64, so that a tensor that is equal in all checkpoints stays bitwise
-    equal. Tensors that share memory continue to do so. The optimizer's state and the validation
+    Means are computed in float64, so that a tensor that is equal in all checkpoints does not change
+    by a bit. Tensors that share memory continue to do so. The optimizer's state and the validation
     score are left out.
 
     Raises:

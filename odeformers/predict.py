@@ -136,7 +136,8 @@ def read_lines_or_table(
     """Return the name of ``--text`` in messages, its rows of texts, and their line numbers.
 
     If ``odeformers prepare`` was told which columns of a table contain the texts, the same columns
-    are read. The numbers are None for lines, each a row of texts with tabs between them.
+    are read. If ``--text`` is not a table, tabs separate the texts of a line, and the numbers are
+    None.
 
     Raises:
         InputError: the table has no column of texts, or ``--column`` does not fit it.

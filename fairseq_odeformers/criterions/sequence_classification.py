@@ -55,7 +55,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
-        """Return the loss in nats, summed over sequences, their number, and the values to log."""
+        """Return the loss in nats, summed over examples, their number, and the values to log."""
         logits, extra = self.regularizers.model_output(
             model,
             **sample["net_input"],

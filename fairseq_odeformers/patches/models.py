@@ -48,7 +48,7 @@ def register_model(original, name, dataclass=None):
 
 
 def forget(name: str) -> None:
-    """Remove a model and its architectures, which its code registers again after it."""
+    """Remove a model and its architectures, so that their code can register them again."""
     del MODEL_REGISTRY[name]
     MODEL_DATACLASS_REGISTRY.pop(name, None)
     for arch in ARCH_MODEL_INV_REGISTRY.pop(name, ()):

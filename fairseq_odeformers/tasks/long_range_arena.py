@@ -1,4 +1,4 @@
-"""The Long Range Arena (Tay et al. 2021): classification of long sequences or pairs of them."""
+"""The Long Range Arena (Tay et al. 2021): classification of long texts, images and pairs."""
 
 import logging
 from argparse import ArgumentParser
@@ -100,7 +100,7 @@ class LongRangeArenaConfig(SentencePredictionConfig):
 
 @register_task("long_range_arena", dataclass=LongRangeArenaConfig)
 class LongRangeArenaTask(SentencePredictionTask):
-    """Classification of sequences or pairs of them, truncated at ``--max-positions``.
+    """Classification of long texts, images or pairs of texts, truncated at ``--max-positions``.
 
     The data set comes from ``odeformers prepare lra``, in the layout of fairseq's
     ``sentence_prediction``, or from the archive published with Mega (Ma et al. 2023). In retrieval,

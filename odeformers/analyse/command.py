@@ -181,7 +181,7 @@ def read_runs(out: Path) -> dict[str, bool]:
 
 
 def order_runs(paths: list[str]) -> list[str]:
-    """Put the runs of a comparison into the order of its report, if a glob has sorted the paths.
+    """If a glob has sorted the paths, put the runs of a comparison into the order of its report.
 
     In a report, the baseline comes first. Paths that are not sorted keep the user's order.
     """

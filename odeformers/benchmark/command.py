@@ -114,7 +114,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -> None:
-    """Add the options of a measurement, whose help ends with their defaults."""
+    """Add the options of a measurement; the help of each option ends with its default."""
     what = STARTS if measurement.names else MODELS
     models = {"metavar": "MODEL", "nargs": "+", "choices": measurement.names}
     options: dict[str, tuple[dict[str, Any], Any, str]]

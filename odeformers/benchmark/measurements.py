@@ -47,7 +47,7 @@ def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 
 def state_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """Make a step that counts the kB that generation caches for one sequence and its source.
+    """Make a step that counts the kB that generation caches for one text and its source.
 
     Both are of the same length.
     """
@@ -83,7 +83,7 @@ class Measurement:
 
     Attributes:
         help: what is measured.
-        step: makes the step of a subject for the length of a sequence.
+        step: makes the step of a subject for a number of tokens per text.
         part: the submodule that a step runs; empty for the entire model.
         unit: ``ms`` if steps are timed; otherwise, the unit of the figure that a step returns.
         build: makes the subject of a name.

@@ -61,7 +61,7 @@ class Subject(NamedTuple):
         return self.model.to(types[precision])
 
     def make_batch(self, batch: int, length: int) -> dict:
-        """Make a batch of random sequences of one length, in the form of the task's batches."""
+        """Make a batch of random texts of one length, in the form of the task's batches."""
         device = next(self.model.parameters()).device
         words = self.task.source_dictionary
         tokens = torch.randint(words.nspecial, len(words), (batch, length), device=device)

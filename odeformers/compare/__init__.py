@@ -1,4 +1,4 @@
-"""Compares architectures: trains them on the same data, and reports on the runs.
+"""Compare architectures: train them on the same data, and report on the runs.
 
 Each object is made from the one before it::
 

@@ -127,7 +127,7 @@ def make_parser() -> Parser:
         "value (at all combinations for several options), and keep the value that validates best; "
         "if it is the smallest or largest, try one value beyond it",
     )
-    add("--no-extend", action="store_true", help="try no values beyond those of --tune")
+    add("--no-extend", action="store_true", help="do not try values beyond the grid of --tune")
     add(
         "--bleu-tokenize",
         choices=sorted(BLEU.TOKENIZERS),
@@ -232,7 +232,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
 
 
 def check_options(words: Sequence[str], parser: Parser) -> None:
-    """Check that no option is obsolete or misspelt; fairseq-train would get it as its own."""
+    """Check that no option is obsolete or misspelled; all others are passed to fairseq-train."""
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
         if advice := REMOVED_OPTIONS.get(option):
@@ -272,8 +272,8 @@ def check_plugin(folders: Sequence[str]) -> None:
         texts = (path.read_text(encoding="utf-8") for path in Path(folder).rglob("*.py"))
         if not any(re.search(r"^\s*(from|import) fairseq_odeformers", t, re.M) for t in texts):
             raise InputError(
-                f"--user-dir {folder}: it does not import fairseq_odeformers, whose tasks and "
-                "criterions train it; add import fairseq_odeformers to its __init__.py"
+                f"--user-dir {folder}: it does not import fairseq_odeformers, which registers the "
+                "tasks and criterions; add import fairseq_odeformers to its __init__.py"
             )
 
 

@@ -54,7 +54,7 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """What training a variant costs, at the width and number of updates that were chosen for it."""
+    """The cost of training a variant, with the width and number of updates chosen for it."""
 
     variant: Variant
     parameters: int

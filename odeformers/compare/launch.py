@@ -1,4 +1,4 @@
-"""Launches runs on this machine or by Slurm, and shows their progress.
+"""Launch runs on this machine or by Slurm, and show their progress.
 
 A launcher has an attribute ``jobs``, the number of runs that it takes at a time (None for all), and
 a method ``submit``, which starts runs and returns a job for each. A job has the methods ``done``,

@@ -77,7 +77,7 @@ def make_estimates(experiment: Experiment, started: Sequence[Estimate]) -> list[
 
 
 def flaws_of(experiment: Experiment, started: Iterable[Run]) -> dict[str, dict[str, float]]:
-    """Find the flaws of the test sets in the started runs, or else in all texts."""
+    """Return the flaws of the test sets from a run that has started, or find them in all texts."""
     splits, train = experiment.test_sets.keys(), experiment.train
     for run in started:
         if splits <= run.flaws.keys():
@@ -185,7 +185,7 @@ def check_settings(started: Mapping[Path, Run], variants: Iterable[Variant], out
 
 
 def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """Describe the changes of options, which are compared as they are typed."""
+    """Describe the options that have changed; values are compared as they are typed."""
 
     def show(value: object) -> str:
         words = to_words({"option": value})
@@ -378,7 +378,7 @@ def overview(estimates: Iterable[Estimate], runs: Iterable[Run], jobs: int) -> s
 
 
 def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
-    """Yield what all seeds would detect, if a folder's runs show the spread over seeds."""
+    """Yield which difference all seeds would detect, if the runs show the spread over seeds."""
     if not (out / RESULTS).is_file():
         return
     for table in read_comparison(out).tables:

@@ -1,4 +1,4 @@
-"""Runs: each trains a variant with one seed and evaluates it, in a separate folder.
+"""Runs: a run trains a variant with one seed and evaluates it, in a folder of its own.
 
 ``run.yaml`` contains everything that determines a run. A command whose settings agree with
 ``run.yaml`` resumes the run, or leaves it alone if it has finished. A run's steps are training,
@@ -98,8 +98,8 @@ class Step:
         product.touch()
 
 
-# The errors that Python or a command of fairseq or this package prints at its end. The first line
-# of some errors is empty, or is followed by advice.
+# The errors that Python, or a command of fairseq or this package, prints at its end. The first line
+# of an error may be empty, or advice may follow it.
 ERROR = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception):|(?:\S+ ){,3}?error:)\s*(\S.*)$", re.M)
 
 
@@ -130,7 +130,7 @@ def make_steps(variant: Variant, seed: int, folder: Path) -> Iterator[Step]:
     """Yield the steps of a run."""
     average, saving = variant.average, {"save-dir": str(folder), "seed": seed}
     saving |= {"log-format": "json", "log-interval": 20}
-    # Otherwise, the batches of a resumed run would differ from those of an uninterrupted run.
+    # Otherwise, a resumed run would draw other batches than an uninterrupted one.
     saving["update-epoch-batch-itr"] = "True"
     if board := variant.options.get(BOARD):
         saving[BOARD] = str(Path(board, folder.name))
@@ -308,7 +308,7 @@ class Run:
         collect_rows(self.folder.parent)
 
     def note_unfinished(self) -> None:
-        """Write what the run lacks if it has ended early, unless another process executes it."""
+        """If the run has ended early, write what it lacks, unless another process executes it."""
         if not (self.folder / RUN).exists():
             return
         with suppress(Timeout), self.lock():
@@ -324,7 +324,7 @@ class Run:
 
 
 def read_failure(folder: Path) -> tuple[int, str] | None:
-    """Read when a folder's run ended early, in nanoseconds, and why; None if it did not."""
+    """Return when (in nanoseconds) and why a folder's run ended early; None if it did not."""
     path = folder / FAILURE
     with suppress(FileNotFoundError):  # another process may remove the file meanwhile
         return path.stat().st_mtime_ns, path.read_text(encoding="utf-8").strip()

@@ -277,6 +277,6 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("--test-fraction divides one table; the source has a test set")
     if table and args.test_fraction is None:
         args.test_fraction = TEST_FRACTION
-    os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # for the library tokenizers
+    os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by the library tokenizers
     with preparing(args):
         prepare(corpus, table, args)

@@ -93,9 +93,10 @@ class RungeKuttaLayer(nn.Module):
 
 
 class RungeKuttaStack(nn.Module):
-    """Mixin for an encoder or decoder: implement ``share(layers)`` to build modules for all layers.
+    """Mixin for an encoder or decoder with modules that all of its layers share.
 
-    The constructor calls :meth:`share` after fairseq has built the layers.
+    A subclass builds these modules in :meth:`share`, which the constructor calls after fairseq has
+    built the layers.
     """
 
     spec: Any
@@ -120,6 +121,11 @@ def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module
 
     This way, the layers of a stack share modules of the stack, and each shared parameter has one
     name. fairseq's loop over the layers could not pass them.
+
+    Args:
+        owner: module that owns the children, such as an encoder.
+        names: names of the children, and of the arguments of the layers' ``forward``.
+        layers: layers that receive the children.
     """
     for layer in layers:
         layer.register_forward_pre_hook(partial(with_children, owner, names), with_kwargs=True)
@@ -178,7 +184,7 @@ class RungeKuttaClassifierConfig(TransformerClassifierConfig):
 
 
 def check_history(cfg: Config) -> None:
-    """Check that the options only ask for what a history of layers supports.
+    """Check that a history of layers supports the options.
 
     Raises:
         ValueError: an option is not supported; the message names it.

@@ -58,7 +58,7 @@ class SequenceClassifierConfig(FairseqDataclass):
 
 
 class SequenceClassifier(BaseModel, FairseqEncoderModel):
-    """A classifier over any encoder: a pooling and heads, with the interface of fairseq's RoBERTa.
+    """A classifier: pooling and heads over any encoder, with the interface of fairseq's RoBERTa.
 
     A subclass sets ``encoder_class`` and is registered with a config that derives from
     :class:`SequenceClassifierConfig` and has the option ``encoder_embed_dim``. The tasks that train
@@ -72,8 +72,8 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
     The encoder returns a dictionary with ``encoder_out`` and ``encoder_padding_mask``, as fairseq's
     Transformer does. The dictionary may also have the entries ``regularizers`` and ``statistics``,
-    dictionaries of tensors (B) with one value per sequence. Criterions add weighted regularisers to
-    the loss, and only log statistics.
+    dictionaries of tensors (B) with one value per text. Criterions add weighted regularisers to the
+    loss, and only log statistics.
     """
 
     kinds = (Kind.CLASSIFICATION,)
@@ -135,7 +135,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
         Returns:
             Scores (B, K), or the states (B, T, C) if no head is named; and the dictionaries
-            ``regularizers`` and ``statistics`` of tensors (B), one value per sequence or pair.
+            ``regularizers`` and ``statistics`` of tensors (B), one value per text or pair.
         """
         if self.joins and src_tokens1 is not None:
             src_tokens, src_lengths = self.join(src_tokens, src_tokens1)

@@ -50,14 +50,14 @@ class Row:
 
     # The comparison.
     schema: int = SCHEMA
-    comparison: str = ""  # its name, where a file has several
+    comparison: str = ""  # name of the comparison, if a file has several
     baseline: str = ""  # the architecture that others are compared with
     task: str = ""  # task of fairseq
     data: str = ""
     environment: str = ""  # date, machine and versions, when the run started
     command: str = ""  # time when the command that planned the run was started
     # The run.
-    run: str = ""  # its folder
+    run: str = ""  # folder of the run
     begun: str = ""  # time when the run started
     state: str = ""  # why the run is unfinished; "" if it has finished
     family: str = ""  # the row of a scoreboard
@@ -91,11 +91,11 @@ class Row:
     paper: str = ""  # the paper's figures for the architecture and metric
     cited: str = ""  # figures from elsewhere to show beside the score, with their sources
     texts: int | None = None
-    unknown: float | None = None  # the share of unknown words, of pairs on either side
+    unknown: float | None = None  # share of unknown words; for pairs, on either side
     leaked: float | None = None  # the share of texts that are also in the training set
     predictions: str = ""  # the path of a table of references and outputs, or of likelihoods
     notes: str = ""  # notes of the report, if predictions and curves are not kept
-    # No column.
+    # The next field is not a column.
     folder: Path = field(default=Path(), compare=False)  # contains the file
 
     @property
@@ -111,9 +111,9 @@ class Row:
 
     @property
     def informative(self) -> bool:
-        """Whether a training run shows how good its options are: it has ended, or has diverged.
+        """Whether the run shows how good its options are: training has ended, or has diverged.
 
-        A training run that was killed shows nothing.
+        A run that was killed shows nothing.
         """
         return self.trained or DIVERGED in self.state
 

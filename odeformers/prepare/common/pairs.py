@@ -205,7 +205,7 @@ class Pairs:
         tokens.write_rows(pairs, folder, self.langs)
 
     def write_references(self, read: Callable, tokenized: Path, folder: Path) -> None:
-        """Write all pairs outside of the training set untokenised, as references for translations.
+        """Write the pairs of all splits but ``train`` untokenised, as references for translations.
 
         Warn about test sets whose spaces detokenisation does not restore.
         """

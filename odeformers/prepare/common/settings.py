@@ -1,4 +1,4 @@
-"""Settings of a prepared folder: its options and source files, which later preparations keep."""
+"""Settings of a prepared folder: later preparations must have the same options and sources."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from odeformers.processes import name_differences
 SETTINGS = "settings.json"  # the file with the options of a folder's preparation
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
 SOURCE = "--from"
-# Inputs of steps that contain digests of files, and what is other if the digests are.
+# The inputs of steps that are digests of files, and how a message describes different digests.
 CONTENT = "from other content"
 DIGESTS = {
     **dict.fromkeys(("from", "raw", "texts"), CONTENT),
@@ -23,7 +23,7 @@ DIGESTS = {
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that determine a result, and check that the folder has no others."""
+    """Return the options that determine a result; check that the folder was made with the same."""
     settings = {
         flag(name): value
         for name, value in vars(args).items()

@@ -166,7 +166,7 @@ def check_order(path: Path, examples: Sequence[Example], option: str) -> None:
         option: the option that chooses the columns, for messages.
 
     Raises:
-        InputError: most texts have a class of their own, and a column has few distinct texts.
+        InputError: most classes have only one text, and a column has few distinct texts.
     """
     classes = len({label for label, _ in examples})
     columns = [*zip(*(texts for _, texts in examples))]
@@ -514,8 +514,8 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
         if {*fields} != {*names}:
             differing = list_few(sorted({*fields} ^ {*names}))
             raise InputError(
-                f"{place}: the fields differ from those of line {rows[0][0]} ({differing}); every "
-                "object needs the same fields"
+                f"{place}: the fields differ from line {rows[0][0]} ({differing}); give all "
+                "objects the same fields"
             )
         rows.append((number, [fields[name] for name in names]))
     if not rows:
