@@ -1,4 +1,4 @@
-"""The example architectures, and that of the page, have the stated properties."""
+"""The example architectures, and the page's architecture, have the stated properties."""
 
 import re
 import sys

@@ -199,8 +199,9 @@ def test_options_show_their_values_and_bounds(capsys):
     main(["options", "ot_transformer_lm"])
     _, added, shared = capsys.readouterr().out.split("\n\n")
     assert re.search("^--ode-method +euler .*; one of euler, midpoint, rk4$", added, re.M)
-    # This help names all values.
-    assert re.search("^--final-norm .*; none, no final LayerNorm$", added, re.M)
+    assert re.search(
+        "^--final-norm .*; none, no final LayerNorm$", added, re.M
+    )  # the help names all values
     assert re.search("^--ode-steps .*; at least 1$", added, re.M)
     assert re.search("^--activation-fn .*; one of relu, gelu", shared, re.M)  # fairseq's type
     assert re.search("^--dropout .*; at least 0 and below 1$", shared, re.M)

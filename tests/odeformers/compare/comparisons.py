@@ -36,7 +36,7 @@ def write_run(
     """Write the files of a run that has one score, and return its rows.
 
     Args:
-        outputs, references: of the test texts.
+        outputs, references: outputs and references for the test texts.
         likelihoods: the same of a language model.
         changes: fields of the rows.
     """

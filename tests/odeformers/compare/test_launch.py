@@ -33,7 +33,7 @@ HOLD_WITH_CHILD = HOLD.format(more="subprocess.Popen(['sleep', '600'], pass_fds=
 
 @dataclass
 class Shell:
-    """In place of a run, a line for a shell, whose output is in its folder."""
+    """A line for a shell in place of a run; its output is in its folder."""
 
     folder: object
     line: str
@@ -112,7 +112,7 @@ def test_a_cluster_gets_all_runs_at_once(tmp_path):
 
 @pytest.fixture
 def job_folder(tmp_path):
-    """A folder of a job, whose processes end with the test even if it fails."""
+    """The folder of a job; the job's processes end with the test even if it fails."""
     yield tmp_path
     with suppress(ProcessLookupError):
         os.killpg(int((tmp_path / "job").read_text()), signal.SIGKILL)

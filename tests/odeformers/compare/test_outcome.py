@@ -137,7 +137,7 @@ def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
 
 
 def test_a_training_loss_is_of_a_full_epoch(tmp_path):
-    """The last epoch may end after a batch, whose loss is not representative."""
+    """The last epoch may end after one batch, and the loss of a batch is not representative."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.0, 9), (21, 0.5, 1))
     assert read_log(log)[0].train_loss == [5.0, 4.0, 4.0]
 

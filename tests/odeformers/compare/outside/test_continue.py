@@ -123,7 +123,7 @@ def test_more_seeds_do_not_repeat_others(again):
 
 
 def test_more_architectures_do_not_repeat_others(again, controls):
-    """The baseline stays that of the first command, though the next names another.
+    """The baseline of the first command stays, although the next command names another one.
 
     A failed run is reported, and trained again by the next command.
     """

@@ -61,7 +61,7 @@ def test_another_corpus_needs_another_folder(prepare, tmp_path):
 
 
 def prepare_slowly(out, name, begun, go_on):
-    """A preparation of two steps, whose second step reads the result of the first.
+    """A preparation of two steps; the second step reads the result of the first.
 
     If it is killed, a process of it survives.
     """

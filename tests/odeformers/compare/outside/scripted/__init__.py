@@ -150,7 +150,7 @@ class Source(FairseqEncoder):
 
 
 class Copy(FairseqDecoder):
-    """Writes the words of the source, whose dictionary has the same numbers; some are wrong."""
+    """Writes the words of the source, some of them wrong; both dictionaries have equal numbers."""
 
     def __init__(self, cfg, dictionary):
         super().__init__(dictionary)
