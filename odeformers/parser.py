@@ -1,7 +1,7 @@
 """The parser of all commands, types of their arguments, and options that several commands share.
 
-Errors are in one line and suggest similar options. Functions import the plugin, and thus fairseq
-and torch, when they need it, since the help of ``odeformers`` does not.
+Error messages have one line and suggest similar options. Functions import the plugin, and with it
+fairseq and torch, only when they need it, because the help of ``odeformers`` does not.
 """
 
 import argparse

@@ -107,7 +107,7 @@ def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
 
 
 def weighted_sum(weights: Sequence[float | Tensor], slopes: Sequence[Tensor]) -> Tensor:
-    """Return the weighted sum w_1 F_1 + w_2 F_2 + ...; a weight that is the number 0 skips its slope.
+    """Return w_1 F_1 + w_2 F_2 + ...; a slope with the number 0 as its weight is skipped.
 
     Args:
         weights: numbers, or tensors that broadcast to the slopes.

@@ -107,7 +107,7 @@ class Measurement:
         tasks = {type(subject.task).__name__: subject.name for subject in subjects}
         if self.step is train_step and len(tasks) > 1:
             trainers = ", ".join(f"{name} by {task}" for task, name in tasks.items())
-            raise InputError(f"--models: {trainers}; measure them apart")
+            raise InputError(f"--models: {trainers}; measure them separately")
         steps = {subject.name: self.make_step(subject, args, length) for subject in subjects}
         if self.unit == "ms":
             figures = timing.measure(steps, args.rounds, vars(args).get("device", "cpu"))

@@ -166,7 +166,7 @@ def check_metric(trainer: Trainer) -> None:
     """Check that a validation has the metric that chooses the best checkpoint."""
     name, dataset = trainer.cfg.checkpoint.best_checkpoint_metric, validation_set(trainer)
     if name == "bleu" and getattr(trainer.cfg.task, "eval_bleu", False):
-        return  # a model with hardly any training translates some batches to nothing
+        return  # an almost untrained model translates some batches to nothing
     sample = dataset.collater([dataset[n] for n in range(min(EXAMPLES, len(dataset)))])
     with metrics.aggregate(new_root=True) as validation:
         trainer.valid_step(sample)

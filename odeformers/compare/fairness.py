@@ -95,7 +95,7 @@ def repeat_width(variant: Variant, kept: Estimate, match: bool) -> Variant:
         names, _ = width_options(variant)
         variant = variant.change(**{n: kept.variant.options.get(hyphenate(n)) for n in names})
     if variant.tried:
-        variant.build()  # a value that hardly costs time may still be wrong
+        variant.build()  # a value with little effect on the cost may still be invalid
     return variant
 
 

@@ -1,4 +1,4 @@
-"""Runs: a run trains a variant with one seed and evaluates it, in a folder of its own.
+"""Runs: a run trains a variant with one seed and evaluates it, in a separate folder.
 
 ``run.yaml`` contains everything that determines a run. A command whose settings agree with
 ``run.yaml`` resumes the run, or leaves it alone if it has finished. A run's steps are training,

@@ -101,8 +101,8 @@ def generate(shape: Shape, seed: int, workers: int) -> Generator[tuple[list[str]
         if misses == PATIENCE:
             options = " ".join(f"{flag(name)} {value}" for name, value in asdict(shape).items())
             raise InputError(
-                f"{options}: there are hardly more than {before:,} distinct expressions; ask for "
-                "fewer, or for different lengths"
+                f"{options}: found only {before:,} distinct expressions; ask for fewer, or for "
+                "different lengths"
             )
 
 

@@ -204,7 +204,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Drop the heads of a checkpoint that do not fit; these heads keep their initial values.
 
-        An encoder trained on one task can thus initialise another (``--finetune-from-model``).
+        This way, an encoder trained on one task can initialise another (``--finetune-from-model``).
         """
         super().upgrade_state_dict_named(state_dict, name)
         prefix = f"{name}.classification_heads." if name else "classification_heads."

@@ -306,7 +306,7 @@ def test_pairs_are_for_classifiers_of_pairs(export):
     pair = [("1", "2")]
     translator, lm, single, joined = (run.load(export(*each)[1]) for each in QUICK)
     for method in (translator.translate, lm.score, lm.sample):
-        with pytest.raises(TypeError, match=r"^text 1 of 1: \('1', '2'\) is not a string; give it"):
+        with pytest.raises(TypeError, match=r"^text 1 of 1: \('1', '2'\) is not a string; pass"):
             method(pair)
     with pytest.raises(ValueError, match="^text 1: 2 texts instead of 1; give a str for each text"):
         single.classify(pair)

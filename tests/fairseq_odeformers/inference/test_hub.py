@@ -530,7 +530,7 @@ def test_plugins_that_are_no_paths_are_refused(folders):
 
 @pytest.mark.parametrize("option, value", [("beam", 5), ("device", "cpu"), ("tokenized", "no")])
 def test_options_without_effect_on_a_loader_are_refused(option, value, checkpoint, data):
-    with pytest.raises(ValueError, match=f"^{option} {value!r}: give "):
+    with pytest.raises(ValueError, match=f"^{option} {value!r}: (give|pass) "):
         load_translator(checkpoint("transevolve"), data / "words", **{option: value})
 
 
