@@ -99,7 +99,7 @@ def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
         argparse_alias: alternative name of the option on the command line.
         bounds: arguments of :class:`Bounds`.
 
-    Example::
+    For example:
 
         encoder_steps: int = option(6, "number of encoder steps", at_least=1)
     """

@@ -313,7 +313,7 @@ def register_preset(model: str, *names: str, **options: Any) -> None:
         names: names of the presets.
         options: the new defaults, by name of the option.
 
-    Example::
+    For example:
 
         register_preset("ode_transformer", "ode_transformer_rk4", rk_order=4)
     """

@@ -79,7 +79,7 @@ def load_translator(
         InputError: the file is not a checkpoint, or contains a different kind of model; or
             *tokenized* is False, and the data set was not made by ``odeformers prepare``.
 
-    Example::
+    For example:
 
         translator = load_translator("checkpoint_best.pt", "data-bin")
         translator.translate(["Ein Mann geht."], beam=5)  # a list with one translation
@@ -108,7 +108,7 @@ def load_language_model(
     Texts have the form of the data set before it is split into subwords. For other arguments and
     errors, see :func:`load_translator`.
 
-    Example::
+    For example:
 
         model = load_language_model("checkpoint_best.pt")
         model.sample("the man", sampling=True, sampling_topk=10)  # a text that begins like this
@@ -123,7 +123,7 @@ def load_classifier(checkpoint: Source, data: Folder | None = None, **options: A
     :func:`load_translator`. The probabilities of several checkpoints are averaged. The data must
     have the classes of the checkpoint, in the same order.
 
-    Example::
+    For example:
 
         classifier = load_classifier("checkpoint_best.pt")
         label, probabilities = classifier.classify("a good text")

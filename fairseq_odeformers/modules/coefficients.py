@@ -92,7 +92,7 @@ def make_coefficients(order: int, form: str, embed_dim: int) -> nn.Module:
     Raises:
         ValueError: *form* is learned or gated, and *order* is not 2.
 
-    Example::
+    For example:
 
         coefficients = make_coefficients(2, "gated", embed_dim=512)
         y = y + coefficients([slope_1, slope_2])
