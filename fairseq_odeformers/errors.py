@@ -15,7 +15,7 @@ MEMORY_MESSAGES = ("out of memory", "can't allocate memory")
 
 
 class InputError(ValueError):
-    """An error raised for bad input; its message of one line names the input.
+    """An error raised for bad input; its one-line message names the input.
 
     Code that knows the fault but not the input raises a ValueError: a model rejects the value of an
     option, but does not know which checkpoint or command line it is from. :class:`naming_faults`
@@ -46,7 +46,8 @@ class naming_faults:
 
     Args:
         name: the file, the option or the model.
-        fault: the predicate after *name*; the text of :func:`explain` follows in parentheses.
+        fault: the rest of the sentence after *name*; the text of :func:`explain` follows in
+            parentheses.
     """
 
     def __init__(self, name: str | Path, fault: str = "cannot be read"):

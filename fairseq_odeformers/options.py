@@ -14,7 +14,7 @@ SIDES = ("encoder", "decoder")  # prefixes of option names
 
 @dataclass(frozen=True)
 class Bounds:
-    """The values that an option may take; :func:`validate` checks them.
+    """Bounds of an option: the values that it may take; :func:`validate` checks them.
 
     Infinite values, NaN and integers above :data:`MAX_SIZE` are out of bounds for every option.
 
@@ -98,6 +98,10 @@ def option(default, help: str, *, argparse_alias: str | None = None, **bounds):
         help: description of the option for ``--help``.
         argparse_alias: alternative name of the option on the command line.
         bounds: arguments of :class:`Bounds`.
+
+    For example:
+
+        encoder_steps: int = option(6, "number of encoder steps", at_least=1)
     """
     metadata = {"help": help, "bounds": Bounds(**bounds) if bounds else None}
     if argparse_alias is not None:

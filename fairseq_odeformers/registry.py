@@ -31,7 +31,9 @@ from .options import SIDES, hyphenate
 
 
 class Kind(Enum):
-    """The purpose of a model; set ``kinds`` in a class if fairseq's base class does not imply it.
+    """The kind of a model: its purpose, and the tasks that train it.
+
+    A model class sets ``kinds`` if fairseq's base class does not imply them.
 
     Attributes:
         tasks: fairseq's tasks that train models of this kind, the default first.
@@ -149,7 +151,7 @@ BASELINES, OWN = "baselines", "your own"  # names in place of a paper; plugins u
 
 @dataclass(frozen=True)
 class Family:
-    """A family's name, paper and plot colours: a package's ``FAMILY`` or a model's ``family``.
+    """The name, the paper and the plot colors of a family of architectures.
 
     The folder with its models, here or in a plugin, declares the family as ``FAMILY``. A model that
     belongs to a different family than its folder declares that family as ``family``.
@@ -249,7 +251,7 @@ def model_parser(arch: str) -> ArgumentParser:
 
 
 def option_names(arch: str) -> dict[str, str]:
-    """Map the spellings of an architecture's options on the command line, without ``--``, to names.
+    """Map an architecture's options, as spelled on the command line without ``--``, to their names.
 
     A switch that is on by default is spelled ``no-...``. Some options have two spellings.
     """
@@ -306,12 +308,18 @@ def side_options(options: Mapping[str, Any], side: str) -> dict[str, Any]:
 
 
 def register_preset(model: str, *names: str, **options: Any) -> None:
-    """Register presets: names for a model with new defaults that the command line can override.
+    """Register presets: architectures with new defaults for the options of a model.
+
+    The command line can override these defaults.
 
     Args:
         model: name of a registered model that has a dataclass.
         names: names of the presets.
         options: the new defaults, by name of the option.
+
+    For example:
+
+        register_preset("ode_transformer", "ode_transformer_rk4", rk_order=4)
     """
 
     def preset(args: Namespace) -> None:
@@ -358,7 +366,7 @@ def registered_by(arch: str) -> str:
 
 
 def import_plugins(folders: str | Path | Iterable[str | Path]) -> None:
-    """Import a folder, or several, that register models and tasks, as ``--user-dir`` does.
+    """Import one or several folders that register models and tasks, as ``--user-dir`` does.
 
     Raises:
         InputError: a folder does not exist, lacks an ``__init__.py``, has the name of a module

@@ -26,13 +26,13 @@ COMMANDS = {
     "prepare": ("prepare", "prepare a corpus for fairseq-train"),
     "hydra-train": ("hydra_train", "run fairseq-hydra-train with the options of this package"),
     "translate": ("translate", "translate lines of raw text"),
-    "predict": ("predict", "classify a data set or lines of text"),
-    "compare": ("compare.command", "train architectures side by side and report"),
-    "report": ("report", "report on the finished runs of a comparison"),
-    "export": ("export", "write a model to run elsewhere: safetensors, torch or ONNX"),
+    "predict": ("predict", "classify a split of a data set, or lines of text"),
+    "compare": ("compare.command", "train architectures on the same data and write a report"),
+    "report": ("report", "write the report of a comparison from its finished runs"),
+    "export": ("export", "export a trained model as safetensors, torch or ONNX"),
     "benchmark": ("benchmark.command", "measure the speed of architectures side by side"),
     "analyse": ("analyse.command", "measure the internals of trained models"),
-    "check": ("check.command", "test an architecture before training"),
+    "check": ("check.command", "test the code of an architecture before training"),
     "average": ("average", "average the parameters of several checkpoints"),
     "score-wmt14": ("score_wmt14", "compute BLEU on WMT14 as the papers do"),
 }
@@ -95,8 +95,8 @@ def choose(arguments: Sequence[str]) -> tuple[str, str, Sequence[str]]:
     """Return the command named by the first arguments, its module, and the other arguments."""
     parser = Parser(
         prog="odeformers",
-        description="Train and compare ODE-derived Transformers. The folder for fairseq's "
-        f"--user-dir: {user_dir()}",
+        description="Train and compare Transformers derived from ODE solvers. The folder for "
+        f"fairseq's --user-dir is {user_dir()}",
     )
     parser.add_argument(
         "--version",

@@ -1,6 +1,6 @@
 """Average the parameters of several checkpoints of one training run.
 
-For example, the last ten by update of a run with --save-interval-updates 2000
+For example, average the last ten checkpoints of a run with --save-interval-updates 2000
 --keep-interval-updates 10:
 
     odeformers average --checkpoint-dir checkpoints --by update --last 10 \\
@@ -48,8 +48,8 @@ def last_checkpoints(folder: Path, by: str, last: int) -> list[Path]:
 def average(paths: Sequence[Path]) -> dict[str, Any]:
     """Return the last checkpoint, with its parameters replaced by their mean over all checkpoints.
 
-    Means are computed in float64, so that a tensor that is equal in all checkpoints stays bitwise
-    equal. Tensors that share memory continue to do so. The optimizer's state and the validation
+    Means are computed in float64, so that a tensor that is equal in all checkpoints does not change
+    by a bit. Tensors that share memory continue to do so. The optimizer's state and the validation
     score are left out.
 
     Raises:
@@ -96,16 +96,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     source.add_argument(
         "--inputs", metavar="FILE", type=Path, nargs="+", help="checkpoints to average"
     )
-    source.add_argument("--checkpoint-dir", metavar="DIR", type=Path, help="--save-dir of a run")
-    parser.add_argument("--last", metavar="N", type=positive_int, help="average the last N in DIR")
+    source.add_argument(
+        "--checkpoint-dir",
+        metavar="DIR",
+        type=Path,
+        help="folder of checkpoints, the --save-dir of a run",
+    )
+    parser.add_argument(
+        "--last",
+        metavar="N",
+        type=positive_int,
+        help="number of last checkpoints in DIR to average",
+    )
     parser.add_argument(
         "--by",
         choices=FILE_NAMES,
         default="update",
-        help="kind of checkpoints in DIR (default: %(default)s)",
+        help="average checkpoints that were saved after an epoch, or after a number of updates "
+        "(default: %(default)s)",
     )
     parser.add_argument(
-        "--output", metavar="FILE", type=output_file, required=True, help="file to write"
+        "--output", metavar="FILE", type=output_file, required=True, help="checkpoint to write"
     )
     args = parser.parse_args(arguments)
     if (args.checkpoint_dir is None) != (args.last is None):

@@ -56,7 +56,7 @@ def make_absolute(cfg: DictConfig) -> None:
     """Make the input paths of a training run relative to the folder where Hydra was started.
 
     Raises:
-        ValueError: ``common.user_dir`` cannot be imported, or a path has a colon.
+        InputError: ``common.user_dir`` cannot be imported, or a path has a colon.
     """
     from hydra.utils import to_absolute_path
 

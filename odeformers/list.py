@@ -56,8 +56,8 @@ def main(arguments: Sequence[str]) -> None:
         "words",
         nargs="*",
         metavar="WORD",
-        help="print only what matches each WORD: the beginning of a word of a family, a kind of "
-        "model, a task or a name",
+        help="print only entries that match every WORD, which may be the beginning of a word in "
+        "a family, a kind of model, a task or a name",
     )
     args = parser.parse_args(arguments)
     entries = select([*list_entries(packages_of(args))], args.words)

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
         InputError: the architecture does not exist.
     """
     parser = listing_parser("options", "Print the options of an architecture and their defaults.")
-    parser.add_argument("arch", help="name, as given to --arch")
+    parser.add_argument("arch", help="name of an architecture, as passed to --arch")
     args = parser.parse_args(arguments)
     archs = architectures(packages_of(args))
     if args.arch in ARCH_MODEL_REGISTRY and args.arch not in archs:

@@ -1,7 +1,7 @@
 """The parser of all commands, types of their arguments, and options that several commands share.
 
-Errors are in one line and suggest similar options. Functions import the plugin, and thus fairseq
-and torch, when they need it, since the help of ``odeformers`` does not.
+Error messages have one line and suggest similar options. Functions import the plugin, and with it
+fairseq and torch, only when they need it, because the help of ``odeformers`` does not.
 """
 
 import argparse
@@ -181,7 +181,7 @@ def add_user_dir(parser: ArgumentParser) -> None:
         metavar="DIR",
         action=ImportPlugin,
         default=[],
-        help="folder of your own plugin with the model or task",
+        help="folder of a plugin that registers your own models or tasks",
     )
 
 

@@ -54,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--path",
         required=True,
-        help="checkpoint; with several, separated by colons, probabilities are averaged",
+        help="checkpoint of a classifier; several, separated by colons, form an ensemble",
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--split", help="split to classify (default: test)")
@@ -77,26 +77,28 @@ def make_parser() -> argparse.ArgumentParser:
         "--output",
         metavar="FILE",
         type=output_path,
-        help="table of predictions to write, in the order of the split or the file; id counts its "
-        "texts from 0, as in fairseq, whatever ids a table has (default: none; with --text, "
-        "standard output)",
+        help="table of predictions to write, in the order of the split or the file; the column id "
+        "counts its texts from 0, as in fairseq, whatever ids a table has (default: no table; with "
+        "--text, standard output)",
     )
     parser.add_argument(
         "--column",
         metavar="NAME",
-        help="column of the texts in a table, by its name in the header or its number from 1, or "
-        "both columns of pairs, as NAME,NAME (default: as odeformers prepare read the training "
-        "texts, or by common names)",
+        help="column of the texts in a table, given by its name in the header or its number from "
+        "1; for pairs, both columns, as NAME,NAME (default: the columns of the training texts in "
+        "odeformers prepare, or columns with common names)",
     )
     parser.add_argument(
         "--batch-size",
         metavar="N",
         type=positive_int,
         default=32,
-        help="texts per batch (default: %(default)s)",
+        help="number of texts per batch (default: %(default)s)",
     )
-    parser.add_argument("--truncate", action="store_true", help="truncate texts that are too long")
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_argument(
+        "--truncate", action="store_true", help="truncate texts that are too long for the model"
+    )
+    parser.add_argument("--cpu", action="store_true", help="run on the CPU even if there is a GPU")
     add_user_dir(parser)
     return parser
 
@@ -134,7 +136,8 @@ def read_lines_or_table(
     """Return the name of ``--text`` in messages, its rows of texts, and their line numbers.
 
     If ``odeformers prepare`` was told which columns of a table contain the texts, the same columns
-    are read. The numbers are None for lines, each a row of texts with tabs between them.
+    are read. If ``--text`` is not a table, tabs separate the texts of a line, and the numbers are
+    None.
 
     Raises:
         InputError: the table has no column of texts, or ``--column`` does not fit it.

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 import torch
 
+from fairseq_odeformers.errors import InputError
 from odeformers import user_dir
 
 FORK = multiprocessing.get_context("fork")  # a fork need not import torch and fairseq again
@@ -86,7 +87,7 @@ def parse_words(words: Iterable[str]) -> Options:
         elif name is not None and options[name] is True:
             options[name] = word
         else:
-            raise ValueError(
+            raise InputError(
                 f"{word}: give an option such as --dropout here, and architectures after --archs"
             )
     return options
@@ -96,7 +97,7 @@ def parse_architecture(text: str) -> tuple[str, Options]:
     """Parse ``ARCH`` or ``ARCH[--option value ...]``, an architecture and its own options."""
     arch, bracket, options = text.partition("[")
     if bracket and not options.endswith("]"):
-        raise ValueError(
+        raise InputError(
             f"{text}: the bracket of the options is not closed; quote it: '{arch}[--option value]'"
         )
     return arch, parse_words(shlex.split(options[:-1]))
@@ -117,11 +118,11 @@ def check_program(line: str, key: str) -> None:
     """Check that the program of a command line exists; *key* is its key in a recipe.
 
     Raises:
-        ValueError: there is no such program.
+        InputError: there is no such program.
     """
     name = next(iter(shlex.split(line)), "")
     if name not in MODULES and not shutil.which(name):
-        raise ValueError(f"{key} {line}: there is no program {name!r}")
+        raise InputError(f"{key} {line}: there is no program {name!r}")
 
 
 def end_with_parent() -> None:
@@ -150,7 +151,7 @@ def call_in_child(function: Callable[[], Any]) -> Any:
         result = receiver.recv()
     except EOFError:
         raise ValueError(
-            "the trial of the models was killed, perhaps because memory ran out"
+            "the process that measures the models was killed, perhaps because memory ran out"
         ) from None
     finally:
         child.kill()

@@ -19,10 +19,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Write the report of a comparison from its finished runs.",
     )
     parser.add_argument(
-        "runs", metavar="RUNS", type=Path, help="folder that was --out of odeformers compare"
+        "runs",
+        metavar="RUNS",
+        type=Path,
+        help="folder of the comparison, which was --out of odeformers compare",
     )
     parser.add_argument(
-        "--baseline", metavar="ARCH", help="architecture to compare with (default: as in compare)"
+        "--baseline",
+        metavar="ARCH",
+        help="architecture that the others are compared with (default: as in odeformers compare)",
     )
     add_margin(parser)
     args, others = parser.parse_known_args(arguments)

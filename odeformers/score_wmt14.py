@@ -1,18 +1,18 @@
-"""BLEU of the output of ``fairseq-generate --remove-bpe`` on newstest2014, in four variants.
+"""Compute BLEU of the output of ``fairseq-generate --remove-bpe`` on newstest2014 in four ways.
 
 ``tokenized``
     The hypotheses are detokenised and tokenised again, without splitting at hyphens; the reference
     is the test text of the preparation, tokenised in the same way. This equals Moses'
     ``multi-bleu.perl``.
 ``compound-split``
-    As ``tokenized``, with hyphenated compounds split in both (``a-b`` to ``a ##AT##-##AT## b``).
+    Like ``tokenized``, but hyphenated compounds are split (``a-b`` to ``a ##AT##-##AT## b``).
     The papers of the Transformer and the Macaron Net report this BLEU for English-German.
 ``detokenized``
-    sacrebleu of the detokenised hypotheses against the published reference, as computed by
-    ``sacrebleu -t wmt14/full``.
+    BLEU of the detokenised hypotheses against the published reference, as ``sacrebleu -t
+    wmt14/full`` computes it.
 ``uncased``
-    As ``detokenized``, in lower case and split at spaces only, without a tokenizer. TransEvolve's
-    code computes this BLEU.
+    Like ``detokenized``, but in lower case, and split only at spaces. TransEvolve's code computes
+    this BLEU.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from pathlib import Path
 from sacrebleu.metrics.bleu import BLEU
 from sacremoses import MosesDetokenizer
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.text.moses import make_moses_tokenizer
 from odeformers.parser import Parser
@@ -40,14 +41,14 @@ def read_hypotheses(path: Path, count: int) -> list[str]:
     matches = filter(None, map(HYPOTHESIS.fullmatch, read_lines(path)))
     hypotheses = sorted((int(match[1]), match[2]) for match in matches)
     if [number for number, _ in hypotheses] != list(range(count)):
-        raise ValueError(
+        raise InputError(
             f"{path} has {len(hypotheses):,} translations (lines H-<id>, from 0), but the "
             f"reference has {count:,} sentences; use the output of fairseq-generate --nbest 1 "
             "--required-batch-size-multiple 1"
         )
     texts = [text for _, text in hypotheses]
     if any("@@ " in f"{text} " for text in texts):
-        raise ValueError(f"{path} has subwords; pass --remove-bpe to fairseq-generate")
+        raise InputError(f"{path} has subwords; pass --remove-bpe to fairseq-generate")
     return texts
 
 
@@ -91,14 +92,14 @@ def main(arguments: Sequence[str]) -> None:
     )
     default = "data/wmt14-{pair}/raw"
     parser.add_argument(
-        "pair", choices=[f"en-{lang}" for lang in TRAIN], help="languages of source and translation"
+        "pair", choices=[f"en-{lang}" for lang in TRAIN], help="source and target language"
     )
     parser.add_argument("output", metavar="FILE", type=Path, help="output of fairseq-generate")
     parser.add_argument(
         "--reference",
         metavar="FILE",
         type=existing_path,
-        help="published translations, an .sgm file or one sentence per line (default: newstest2014 "
+        help="reference translations, an .sgm file or one sentence per line (default: newstest2014 "
         "in data/wmt14-en-de/raw or data/wmt14-en-fr/raw)",
     )
     args = parser.parse_args(arguments)

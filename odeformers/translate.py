@@ -25,9 +25,11 @@ def main(arguments=None) -> None:
         description="Translate lines of raw text: tokenise them like the prepared data, and "
         "detokenise the translations.",
     )
-    parser.add_argument("data", help="data-bin folder of odeformers prepare")
+    parser.add_argument("data", help="folder data-bin that odeformers prepare wrote")
     parser.add_argument(
-        "--path", required=True, help="checkpoint; several, separated by colons, form an ensemble"
+        "--path",
+        required=True,
+        help="checkpoint of a translator; several, separated by colons, form an ensemble",
     )
     parser.add_argument(
         "--text",
@@ -39,10 +41,10 @@ def main(arguments=None) -> None:
         "--output",
         metavar="FILE",
         type=output_file,
-        help="file for the translations (default: standard output)",
+        help="file to write the translations to (default: standard output)",
     )
     parser.add_argument(
-        "--beam", type=positive_int, default=5, help="beam size (default: %(default)s)"
+        "--beam", metavar="N", type=positive_int, default=5, help="beam size (default: %(default)s)"
     )
     parser.add_argument(
         "--max-len-a",
@@ -64,15 +66,20 @@ def main(arguments=None) -> None:
         metavar="N",
         type=positive_int,
         default=32,
-        help="sentences per batch (default: %(default)s)",
+        help="number of sentences per batch (default: %(default)s)",
     )
     parser.add_argument(
-        "--tokenized", action="store_true", help="read and write tokens between spaces"
+        "--tokenized",
+        action="store_true",
+        help="read and write tokens with spaces between them, instead of raw text",
     )
     parser.add_argument(
-        "--truncate", action="store_true", help="truncate sentences that are too long"
+        "--truncate",
+        action="store_true",
+        help="truncate sentences that are too long for the model (default: print a warning and an "
+        "empty translation)",
     )
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+    parser.add_argument("--cpu", action="store_true", help="run on the CPU even if there is a GPU")
     add_user_dir(parser)
     args = parser.parse_args(arguments)
     check_exists(args.data, DATA)

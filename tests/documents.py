@@ -20,7 +20,7 @@ def draw_documents(count, lines=8, words=5, seed=0):
 
 
 def write_documents(folder, blank=True, words=5, **splits):
-    """Binarised splits, each a list of documents, and their dictionary.
+    """Binarised splits, which are lists of documents, and their dictionary.
 
     Args:
         blank: whether a blank line follows each document.

@@ -86,7 +86,7 @@ def model_config(arch, *extra, task="translation"):
 
 
 def resolved(arch, args=None):
-    """The options of an architecture: its defaults, or those of a parsed command line."""
+    """The options of an architecture: its defaults, or the values on a parsed command line."""
     args = args or Namespace()
     ARCH_CONFIG_REGISTRY[arch](args)
     config = MODEL_DATACLASS_REGISTRY.get(ARCH_MODEL_NAME_REGISTRY[arch], Namespace)()

@@ -159,7 +159,7 @@ task_config = lru_cache(None)(parsed)  # takes a second
 
 
 def training_config(arch, **parts):
-    """What :func:`parsed` makes of :func:`training_line`, once for the models of a task.
+    """The result of :func:`parsed` for :func:`training_line`, once for the models of a task.
 
     Args:
         parts: options to change, by the part of the configuration that they are in.
@@ -176,7 +176,7 @@ def training_config(arch, **parts):
 
 
 def make_call(cfg, model):
-    """Arguments of the model for two sequences, the second of which is padded."""
+    """Arguments of the model for two texts; the second one is padded."""
 
     def tokens(length):
         sequences = torch.randint(4, 24, (2, length))
@@ -217,7 +217,7 @@ def main():
     name, *extra = sys.argv[1:] or sys.exit(__doc__)
     path = FOLDER / f"{name}.pt.gz"
     if path.exists():
-        sys.exit(f"{path} exists; it stands for an earlier commit, and is never made again")
+        sys.exit(f"{path} exists; it comes from an earlier commit, and must not be made again")
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder))
         os.chdir(folder)  # keeps folders of this machine out of the checkpoint

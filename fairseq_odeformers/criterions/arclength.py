@@ -26,7 +26,7 @@ def discrete_arclength(states: list[Tensor], token_mask: Tensor) -> Tensor:
     Args:
         states: X_0, ..., X_L, each (T, B, C).
         token_mask: true where a token is not padding (B, T); n is the number of these tokens in a
-            sequence.
+            text.
     """
     squares = at_least_float32(states[0].new_zeros(states[0].shape[:2]))  # (T, B)
     for before, after in pairwise(states):  # no pairs if LayerDrop has dropped all layers

@@ -30,9 +30,9 @@ class RegularizedCrossEntropyCriterion(LabelSmoothedCrossEntropyCriterion):
     fairseq's own criterion suffices; it is the default of ``odeformers compare``.
 
     The loss is the mean over tokens plus, for each regulariser, its weight times its mean over
-    sequences. This mean weights each sequence by its number of target tokens, or equally with
+    texts. This mean weights each text by its number of target tokens, or all texts equally with
     ``--sentence-avg``. The best weight of a regulariser therefore does not depend on the length of
-    the sequences, and an update does not depend on how it is divided into batches.
+    the texts, and an update does not depend on how it is divided into batches.
     """
 
     def __init__(self, cfg: RegularizedCrossEntropyConfig, task: FairseqTask):

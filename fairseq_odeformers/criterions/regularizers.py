@@ -1,4 +1,4 @@
-"""Regularisers: a model computes one value per sequence, and the criterion adds it to the loss.
+"""Regularisers: a model computes one value per text, and the criterion adds it to the loss.
 
 The second part of a model's output is a dictionary. Its entry ``regularizers`` is a dictionary of
 tensors (B), such as ``arclength``. In evaluation, the loss excludes them, and a model need not
@@ -21,7 +21,7 @@ from fairseq_odeformers.options import option
 
 from .arclength import with_arclength
 
-MEAN = "_mean_"  # prefix of the names of sums over sequences that are logged as means
+MEAN = "_mean_"  # prefix of the names of sums over texts that are logged as means
 
 
 @dataclass
@@ -30,7 +30,7 @@ class RegularizerConfig(FairseqDataclass):
 
     arclength_weight: Optional[float] = option(
         None,
-        "weight of the arclength of ODE trajectories or of hidden states over layers (default: 0)",
+        "weight of the arclength of ODE trajectories, or of the states over layers (default: 0)",
         at_least=0,
     )
     reconstruction_weight: Optional[float] = option(
@@ -49,7 +49,7 @@ OPTIONS = {  # names of the options by regulariser
 
 
 class Regularizers:
-    """Weights the regularisers that a model computes, for a criterion."""
+    """The weighted regularisers of a model, as a criterion adds them to its loss."""
 
     def __init__(self, cfg: RegularizerConfig):
         options = {name: getattr(cfg, option) for name, option in OPTIONS.items()}
@@ -68,17 +68,17 @@ class Regularizers:
     def weighted_sum(
         self, extra: Any, model: nn.Module, shares: Tensor | None = None
     ) -> tuple[Tensor | float, dict[str, Tensor]]:
-        """Return the weighted sum over regularisers and sequences, to add to a summed loss.
+        """Return the weighted sum of all regularisers of all texts, to add to a summed loss.
 
         Args:
             extra: second part of the model's output.
             model: the model with this output; it determines the :meth:`weights`.
-            shares: share of each sequence (B) in the sample size (default: 1). An update divides
-                the sum by the sample size, so it does not depend on the division into batches.
+            shares: share of each text (B) in the sample size (default: 1). An update divides the
+                sum by the sample size, so it does not depend on the division into batches.
 
         Returns:
-            The weighted sum (0 without weights) and, for :meth:`log_means`, the sum over sequences
-            of each regulariser and statistic of the model.
+            The weighted sum (0 without weights) and, for :meth:`log_means`, the sum over texts of
+            each regulariser and statistic of the model.
 
         Raises:
             ValueError: in training, a regulariser has a weight, but the model does not compute it.
@@ -103,7 +103,7 @@ class Regularizers:
 
     @staticmethod
     def log_means(logging_outputs: list[dict], nsentences: float) -> None:
-        """Log the mean over sequences of each regulariser and statistic."""
+        """Log the mean over texts of each regulariser and statistic."""
         for key in dict.fromkeys(key for log in logging_outputs for key in log):
             if key.startswith(MEAN):
                 mean = sum(log.get(key, 0) for log in logging_outputs) / nsentences

@@ -24,9 +24,9 @@ class SequenceClassificationConfig(RegularizerConfig):
     """Options of the regularisers, the classification head and label smoothing."""
 
     classification_head_name: str = option(
-        "sentence_classification_head", "name of the classification head to use"
+        "sentence_classification_head", "name of the classification head"
     )
-    label_smoothing: float = option(0.0, "label smoothing epsilon (0: none)")
+    label_smoothing: float = option(0.0, "epsilon of label smoothing; 0 for none")
     # fairseq's sentence_prediction task reads this option.
     regression_target: bool = option(False, "not supported; use --criterion sentence_prediction")
 
@@ -55,7 +55,7 @@ class SequenceClassificationCriterion(FairseqCriterion):
     def forward(
         self, model: nn.Module, sample: dict, reduce: bool = True
     ) -> tuple[Tensor, int, dict]:
-        """Return the loss in nats, summed over sequences, their number, and the values to log."""
+        """Return the loss in nats, summed over examples, their number, and the values to log."""
         logits, extra = self.regularizers.model_output(
             model,
             **sample["net_input"],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 
-FEW_EXAMPLES = 100  # with fewer, the standard error of an accuracy may exceed 5 points
+FEW_EXAMPLES = 100  # below this, the standard error of an accuracy may exceed 5 points
 
 
 def count_examples(index: Path) -> int:

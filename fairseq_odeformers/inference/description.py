@@ -66,8 +66,9 @@ COMMANDS = {  # kind: command, call in Python, output of both, and options
         "`run.py` prints each text with its continuation, one per line (with `--nbest N`, up to "
         "N lines for each text). With `--score`, it prints the natural log-probability of each "
         "line, and `perplexity` with its value at the end.",
-        "`--beam`, `--lenpen`, `--max-len-b` (tokens with those of the text); `--sampling` with "
-        "`--topk`, `--topp`, `--temperature` and `--seed`; `--score` with `--block`",
+        "`--beam`, `--lenpen`, `--max-len-b` (which counts the tokens of the text too); "
+        "`--sampling` with `--topk`, `--topp`, `--temperature` and `--seed`; `--score` with "
+        "`--block`",
     ),
     NAMES[Kind.CLASSIFICATION]: (
         "python run.py < text",

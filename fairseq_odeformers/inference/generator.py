@@ -40,7 +40,7 @@ OTHER_NAMES = {  # the names of these options in transformers, and fairseq's nam
 
 
 class Generator(GeneratorHubInterface):
-    """fairseq's interface, with the rules of ``texts`` for empty, long and unknown texts.
+    """fairseq's interface to generation, with the rules of ``texts`` for empty and long texts.
 
     fairseq's ``translate`` calls ``sample``, which calls ``generate``; this class overrides all
     three.
@@ -145,10 +145,10 @@ class Generator(GeneratorHubInterface):
             verbose, options: see :meth:`translate`.
 
         Returns:
-            A list for each text of dictionaries, the best first: ``tokens`` (T), which end with
-            ``</s>``; ``positional_scores`` (T), their log-probabilities; ``score``, the sum of
-            these divided by T to the power of ``lenpen``; ``attention`` (S, T) to the S source
-            tokens, which may be empty; and ``alignment``, which is empty in most models.
+            For each text, a list of dictionaries, the best first. Their entries are ``tokens`` (T),
+            which end with ``</s>``; ``positional_scores`` (T), their log-probabilities; ``score``,
+            the sum of these divided by T to the power of ``lenpen``; ``attention`` (S, T) to the S
+            source tokens, which may be empty; and ``alignment``, which is empty in most models.
         """
         if not all(map(torch.is_tensor, tokenized_sentences)):
             raise TypeError("generate: give tensors of tokens; translate and sample take texts")

@@ -50,8 +50,8 @@ USES = {
     Kind.LANGUAGE_MODEL: "fairseq-eval-lm and load_language_model",
 }
 LATER_OPTIONS = {  # names that are not options of a loader
-    "beam": "give it to the methods of the loaded model",
-    "device": "give it to the loaded model's method to()",
+    "beam": "pass it to the methods of the loaded model",
+    "device": "pass it to the loaded model's method to()",
 }
 CODES = ("code", "bpecodes")  # fairseq's from_pretrained looks for these names
 
@@ -59,7 +59,7 @@ CODES = ("code", "bpecodes")  # fairseq's from_pretrained looks for these names
 def load_translator(
     checkpoint: Source, data: Folder | None = None, tokenized: bool | None = None, **options: Any
 ) -> Generator:
-    """Load a translator; it translates sentences by ``translate(sentences, beam=5)``.
+    """Load a translator, with the method ``translate``.
 
     Args:
         checkpoint: a file; an ensemble, given as several files separated by colons; or a
@@ -78,6 +78,11 @@ def load_translator(
         TypeError: *checkpoint* or *data* is not a path.
         InputError: the file is not a checkpoint, or contains a different kind of model; or
             *tokenized* is False, and the data set was not made by ``odeformers prepare``.
+
+    For example:
+
+        translator = load_translator("checkpoint_best.pt", "data-bin")
+        translator.translate(["Ein Mann geht."], beam=5)  # a list with one translation
     """
     if tokenized not in (None, True, False):
         raise InputError(f"tokenized {tokenized!r}: give True or False")
@@ -102,6 +107,11 @@ def load_language_model(
 
     Texts have the form of the data set before it is split into subwords. For other arguments and
     errors, see :func:`load_translator`.
+
+    For example:
+
+        model = load_language_model("checkpoint_best.pt")
+        model.sample("the man", sampling=True, sampling_topk=10)  # a text that begins like this
     """
     return _load_generator(checkpoint, data, options, FairseqLanguageModel, "a language model")
 
@@ -112,6 +122,11 @@ def load_classifier(checkpoint: Source, data: Folder | None = None, **options: A
     Texts are split into symbols as the training data were. For other arguments and errors, see
     :func:`load_translator`. The probabilities of several checkpoints are averaged. The data must
     have the classes of the checkpoint, in the same order.
+
+    For example:
+
+        classifier = load_classifier("checkpoint_best.pt")
+        label, probabilities = classifier.classify("a good text")
     """
     check_folder(data)
     models, task = [], None

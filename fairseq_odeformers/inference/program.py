@@ -14,7 +14,7 @@ its encoder (B, T, C). The description says how to turn a text into tokens: ``vo
 symbols in the order of their tokens; ``unknown``, the token of other symbols; ``padding``;
 ``start`` and ``end``, the tokens before and after a text; ``longest``, the maximum number of
 tokens; ``texts``, 2 if pairs are classified and 1 otherwise. The description of a classifier also
-contains ``classes``, the ``separator`` of two texts in one sequence and, if the data set consists
+contains ``classes``, the ``separator`` of two texts encoded as one and, if the data set consists
 of word pieces, the ``tokenizer`` in the format of the library tokenizers.
 """
 

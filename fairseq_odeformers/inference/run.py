@@ -223,7 +223,7 @@ class Model:
 
     @for_texts("translation", "language model")
     def sample(self, texts, beam=1, **options):
-        """Return each text, which may be empty, with its best continuation.
+        """Return each text with its best continuation; a text may be empty.
 
         A translator returns the best translation, as in fairseq.
         """
@@ -311,7 +311,7 @@ class Model:
             nbest: number of hypotheses or samples to return.
             lenpen: length penalty: scores are log-probabilities divided by length ** lenpen.
             unkpen: number to subtract from the log-probability of unknown symbols.
-            temperature: number by which the logits are divided.
+            temperature: number that divides the logits.
             sampling: sample tokens instead of running a beam search.
             topk: sample from this number of most probable tokens; 0: from all.
             topp: sample from the most probable tokens, up to this total probability.
@@ -697,7 +697,7 @@ def check_options(options, declared):
 
 
 def is_in_bounds(name, value):
-    """Return whether the value of an option is between its bounds, which nan is not."""
+    """Return whether the value of an option is between its bounds; nan is not."""
     least, most = BOUNDS[name]
     return least <= value <= most
 
@@ -723,7 +723,7 @@ def check_texts(texts, pairs):
         place = f"text {number} of {len(texts)}"
         for part in text if pairs and isinstance(text, (list, tuple, np.ndarray)) else [text]:
             if not isinstance(part, str):
-                raise TypeError(f"{place}: {reprlib.repr(part)} is not a string; give it as a str")
+                raise TypeError(f"{place}: {reprlib.repr(part)} is not a string; pass a str")
             if surrogate := re.search("[\ud800-\udfff]", part):
                 remedy = "decode the text with its encoding, or with errors='replace'"
                 raise ValueError(f"{place}: {surrogate[0]!r} is not a valid character; {remedy}")
@@ -733,11 +733,11 @@ def check_texts(texts, pairs):
 def read_lines():
     """Return the lines of standard input."""
     if sys.stdin is None:
-        raise ValueError("standard input is closed; give it text, as in run.py < text")
+        raise ValueError("standard input is closed; pass a text, as in run.py < text")
     content = sys.stdin.buffer.read()
     try:
         text = content.decode("utf-8").replace("\ufeff", "")  # byte order marks
-        wrong = 0 if 3 * text.count("\0") > len(text) else None  # as in UTF-16
+        wrong = 0 if 3 * text.count("\0") > len(text) else None  # UTF-16 has zeros
     except UnicodeDecodeError as error:
         text, wrong = "", error.start
     place = "standard input"
@@ -755,7 +755,7 @@ def read_lines():
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are printed as all others."""
+    """A parser with errors that are printed like all others."""
 
     def error(self, message):
         raise ValueError(f"{message} (see run.py --help)")

@@ -1,4 +1,4 @@
-"""Reads and checks texts, with the same rules for all commands and loaders.
+"""Read and check texts, with the same rules for all commands and loaders.
 
 The rules concern empty texts, texts that are longer than a model accepts, and texts with symbols
 that the dictionary lacks.
@@ -203,7 +203,7 @@ def check_text(text: Any, place: str = "") -> str:
     if not isinstance(text, str):
         remedy = 'fill or drop missing values, as a Series by fillna("") or dropna()'
         if isinstance(text, Iterable) or (isinstance(text, Number) and text == text):
-            remedy = "give it as a str"  # a missing number is nan
+            remedy = "pass a str"  # a missing number is nan
         raise TypeError(f"{place}{cut(repr(text))} is not a string; {remedy}")
     try:
         text.encode()

@@ -59,6 +59,11 @@ def build_model(
     Raises:
         InputError: the architecture, its task or an option does not exist, or a value is invalid.
         TypeError: the name of the architecture or task is not a string.
+
+    For example:
+
+        model = build_model("pcformer_lm", vocabulary=1000, decoder_layers=2)
+        logits, extra = model(torch.randint(4, 1000, (2, 8)))  # tokens (B, T); logits (B, T, V)
     """
     kind, special = choose_kind(arch, task), make_dictionary([]).nspecial
     if not isinstance(vocabulary, Integral) or vocabulary <= special:

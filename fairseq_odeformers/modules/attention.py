@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Split x (B, T, C) into heads (B, H, T, C/H)."""
+    """Split the features of x (B, T, C) into H heads (B, H, T, C/H)."""
     return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
@@ -15,7 +15,7 @@ def attention_map(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool = Fals
     Args:
         q: queries (B, H, T, C/H).
         k: keys (B, H, S, C/H).
-        mask: true where a query may see a key (B, 1, T or 1, S).
+        mask: true where a query may see a key (B, 1, T or 1, S), or None.
         causal: without a mask, whether a query sees only keys up to its own position.
     """
     scores = q @ k.mT * q.size(-1) ** -0.5

@@ -12,8 +12,8 @@ class CachedTensors(nn.Module):
     In training, each pass computes the tensors. In evaluation mode, the first pass without
     gradients computes them, and later passes reuse them until a call of ``train``, ``eval`` or
     ``load_state_dict``, a conversion such as ``half`` or ``to``, or a pass that records gradients.
-    The module notices nothing else: call ``eval`` again after you overwrite the weights of a model
-    in evaluation mode, as a moving average of weights or ``torch.func.functional_call`` does.
+    The module notices no other change: call ``eval`` again after you overwrite the weights of a
+    model in evaluation mode, as a moving average of weights or ``torch.func.functional_call`` does.
     """
 
     weight: nn.Parameter

@@ -12,7 +12,7 @@ def mean_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
 
 
 def max_pool(x: Tensor, padding_mask: Tensor) -> Tensor:
-    """Return the maximum (B, C) of the states (B, T, C) of real tokens, for each feature."""
+    """Return the maximum (B, C) of each feature over the states (B, T, C) of real tokens."""
     x = x.masked_fill(padding_mask.unsqueeze(-1), torch.finfo(x.dtype).min).amax(1)
     return x.masked_fill(padding_mask.all(1, keepdim=True), 0.0)
 
@@ -28,7 +28,7 @@ POOLING = {"mean": mean_pool, "max": max_pool, "first": first_pool}
 
 
 class ClassificationHead(nn.Module):
-    """Head that maps one pooled text, or two, to class scores.
+    """Classification head: it maps the pooled states of one or two texts to class scores.
 
     For two texts x1 and x2, encoded by the same encoder, the head classifies
     [x1, x2, x1 * x2, x1 - x2].

@@ -15,7 +15,7 @@ from .transformer_layer import Block, Output
 
 
 class Combination(nn.Module):
-    """w_0 h_0 + ... + w_k h_k with learned weights that all start at 1 / (k + 1).
+    """Weighted sum w_0 h_0 + ... + w_k h_k; all learned weights w start at 1 / (k + 1).
 
     Args:
         count: number of states, k + 1.
@@ -26,7 +26,7 @@ class Combination(nn.Module):
         self.weight = nn.Parameter(torch.full((count,), 1 / count))
 
     def forward(self, states: Sequence[Tensor]) -> Tensor:
-        """Return the combination (T, B, C) of states (T, B, C)."""
+        """Return the weighted sum (T, B, C) of k + 1 states (T, B, C)."""
         return weighted_sum(self.weight.unbind(), states)
 
 

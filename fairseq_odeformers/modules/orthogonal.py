@@ -17,16 +17,16 @@ class OnManifold(CachedTensors):
         return self.tensors()
 
     def manifold_error(self) -> Tensor:
-        """Return the largest entry of W^T W - 1 (W W^T - 1 if W is wide) over all matrices W."""
+        """Return the largest absolute entry of W^T W - I, or of W W^T - I if W is wide."""
         weight = self.matrix()
         gram = weight.mT @ weight if weight.size(-2) >= weight.size(-1) else weight @ weight.mT
         return (gram - torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)).abs().max()
 
 
 class OrthogonalMatrices(OnManifold):
-    """Square orthogonal matrices of one size, computed together.
+    """N orthogonal matrices (N, C, C) that are learned and stay orthogonal in training.
 
-    They are initialised at random, and the parameter rotates them; see :func:`rotate`.
+    They are initialised at random. The parameter ``weight`` rotates them; see :func:`rotate`.
 
     Args:
         count: number N of matrices.
@@ -53,7 +53,7 @@ class OrthogonalMatrices(OnManifold):
 def rotate(base: Tensor, weight: Tensor) -> Tensor:
     r"""Multiply orthogonal matrices B (N, C, C) by Cayley transforms of skew-symmetric matrices.
 
-    .. math:: B (1 - A/2)^{-1} (1 + A/2), \quad A = W - W^T
+    .. math:: B (I - A/2)^{-1} (I + A/2), \quad A = W - W^T
 
     Only the entries of the weight W (N, C, C) below its diagonal are used. This is the Cayley map
     of torch's ``parametrizations.orthogonal`` (dynamic trivialisation; Lezcano-Casado 2019, section
@@ -66,13 +66,13 @@ def rotate(base: Tensor, weight: Tensor) -> Tensor:
 def rotate_columns(base: Tensor, weight: Tensor) -> Tensor:
     r"""Rotate orthonormal columns B (N, R, C), R > C, by Cayley transforms of R x R matrices.
 
-    .. math:: (1 - A/2)^{-1} (1 + A/2) B, \quad A = W B^T - B W^T
+    .. math:: (I - A/2)^{-1} (I + A/2) B, \quad A = W B^T - B W^T
 
     with the weight W (N, R, C). Each tangent of the manifold at B has the form A B (Wen and Yin
     2013, "A feasible method for optimization with orthogonality constraints"). If V is the part of
     W that is orthogonal to B, the result equals
 
-    .. math:: 2 (B + V/2) (1 - (B^T W - W^T B)/2 + V^T V/4)^{-1} - B
+    .. math:: 2 (B + V/2) (I - (B^T W - W^T B)/2 + V^T V/4)^{-1} - B
 
     so that only C x C matrices are inverted.
     """
@@ -84,10 +84,10 @@ def rotate_columns(base: Tensor, weight: Tensor) -> Tensor:
 
 
 class ShiftedQuotient(torch.autograd.Function):
-    """Q = 4 F (2 + X)^-1 for matrices X (N, C, C) with a positive semidefinite symmetric part.
+    """Q = 4 F (2I + X)^-1 for matrices X (N, C, C) with a positive semidefinite symmetric part.
 
-    Q - F is F times the Cayley transform (1 + X/2)^-1 (1 - X/2). With M = (2 + X)^-1, the gradients
-    are dF = 4 dQ M^T and dX = -Q^T dQ M^T.
+    Q - F is F times the Cayley transform (I + X/2)^-1 (I - X/2). With M = (2I + X)^-1, the
+    gradients are dF = 4 dQ M^T and dX = -Q^T dQ M^T.
     """
 
     @staticmethod
@@ -107,14 +107,14 @@ class ShiftedQuotient(torch.autograd.Function):
 
 
 def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
-    """Invert s + X for matrices X (N, C, C), if its symmetric part is positive definite.
+    """Invert s I + X for matrices X (N, C, C) if its symmetric part is positive definite.
 
     The function inverts two blocks of half the size. The second block is the Schur complement, and
     its symmetric part is positive definite as well. So no pivots are needed, and nearly all of the
     work consists of matrix products.
 
     Args:
-        shift: s, a multiple of the identity.
+        shift: the factor s of the identity.
         smallest: size up to which ``torch.linalg.inv`` inverts.
     """
     size = matrices.size(-1)
@@ -136,10 +136,10 @@ def block_inverse(matrices: Tensor, shift: float, smallest: int = 64) -> Tensor:
 
 
 class OrthonormalEmbedding(OnManifold):
-    """An embedding with orthonormal columns: the polar factor W (W^T W)^-1/2.
+    """Embedding with orthonormal columns: the polar factor W (W^T W)^-1/2 of its weight W (V, C).
 
     With fewer symbols than columns, its rows are orthonormal instead: (W W^T)^-1/2 W. A pass that
-    records gradients only computes the rows that are looked up.
+    records gradients computes only the rows that are looked up.
 
     Args:
         num_embeddings: number V of symbols.

@@ -32,7 +32,7 @@ class EncoderLayer(TransformerEncoderLayerBase):
     def forward(
         self, x: Tensor, encoder_padding_mask: Tensor | None, attn_mask: Tensor | None = None
     ) -> Tensor:
-        """Map (T, B, C) to (T, B, C), never to NaN, even if a sequence consists of padding."""
+        """Map (T, B, C) to (T, B, C); no output is NaN, even if a text consists of padding."""
         return super().forward(x, key_padding_mask(encoder_padding_mask), attn_mask)
 
 
@@ -47,7 +47,7 @@ class DecoderLayer(TransformerDecoderLayerBase):
         *args,
         **kwargs,
     ) -> Output:
-        """Map (T, B, C) to (T, B, C), never to NaN, even if a source consists of padding."""
+        """Map (T, B, C) to (T, B, C); no output is NaN, even if a source consists of padding."""
         mask = key_padding_mask(encoder_padding_mask)
         return super().forward(x, encoder_out, mask, *args, **kwargs)
 
@@ -135,7 +135,7 @@ class Block(nn.Module):
 def key_padding_mask(padding_mask: Tensor | None) -> Tensor | None:
     """Return a mask (B, T) of the keys that attention ignores.
 
-    It masks padding, except in sequences that consist of padding: without any key, the attention
+    It masks padding, except in texts that consist of padding: without any key, the attention
     weights would be NaN.
     """
     if padding_mask is None:

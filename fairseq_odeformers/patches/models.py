@@ -48,7 +48,7 @@ def register_model(original, name, dataclass=None):
 
 
 def forget(name: str) -> None:
-    """Remove a model and its architectures, which its code registers again after it."""
+    """Remove a model and its architectures, so that their code can register them again."""
     del MODEL_REGISTRY[name]
     MODEL_DATACLASS_REGISTRY.pop(name, None)
     for arch in ARCH_MODEL_INV_REGISTRY.pop(name, ()):
@@ -76,7 +76,7 @@ def add_segment_args(original, parser):
         "--segment-embeddings",
         action="store_true",
         default=SUPPRESS,
-        help="add a learned embedding to each token: one for the first text, one for the second",
+        help="add a learned embedding of the segment, the first or the second text, to each token",
     )
 
 

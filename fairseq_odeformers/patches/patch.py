@@ -31,8 +31,8 @@ class Patch:
 class Replacement(Patch):
     """The replacement of a function or class, called ``name``, by ``function``.
 
-    ``function`` gets the original as its first argument, before the arguments of the call, among
-    which a class method has its class.
+    The first argument of ``function`` is the original. The arguments of the call follow; for a
+    class method, they begin with the class.
     """
 
     def apply(self) -> None:

@@ -1,4 +1,4 @@
-"""The Long Range Arena (Tay et al. 2021): classification of long sequences or pairs of them."""
+"""The Long Range Arena (Tay et al. 2021): classification of long texts, images and pairs."""
 
 import logging
 from argparse import ArgumentParser
@@ -82,16 +82,17 @@ class LongRangeArenaConfig(SentencePredictionConfig):
         -1, "number of classes: at least 1, or -1 for all classes of the label dictionary"
     )
     max_positions: Optional[int] = option(
-        None, "truncate inputs to this length (default: depends on --lra-task)"
+        None,
+        "maximum number of tokens per text; longer texts are truncated (default: by --lra-task)",
     )
     pixel_input: str = option(
         "token",
-        "embed pixels as 256 symbols, or as numbers by an affine map",
+        "embedding of pixels: token, one of 256 symbols; value, an affine map of the intensity",
         choices=("token", "value"),
     )
     num_batch_buckets: int = option(
         0,
-        "pad inputs to this number of different lengths, for fixed shapes on TPUs (0: off)",
+        "pad texts to this number of different lengths, for fixed shapes on TPUs; 0 for no padding",
         at_least=0,
         at_most=1000,
     )
@@ -99,7 +100,7 @@ class LongRangeArenaConfig(SentencePredictionConfig):
 
 @register_task("long_range_arena", dataclass=LongRangeArenaConfig)
 class LongRangeArenaTask(SentencePredictionTask):
-    """Classification of sequences or pairs of them, truncated at ``--max-positions``.
+    """Classification of long texts, images or pairs of texts, truncated at ``--max-positions``.
 
     The data set comes from ``odeformers prepare lra``, in the layout of fairseq's
     ``sentence_prediction``, or from the archive published with Mega (Ma et al. 2023). In retrieval,

@@ -33,7 +33,7 @@ class ParityConfig(FairseqDataclass):
 
 @register_task("parity", dataclass=ParityConfig)
 class ParityTask(FairseqTask):
-    """Classification of binary strings: the number of ones is even or odd.
+    """Classification of binary strings by their parity: is the number of ones even or odd?
 
     The examples are all strings of length 1 to ``--parity-max-length``, each after the
     start-of-sequence token. There are no files, and the command line names no data set. All splits,

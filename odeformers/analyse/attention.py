@@ -12,6 +12,7 @@ from matplotlib.ticker import MultipleLocator
 from torch import Tensor
 
 from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.errors import InputError
 from odeformers.plots import group_by, legend, lines, panels
 from odeformers.predict import batches, naming_split
 
@@ -31,7 +32,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     with naming_split(task, args.split):
         tables = measure(model, task, batches(task, args.split, [model], BATCH_SIZE))
     if not tables["attention"]:
-        raise ValueError(
+        raise InputError(
             f"{args.split} of {args.data} has no sentence for {path}; choose a different --split"
         )
     return tables
@@ -46,7 +47,7 @@ def page(tables: Tables, args: argparse.Namespace) -> tuple[str, list[Callable]]
 
 
 def total_variation(p: Tensor, q: Tensor) -> Tensor:
-    """Return half the L1 distance of distributions along the last dimension, between 0 and 1."""
+    """Return half the L1 distance between distributions along the last dimension, from 0 to 1."""
     return (p - q).abs().sum(-1) / 2
 
 
@@ -72,7 +73,7 @@ def measure(model, task, samples: Iterable[dict]) -> Tables:
         - ``biases``, the rows of :func:`bias_rows`.
     """
     source, target = task.source_dictionary, task.target_dictionary
-    dictionaries = {"encoder": source, "decoder": target, "cross": source}  # of keys
+    dictionaries = {"encoder": source, "decoder": target, "cross": source}  # name the keys
     sums: defaultdict[str, Any] = defaultdict(float)
     biases: defaultdict[tuple[str, int], Any] = defaultdict(float)
     queries, places = defaultdict(int), {}

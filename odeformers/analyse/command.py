@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.inference.texts import read_texts
 from odeformers.compare.results.rows import RESULTS, read_comparison
 from odeformers.parser import Parser, add_user_dir, positive_int
@@ -68,10 +69,10 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             "checkpoints",
             metavar="CHECKPOINT",
             nargs="+",
-            help="trained models, labelled by the names of their folders; in figures, families "
-            "replace architectures",
+            help="checkpoints of trained models, which are named after their folders; in figures, "
+            "families replace architectures",
         )
-        command.add_argument("--data", required=True, help="binarised data set")
+        command.add_argument("--data", required=True, help="folder of binarised data")
         command.add_argument(
             "--out",
             metavar="DIR",
@@ -83,7 +84,9 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
             command.add_argument(
                 "--split", default=split, help="split to read (default: %(default)s)"
             )
-        command.add_argument("--cpu", action="store_true", help="do not use a GPU")
+        command.add_argument(
+            "--cpu", action="store_true", help="run on the CPU even if there is a GPU"
+        )
         add_user_dir(command)
     states_parser, attention_parser = commands.choices["states"], commands.choices["attention"]
     states_parser.add_argument(
@@ -108,21 +111,21 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
     attention_parser.add_argument(
         "--tokenized",
         action="store_true",
-        help="--text is already tokenised, with spaces between tokens",
+        help="read --text as tokens with spaces between them, instead of raw text",
     )
     attention_parser.add_argument(
         "--head",
         metavar="N",
         type=positive_int,
-        help="number of the head to draw, from 1 (default: mean over heads); needs --text",
+        help="number of the head to draw, from 1 (default: the mean over all heads); needs --text",
     )
     commands.choices["depth"].add_argument(
         "--steps",
         metavar="N",
         nargs="+",
         type=positive_int,
-        help="numbers of steps to evaluate besides the trained number (default: 1/4 to 8 times "
-        "the trained number)",
+        help="numbers of steps to evaluate besides the number in training (default: 1/4 to 8 times "
+        "the number in training)",
     )
     args = parser.parse_args(arguments)
     args.text = read_text(getattr(args, "text", None))
@@ -143,7 +146,7 @@ def read_text(text: str | None) -> str | None:
         return text
     lines = [line for line in read_texts(text)[1] if line.strip()]
     if len(lines) != 1:
-        raise ValueError(f"--text {text}: the file has {len(lines)} lines with text; keep one")
+        raise InputError(f"--text {text}: the file has {len(lines)} lines with text; keep one")
     return lines[0]
 
 
@@ -179,7 +182,7 @@ def read_runs(out: Path) -> dict[str, bool]:
 
 
 def order_runs(paths: list[str]) -> list[str]:
-    """Put the runs of a comparison into the order of its report, if a glob has sorted the paths.
+    """If a glob has sorted the paths, put the runs of a comparison into the order of its report.
 
     In a report, the baseline comes first. Paths that are not sorted keep the user's order.
     """
@@ -202,5 +205,5 @@ def model_names(paths: list[str]) -> list[str]:
     files = list(map(file_name, names))  # since each model may get its own picture
     for name, file in zip(names, files):
         if files.count(file) > 1:
-            raise ValueError(f"two checkpoints have the name {name}; rename one, or name it once")
+            raise InputError(f"two checkpoints have the name {name}; rename one, or name it once")
     return names

@@ -1,4 +1,4 @@
-"""Score trained models with different steps or tolerances: do they still follow an ODE?"""
+"""Score trained models with other numbers of steps or tolerances: do they still follow an ODE?"""
 
 import argparse
 import math
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.models.common.dial import Dial
 from fairseq_odeformers.options import hyphenate
 from fairseq_odeformers.registry import Kind, family_of
@@ -105,7 +106,7 @@ def measure(
     with naming_split(task, split):
         sample = next(iter(batches(task, split, [build(dial.value)], COMPARED_TEXTS)), None)
     if sample is None:
-        raise ValueError(
+        raise InputError(
             f"{split} of {task.cfg.data} has no text that fits the model; choose a different "
             "--split"
         )
@@ -143,7 +144,7 @@ def score(model: Any, task, split: str, kind: Kind | None) -> Row:
     if kind is Kind.CLASSIFICATION:
         _, targets, probs = probabilities(task, [model], split, BATCH_SIZE)
         if targets is None:
-            raise ValueError(
+            raise InputError(
                 f"{split} of {task.cfg.data} has no classes; choose a different --split"
             )
         loss = -probs.gather(1, targets.unsqueeze(1)).log().mean().item()

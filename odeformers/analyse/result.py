@@ -6,6 +6,7 @@ from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import find_free_name, markdown_table, replacing_folder, write_csv
 from odeformers.plots import save
 
@@ -19,12 +20,12 @@ def check_free(out: Path, command: str) -> None:
     """Check that a folder does not exist, or contains a result of the same command.
 
     Raises:
-        ValueError: something else is there, such as the result of another analysis.
+        InputError: something else is there, such as the result of another analysis.
     """
     page = out / PAGE
     same = page.is_file() and page.read_bytes().endswith(made_by(command).encode())
     if out.exists() and not same:
-        raise ValueError(
+        raise InputError(
             f"--out {out} is in the way, and is not a result of this command; choose "
             f"another, such as {find_free_name(out)}"
         )

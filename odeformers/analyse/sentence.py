@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 
 from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.inference.hub import load_classifier, load_translator
 from odeformers.plots import group_by
 
@@ -22,7 +23,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     model, net_input, tokens, translation = encode(path, args)
     check_maps(path, model)
     if max(len(names) for pair in tokens.values() for names in pair) > MAX_TOKENS:
-        raise ValueError(f"--text: more than {MAX_TOKENS} tokens cannot be drawn; shorten it")
+        raise InputError(f"--text: more than {MAX_TOKENS} tokens cannot be drawn; shorten it")
     tables: Tables = {"sentence": measure(model, net_input, tokens, args.head)}
     if translation is not None:
         tables["translation"] = [{"translation": translation}]
@@ -62,7 +63,7 @@ def encode(path: str, args: argparse.Namespace):
     checkpoint = Checkpoint.read(path)
     if checkpoint.num_classes is not None:
         if args.tokenized:
-            raise ValueError(
+            raise InputError(
                 f"--tokenized: {path} is a classifier and tokenises --text as "
                 "odeformers predict does; leave it out"
             )
@@ -100,7 +101,7 @@ def measure(model, net_input: dict, tokens: dict, head: int | None) -> list[Row]
     for kind, maps in attention_maps(model, net_input).items():
         weights = maps.weights[:, 0]  # L, H, T, S
         if head is not None and head > weights.size(1):
-            raise ValueError(
+            raise InputError(
                 f"--head {head}: choose a head of the model, from 1 to {weights.size(1)}"
             )
         chosen = weights.mean(1) if head is None else weights[:, head - 1]

@@ -1,4 +1,4 @@
-"""Compute eigenvalues of W_Q W_K^T and W_O W_V of each self-attention over the depth."""
+"""Compute the eigenvalues of W_Q W_K^T and W_O W_V of the self-attention at each depth."""
 
 import argparse
 from collections.abc import Callable

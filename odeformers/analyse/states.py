@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from fairseq_odeformers.errors import did_you_mean
+from fairseq_odeformers.errors import InputError, did_you_mean
 from fairseq_odeformers.inference.classifier import Classifier
 from fairseq_odeformers.inference.hub import load_classifier
 from fairseq_odeformers.inference.texts import TooLong
@@ -39,7 +39,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
     classifier = load_classifier(path, args.data).to(args.device)
     task, model = classifier.task, cast(SequenceClassifier, classifier.models[0])
     if [*kinds_of(type(model))] != [Kind.CLASSIFICATION]:
-        raise ValueError(
+        raise InputError(
             f"{path}: {type(model).__name__} is not a classifier of this project; pass a "
             "checkpoint of one (odeformers list classifier prints all)"
         )
@@ -47,7 +47,7 @@ def analyse(path: str, args: argparse.Namespace) -> Tables:
         task.load_dataset(args.split)
         texts = draw_texts(task, args.split, args.texts)
     if (longest := max(map(len, texts.values()))) > model.max_positions():
-        raise ValueError(
+        raise InputError(
             f"{path}: a text has {longest} tokens, more than {model.max_positions()}, the "
             "--max-positions of the training run; choose a different --split"
         )
@@ -70,14 +70,14 @@ def encode(classifier: Classifier, path: str, text: str) -> Tensor:
     """Encode the text of the command line as tokens (T); a model of pairs gets it twice."""
     dictionary = classifier.task.source_dictionary
     if {*map(dictionary.index, tokenize(classifier.task, text)[0])} <= {dictionary.unk()}:
-        raise ValueError(
+        raise InputError(
             f"--text {text}: the dictionary of the data contains none of its symbols; pass a text "
             "with words of the data"
         )
     try:
         tokens, *_ = classifier.encode([text] * getattr(classifier.task, "towers", 1))
     except TooLong as error:
-        raise ValueError(
+        raise InputError(
             f"{path}: --text is longer than its --max-positions; shorten it"
         ) from error
     return tokens
@@ -99,7 +99,7 @@ def draw_texts(task, split: str, number: int) -> dict[int, Tensor]:
         if len(tokens) > 1:
             texts[index] = tokens
     if not texts:
-        raise ValueError(
+        raise InputError(
             f"{split} of {task.cfg.data} has no text of two or more tokens; choose a different "
             "--split"
         )
@@ -189,9 +189,9 @@ def follow(model, tokens: Tensor, dictionary, chosen: Sequence[str]) -> Tables:
     for token in chosen:
         if token not in names:
             remedy = did_you_mean(token, names, f"the tokens of --text are {' '.join(names)}")
-            raise ValueError(f"--tokens {token}: {remedy}")
+            raise InputError(f"--tokens {token}: {remedy}")
     if len(chosen) < 2:
-        raise ValueError(
+        raise InputError(
             f"--tokens {' '.join(chosen)}: name at least two to measure their distance"
         )
     states, parts, _ = text_states(model, tokens)

@@ -5,8 +5,8 @@ from odeformers.parser import positive_int
 NUMBER = {"metavar": "N", "type": positive_int}
 NUMBERS = {**NUMBER, "nargs": "+"}
 PROBABILITY = {"metavar": "P", "type": float}
-LAYERS = "numbers of layers; a block counts as many layers as its depth"
-LENGTHS = "lengths of the sequences in tokens, measured one after another"
+LAYERS = "numbers of layers to measure; a block of depth L counts as L layers"
+LENGTHS = "numbers of tokens per text to measure, one after another"
 BEAM = "--beam"  # only for generation
 PRECISIONS = ("float32", "bf16", "fp16")
 PRECISION = "number format of parameters and states"
@@ -15,14 +15,14 @@ PRECISION = "number format of parameters and states"
 SIZES = {
     "--embed-dim": (NUMBER, 256, "width of the states"),
     "--layers": (NUMBERS, [4], LAYERS),
-    "--device": ({"choices": ("cpu", "cuda")}, "cpu", "where the models run"),
+    "--device": ({"choices": ("cpu", "cuda")}, "cpu", "device that runs the models"),
     "--lengths": (NUMBERS, [16], LENGTHS),
     "--ffn-embed-dim": (NUMBER, 1024, "inner width of a Transformer's FFN"),
-    "--heads": (NUMBER, 4, "attention heads per layer"),
+    "--heads": (NUMBER, 4, "number of attention heads per layer"),
     "--dropout": (PROBABILITY, 0.3, "dropout probability"),
     "--attention-dropout": (PROBABILITY, 0.0, "dropout probability of attention weights"),
-    "--vocabulary": (NUMBER, 8000, "words of the dictionary"),
-    "--batch": (NUMBER, 256, "sequences per batch"),
+    "--vocabulary": (NUMBER, 8000, "number of words in the dictionary"),
+    "--batch": (NUMBER, 256, "number of texts per batch"),
     BEAM: (NUMBER, 5, "beam size of the generator"),
     "--precision": ({"choices": PRECISIONS}, "float32", PRECISION),
 }

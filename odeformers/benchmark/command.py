@@ -3,9 +3,10 @@
     odeformers benchmark train --models transformer_prenorm transevolve_fullff_2
     odeformers benchmark --quick
 
-In each round, every model runs once, in turn, so that a ratio compares neighbours in time. The
-table shows medians over the rounds, and the median (minimum-maximum) of the ratio to the first
-model: above 1, a model is faster or smaller. Sequences are random, of the length --lengths.
+In each round, every model runs once, one after the other, so that a ratio compares runs that are
+close in time. The table shows the median over the rounds, and the median (minimum-maximum) of the
+ratio of the first model to each model: above 1, a model is faster or smaller. Texts are random,
+with --lengths tokens.
 """
 
 import argparse
@@ -39,11 +40,11 @@ QUICK = (
     "generate --batch 8 --rounds 7",
 )
 MODELS = (
-    "architectures, the baseline first; put options of one model in brackets after its name: "
-    f"'transject[--encoder-experts 1]'; [--{ATTENTION} {MATRIX}] is attention that stores "
-    "the scores"
+    "architectures to measure, the baseline first; put options of one model in brackets after its "
+    f"name: 'transject[--encoder-experts 1]'; with [--{ATTENTION} {MATRIX}], attention stores the "
+    "matrix of scores"
 )
-STARTS = "what to start: fairseq alone, or with the plugin"
+STARTS = "what to start: only fairseq, or fairseq with the plugin"
 MODELS_BY_DEFAULT = ["transformer_prenorm", "transevolve_fullff_2_prenorm"]
 HIDDEN_OPTIONS = ("quick", "check", "json", "models", "user_dir")  # not repeated by a table
 
@@ -77,7 +78,9 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--quick", action="store_true", help="run a selection of small measurements (two minutes)"
+        "--quick",
+        action="store_true",
+        help="run a selection of small measurements, which takes two minutes",
     )
     parser.add_argument(
         "--check",
@@ -111,13 +114,17 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -> None:
-    """Add the options of a measurement, whose help ends with their defaults."""
+    """Add the options of a measurement; the help of each option ends with its default."""
     what = STARTS if measurement.names else MODELS
     models = {"metavar": "MODEL", "nargs": "+", "choices": measurement.names}
     options: dict[str, tuple[dict[str, Any], Any, str]]
     options = {"--models": (models, MODELS_BY_DEFAULT, what)}
     options |= {option: SIZES[option] for option in measurement.sizes}
-    options["--rounds"] = ({"metavar": "N", "type": positive_int}, 5, "runs of each model")
+    options["--rounds"] = (
+        {"metavar": "N", "type": positive_int},
+        5,
+        "number of measured runs of each model",
+    )
     for option, (settings, usual, text) in options.items():
         default = measurement.defaults.get(option, usual)
         shown = " ".join(map(str, default)) if isinstance(default, list) else default
@@ -129,7 +136,7 @@ def add_measurement(parser: argparse.ArgumentParser, measurement: Measurement) -
         metavar="N",
         type=positive_int,
         default=argparse.SUPPRESS,  # so that the help does not depend on the machine
-        help="threads of torch on a CPU (default: as many as torch chooses)",
+        help="number of threads that torch uses on a CPU (default: torch's choice)",
     )
     add_json(parser)
     add_user_dir(parser)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from fairseq_odeformers.checkpoints import Checkpoint
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.inference import run
 
 from . import models
@@ -34,9 +35,9 @@ class ExportedSubject(Subject):
         product, draw = self.model.product, np.random.default_rng(0)
         about = product.about
         if about["kind"] != "translation":
-            raise ValueError(f"--models {self.name}: pass the folder of a translator")
+            raise InputError(f"--models {self.name}: pass the folder of a translator")
         if length > (most := min(about["longest"], about["longest_target"] - 1)):
-            raise ValueError(
+            raise InputError(
                 f"--lengths {length}: {self.name} takes at most {most} tokens; give smaller ones"
             )
         symbols = len(about.get("source_symbols", about["symbols"]))

@@ -12,6 +12,7 @@ from fairseq.trainer import Trainer
 from torch.utils._pytree import tree_leaves
 
 import fairseq_odeformers
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.registry import Kind, kinds_of
 
 from . import exported, memory, models, timing
@@ -46,7 +47,7 @@ def generation_step(subject: Subject, args: Namespace, length: int) -> Step:
 
 
 def state_step(subject: Subject, args: Namespace, length: int) -> Step:
-    """Make a step that counts the kB that generation caches for one sequence and its source.
+    """Make a step that counts the kB that generation caches for one text and its source.
 
     Both are of the same length.
     """
@@ -82,7 +83,7 @@ class Measurement:
 
     Attributes:
         help: what is measured.
-        step: makes the step of a subject for the length of a sequence.
+        step: makes the step of a subject for a number of tokens per text.
         part: the submodule that a step runs; empty for the entire model.
         unit: ``ms`` if steps are timed; otherwise, the unit of the figure that a step returns.
         build: makes the subject of a name.
@@ -106,7 +107,7 @@ class Measurement:
         tasks = {type(subject.task).__name__: subject.name for subject in subjects}
         if self.step is train_step and len(tasks) > 1:
             trainers = ", ".join(f"{name} by {task}" for task, name in tasks.items())
-            raise ValueError(f"--models: {trainers}; measure them apart")
+            raise InputError(f"--models: {trainers}; measure them separately")
         steps = {subject.name: self.make_step(subject, args, length) for subject in subjects}
         if self.unit == "ms":
             figures = timing.measure(steps, args.rounds, vars(args).get("device", "cpu"))
@@ -126,36 +127,38 @@ class Measurement:
 
 
 MEASUREMENTS = {
-    "train": Measurement("an update by fairseq's trainer", train_step),
+    "train": Measurement("the time of an update by fairseq's trainer", train_step),
     "generate": Measurement(
-        "beam search with fairseq's generator, or by the programs of an exported folder",
+        "the time of beam search by fairseq's generator or an exported folder",
         generation_step,
         build=exported.build,
         sizes=(*SIZES,),
     ),
     "encoder": Measurement(
-        "the forward and backward pass of the encoder", memory.encoder_step, "encoder"
+        "the time of the encoder's forward and backward pass", memory.encoder_step, "encoder"
     ),
     "classify": Measurement(
-        "an update of a classifier",
+        "the time of an update of a classifier",
         train_step,
         defaults={"--models": ["transformer_classifier_prenorm", "transject"], "--batch": 8},
     ),
     "infer": Measurement(
-        "the encoder without gradients",
+        "the time of the encoder's forward pass, without gradients",
         inference_step,
         "encoder",
         defaults={"--models": ["transformer_classifier", "transject"]},
     ),
     "memory": Measurement(
-        "the peak memory of the forward and backward pass of the encoder",
+        "the peak memory of the encoder's forward and backward pass, in MB",
         memory.peak_step,
         "encoder",
         unit="MB",
     ),
-    "state": Measurement("the cache per sequence in generation", state_step, unit="kB"),
+    "state": Measurement(
+        "the size of the cache per text in generation, in kB", state_step, unit="kB"
+    ),
     "startup": Measurement(
-        "the start of fairseq-train --help, without and with this package",
+        "the time that fairseq-train --help takes without and with this package",
         startup_step,
         build=build_command,
         names=(*STARTS,),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import torch
 
+from fairseq_odeformers.errors import InputError
+
 from . import models
 from .timing import Step
 
@@ -35,7 +37,7 @@ def peak_step(subject: models.Subject, args: Namespace, length: int) -> Step:
     if args.device == "cuda":
         return lambda: measure_peak(subject, args, length)
     if not CLEAR.exists():
-        raise ValueError("--device cpu: memory is measured only on Linux; use --device cuda")
+        raise InputError("--device cpu: memory is measured only on Linux; use --device cuda")
 
     def step() -> float:
         # A server process that has imported torch and computed nothing starts each process.

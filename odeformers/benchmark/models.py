@@ -61,7 +61,7 @@ class Subject(NamedTuple):
         return self.model.to(types[precision])
 
     def make_batch(self, batch: int, length: int) -> dict:
-        """Make a batch of random sequences of one length, in the form of the task's batches."""
+        """Make a batch of random texts of one length, in the form of the task's batches."""
         device = next(self.model.parameters()).device
         words = self.task.source_dictionary
         tokens = torch.randint(words.nspecial, len(words), (batch, length), device=device)
@@ -125,7 +125,7 @@ def make_config(arch: str, kind: Kind, own: Options, args: Namespace):
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
     declared = parser._option_string_actions
     if args.embed_dim % args.heads:
-        raise ValueError(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
+        raise InputError(f"--heads {args.heads}: give a divisor of --embed-dim {args.embed_dim}")
     values = {
         "dropout": args.dropout,
         "attention-dropout": args.attention_dropout,

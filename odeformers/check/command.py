@@ -1,4 +1,4 @@
-"""The command ``odeformers check``: tests of an architecture before it is worth training."""
+"""The command ``odeformers check``: tests of an architecture before training."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ from .properties import DECISIVE, PROPERTIES, Broken, Property, Skipped
 from .subject import Subject
 
 
-class Verdict(NamedTuple):
+class Result(NamedTuple):
     """The result of testing a property."""
 
     name: str
@@ -30,26 +30,26 @@ class Verdict(NamedTuple):
         return f"{mark}  {self.name:54}  {self.shown}".rstrip()
 
 
-def judge(subject: Subject, prop: Property) -> Verdict:
+def judge(subject: Subject, prop: Property) -> Result:
     """Test whether a subject has a property; an error in the model means that it does not."""
     try:
         difference = prop.measure(subject)
     except Skipped as skipped:
-        return Verdict(prop.name, str(skipped), fault=None)
+        return Result(prop.name, str(skipped), fault=None)
     except Broken as broken:
         origin = broken.locate()
         first = origin and f", first from {origin}"
-        return Verdict(prop.name, fault=f"{broken}{first}: {prop.advice}")
+        return Result(prop.name, fault=f"{broken}{first}: {prop.advice}")
     except Exception as error:
         module = innermost_module(error)
         inside = module and f", in {module}"
-        return Verdict(prop.name, fault=f"{explain(error)}{inside}")
+        return Result(prop.name, fault=f"{explain(error)}{inside}")
     shown = f"{difference:.1e}" if difference else "0"
-    return Verdict(prop.name, shown, "" if difference <= prop.bound else prop.advice)
+    return Result(prop.name, shown, "" if difference <= prop.bound else prop.advice)
 
 
-def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -> Iterator[Verdict]:
-    """Test an architecture and yield the verdicts.
+def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -> Iterator[Result]:
+    """Test an architecture and yield the results.
 
     A property is not tested if it depends on another one that the architecture lacks.
 
@@ -65,28 +65,26 @@ def check(arch: str, *words: str, task: str | None = None, slow: bool = False) -
         subject = Subject(arch, choose_kind(arch, task), *words)
     try:
         size = sum(parameter.numel() for parameter in subject.model.parameters())
-        builds = Verdict("the model can be built", f"{size:,} parameters")
+        builds = Result("the model can be built", f"{size:,} parameters")
     except Exception as error:
         options = {word.partition("=")[0] for word in words}
         named = re.findall(r"--[\w-]+", str(error))
         if isinstance(error, ValueError) and options.intersection(named):
             raise InputError(f"{arch} {error}") from error
-        builds = Verdict("the model can be built", fault=explain(error))
+        builds = Result("the model can be built", fault=explain(error))
 
-    def judge_all() -> Iterator[Verdict]:
+    def judge_all() -> Iterator[Result]:
         yield builds
         lacking = [builds.name] if builds.fault else []
         properties = [p for p in PROPERTIES if subject.kind in p.kinds and (slow or not p.slow)]
         for prop in properties:
             needed = (builds.name, *DECISIVE, *prop.prerequisites)
             if prerequisite := next((name for name in lacking if name in needed), None):
-                yield Verdict(
-                    prop.name, f"not tested: {prerequisite!r} must pass first", fault=None
-                )
+                yield Result(prop.name, f"not tested: {prerequisite!r} must pass first", fault=None)
                 continue
-            verdict = judge(subject, prop)
-            yield verdict
-            if verdict.fault:
+            result = judge(subject, prop)
+            yield result
+            if result.fault:
                 lacking.append(prop.name)
 
     return judge_all()
@@ -98,7 +96,7 @@ def require(arch: str, *words: str, task: str | None = None) -> None:
     Raises:
         InputError: the architecture lacks a property.
     """
-    faults = [verdict for verdict in check(arch, *words, task=task) if verdict.fault]
+    faults = [result for result in check(arch, *words, task=task) if result.fault]
     if faults:
         raise InputError(
             f"{arch} fails {len(faults)} of the checks, first {faults[0].name!r}: "
@@ -139,12 +137,12 @@ def main(arguments: Sequence[str]) -> None:
     warnings.simplefilter("ignore")  # torch warns about fairseq's layers
     passed = True
     for arch in archs:
-        verdicts = check(arch, *words, task=args.task, slow=True)
+        results = check(arch, *words, task=args.task, slow=True)
         print(arch)
-        for verdict in verdicts:
-            print(f"  {verdict}", flush=True)
-            if verdict.fault:
-                print(f"        {verdict.fault}")
+        for result in results:
+            print(f"  {result}", flush=True)
+            if result.fault:
+                print(f"        {result.fault}")
                 passed = False
     if not passed:
         sys.exit(1)

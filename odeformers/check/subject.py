@@ -52,7 +52,7 @@ class Subject:
 
         Parameters that start at zero may switch off a branch, so they are drawn at random. Matrices
         that are initialised as small as in BERT, whatever their width, are scaled up to the usual
-        size: otherwise, the outputs of a narrow model would hardly depend on its text.
+        size. Otherwise, the outputs of a narrow model would depend too little on its text.
         """
         np.random.seed(seed)
         utils.set_torch_seed(seed)

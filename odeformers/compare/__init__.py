@@ -1,25 +1,25 @@
-"""Compares architectures: trains them on the same data, and reports on the runs.
+"""Compare architectures: train them on the same data, and report on the runs.
 
 Each object is made from the one before it::
 
-    argv or YAML -> Experiment -> Variant -> Trial -> Run -> Row = a line of results.csv -> report
+    argv or YAML -> Experiment -> Variant -> Estimate -> Run -> Row -> report
 
 An :class:`~.experiment.Experiment` says what is compared. A :class:`~.variant.Variant` is one
-architecture with all of its options. A :class:`~.trial.Trial` is its cost: its parameters and the
-seconds of an update. A :class:`~.run.Run` is a folder whose ``run.yaml`` contains both, with one
-seed. A :class:`~.results.rows.Row` is a result, and a report reads only rows. The files, in the
-order in which a comparison uses them:
+architecture with all of its options. An :class:`~.estimate.Estimate` is what its training costs:
+its parameters, and the seconds of an update. A :class:`~.run.Run` is a folder whose ``run.yaml``
+contains both, with one seed. A :class:`~.results.rows.Row` is a result, a line of ``results.csv``;
+a report reads only rows. A comparison uses the files in this order:
 
-- ``command.py`` is ``odeformers compare``, from the command line to the report;
+- ``command.py`` runs ``odeformers compare``, from the command line to the report;
 - ``recipe.py`` reads a recipe in YAML, or makes one for a folder of data, and ``experiment.py``
   makes an experiment of it and of the command line;
 - ``plan.py`` decides what a command trains, given the runs in its folder; it checks that the
   command agrees with them, and prints the plan;
 - ``variant.py`` defines everything that determines a run, and the words of its commands;
-- ``fairness.py`` makes sizes equal, and ``trial.py`` measures costs and makes effort equal;
+- ``fairness.py`` makes sizes equal, and ``estimate.py`` measures costs and makes effort equal;
 - ``launch.py`` executes runs on this machine or a cluster;
-- ``run.py`` defines the steps of a run and the files in its folder; ``training.py`` is what its
-  step ``fairseq-train`` starts, and ``outcome.py`` scores the outputs of the evaluations;
+- ``run.py`` defines the steps of a run and the files in its folder; its first step runs
+  ``fairseq-train`` by ``training.py``, and ``outcome.py`` scores the outputs of the evaluations;
 - ``results/``: ``rows.py`` defines ``results.csv`` and what a report shows of it; ``curves.py``
   defines the files that rows name; ``intervals.py`` compares scores over seeds, and
   ``statistics.py`` also over texts;
@@ -29,5 +29,5 @@ order in which a comparison uses them:
 
 ``numbers.py`` formats numbers for all of them.
 
-Invalid options, recipes and files raise a ValueError with a one-line message that names the input.
+Invalid options, recipes and files raise an InputError with a one-line message that names the input.
 """

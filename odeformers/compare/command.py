@@ -83,62 +83,67 @@ def make_parser() -> Parser:
         "what",
         metavar="DATA|RECIPE",
         type=Path,
-        help="folder of binarised data, or file of a recipe",
+        help="folder of binarised data, or a recipe (a YAML file)",
     )
     add(
         "--archs",
         metavar="ARCH",
         nargs="+",
-        help="architectures, the baseline first; with a recipe, a selection from it",
+        help="architectures to train, the baseline first (default: all in the recipe)",
     )
-    add("--baseline", metavar="ARCH", help="compare the others with this one (default: the first)")
-    add("--part", help="part of the recipe (default: all parts)")
-    add("--data", metavar="DIR", help="folder of binarised data, instead of the recipe's")
-    add("--task", help="fairseq task (default: inferred from DATA)")
+    add(
+        "--baseline",
+        metavar="ARCH",
+        help="architecture that the others are compared with (default: the first)",
+    )
+    add("--part", help="run only this part of the recipe (default: all parts)")
+    add("--data", metavar="DIR", help="folder of binarised data to use instead of the recipe's")
+    add("--task", help="fairseq's task (default: inferred from DATA)")
     add(
         "--epochs",
         type=positive_int,
         metavar="N",
-        help="epochs to train on DATA (default: as many as make about 1,000 updates, 3 to 50)",
+        help="number of epochs on DATA (default: 3 to 50, for about 1,000 updates)",
     )
     add(
         "--average",
         type=integer,
         metavar="N",
-        help="also evaluate the mean of the last N checkpoints (default: none, or the recipe's)",
+        help="also evaluate the average of the last N checkpoints (default: 0, or the recipe's)",
     )
     add(
         "--seeds",
         type=seeds,
         nargs="+",
         metavar="N",
-        help="one run per seed (default: 1, or the recipe's)",
+        help="random seeds: each architecture is trained once per seed (default: 1, or the "
+        "recipe's)",
     )
     add(
         "--tune",
         metavar="OPTION=VALUE,...",
         nargs="+",
-        help="train each architecture with seed 0 at each of these values (at all combinations for "
-        "several options) and keep the one that validates best; if it is the smallest or largest, "
-        "try one value beyond it",
+        help="values to try, such as lr=5e-4,1e-3: train each architecture with seed 0 at each "
+        "value (at all combinations for several options), and keep the value that validates best; "
+        "if it is the smallest or largest, try one value beyond it",
     )
-    add("--no-extend", action="store_true", help="try only the values of --tune")
+    add("--no-extend", action="store_true", help="do not try values beyond the grid of --tune")
     add(
         "--bleu-tokenize",
         choices=sorted(BLEU.TOKENIZERS),
-        help="sacrebleu's tokenizer for BLEU (default: by the target language)",
+        help="sacrebleu's tokenizer for BLEU (default: chosen by the target language)",
     )
     add(
         "--out",
         type=output_folder,
         default=Path("runs"),
-        help="folder for runs and report (default: %(default)s)",
+        help="output folder for the runs and the report (default: %(default)s)",
     )
     add(
         "--match",
         choices=("parameters", "none"),
-        help="choose widths for equal parameter counts, or keep them (default: parameters for "
-        "DATA, none for a RECIPE)",
+        help="parameters: choose widths so that all models have about as many parameters as the "
+        "baseline; none: keep the given widths (default: parameters for DATA, none for a RECIPE)",
     )
     add(
         "--budget",
@@ -153,23 +158,23 @@ def make_parser() -> Parser:
         type=positive_int,
         default=1,
         metavar="N",
-        help="runs at a time (default: 1)",
+        help="number of runs that train at the same time (default: 1)",
     )
     add(
         "--dry-run",
         action="store_true",
-        help="print the plan and all commands, and train nothing; it times some updates of each "
-        "model, which takes minutes",
+        help="print the plan and all commands without training; this times a few updates of each "
+        "model and takes minutes",
     )
     add = parser.add_argument_group("sizes of all architectures").add_argument
     add(
         "--layers",
         type=positive_int,
         metavar="N",
-        help="layers of the encoder and of the decoder",
+        help="number of layers of the encoder, and of the decoder",
     )
     add("--width", type=positive_int, metavar="N", help="width of embeddings and states")
-    add("--heads", type=positive_int, metavar="N", help="attention heads")
+    add("--heads", type=positive_int, metavar="N", help="number of attention heads per layer")
     add("--ffn", type=positive_int, metavar="N", help="inner width of a Transformer's FFN")
     sizes = (f"{name} ({', '.join(map(str, size.values()))})" for name, size in SIZES.items())
     what = f"layers, width, heads and FFN at once: {' or '.join(sizes)}"
@@ -179,22 +184,22 @@ def make_parser() -> Parser:
         "--cluster",
         choices=("local", "slurm"),
         default="local",
-        help="where to train (default: on this machine)",
+        help="train on this machine (local, the default), or submit each run to Slurm (slurm)",
     )
-    add("--slurm-partition", metavar="NAME", help="partition for the jobs")
+    add("--slurm-partition", metavar="NAME", help="Slurm partition of the jobs")
     add(
         "--gpus-per-run",
         type=integer,
         metavar="N",
-        help="GPUs of a run (default: 1 on this machine if it has one; on a cluster what the "
-        "partition gives)",
+        help="number of GPUs per run (default: 1 on this machine if it has a GPU; on a cluster, "
+        "what the partition allocates)",
     )
     add("--time", type=minutes, metavar="TIME", help="time limit of a job, such as 24h")
     add_user_dir(parser)
     parser.add_argument(
         "--no-check",
         action="store_true",
-        help="train architectures from --user-dir that fail odeformers check",
+        help="train architectures from --user-dir even if they fail odeformers check",
     )
     return parser
 
@@ -211,7 +216,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
     if args.cluster == "local":  # jobs of a cluster run on other cores
         threads = max(1, (os.cpu_count() or 1) // args.jobs)
         os.environ.setdefault(THREADS, str(threads))
-    plan = make_plan(experiment, out, begin=not args.dry_run)
+    plan = make_plan(experiment, out, start=not args.dry_run)
     preview(plan, args.jobs, commands=args.dry_run)
     if args.dry_run:
         return [], False
@@ -227,7 +232,7 @@ def compare(args: argparse.Namespace, experiment: Experiment, out: Path) -> tupl
 
 
 def check_options(words: Sequence[str], parser: Parser) -> None:
-    """Check that no option is obsolete or misspelt; fairseq-train would get it as its own."""
+    """Check that no option is obsolete or misspelled; all others are passed to fairseq-train."""
     own = [name for name in parser._option_string_actions if name[2:]]
     for option in (word.partition("=")[0] for word in words):
         if advice := REMOVED_OPTIONS.get(option):
@@ -267,8 +272,8 @@ def check_plugin(folders: Sequence[str]) -> None:
         texts = (path.read_text(encoding="utf-8") for path in Path(folder).rglob("*.py"))
         if not any(re.search(r"^\s*(from|import) fairseq_odeformers", t, re.M) for t in texts):
             raise InputError(
-                f"--user-dir {folder}: it does not import fairseq_odeformers, whose tasks and "
-                "criterions train it; add import fairseq_odeformers to its __init__.py"
+                f"--user-dir {folder}: it does not import fairseq_odeformers, which registers the "
+                "tasks and criterions; add import fairseq_odeformers to its __init__.py"
             )
 
 

@@ -1,7 +1,7 @@
-"""Fairness: gives variants equal numbers of parameters and equal effort.
+"""Give variants equal numbers of parameters and equal effort.
 
-:func:`make_fair` makes the trials of variants, after :func:`match_parameters` has chosen their
-widths. A trial (``trial.py``) measures the costs and chooses the number of updates.
+:func:`make_fair` estimates the costs of variants, after :func:`match_parameters` has chosen their
+widths. ``estimate.py`` measures the costs and chooses the numbers of updates.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fairseq_odeformers.options import SIDES, hyphenate
 from fairseq_odeformers.registry import default_options
 from odeformers.benchmark.timing import describe_environment
 
+from .estimate import Estimate, count_parameters, make_estimate, measure
 from .experiment import WIDTHS
-from .trial import Trial, count_parameters, make_trial, measure
 from .variant import Variant
 
 # If parameter counts differ by more than TOLERANCE, the column size shows it; above LIMIT, it is an
@@ -29,46 +29,49 @@ TOLERANCE, LIMIT = 0.01, 0.2
 PLANNING = 0.1  # maximum share of a model's budget for planning
 
 
-def make_fair(variants: Sequence[Variant], begun: Sequence[Trial], match: bool) -> list[Trial]:
-    """Make trials of variants, equal in size and effort, the baseline's first.
+def make_fair(
+    variants: Sequence[Variant], started: Sequence[Estimate], match: bool
+) -> list[Estimate]:
+    """Estimate the costs of variants, made equal in size and effort; the baseline comes first.
 
-    They get as many parameters as the baseline's started runs. If no run of the baseline has
-    started, they get as many as its first variant. Variants that share a trial are tried once.
+    All variants get as many parameters as the baseline's runs that have started. If no run of the
+    baseline has started, they get as many as its first variant. Variants with equal costs are
+    measured once.
 
     Args:
-        begun: trials of the runs that have started.
+        started: estimates of the runs that have started.
         match: whether widths are chosen for equal numbers of parameters.
     """
     baseline, environment = variants[0].baseline, name_environment()
-    known = {each.variant.trial_label: each for each in begun}
-    settled = any(each.variant.architecture == baseline for each in begun)  # the size to match
+    known = {each.variant.cost_label: each for each in started}
+    settled = any(each.variant.architecture == baseline for each in started)  # the size to match
     variants = sorted(variants, key=lambda variant: variant.architecture != baseline)
-    fair: list[Trial] = []
+    fair: list[Estimate] = []
     late: list[str] = []  # names
     for number, variant in enumerate(variants, start=1):
-        of_baseline = (each for each in (*begun, *fair) if each.variant.architecture == baseline)
+        of_baseline = (each for each in (*started, *fair) if each.variant.architecture == baseline)
         target = next((each.parameters for each in of_baseline), 0) if match else 0
-        kept = known.get(variant.trial_label)
+        kept = known.get(variant.cost_label)
         with naming_faults(variant.label, "cannot be trained"):
             if kept and (
                 not target
                 or kept in fair  # another variant of this command has the same cost
-                or (settled and kept.size)  # its width matches the started baseline
+                or (settled and kept.size)  # its width matches the baseline's run
                 or is_near(kept.parameters, target)
             ):
                 variant = repeat_width(variant, kept, match)
-                trial = make_trial(variant, kept.measured, kept.size, environment)
+                estimate = make_estimate(variant, kept.measured, kept.size, environment)
             else:
                 place = f"{number} of {len(variants)}"  # on stderr, apart from the output
                 print(f"trying {variant.label} ({place}) ...", file=sys.stderr, flush=True)
                 most = 60 * variant.budget * PLANNING if variant.budget else math.inf
                 end = time.perf_counter() + most
                 variant, size = match_parameters(variant, target) if target else (variant, "")
-                trial = make_trial(variant, measure(variant, end), size, environment)
+                estimate = make_estimate(variant, measure(variant, end), size, environment)
                 if time.perf_counter() > end:
                     late.append(variant.label)
-            fair.append(trial)
-            known[variant.trial_label] = trial
+            fair.append(estimate)
+            known[variant.cost_label] = estimate
     for line in warn_of_warmup(fair):
         print(line, flush=True)
     if late:
@@ -86,24 +89,24 @@ def name_environment() -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
-def repeat_width(variant: Variant, kept: Trial, match: bool) -> Variant:
-    """Set a variant to the width that was chosen in its trial."""
+def repeat_width(variant: Variant, kept: Estimate, match: bool) -> Variant:
+    """Set a variant to the width that was chosen when its cost was estimated."""
     if match and kept.size:
         names, _ = width_options(variant)
         variant = variant.change(**{n: kept.variant.options.get(hyphenate(n)) for n in names})
     if variant.tried:
-        variant.build()  # a value that hardly costs time may still be wrong
+        variant.build()  # a value with little effect on the cost may still be invalid
     return variant
 
 
-def warn_of_warmup(trials: Sequence[Trial]) -> Iterator[str]:
+def warn_of_warmup(estimates: Sequence[Estimate]) -> Iterator[str]:
     """Yield a warning about runs that end before the learning rate has reached its value."""
     ends: dict[tuple[int, int], list[str]] = {}
-    for trial in trials:
-        schedule = trial.variant.cfg.lr_scheduler
+    for estimate in estimates:
+        schedule = estimate.variant.cfg.lr_scheduler
         rising = int(getattr(schedule, "warmup_updates", 0) or 0)
-        if rising > trial.updates:
-            ends.setdefault((rising, trial.updates), []).append(trial.variant.label)
+        if rising > estimate.updates:
+            ends.setdefault((rising, estimate.updates), []).append(estimate.variant.label)
     for (rising, updates), names in ends.items():
         yield (
             f"The learning rate rises for {rising:,} updates, and runs end after {updates:,}: "

@@ -1,4 +1,4 @@
-"""Launches runs on this machine or by Slurm, and shows their progress.
+"""Launch runs on this machine or by Slurm, and show their progress.
 
 A launcher has an attribute ``jobs``, the number of runs that it takes at a time (None for all), and
 a method ``submit``, which starts runs and returns a job for each. A job has the methods ``done``,
@@ -27,7 +27,7 @@ from rich.live import Live
 from rich.text import Text
 from submitit.core.utils import FailedJobError
 
-from fairseq_odeformers.errors import explain
+from fairseq_odeformers.errors import InputError, explain
 from odeformers.processes import FORK, THREADS, end_with_parent
 
 from .numbers import clock
@@ -143,7 +143,7 @@ class Slurm:
             with self.executor.batch():  # one array of jobs
                 jobs = [self.executor.submit(run) for run in runs]
         except FailedJobError as error:  # sbatch's
-            raise ValueError(f"--cluster slurm: {explain(error)}") from error
+            raise InputError(f"--cluster slurm: {explain(error)}") from error
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return dict(zip(runs, jobs))
@@ -190,7 +190,7 @@ def find_untrained(runs: Iterable[Run]) -> set[str]:
 
 
 def launch(runs: Sequence[Run], launcher: Launcher) -> None:
-    """Begin runs, submit the unfinished ones, and show the progress of all.
+    """Start runs, submit the unfinished ones, and show the progress of all.
 
     If another command is executing a run, wait for it, and take the run over if that command ends
     without finishing it. At Ctrl-C, all jobs end.
@@ -198,7 +198,7 @@ def launch(runs: Sequence[Run], launcher: Launcher) -> None:
     if not runs:
         return
     for run in runs:
-        run.begin()
+        run.start()
     waiting = [run for run in runs if not run.finished]
     at_once = launcher.jobs or len(waiting)
     active: dict[Run, LocalJob | submitit.Job] = {}
@@ -251,7 +251,7 @@ def progress(
     lines[0] += f", {failed} failed" * bool(failed)
     for run in [*active, *elsewhere]:
         step, stats = run.next_step, run.progress
-        total, done, speed = run.trial.updates, stats["updates"], float(stats.get("ups", 0))
+        total, done, speed = run.estimate.updates, stats["updates"], float(stats.get("ups", 0))
         parts = [step.name if step else "finished"]
         if run in elsewhere:
             parts[0] += " by another command"

@@ -30,6 +30,7 @@ from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.registry import Kind, family_of
 from fairseq_odeformers.text.detokenize import RESTORED, choose_references, make_detokenizer
 
+from .estimate import Estimate
 from .results.curves import (
     Likelihoods,
     Predictions,
@@ -39,20 +40,19 @@ from .results.curves import (
     write_predictions,
 )
 from .results.rows import BEST_CHECKPOINT, CLASSES, Row
-from .trial import Trial
 from .variant import BEST_BY, MAXIMIZED, Variant
 
 TRAINED, TRAIN_LOG, CURVE = "trained", "train.log", "curve.csv"
 SCORE = ".score"  # suffix of the file with the output of a recipe's own command
 BEST, AVERAGED = "checkpoint_best", "averaged"  # names of checkpoints
-# Columns of a row that are fields of the run's variant and trial.
+# Columns of a row that are fields of the run's variant or estimate.
 OF_VARIANT = ("baseline", "task", "data", "architecture", "tuned", "budget")
-OF_TRIAL = ("environment", "size", "parameters", "validation_texts")
+OF_ESTIMATE = ("environment", "size", "parameters", "validation_texts")
 CHECKPOINTS = {BEST: BEST_CHECKPOINT, AVERAGED: "average of the last {} checkpoints"}
 
 
 def make_rows(
-    trial: Trial,
+    estimate: Estimate,
     folder: Path,
     state: str = "",
     flaws: Mapping[str, Mapping[str, Any]] | None = None,
@@ -62,29 +62,29 @@ def make_rows(
 
     Args:
         flaws: additional columns of the scores on each split.
-        columns: columns of all rows that are not fields of a trial, such as the seed.
+        columns: columns of all rows that the estimate does not determine, such as the seed.
         state: what the run lacks. If it lacks something, outputs that cannot be scored get no
             rows.
 
     Raises:
         InputError: an output cannot be scored, or the log cannot be read.
     """
-    variant = trial.variant
+    variant = estimate.variant
     metric = variant.options.get(BEST_BY, "loss")
     maximize = bool(variant.options.get(MAXIMIZED))
     with naming_faults(folder / TRAIN_LOG):
         curve, trained = read_log(folder / TRAIN_LOG, metric, maximize, variant.valid_subset)
     row = Row(
         **{name: getattr(variant, name) for name in OF_VARIANT},
-        **{name: getattr(trial, name) for name in OF_TRIAL},
+        **{name: getattr(estimate, name) for name in OF_ESTIMATE},
         **columns,
         run=folder.name,
         state=state,
         family=family_of(variant.options.get("arch", variant.architecture)),
         options=json.dumps(variant.options),
-        defaults=json.dumps(trial.defaults),
+        defaults=json.dumps(estimate.defaults),
         evaluation=json.dumps(variant.evaluate),
-        epoch_updates=trial.epoch_updates or None,
+        epoch_updates=estimate.epoch_updates or None,
         **trained,
     )
     if trained:

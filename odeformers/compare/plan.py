@@ -24,6 +24,7 @@ from fairseq_odeformers.registry import Kind, describe_limitations
 from odeformers.prepare.common.checks import find_flaws
 from odeformers.processes import Options, call_in_child, name_differences, to_words
 
+from .estimate import Estimate
 from .experiment import Experiment
 from .fairness import make_fair
 from .numbers import clock, count_decimals
@@ -40,46 +41,45 @@ from .results.rows import (
 )
 from .results.statistics import compare_seeds
 from .run import Run, make_runs, pick_fields, read_run, reading_yaml, write_yaml
-from .trial import Trial
 from .variant import BEST_BY, COST_FREE, Variant, make_variants
 
 COMPARISON = "comparison.yaml"
 MAX_NAMED = 5  # maximum number of differences in a message
 
 
-def make_plan(experiment: Experiment, out: Path, begin: bool = True) -> Plan:
+def make_plan(experiment: Experiment, out: Path, start: bool = True) -> Plan:
     """Plan the runs of an experiment, and make the folders of the first runs.
 
-    If another command begins runs in the folder during planning, plan again with these runs.
+    If another command starts runs in the folder during planning, plan again with these runs.
 
     Args:
-        begin: whether to make folders.
+        start: whether to make folders.
 
     Raises:
-        ValueError: a variant cannot be trained or evaluated, or the runs in the folder have other
+        InputError: a variant cannot be trained or evaluated, or the runs in the folder have other
             settings.
     """
     while True:
-        begun = {folder: read_run(folder) for folder in find_runs(out)}
-        joined = join(experiment, out, begun)
-        earlier = [run.trial for run in begun.values()]
-        trials = call_in_child(partial(make_trials, joined, earlier))
-        check_settings(begun, [trial.variant for trial in trials], out)
+        started = {folder: read_run(folder) for folder in find_runs(out)}
+        joined = join(experiment, out, started)
+        earlier = [run.estimate for run in started.values()]
+        estimates = call_in_child(partial(make_estimates, joined, earlier))
+        check_settings(started, [estimate.variant for estimate in estimates], out)
         # A dry run has no scores, so it needs no flaws.
-        plan = Plan(joined, trials, out, flaws_of(joined, begun.values()) if begin else {})
-        if not begin or plan.begin(begun):
+        plan = Plan(joined, estimates, out, flaws_of(joined, started.values()) if start else {})
+        if not start or plan.start(started):
             return plan
 
 
-def make_trials(experiment: Experiment, begun: Sequence[Trial]) -> list[Trial]:
-    """Make the trials of an experiment's variants; see :func:`.make_fair`."""
-    return make_fair(make_variants(experiment), begun, experiment.match)
+def make_estimates(experiment: Experiment, started: Sequence[Estimate]) -> list[Estimate]:
+    """Estimate the costs of an experiment's variants; see :func:`.make_fair`."""
+    return make_fair(make_variants(experiment), started, experiment.match)
 
 
-def flaws_of(experiment: Experiment, begun: Iterable[Run]) -> dict[str, dict[str, float]]:
-    """Find the flaws of the test sets in the started runs, or else in all texts."""
+def flaws_of(experiment: Experiment, started: Iterable[Run]) -> dict[str, dict[str, float]]:
+    """Return the flaws of the test sets from a run that has started, or find them in all texts."""
     splits, train = experiment.test_sets.keys(), experiment.train
-    for run in begun:
+    for run in started:
         if splits <= run.flaws.keys():
             return run.flaws
     names = ("source-lang", "target-lang") if experiment.kind is Kind.TRANSLATION else ()
@@ -114,8 +114,8 @@ def share(experiment: Experiment) -> Shared:
     )
 
 
-def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experiment:
-    """Adapt an experiment to the folder that it continues, before its trials.
+def join(experiment: Experiment, out: Path, started: Mapping[Path, Run]) -> Experiment:
+    """Adapt an experiment to the folder that it continues, before its costs are estimated.
 
     The first command in the folder determines the seed that tunes, and the baseline unless another
     one is requested.
@@ -135,14 +135,14 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experi
     if experiment.tune and TUNING_SEED in experiment.seeds and not scored:
         seeds = " ".join(map(str, experiment.seeds))
         raise InputError(f"--seeds {seeds}: seed {TUNING_SEED} is for tuning; choose other seeds")
-    if not begun:
+    if not started:
         baseline = experiment.baseline or next(iter(experiment.architectures))
         return replace(experiment, baseline=baseline, tuning_seed=TUNING_SEED)
     with reading_yaml(out / COMPARISON) as content:
         kept = Shared(**pick_fields(content, Shared))
-    seed = find_tuning_seed(begun.values())
+    seed = find_tuning_seed(started.values())
     train = experiment.train
-    if all(BEST_BY not in run.variant.options for run in begun.values()):
+    if all(BEST_BY not in run.variant.options for run in started.values()):
         train = {BEST_BY: "loss", **train}  # the default of earlier versions, of all its runs
     baseline = experiment.baseline or kept.baseline
     joined = replace(experiment, train=train, baseline=baseline, tuning_seed=seed)
@@ -158,20 +158,20 @@ def join(experiment: Experiment, out: Path, begun: Mapping[Path, Run]) -> Experi
     return joined
 
 
-def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: Path) -> None:
+def check_settings(started: Mapping[Path, Run], variants: Iterable[Variant], out: Path) -> None:
     """Check that the started runs have the requested settings.
 
-    Variants that share a trial differ only in the values of tuned options.
+    Variants with one estimate differ only in the values of tuned options.
 
     Raises:
-        ValueError: settings differ; the message names them, and the folders to delete.
+        InputError: settings differ; the message names them, and the folders to delete.
     """
-    asked = {variant.trial_label: variant for variant in variants}
+    asked = {variant.cost_label: variant for variant in variants}
     changed: dict[str, dict[str, None]] = {}  # the architectures, by what has changed
     folders = []
-    for folder, run in begun.items():
+    for folder, run in started.items():
         variant = run.variant
-        now = asked.get(variant.trial_label, variant)
+        now = asked.get(variant.cost_label, variant)
         changes = find_changes(variant.settings, now.settings)
         if variant.code != now.code:
             changes += ("the files of its plugin have changed",)
@@ -185,7 +185,7 @@ def check_settings(begun: Mapping[Path, Run], variants: Iterable[Variant], out: 
 
 
 def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
-    """Describe the changes of options, which are compared as they are typed."""
+    """Describe the options that have changed; values are compared as they are typed."""
 
     def show(value: object) -> str:
         words = to_words({"option": value})
@@ -215,7 +215,7 @@ class Plan:
     """
 
     experiment: Experiment
-    trials: list[Trial]
+    estimates: list[Estimate]
     out: Path
     flaws: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -228,13 +228,13 @@ class Plan:
         """
         of_plan = {"out": self.out, "command": self.experiment.command, "flaws": self.flaws}
         tune = partial(make_runs, seeds=[self.experiment.tuning_seed], tuning=True, **of_plan)
-        yield tune([each for each in self.trials if each.variant.tried])
+        yield tune([each for each in self.estimates if each.variant.tried])
         rows = read_run_rows(self.out)
         yield (more := tune([*self.extend_grids(rows)]))
         best = [*self.choose_best(read_run_rows(self.out) if more else rows)]
         yield make_runs(best, seeds=self.experiment.seeds, **of_plan)
 
-    def extend_grids(self, runs: Iterable[Row]) -> Iterator[Trial]:
+    def extend_grids(self, runs: Iterable[Row]) -> Iterator[Estimate]:
         """Yield one more value for each option whose best value is at its grid's edge.
 
         Yields nothing until all requested values have been trained or have diverged. The
@@ -242,7 +242,7 @@ class Plan:
         best of the requested values. Options that change the size of a model, or that have a value
         of 0, are not extended.
         """
-        asked = {key_of(each): each for each in self.trials if each.variant.tried}
+        asked = {key_of(each): each for each in self.estimates if each.variant.tried}
         rows = {
             (row.architecture, row.tuned): row
             for row in runs
@@ -254,7 +254,7 @@ class Plan:
             if candidates <= rows.keys() and rows[name, tuned].trained:
                 yield from extend(asked[name, tuned], self.experiment.tune)
 
-    def choose_best(self, runs: Sequence[Row]) -> Iterator[Trial]:
+    def choose_best(self, runs: Sequence[Row]) -> Iterator[Estimate]:
         """Yield one variant of each architecture: its best so far, or its first.
 
         The best variant is the one that reports choose, including candidates that another command
@@ -262,29 +262,29 @@ class Plan:
         """
         folders = {(row.architecture, row.tuned): row.folder for row in runs}
         settings = choose_settings(runs)
-        of_architecture: dict[str, dict[str, Trial]] = {}
-        for trial in self.trials:
-            name, tuned = key_of(trial)
-            of_architecture.setdefault(name, {})[tuned] = trial
+        of_architecture: dict[str, dict[str, Estimate]] = {}
+        for estimate in self.estimates:
+            name, tuned = key_of(estimate)
+            of_architecture.setdefault(name, {})[tuned] = estimate
         for name, planned in of_architecture.items():
             first, *_ = planned
             tuned = settings.get(name, first)
             if tuned in planned:
                 yield planned[tuned]
             else:  # the package or the plugin may have been in another place
-                kept, here = read_run(folders[name, tuned]).trial, planned[first].variant.options
+                kept, here = read_run(folders[name, tuned]).estimate, planned[first].variant.options
                 yield kept.of(kept.variant.change(user_dir=here.get("user-dir")))
 
-    def begin(self, begun: Collection[Path]) -> bool:
+    def start(self, started: Collection[Path]) -> bool:
         """Make the folders of the first runs, unless others have started since the planning."""
         self.out.mkdir(parents=True, exist_ok=True)
         with FileLock(self.out / f".{COMPARISON}.lock"):
-            if find_runs(self.out) != sorted(begun):  # their contents never change
+            if find_runs(self.out) != sorted(started):  # their contents never change
                 return False
-            if not begun:
+            if not started:
                 write_yaml(self.out / COMPARISON, asdict(share(self.experiment)))
             for run in next(filter(None, self.stages())):
-                run.begin()
+                run.start()
         return True
 
 
@@ -293,20 +293,20 @@ def read_run_rows(out: Path) -> list[Row]:
     return [row for row in read_runs(out) if not row.metric]
 
 
-def key_of(trial: Trial) -> tuple[str, str]:
+def key_of(estimate: Estimate) -> tuple[str, str]:
     """Return architecture and tuned values in the form of rows."""
-    return trial.variant.architecture, trial.variant.tuned
+    return estimate.variant.architecture, estimate.variant.tuned
 
 
-def extend(trial: Trial, grids: Mapping[str, Sequence[Any]]) -> Iterator[Trial]:
-    """Yield a trial with a value beyond the grid for each option whose value is at an edge."""
+def extend(estimate: Estimate, grids: Mapping[str, Sequence[Any]]) -> Iterator[Estimate]:
+    """Yield an estimate with a value beyond the grid, for each option whose value is at an edge."""
     for option, grid in grids.items():
-        value = beyond(str(trial.variant.tried[option]), [*map(str, grid)])
+        value = beyond(str(estimate.variant.tried[option]), [*map(str, grid)])
         if value and option.endswith(COST_FREE):
-            longer = trial.variant.at(option, value)
+            longer = estimate.variant.at(option, value)
             with suppress(ValueError):  # a dropout of 1, and the like
                 longer.check_options()
-                yield trial.of(longer)
+                yield estimate.of(longer)
 
 
 def beyond(value: str, grid: Sequence[str]) -> str:
@@ -338,10 +338,10 @@ def preview(plan: Plan, jobs: int, commands: bool) -> None:
         commands: whether to print all commands as well, and what the seeds would detect.
     """
     tuning, more, best = plan.stages()  # the runs so far determine them
-    print(overview(plan.trials, [*tuning, *more, *best], jobs), flush=True)
+    print(overview(plan.estimates, [*tuning, *more, *best], jobs), flush=True)
     for sentence, _ in describe_limitations(
-        (trial.variant.architecture, {**trial.defaults, **trial.variant.options})
-        for trial in plan.trials
+        (estimate.variant.architecture, {**estimate.defaults, **estimate.variant.options})
+        for estimate in plan.estimates
     ):
         print(sentence, flush=True)
     if commands:
@@ -353,22 +353,22 @@ def preview(plan: Plan, jobs: int, commands: bool) -> None:
         print_commands(best)
 
 
-def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
+def overview(estimates: Iterable[Estimate], runs: Iterable[Run], jobs: int) -> str:
     """Format the models as a table, and say how long the unfinished runs of a command take.
 
     Args:
         runs: the runs of candidates, then the runs of the best candidates so far.
     """
     rows = [["architecture", "parameters", "updates", "time", "size"]]
-    for each in trials:
+    for each in estimates:
         numbers = [f"{each.parameters:,}", f"{each.updates:,}", clock(each.seconds)]
         rows.append([each.variant.label, *numbers, each.size])
     by_folder = {run.folder: run for run in runs}  # earlier versions also scored a candidate
     left = [run for run in by_folder.values() if not run.finished]
     line = f"All {len(by_folder)} runs have finished."
     if left:
-        shares = (1 - run.updates / run.trial.updates for run in left)
-        total = sum(share * run.trial.seconds for share, run in zip(shares, left))
+        shares = (1 - run.updates / run.estimate.updates for run in left)
+        total = sum(share * run.estimate.seconds for share, run in zip(shares, left))
         line = (
             f"{len(left)} of {len(by_folder)} runs remain, {jobs} at a time. Training will take "
             f"about {clock(total / jobs)}, estimated from timed updates; evaluation takes "
@@ -378,7 +378,7 @@ def overview(trials: Iterable[Trial], runs: Iterable[Run], jobs: int) -> str:
 
 
 def foresee(out: Path, experiment: Experiment) -> Iterator[str]:
-    """Yield what all seeds would detect, if a folder's runs show the spread over seeds."""
+    """Yield which difference all seeds would detect, if the runs show the spread over seeds."""
     if not (out / RESULTS).is_file():
         return
     for table in read_comparison(out).tables:

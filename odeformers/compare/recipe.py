@@ -45,13 +45,13 @@ class Recipe:
     """
 
     data: str  # the folder, as given to fairseq-train
-    train: Options  # for all architectures; 10% is a share of the updates
-    # Options by the name of the architecture, or by any name if the option arch names the
-    # architecture. The first one is the baseline.
+    train: Options  # options for all architectures; 10% is a share of the updates
+    # The options of each architecture, by its name, or by any name if the option arch names the
+    # architecture. The first architecture is the baseline.
     architectures: dict[str, Options]
     shared: Options = field(default_factory=dict)  # options of models, for those that have them
-    # embed-dim, ffn-embed-dim, attention-heads and layers of the encoder and the decoder of each
-    # architecture. In TransEvolve, layers are depths of blocks.
+    # Sizes of the encoder and the decoder of each architecture: embed-dim, ffn-embed-dim,
+    # attention-heads and layers. In TransEvolve, layers are depths of blocks.
     sizes: dict[str, int] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=lambda: [1])  # one training run per seed
     splits: list[str] | None = None  # default: all test sets, or else valid
@@ -119,7 +119,7 @@ def add_base(content: dict, path: Path) -> dict:
 
 
 def merge(base: Mapping, changes: Mapping) -> dict:
-    """Merge *changes* into *base*, dictionaries key by key; a value None removes a key."""
+    """Merge *changes* into *base*; dictionaries are merged key by key, and None removes a key."""
     result = copy.deepcopy(dict(base))
     for key, value in changes.items():
         if isinstance(value, Mapping) and isinstance(result.get(key), Mapping):

@@ -1,4 +1,4 @@
-"""Runs: each trains a variant with one seed and evaluates it, in a separate folder.
+"""Runs: a run trains a variant with one seed and evaluates it, in a separate folder.
 
 ``run.yaml`` contains everything that determines a run. A command whose settings agree with
 ``run.yaml`` resumes the run, or leaves it alone if it has finished. A run's steps are training,
@@ -33,6 +33,7 @@ from fairseq_odeformers.files import reading, replacing, sha256_once
 from fairseq_odeformers.registry import Kind
 from odeformers.processes import Options, end_with_parent, python_command, to_words
 
+from .estimate import Estimate
 from .experiment import BOARD
 from .outcome import AVERAGED, BEST, SCORE, TRAIN_LOG, TRAINED, make_rows
 from .results.curves import read_progress
@@ -47,7 +48,6 @@ from .results.rows import (
     read_rows,
     write_rows,
 )
-from .trial import Trial
 from .variant import Variant, evaluation_words, training_words
 
 LOCK, FAILURE = ".lock", "failed.txt"
@@ -98,8 +98,8 @@ class Step:
         product.touch()
 
 
-# The errors that Python or a command of fairseq or this package prints at its end. The first line
-# of some errors is empty, or is followed by advice.
+# The errors that Python, or a command of fairseq or this package, prints at its end. The first line
+# of an error may be empty, or advice may follow it.
 ERROR = re.compile(r"^((?:\w+\.)*\w*(?:Error|Exception):|(?:\S+ ){,3}?error:)\s*(\S.*)$", re.M)
 
 
@@ -130,7 +130,7 @@ def make_steps(variant: Variant, seed: int, folder: Path) -> Iterator[Step]:
     """Yield the steps of a run."""
     average, saving = variant.average, {"save-dir": str(folder), "seed": seed}
     saving |= {"log-format": "json", "log-interval": 20}
-    # Otherwise, the batches of a resumed run would differ from those of an uninterrupted run.
+    # Otherwise, a resumed run would draw other batches than an uninterrupted one.
     saving["update-epoch-batch-itr"] = "True"
     if board := variant.options.get(BOARD):
         saving[BOARD] = str(Path(board, folder.name))
@@ -167,18 +167,18 @@ class Run:
     """A run: it trains a variant with one seed, and evaluates it."""
 
     folder: Path
-    trial: Trial
+    estimate: Estimate
     seed: int
     tuning: bool = False  # whether the run only trains, as a candidate of --tune
     command: str = ""  # time when the command that planned the run was started
-    begun: str = ""
+    begun: str = ""  # time when the run started
     # What makes the scores of each split misleading; added as columns to the split's rows.
     flaws: dict[str, dict[str, float]] = field(default_factory=dict)
     earlier_failure: tuple[int, str] | None = None  # the failure of an earlier command
 
     @property
     def variant(self) -> Variant:
-        return self.trial.variant
+        return self.estimate.variant
 
     def __call__(self) -> None:
         """Make all missing products; a launcher calls this method in another process."""
@@ -252,7 +252,7 @@ class Run:
             if self.finished:
                 self.remove_checkpoints()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Make the folder with its ``run.yaml``, unless they exist.
 
         If another process is executing the run, it has made them.
@@ -294,7 +294,7 @@ class Run:
     def make_rows(self, state: str = "") -> list[Row]:
         """Make the rows of the run so far; see :func:`.make_rows`."""
         columns = {"seed": self.seed, "command": self.command, "begun": self.begun}
-        return make_rows(self.trial, self.folder, state, self.flaws, **columns)
+        return make_rows(self.estimate, self.folder, state, self.flaws, **columns)
 
     def write_results(self, lack: str) -> None:
         """Write the rows of the run so far, and the comparison's file.
@@ -302,13 +302,13 @@ class Run:
         Args:
             lack: what the run lacks; "" if the run has finished.
         """
-        run = read_run(self.folder)  # its rows name the command that began it, not this one
+        run = read_run(self.folder)  # its rows name the command that started it, not this one
         rows = run.make_rows(lack)
         write_rows(self.folder / RESULTS, rows)
         collect_rows(self.folder.parent)
 
     def note_unfinished(self) -> None:
-        """Write what the run lacks if it has ended early, unless another process executes it."""
+        """If the run has ended early, write what it lacks, unless another process executes it."""
         if not (self.folder / RUN).exists():
             return
         with suppress(Timeout), self.lock():
@@ -319,12 +319,12 @@ class Run:
             elif self.failure:
                 lack = f"failed: {self.failure}"
             else:
-                lack = f"{self.updates:,} of {self.trial.updates:,} updates"
+                lack = f"{self.updates:,} of {self.estimate.updates:,} updates"
             self.write_results(lack)
 
 
 def read_failure(folder: Path) -> tuple[int, str] | None:
-    """Read when a folder's run ended early, in nanoseconds, and why; None if it did not."""
+    """Return when (in nanoseconds) and why a folder's run ended early; None if it did not."""
     path = folder / FAILURE
     with suppress(FileNotFoundError):  # another process may remove the file meanwhile
         return path.stat().st_mtime_ns, path.read_text(encoding="utf-8").strip()
@@ -332,7 +332,7 @@ def read_failure(folder: Path) -> tuple[int, str] | None:
 
 
 def make_runs(
-    trials: Iterable[Trial],
+    estimates: Iterable[Estimate],
     out: Path,
     seeds: Sequence[int],
     tuning: bool = False,
@@ -341,22 +341,23 @@ def make_runs(
 ) -> list[Run]:
     """Make the runs of all variants with all seeds, seed by seed."""
     runs = []
-    for seed, trial in product(seeds, trials):
-        folder = out / f"{trial.variant.label}-seed{seed}"
-        begun, failure = datetime.now().isoformat(), read_failure(folder)
-        runs.append(Run(folder, trial, seed, tuning, command, begun, dict(flaws or {}), failure))
+    for seed, estimate in product(seeds, estimates):
+        folder = out / f"{estimate.variant.label}-seed{seed}"
+        now, failure = datetime.now().isoformat(), read_failure(folder)
+        runs.append(Run(folder, estimate, seed, tuning, command, now, dict(flaws or {}), failure))
     return runs
 
 
 # --- run.yaml ----------------------------------------------------------------------------------
 
-OF_RUN = ("seed", "command", "begun", "flaws")  # keys of run.yaml besides variant's and trial's
+OF_RUN = ("seed", "command", "begun", "flaws")  # further keys of run.yaml
 
 
 def write_run(run: Run) -> None:
-    """Write ``run.yaml``: the fields of the variant, of the trial, and of the run."""
-    trial = asdict(run.trial)
-    content = {**trial.pop("variant"), **trial, **{name: getattr(run, name) for name in OF_RUN}}
+    """Write ``run.yaml``: the fields of the variant, of the estimate, and of the run."""
+    estimate = asdict(run.estimate)
+    variant, own = estimate.pop("variant"), {name: getattr(run, name) for name in OF_RUN}
+    content = {**variant, **estimate, **own}
     write_yaml(run.folder / RUN, content)
 
 
@@ -364,8 +365,8 @@ def read_run(folder: Path) -> Run:
     """Read a run that :func:`write_run` has written."""
     with reading_yaml(folder / RUN) as content:
         variant = Variant(**pick_fields(content, Variant))
-        trial = Trial(**{**pick_fields(content, Trial), "variant": variant})
-        return Run(folder, trial, **{name: content[name] for name in OF_RUN})
+        estimate = Estimate(**{**pick_fields(content, Estimate), "variant": variant})
+        return Run(folder, estimate, **{name: content[name] for name in OF_RUN})
 
 
 def pick_fields(content: Mapping[str, Any], kind: type) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Runs fairseq-train, and also logs the CPU time and the wall-clock time of its updates.
+"""Run fairseq-train, and also log the CPU time and the wall-clock time of its updates.
 
 On a shared machine, CPU time shows what training costs. fairseq rounds the wall-clock time of
 each epoch to seconds, and an epoch may take less than a second.
@@ -7,8 +7,8 @@ each epoch to seconds, and an epoch may take less than a second.
 import runpy
 import time
 
-# The plugin must be imported first: fairseq's import would set up logging, and fairseq-train's log
-# would have another format, whose statistics would not be found.
+# The plugin must be imported first. Otherwise, fairseq's import would set up logging, and the
+# statistics would not be found in the other format of fairseq-train's log.
 from .results.curves import CLOCK, CPU  # isort: skip
 
 from fairseq import metrics

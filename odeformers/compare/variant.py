@@ -61,7 +61,7 @@ REPEATED = {
 }
 # Options of an evaluation that change its memory, but no prediction.
 BATCHING = ("batch-size", "max-sentences", "max-tokens")
-# Shares such as 10% refer to this number until the trial has counted the updates.
+# Shares such as 10% refer to this number until the updates have been counted.
 PROVISIONAL_UPDATES = 1000
 BEST_BY, MAXIMIZED = "best-checkpoint-metric", "maximize-best-checkpoint-metric"
 # Criterions whose loss has label smoothing, and that log the likelihood without it.
@@ -108,14 +108,14 @@ class Variant:
         return self.architecture + name_options(self.tried)
 
     @property
-    def trial_label(self) -> str:
+    def cost_label(self) -> str:
         """The name shared by variants of equal size and equal time per update."""
         tried = {name: v for name, v in self.tried.items() if not name.endswith(COST_FREE)}
         return self.architecture + name_options(tried)
 
     @property
     def settings(self) -> Options:
-        """The options that variants of one trial share, without the place of the package."""
+        """The options that variants with one estimate share, without the place of the package."""
         evaluate = {f"evaluate {k}": v for k, v in self.evaluate.items() if k not in BATCHING}
         evaluate |= {f"score {split}": line for split, line in self.score.items()}
         evaluate["splits"] = " ".join(sorted(self.test_sets))

@@ -7,7 +7,7 @@ writers: :class:`~.common.pairs.Pairs`, :class:`~.common.labels.Labels` or
 
 An interrupted preparation resumes with the interrupted step. A step is only repeated if its inputs
 have changed. No result depends on the number of workers. A file that is missing, damaged, not
-UTF-8 or not as published raises a ValueError that names the file.
+UTF-8 or not as published raises an InputError that names the file.
 """
 
 # The description of each corpus; `odeformers prepare NAME` is the module NAME.

@@ -20,6 +20,7 @@ from pathlib import Path
 from fairseq.data import Dictionary
 from sacremoses import MosesPunctNormalizer
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import fingerprints, read_lines, reading
 from fairseq_odeformers.text.moses import make_moses_tokenizer
 from fairseq_odeformers.text.raw_text import read_codes
@@ -95,7 +96,7 @@ class Tables:
         if split.startswith("test"):
             rows = (row for _, row in read_table(path, self.sentences))
         if (first := next(rows, None)) is None:
-            raise ValueError(f"{path} has no examples")
+            raise InputError(f"{path} has no examples")
         yield from chain([first], rows)
 
     def read_labelled(self, path: Path, others: Sequence[str] = ()) -> Iterator[list[str]]:
@@ -118,7 +119,7 @@ class Tables:
             if not self.labels and 0 <= (score := float(label)) <= MAX_SCORE:
                 return str(score / MAX_SCORE)
         expected = ", ".join(self.labels) or f"0 to {MAX_SCORE}"
-        raise ValueError(f"{place}: {self.label} is {label!r}, expected {expected}")
+        raise InputError(f"{place}: {self.label} is {label!r}, expected {expected}")
 
     def downloads(self, task: str) -> list[Download]:
         name, sha256 = self.archive
@@ -135,7 +136,7 @@ class Microsoft(Tables):
         for *texts, one, two, label in self.read_labelled(files[MSR_TRAIN], ("#1 ID", "#2 ID")):
             (valid if f"{one}\t{two}" in ids else train).append([*texts, label])
         if not valid:
-            raise ValueError(f"{files[MSR_DEV_IDS]} names no pair of {MSR_TRAIN}")
+            raise InputError(f"{files[MSR_DEV_IDS]} names no pair of {MSR_TRAIN}")
         return {"train": train, "valid": valid, "test": self.read_split("test", files[MSR_TEST])}
 
     def downloads(self, task: str) -> list[Download]:
@@ -149,7 +150,7 @@ def read_table(
     rows = read_plain(path)
     names = header or next(rows, (1, [""]))[1]
     if missing := [column for column in columns if column not in names]:
-        raise ValueError(
+        raise InputError(
             f"{path} has no column {', '.join(missing)}; its columns are {', '.join(names)}"
         )
     places = [names.index(column) for column in columns]
@@ -158,7 +159,7 @@ def read_table(
         if ragged and len(row) != len(names):
             fragments += 1
         elif len(row) <= max(places):
-            raise ValueError(f"{path}, line {number} has {len(row)} of {len(names)} columns")
+            raise InputError(f"{path}, line {number} has {len(row)} of {len(names)} columns")
         else:
             yield number, [row[place] for place in places]
     if fragments:
@@ -297,10 +298,10 @@ def main(arguments: Sequence[str]) -> None:
         tasks=TASKS,
     )
     codes = parser.add_mutually_exclusive_group()
-    what = "BPE codes of the pretraining corpus (default: learn BPE on the tasks)"
+    what = "file with the BPE codes of the pretraining corpus (default: learn BPE on the tasks)"
     add_path(codes, "--bpe-codes", what)
     add_number(codes, "--bpe-operations", 32_000, "number of merges of the joint BPE")
-    what = "fairseq dictionary of the pretraining corpus, needed with --bpe-codes"
+    what = "fairseq's dictionary of the pretraining corpus; required with --bpe-codes"
     add_path(parser, "--dict", what)
     args = parse_options(parser, arguments)
     if bool(args.bpe_codes) != bool(args.dict):

@@ -25,6 +25,7 @@ from statistics import median
 
 import numpy as np
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.options import flag
 from odeformers.parser import integer
 
@@ -57,13 +58,13 @@ def read(path: Path) -> Iterator[tuple[list[str], str]]:
     """
     rows = read_plain(path)
     if (header := next(rows, (1, []))[1]) != ["Source", "Target"]:
-        raise ValueError(f"{path}, line 1 is {header!r}, expected Source<TAB>Target")
+        raise InputError(f"{path}, line 1 is {header!r}, expected Source<TAB>Target")
     for number, (tree, *labels) in rows:
         tokens = [token for token in tree.split() if token not in ("(", ")")]
         paired = sum(token in OPERATORS for token in tokens) == tokens.count(END)
         valid = tokens and {*tokens} <= {*VOCABULARY} and {*labels} <= {*DIGITS}
         if not (paired and valid and len(labels) == 1):
-            raise ValueError(f"{path}, line {number} is {tree[:80]!r}, expected tree<TAB>class")
+            raise InputError(f"{path}, line {number} is {tree[:80]!r}, expected tree<TAB>class")
         yield tokens, labels[0]
 
 
@@ -99,9 +100,9 @@ def generate(shape: Shape, seed: int, workers: int) -> Generator[tuple[list[str]
         misses = misses + 1 if len(seen) == before else 0
         if misses == PATIENCE:
             options = " ".join(f"{flag(name)} {value}" for name, value in asdict(shape).items())
-            raise ValueError(
-                f"{options}: there are hardly more than {before:,} distinct expressions; ask for "
-                "fewer, or for different lengths"
+            raise InputError(
+                f"{options}: found only {before:,} distinct expressions; ask for fewer, or for "
+                "different lengths"
             )
 
 
@@ -165,7 +166,7 @@ def main(arguments: Sequence[str]) -> None:
     tokens = "this many tokens"
     add_number(parser, "--min-length", Shape.min_length, f"drop expressions with at most {tokens}")
     add_number(parser, "--max-length", Shape.max_length, f"drop expressions with at least {tokens}")
-    add_number(parser, "--max-depth", Shape.max_depth, "maximum depth of a tree (1: only a root)")
+    add_number(parser, "--max-depth", Shape.max_depth, "maximum depth of a tree; 1 for only a root")
     what, at_least_two = "maximum number of arguments of an operator", partial(integer, minimum=2)
     add_number(parser, "--max-args", Shape.max_args, what, at_least_two)
     args = parse_options(parser, arguments)

@@ -146,13 +146,13 @@ def read_pathfinder(files: Files, folder: str = PATHFINDER, width: int = 32) -> 
         for number, line in enumerate(lines, start=1):
             columns = line.split()
             if len(columns) < 4 or columns[3] not in BINARY:
-                raise ValueError(
+                raise InputError(
                     f"{path}, line {number}: expected folder, file, number, class (0 or 1), found "
                     f"{line[:80]!r}"
                 )
             labels["/".join(columns[:2])] = columns[3]
     if unpaired := sorted(labels.keys() ^ images):
-        raise ValueError(
+        raise InputError(
             f"{folder} has {len(images):,} images and {len(labels):,} labels; "
             f"{unpaired[0]} is the first without its counterpart"
         )
@@ -181,7 +181,7 @@ def read_images(path: Path) -> Iterator[Example]:
     """
     content = read_bytes(path)
     if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
-        raise ValueError(f"{path} is truncated, or has a class that CIFAR-10 does not have")
+        raise InputError(f"{path} is truncated, or has a class that CIFAR-10 does not have")
     for record in np.frombuffer(content, np.uint8).reshape(-1, RECORD):
         yield [convert_to_grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
 
@@ -257,8 +257,8 @@ def main(arguments: Sequence[str]) -> None:
         tasks=CORPORA,
     )
     what = (
-        "for the task text, the share of the training reviews of each class to hold out (default: "
-        "validate on the test set, as in the benchmark)"
+        "share of the training reviews of each class to hold out for validation in the task text "
+        "(default: validate on the test set, as in the benchmark)"
     )
     add_number(parser, "--valid-fraction", None, what, fraction)
     args = parse_options(parser, arguments)

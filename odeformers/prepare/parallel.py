@@ -17,6 +17,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import check_path, fingerprints
 from odeformers.parser import real_number
 
@@ -50,10 +51,10 @@ def find_documents(source: Path, langs: Sequence[str]) -> dict[str, tuple[Path, 
             split = "valid" if match[1] == "val" else match[1]
             other = splits.setdefault(split, {}).setdefault(match[2], path)
             if other != path:
-                raise ValueError(f"{source} has both {other.name} and {path.name}; keep one")
+                raise InputError(f"{source} has both {other.name} and {path.name}; keep one")
     for split, paths in splits.items():
         if missing := [lang for lang in langs if lang not in paths]:
-            raise ValueError(
+            raise InputError(
                 f"{source} has no {' and no '.join(f'{split}.{m}' for m in missing)}; it needs "
                 f"train and valid files that end in .{langs[0]} and .{langs[1]} (-s, -t)"
             )
@@ -75,12 +76,12 @@ def has_header(paths: tuple[Path, Path], langs: Sequence[str]) -> bool:
     """Return whether the first lines of two files name their sides or languages instead of a pair.
 
     Raises:
-        ValueError: each line names the other side.
+        InputError: each line names the other side.
     """
     cells = [next(read_text(path), "") for path in paths]
     columns = find_columns(f"{paths[0]}, line 1", cells, name_sides(langs))
     if columns == [1, 0]:
-        raise ValueError(
+        raise InputError(
             f"{paths[0]}, line 1: {cells[0]!r} is the other language, and {paths[1]} has "
             f"{cells[1]!r}; swap the names of the files, or correct the lines"
         )
@@ -122,7 +123,7 @@ def split_pairs(
         if 2 * len(alone) < len(pairs):
             labels = "odeformers prepare text-classification tsv"
             remedy += f"; if the lines are CLASS<tab>TEXT, use {labels}"
-        raise ValueError(
+        raise InputError(
             f"{name}: {len(alone):,} of {len(pairs):,} pairs have sides that no other pair has"
             f"{long}; {sets} need {wanted:,} of these, and some pairs must be left for training; "
             f"{remedy}"
@@ -186,11 +187,21 @@ def main(arguments: Sequence[str]) -> None:
     for option, text in (("-s", "source"), ("-t", "target")):
         what = f"{text} language (default: from the extensions of two files)"
         parser.add_argument(option, f"--{text}-lang", metavar="LANG", help=what)
-    parser.add_argument("--keep-case", action="store_true", help="do not lower-case the text")
+    parser.add_argument(
+        "--keep-case",
+        action="store_true",
+        help="keep upper-case letters (default: lower-case the text)",
+    )
     what = "maximum number of subwords per training sentence, and of words per sentence drawn for "
     add_number(parser, "--max-tokens", 100, f"{what}validation or test")
-    add_number(parser, "--max-ratio", 2, "maximum length ratio of a training pair", ratio)
-    what = "number of merges of the joint BPE (default: fit the text)"
+    add_number(
+        parser,
+        "--max-ratio",
+        2,
+        "maximum ratio of the lengths of the two sentences of a training pair",
+        ratio,
+    )
+    what = "number of merges of the joint BPE (default: chosen by the size of the text)"
     add_number(parser, "--bpe-operations", None, what)
     for split in ("valid", "test"):
         what = f"number of {SPLIT_NAMES[split]} pairs to draw if --from is not a folder"

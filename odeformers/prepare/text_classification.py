@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_odeformers.data.classification import make_dictionary
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import is_blank, read_lines, sha256
 from fairseq_odeformers.inference.texts import cut
 from fairseq_odeformers.text.word_pieces import (
@@ -79,7 +80,7 @@ def read_agnews(path: Path) -> Iterator[Example]:
     for number, row in split_quoted(path, read_lines(path), ","):
         if len(row) != 3 or row[0] not in AG_NEWS:
             fault = "expected class (1 to 4), title and description"
-            raise ValueError(f"{path}, line {number}: {fault}")
+            raise InputError(f"{path}, line {number}: {fault}")
         yield AG_NEWS[row[0]], [" ".join(row[1:])]
 
 
@@ -88,7 +89,7 @@ def read_each(read: Callable[[Path], Iterator[Example]], files: Files) -> Splits
     splits: Splits = {}
     for name, path in files.items():
         if not (texts := list(read(path))):
-            raise ValueError(f"{path} has no texts")
+            raise InputError(f"{path} has no texts")
         splits.setdefault(name.split("/")[0].split(".")[0], []).extend(texts)
     return splits
 
@@ -247,11 +248,14 @@ def main(arguments: Sequence[str]) -> None:
     add_path(vocabulary, "--vocab", what)
     add_number(vocabulary, "--vocab-size", VOCAB_SIZE, "number of word pieces to learn")
     what = (
-        "share of the training texts of each class to hold out if there is no validation file; 0 "
-        "for no validation set"
+        "share of the training texts of each class to hold out if there is no validation file, or "
+        "0 for no validation set"
     )
     add_number(parser, "--valid-fraction", VALID_FRACTION, what, fraction)
-    what = f"share to hold out as the test set if --from is one table (default: {TEST_FRACTION})"
+    what = (
+        "share of the texts of each class to hold out as the test set if --from is one table "
+        f"(default: {TEST_FRACTION})"
+    )
     add_number(parser, "--test-fraction", None, what, fraction)
     what = (
         "drop accents and other marks, as needed for BERT's uncased vocabulary (implied by --vocab)"
@@ -273,6 +277,6 @@ def main(arguments: Sequence[str]) -> None:
         parser.error("--test-fraction divides one table; the source has a test set")
     if table and args.test_fraction is None:
         args.test_fraction = TEST_FRACTION
-    os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # for the library tokenizers
+    os.environ["RAYON_NUM_THREADS"] = str(args.workers)  # read by the library tokenizers
     with preparing(args):
         prepare(corpus, table, args)

@@ -47,7 +47,7 @@ def test_a_row_without_baseline_is_refused(other):
 
 
 def test_each_measurement_and_depth_has_a_panel(recwarn):
-    """The legend names the models in the order in which their lines end."""
+    """The legend names the models in the order of the ends of their lines."""
     deep = [row("a", n, n, layers=4) for n in (16, 32)]
     rows = [
         row(model, n, n / speed, ratio=speed)

@@ -318,7 +318,7 @@ def train(folder, *options):
 
 @pytest.mark.parametrize("memory", [[], ["--checkpoint-activations"]])
 def test_trajectories_have_the_steps_of_each_string(memory, tmp_path, monkeypatch):
-    """The steps of each string are those that it takes alone, not those of a batch."""
+    """Each string has the steps that it takes by itself, not the steps of a batch."""
     checkpoint = train(tmp_path, *memory)
     out = tmp_path / "out"
     main(monkeypatch, trajectories, checkpoint, "--out", out)

@@ -190,7 +190,7 @@ def test_options_show_the_presets_defaults(capsys):
     ]
     assert re.search(r"^preset +transevolve --ffn-type random ", head, re.M)
     assert re.search(r"^page +docs/papers/transevolve.md$", head, re.M)
-    assert re.search(r"^--encoder-depth +6 +depth of an encoder block; at least 1 ", out, re.M)
+    assert re.search(r"^--encoder-depth +6 +depth L of an encoder block.*; at least 1 ", out, re.M)
     assert re.search(r"^--decoder-depth +--encoder-depth +depth", out, re.M)
 
 
@@ -199,7 +199,9 @@ def test_options_show_their_values_and_bounds(capsys):
     main(["options", "ot_transformer_lm"])
     _, added, shared = capsys.readouterr().out.split("\n\n")
     assert re.search("^--ode-method +euler .*; one of euler, midpoint, rk4$", added, re.M)
-    assert re.search("^--final-norm .*; or none$", added, re.M)  # the help names all values
+    assert re.search(
+        "^--final-norm .*; none, no final LayerNorm$", added, re.M
+    )  # the help names all values
     assert re.search("^--ode-steps .*; at least 1$", added, re.M)
     assert re.search("^--activation-fn .*; one of relu, gelu", shared, re.M)  # fairseq's type
     assert re.search("^--dropout .*; at least 0 and below 1$", shared, re.M)

@@ -63,7 +63,7 @@ class OrthogonalDecoderLayer(Orthogonal, TransformerDecoderLayerBase):
 def orthogonalize(module: nn.Module) -> nn.Module:
     """Make the matrix W of every linear map in *module* orthogonal, now and in training.
 
-    If W is wide, then W W^T = 1; otherwise, W^T W = 1.
+    If W is wide, then W W^T = I; otherwise, W^T W = I.
     """
     for child in list(module.modules()):
         if isinstance(child, nn.Linear):
@@ -97,5 +97,5 @@ class Rotation(nn.Module):
         return matrix.squeeze(0)
 
     def right_inverse(self, matrix: Tensor) -> Tensor:
-        """Return the initial parameter: 0 (rows, columns), no rotation, whatever the matrix is."""
+        """Return zeros (rows, columns) as the initial parameter: no rotation, for any matrix."""
         return torch.zeros_like(matrix)

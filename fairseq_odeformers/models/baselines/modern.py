@@ -19,7 +19,7 @@ ROTARY_BASE = 10_000.0
 
 
 def gated_width(ffn_embed_dim: int) -> int:
-    """Return the width of a SwiGLU as large as an FFN: 2/3 of it, rounded up to a multiple of 8."""
+    """Return 2/3 of an FFN's inner width, rounded up to a multiple of 8: a SwiGLU of equal size."""
     return -(-2 * ffn_embed_dim // 24) * 8
 
 
@@ -41,9 +41,9 @@ class ModernSpec(Spec):
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x^2) + eps) * weight over the features, in float32 or better.
+    """RMSNorm (Zhang and Sennrich 2019, Eq. 4): x / sqrt(mean(x^2) + eps) * weight.
 
-    Zhang and Sennrich 2019, Eq. 4.
+    The mean is over the features of a token. It is computed in float32 or better.
     """
 
     eps = 1e-5  # the value in Llama 2 and 3
@@ -215,7 +215,10 @@ class SourceAttention(Attention):
 
 
 class SwiGLU(nn.Module):
-    """W_down (silu(W_gate x) * W_up x) (Shazeer 2020, Eq. 6), initialised as fairseq's FFN."""
+    """Feed-forward network W_down (silu(W_gate x) * W_up x) (Shazeer 2020, Eq. 6).
+
+    It is initialised like fairseq's FFN.
+    """
 
     def __init__(self, spec: ModernSpec):
         super().__init__()

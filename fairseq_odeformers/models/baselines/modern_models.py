@@ -94,7 +94,7 @@ class ModernEncoderConfig(ModernConfig):
 
     encoder_embed_dim: int = option(512, "encoder width")
     encoder_ffn_embed_dim: Optional[int] = option(None, INNER_WIDTH, at_least=1, at_most=65_536)
-    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_attention_heads: int = option(8, "number of attention heads in the encoder")
     encoder_layers: int = option(6, "number of encoder layers")
 
 
@@ -132,7 +132,10 @@ class ModernTransformerConfig(TranslationConfig, ModernEncoderConfig):
     """Options of encoder and decoder; both have the same width."""
 
     decoder_ffn_embed_dim: Optional[int] = option(
-        II("model.encoder_ffn_embed_dim"), "decoder inner width", at_least=1, at_most=65_536
+        II("model.encoder_ffn_embed_dim"),
+        "inner width of the decoder's FFN",
+        at_least=1,
+        at_most=65_536,
     )
     decoder_layers: int = option(II("model.encoder_layers"), "number of decoder layers")
 

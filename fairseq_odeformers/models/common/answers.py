@@ -84,7 +84,7 @@ class Projections(NamedTuple):
 
 
 def ask(module: nn.Module, question: str) -> dict[nn.Module, Callable[..., Any]]:
-    """Map the modules that can answer a question to the methods: the module itself or its parts."""
+    """Find the modules that answer a question, *module* or parts of it, with their methods."""
     if answer := find_answer(module, question):
         return {module: answer}
     return {
@@ -158,7 +158,7 @@ class OfSinusoids(NamedTuple):
     module: SinusoidalPositionalEmbedding
 
     def for_export(self) -> nn.Module:
-        """Return positions with all rows; fairseq only adds the last ones if a text needs them."""
+        """Return positions with all rows; fairseq adds the last rows when a text needs them."""
         padding, width = self.module.padding_idx, self.module.embedding_dim
         rows = len(self.module.weights) + padding + 1
         return Positions(self.module.get_embedding(rows, width, padding), padding)

@@ -96,13 +96,18 @@ def recomputes_states(stack: nn.Module) -> bool:
 
 
 def join_layers(stack: Any, block: nn.Module) -> None:
-    """Replace the layers of an encoder or decoder by one block that contains them."""
+    """Replace the layers of an encoder or decoder by one block that contains them.
+
+    Args:
+        stack: a fairseq encoder or decoder.
+        block: the block; it is called as a layer of *stack* would be.
+    """
     stack.layers = nn.ModuleList([block])
     stack.num_layers = 1
 
 
 def check_joined(cfg, each_layer: str, pre_norm: str) -> None:
-    """Check that the options only ask for what joined layers support.
+    """Check that joined layers support the options.
 
     Args:
         each_layer: the reason why no layer can be left out.

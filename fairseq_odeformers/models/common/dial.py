@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Dial:
-    """Steps or tolerance that ``analyse depth`` varies: a model's ``depth_dials(cfg)`` returns it.
+    """Options that change the depth of a trained model: numbers of steps, or tolerances.
+
+    A model's ``depth_dials(cfg)`` returns dials, and ``odeformers analyse depth`` varies them.
 
     Attributes:
         trained: values in training by name: numbers of steps, or tolerances.

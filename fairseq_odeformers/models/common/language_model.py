@@ -27,8 +27,10 @@ NO_LAYERS = {"decoder_layers": 0, "decoder_layers_to_keep": None, "base_layers":
 class LanguageModelConfig(TransformerLanguageModelConfig):
     """Options of fairseq's Transformer LM; by default, input and output have the layers' width."""
 
-    decoder_input_dim: int = option(II("model.decoder_embed_dim"), "decoder input dimension")
-    decoder_output_dim: int = option(II("model.decoder_embed_dim"), "decoder output dimension")
+    decoder_input_dim: int = option(II("model.decoder_embed_dim"), "width of the input embeddings")
+    decoder_output_dim: int = option(
+        II("model.decoder_embed_dim"), "width of the output embeddings"
+    )
     embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
 
 
@@ -68,13 +70,13 @@ class AdaptiveSoftmaxConfig(FairseqDataclass):
     """Options of fairseq's adaptive softmax (Grave et al. 2017)."""
 
     adaptive_softmax_cutoff: Optional[str] = option(
-        None, "comma-separated cutoffs of adaptive softmax; needs --criterion adaptive_loss"
+        None, "cutoffs of adaptive softmax, such as 2000,10000; needs --criterion adaptive_loss"
     )
     adaptive_softmax_dropout: float = option(
         0.0, "dropout probability in the tails of the adaptive softmax"
     )
     adaptive_softmax_factor: float = option(
-        4.0, "ratio of the widths of successive tails of the adaptive softmax", at_least=1
+        4.0, "ratio between the widths of successive tails of the adaptive softmax", at_least=1
     )
 
 
@@ -83,8 +85,8 @@ class DecoderOnlyConfig(AdaptiveSoftmaxConfig):
     """Options of any causal decoder and its embeddings, with fairseq's LM sizes as defaults."""
 
     decoder_embed_dim: int = option(512, "decoder width")
-    decoder_ffn_embed_dim: int = option(2048, "decoder inner width")
-    decoder_attention_heads: int = option(8, "decoder attention heads")
+    decoder_ffn_embed_dim: int = option(2048, "inner width of the decoder's FFN")
+    decoder_attention_heads: int = option(8, "number of attention heads in the decoder")
     share_decoder_input_output_embed: bool = option(False, "share input and output embeddings")
     tokens_per_sample: int = II("task.tokens_per_sample")
     max_target_positions: Optional[int] = II("task.max_target_positions")

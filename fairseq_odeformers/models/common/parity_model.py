@@ -19,19 +19,22 @@ class ParityModelConfig(SequenceClassifierConfig):
     encoder_embed_dim: int = option(8, "width")
     encoder_ffn_embed_dim: int = option(II("model.encoder_embed_dim"), "inner width")
     encoder_attention_heads: Optional[int] = option(
-        None, "number of attention heads (default: d/2)"
+        None, "number of attention heads (default: half of --encoder-embed-dim)"
     )
     encoder_layers: int = option(2, "number of layers or ODE blocks")
     dropout: float = option(0.0, "dropout probability")
     no_token_positional_embeddings: bool = option(True, "omit positional embeddings")
     pooling: str = option(
         "first",
-        "pooling over tokens: mean, max, or first (of the text)",
+        "pooling over the tokens of a text: mean, max, or first (the state of the first token)",
         choices=tuple(POOLING),
     )
     pooled_layer_norm: bool = option(False, "apply LayerNorm to the pooled states")
     classifier_hidden_layers: int = option(
-        2, "number of ReLU layers before the last layer", at_least=0, at_most=1000
+        2,
+        "number of ReLU layers before the last layer of the classification head",
+        at_least=0,
+        at_most=1000,
     )
 
 

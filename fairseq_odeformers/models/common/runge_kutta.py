@@ -93,9 +93,10 @@ class RungeKuttaLayer(nn.Module):
 
 
 class RungeKuttaStack(nn.Module):
-    """Mixin for an encoder or decoder: implement ``share(layers)`` to build modules for all layers.
+    """Mixin for an encoder or decoder with modules that all of its layers share.
 
-    The constructor calls :meth:`share` after fairseq has built the layers.
+    A subclass builds these modules in :meth:`share`, which the constructor calls after fairseq has
+    built the layers.
     """
 
     spec: Any
@@ -120,6 +121,11 @@ def hand_over(owner: nn.Module, names: Sequence[str], layers: Iterable[nn.Module
 
     This way, the layers of a stack share modules of the stack, and each shared parameter has one
     name. fairseq's loop over the layers could not pass them.
+
+    Args:
+        owner: module that owns the children, such as an encoder.
+        names: names of the children, and of the arguments of the layers' ``forward``.
+        layers: layers that receive the children.
     """
     for layer in layers:
         layer.register_forward_pre_hook(partial(with_children, owner, names), with_kwargs=True)
@@ -141,8 +147,8 @@ class FieldConfig(FairseqDataclass):
 
     rk_field: str = option(
         "textbook",
-        "slope F(y) of a layer: textbook, layer(y) - y, or released, layer(y) as in the authors' "
-        "code",
+        "slope F(y) of a layer: layer(y) - y (textbook), or layer(y) as in the authors' code "
+        "(released)",
         choices=FIELDS,
     )
 
@@ -151,9 +157,11 @@ class FieldConfig(FairseqDataclass):
 class RungeKuttaConfig(PreNormTransformerConfig):
     """Options of fairseq's Transformer; the defaults have the size of the papers' base models."""
 
-    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    attention_dropout: float = option(0.1, "dropout probability of attention weights")
     activation_dropout: float = option(
-        0.1, "dropout probability after activation in FFN", argparse_alias="--relu-dropout"
+        0.1,
+        "dropout probability after the activation function of FFNs",
+        argparse_alias="--relu-dropout",
     )
 
 
@@ -161,8 +169,10 @@ class RungeKuttaConfig(PreNormTransformerConfig):
 class RungeKuttaLanguageModelConfig(LanguageModelConfig):
     """Options of fairseq's Transformer LM, with LayerNorm before each sub-layer."""
 
-    attention_dropout: float = option(0.1, "dropout probability for attention weights")
-    activation_dropout: float = option(0.1, "dropout probability after activation in FFN")
+    attention_dropout: float = option(0.1, "dropout probability of attention weights")
+    activation_dropout: float = option(
+        0.1, "dropout probability after the activation function of FFNs"
+    )
     decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
 
@@ -174,7 +184,7 @@ class RungeKuttaClassifierConfig(TransformerClassifierConfig):
 
 
 def check_history(cfg: Config) -> None:
-    """Check that the options only ask for what a history of layers supports.
+    """Check that a history of layers supports the options.
 
     Raises:
         ValueError: an option is not supported; the message names it.

@@ -30,30 +30,35 @@ class SequenceClassifierConfig(FairseqDataclass):
 
     pooling: str = option(
         "mean",
-        "pooling over tokens: mean, max, or first (of the text)",
+        "pooling over the tokens of a text: mean, max, or first (the state of the first token)",
         choices=tuple(POOLING),
     )
     pooled_layer_norm: bool = option(True, "apply LayerNorm to the pooled states")
     classifier_hidden_layers: int = option(
-        0, "number of ReLU layers before the last layer", at_least=0, at_most=1000
+        0,
+        "number of ReLU layers before the last layer of the classification head",
+        at_least=0,
+        at_most=1000,
     )
     classifier_hidden_dim: Optional[int] = option(
         None,
-        "width of the ReLU layers before the last layer (default: encoder width)",
+        "width of the ReLU layers in the classification head (default: the encoder's width)",
         at_least=1,
         at_most=65_536,
     )
     pair_encoding: str = option(
         "separate",
-        "encoding of the two texts of --lra-task retrieval; separate: encode each text, combine in "
-        "the head; joined: encode as one text",
+        "encoding of the two texts of a pair in --lra-task retrieval: separate encodes each text "
+        "and combines them in the head; joined encodes both as one text",
         choices=("separate", "joined"),
     )
-    max_positions: Optional[int] = option(None, "maximum input length (default: from the task)")
+    max_positions: Optional[int] = option(
+        None, "maximum number of tokens per text (default: the task's)"
+    )
 
 
 class SequenceClassifier(BaseModel, FairseqEncoderModel):
-    """A classifier over any encoder: a pooling and heads, with the interface of fairseq's RoBERTa.
+    """A classifier: pooling and heads over any encoder, with the interface of fairseq's RoBERTa.
 
     A subclass sets ``encoder_class`` and is registered with a config that derives from
     :class:`SequenceClassifierConfig` and has the option ``encoder_embed_dim``. The tasks that train
@@ -67,8 +72,8 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
     The encoder returns a dictionary with ``encoder_out`` and ``encoder_padding_mask``, as fairseq's
     Transformer does. The dictionary may also have the entries ``regularizers`` and ``statistics``,
-    dictionaries of tensors (B) with one value per sequence. Criterions add weighted regularisers to
-    the loss, and only log statistics.
+    dictionaries of tensors (B) with one value per text. Criterions add weighted regularisers to the
+    loss, and only log statistics.
     """
 
     kinds = (Kind.CLASSIFICATION,)
@@ -130,7 +135,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
 
         Returns:
             Scores (B, K), or the states (B, T, C) if no head is named; and the dictionaries
-            ``regularizers`` and ``statistics`` of tensors (B), one value per sequence or pair.
+            ``regularizers`` and ``statistics`` of tensors (B), one value per text or pair.
         """
         if self.joins and src_tokens1 is not None:
             src_tokens, src_lengths = self.join(src_tokens, src_tokens1)
@@ -199,7 +204,7 @@ class SequenceClassifier(BaseModel, FairseqEncoderModel):
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
         """Drop the heads of a checkpoint that do not fit; these heads keep their initial values.
 
-        An encoder trained on one task can thus initialise another (``--finetune-from-model``).
+        This way, an encoder trained on one task can initialise another (``--finetune-from-model``).
         """
         super().upgrade_state_dict_named(state_dict, name)
         prefix = f"{name}.classification_heads." if name else "classification_heads."

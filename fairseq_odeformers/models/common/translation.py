@@ -87,16 +87,23 @@ class TranslationConfig(FairseqDataclass):
     """Options of any decoder and its embeddings."""
 
     decoder_embed_dim: int = option(
-        II("model.encoder_embed_dim"), "decoder width; must equal the encoder width"
+        II("model.encoder_embed_dim"),
+        "width of the decoder; it must equal the width of the encoder",
     )
-    decoder_ffn_embed_dim: int = option(II("model.encoder_ffn_embed_dim"), "decoder inner width")
+    decoder_ffn_embed_dim: int = option(
+        II("model.encoder_ffn_embed_dim"), "inner width of the decoder's FFN"
+    )
     decoder_attention_heads: int = option(
-        II("model.encoder_attention_heads"), "decoder attention heads"
+        II("model.encoder_attention_heads"), "number of attention heads in the decoder"
     )
-    max_source_positions: int = option(DEFAULT_MAX_SOURCE_POSITIONS, "maximum source length")
-    max_target_positions: int = option(DEFAULT_MAX_TARGET_POSITIONS, "maximum target length")
+    max_source_positions: int = option(
+        DEFAULT_MAX_SOURCE_POSITIONS, "maximum number of source tokens"
+    )
+    max_target_positions: int = option(
+        DEFAULT_MAX_TARGET_POSITIONS, "maximum number of target tokens"
+    )
     share_all_embeddings: bool = option(
-        False, "share encoder, decoder and output embeddings (joined dictionary)"
+        False, "share encoder, decoder and output embeddings; needs a joined dictionary"
     )
     share_decoder_input_output_embed: bool = option(
         False, "share decoder input and output embeddings"

@@ -42,23 +42,26 @@ class TimeConfig(FairseqDataclass):
         choices=FEATURES,
     )
     time_frequencies: int = option(
-        4, "number S of frequencies of the time features; 0: only t", at_least=0, at_most=1000
+        4, "number S of frequencies of the time features; 0 for only t", at_least=0, at_most=1000
     )
     initialization: str = option(
         "transformer",
-        "initial weights: transformer, at the scale of a Transformer's at all times, or released, "
-        "as in the authors' code",
+        "initial weights: transformer, with the scale of a Transformer's weights at all times, or "
+        "released, as in the authors' code",
         choices=INITIALIZATIONS,
     )
     eval_steps: Optional[int] = option(
         None,
-        "number of steps per side, to evaluate or fine-tune a model trained with another number",
+        "number of steps in encoder and decoder, to evaluate or fine-tune a model that was trained "
+        "with another number",
         at_least=1,
     )
     dropout: float = option(0.1, "dropout probability of branches")
     embedding_dropout: float = option(II("model.dropout"), "dropout probability of embeddings")
     attention_dropout: float = option(0.1, "dropout probability of attention weights")
-    activation_dropout: float = option(0.0, "dropout probability after activation in FFNs")
+    activation_dropout: float = option(
+        0.0, "dropout probability after the activation function of FFNs"
+    )
     activation_fn: str = option(
         "relu", "activation function of FFNs", choices=tuple(get_available_activation_fns())
     )
@@ -73,8 +76,8 @@ class DiffEqEncoderConfig(TimeConfig):
     """Options of the encoder; the defaults have the size of the base Transformer."""
 
     encoder_embed_dim: int = option(512, "encoder width")
-    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
-    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_ffn_embed_dim: int = option(2048, "inner width of the encoder's FFN")
+    encoder_attention_heads: int = option(8, "number of attention heads in the encoder")
     encoder_steps: int = option(6, "number L of encoder steps", at_least=1)
 
 
@@ -135,7 +138,7 @@ class DiffEqClassifierConfig(SequenceClassifierConfig, DiffEqEncoderConfig):
     """Options of the classifier; the defaults have the size of ``transformer_classifier``."""
 
     encoder_embed_dim: int = option(256, "encoder width")
-    encoder_ffn_embed_dim: int = option(1024, "encoder inner width")
+    encoder_ffn_embed_dim: int = option(1024, "inner width of the encoder's FFN")
 
 
 @register_model("diffeq_transformer_classifier", dataclass=DiffEqClassifierConfig)

@@ -39,9 +39,11 @@ ACTIVATION_FNS = tuple(get_available_activation_fns())
 class MacaronTransformerConfig(PreNormTransformerConfig):
     """Options of fairseq's Transformer; the defaults are the paper's base model."""
 
-    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    attention_dropout: float = option(0.1, "dropout probability of attention weights")
     activation_dropout: float = option(
-        0.1, "dropout probability after activation in both FFNs", argparse_alias="--relu-dropout"
+        0.1,
+        "dropout probability after the activation function of both FFNs",
+        argparse_alias="--relu-dropout",
     )
     encoder_ffn_embed_dim: int = option(
         1024, "inner width of each of the two FFNs of an encoder layer"
@@ -99,8 +101,10 @@ register_preset(
 class MacaronTransformerLanguageModelConfig(LanguageModelConfig):
     """Options of fairseq's Transformer LM; two of NormFormer's are not supported."""
 
-    attention_dropout: float = option(0.1, "dropout probability for attention weights")
-    activation_dropout: float = option(0.1, "dropout probability after activation in both FFNs")
+    attention_dropout: float = option(0.1, "dropout probability of attention weights")
+    activation_dropout: float = option(
+        0.1, "dropout probability after the activation function of both FFNs"
+    )
     decoder_ffn_embed_dim: int = option(1024, "inner width of each of the two FFNs of a layer")
     decoder_normalize_before: bool = option(True, "apply LayerNorm before each decoder sub-layer")
 
@@ -134,7 +138,7 @@ class MacaronBertConfig(EncoderConfig):
     encoder_attention_heads: int = option(12, "number of attention heads")
     encoder_normalize_before: bool = option(True, "apply LayerNorm before each sub-layer")
     encoder_learned_pos: bool = option(True, "use learned positional embeddings")
-    attention_dropout: float = option(0.1, "dropout probability for attention weights")
+    attention_dropout: float = option(0.1, "dropout probability of attention weights")
     activation_fn: str = option(
         "gelu", "activation function of FFNs and language model head", choices=ACTIVATION_FNS
     )
@@ -142,13 +146,15 @@ class MacaronBertConfig(EncoderConfig):
         "tanh", "activation function of the classification heads", choices=ACTIVATION_FNS
     )
     pooler_dropout: float = option(0.0, "dropout probability in the classification heads")
-    max_positions: Optional[int] = option(None, "maximum input length (default: from the task)")
+    max_positions: Optional[int] = option(
+        None, "maximum number of tokens per text (default: the task's)"
+    )
     load_checkpoint_heads: bool = option(
         False, "(re-)register and load heads when loading checkpoints"
     )
     untie_weights_roberta: bool = option(False, "untie embeddings and language model head")
     segment_embeddings: bool = option(
-        False, "add a learned embedding to each token: one for the first text, one for the second"
+        False, "add a learned embedding of the segment, the first or the second text, to each token"
     )
     spectral_norm_classification_head: bool = option(
         False, "apply spectral normalisation to the classification head"

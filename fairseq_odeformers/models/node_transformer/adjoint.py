@@ -15,16 +15,16 @@ from .solver import Adaptive, FixedGrid
 
 @dataclass(frozen=True)
 class Adjoint:
-    """Gradients from a second solve, backwards in time, instead of through the steps.
+    """Solver with gradients from a second solve, backwards in time, instead of through the steps.
 
-    The memory does not grow with the number of adaptive steps.
+    Its memory does not grow with the number of adaptive steps.
 
     Args:
         solver: solver that computes the steps in both directions.
 
     Raises:
-        ValueError: the solver gives each sequence its own steps; the backward solve needs common
-            steps for the whole batch.
+        ValueError: the solver takes separate steps for each sequence; the backward solve needs
+            common steps for the whole batch.
     """
 
     solver: FixedGrid | Adaptive
@@ -40,7 +40,7 @@ class Adjoint:
         """Solve the problem.
 
         Raises:
-            RuntimeError: as in the solver; the message says if the error is in the backward solve.
+            RuntimeError: see the solver; the message says whether the backward solve failed.
             TypeError: f depends on tensors that are hidden in a function.
         """
         solver, x = self.solver, problem.x

@@ -27,8 +27,8 @@ class NodeBlock(Block):
             returns dX/dt as a function of t and X. For the adjoint method, this function must be a
             module, or a NamedTuple or another pytree of all tensors that dX/dt depends on.
         solver: solver of the ODE.
-        final_time: T_F.
-        arclength_order: K of :func:`arclength`.
+        final_time: the time T_F at which a solve ends.
+        arclength_order: order K of the derivative in :func:`.arclength`.
 
     Attributes:
         name: name of the block in messages, set by the stack.

@@ -88,10 +88,10 @@ def attend(q: Tensor, k: Tensor, v: Tensor, num_heads: int, bias: Tensor | None)
 
 
 class TimeDependentLinear(nn.Linear):
-    """A linear map that depends on the time: A x + b + c t (N-ODE Transformer, Eq. 5).
+    """Linear map that depends on time: A x + b + c t (N-ODE Transformer, Eq. 5).
 
     Args:
-        in_features, out_features: widths.
+        in_features, out_features: widths I and O.
         time_dependent: whether the map has c; without it, the map is A x + b (Eq. 4).
     """
 
@@ -103,7 +103,12 @@ class TimeDependentLinear(nn.Linear):
             self.time = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
 
     def forward(self, t: Time, x: Tensor) -> Tensor:
-        """Map states (I, T, B) at time t, of the batch or of each sequence, to (O, T, B)."""
+        """Map states (I, T, B) to (O, T, B).
+
+        Args:
+            t: a time for the whole batch, or one per sequence (B).
+            x: states (I, T, B), with features first.
+        """
         return Affine.join(self)(t, x)
 
 
@@ -132,7 +137,12 @@ class Affine(NamedTuple):
         )
 
     def __call__(self, t: Time, x: Tensor) -> Tensor:
-        """Map states (I, T, B) at time t, of the batch or of each sequence, to (O, T, B)."""
+        """Map states (I, T, B) to (O, T, B).
+
+        Args:
+            t: a time for the whole batch, or one per sequence (B).
+            x: states (I, T, B), with features first.
+        """
         if self.time is None:
             bias = self.bias
         elif isinstance(t, Tensor):  # one time for the batch (), or per sequence (B)

@@ -21,8 +21,8 @@ from .stacks import NodeTransformerCausalDecoder, NodeTransformerDecoder, NodeTr
 FORMS = ("composed", "residual")
 ADAPTIVITY = ("batch", "sequence")
 ON_MAX_STEPS = ("raise", "stop")
-STEPS = "choose adaptive steps for the whole batch, or separately for each sequence"
-FORMULAS = "composed: FFN(alpha X + MHSA(X)); residual: MHSA(X) + FFN(X + MHSA(X))"
+STEPS = "adaptive steps: batch, common to all texts of a batch; sequence, separate for each text"
+FORMULAS = "dX/dt: composed, FFN(alpha X + MHSA(X)); residual, MHSA(X) + FFN(X + MHSA(X))"
 NORMALIZE = "apply LayerNorm before each part of dX/dt in the {}, and after the last block"
 
 
@@ -31,11 +31,11 @@ class FieldConfig(FairseqDataclass):
     """Options of the ODE; the defaults are the paper's."""
 
     vector_field: str = option("composed", FORMULAS, choices=FORMS)
-    skip_connection: bool = option(False, "set alpha = 1 in the composed vector field")
+    skip_connection: bool = option(False, "set alpha = 1, not 0, in --vector-field composed")
     time_dependent_attention: bool = option(
-        False, "also add a term c t to the affine maps of the attention"
+        False, "add a term c t to the affine maps of the attention too, not only of the FFN"
     )
-    ode_final_time: float = option(1.0, "final time T_F", above=0)
+    ode_final_time: float = option(1.0, "time T_F at which a solve ends; it starts at 0", above=0)
     checkpoint_activations: bool = option(
         False, "recompute the activations of a solve in the backward pass to save memory"
     )
@@ -62,14 +62,15 @@ class NodeEncoderConfig(FieldConfig):
     ode_atol: float = option(1e-5, "absolute tolerance of an adaptive solver", above=0)
     ode_steps: Optional[int] = option(
         None,
-        "number of fixed steps; required for euler, midpoint and rk4, rejected by other methods",
+        "number of equal steps; required with --ode-method euler, midpoint or rk4, and rejected "
+        "with an adaptive method",
         at_least=1,
     )
     ode_max_steps: int = option(1000, "maximum number of steps of an adaptive solve", at_least=1)
     ode_on_max_steps: str = option(
         "raise",
-        "after --ode-max-steps: raise an error, or stop at the current state and log the share of "
-        "such sequences as encoder_unfinished_*",
+        "after --ode-max-steps, raise an error, or stop at the current state and log the share of "
+        "such texts as encoder_unfinished_*",
         choices=ON_MAX_STEPS,
     )
     adaptivity: str = option("batch", STEPS, choices=ADAPTIVITY)
@@ -175,8 +176,8 @@ class NodeTransformerMTConfig(DecoderSolverConfig, NodeEncoderConfig, Translatio
     """Options of the translator; the defaults resemble a Transformer in sizes and LayerNorms."""
 
     encoder_embed_dim: int = option(512, "encoder width")
-    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
-    encoder_attention_heads: int = option(8, "encoder attention heads")
+    encoder_ffn_embed_dim: int = option(2048, "inner width of the encoder's FFN")
+    encoder_attention_heads: int = option(8, "number of attention heads in the encoder")
     encoder_layers: int = option(3, "number of encoder blocks")
     encoder_normalize_before: bool = option(True, NORMALIZE.format("encoder"))
     decoder_layers: int = option(II("model.encoder_layers"), "number of decoder blocks")

@@ -23,7 +23,9 @@ from .step import MIN_FACTOR, Controller, integral_over, take_step
 
 @dataclass(frozen=True)
 class FixedGrid:
-    """Solver with equal steps; their number does not depend on the data, so XLA can compile them.
+    """Solver that takes a fixed number of equal steps.
+
+    The steps do not depend on the data, so XLA can compile them.
 
     Args:
         method: name of a method from ``FIXED_GRID``.
@@ -77,7 +79,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Solver with steps as large as the tolerances allow.
+    """Solver that takes steps as large as the tolerances allow.
 
     Args:
         method: name of a method from ``ADAPTIVE``.

@@ -34,21 +34,21 @@ class FlowConfig(FairseqDataclass):
 
     ode_steps: int = option(
         5,
-        "number M of steps from t = 0 to 1, each through all layers of a side; it can be changed "
-        "after training",
+        "number M of steps from t = 0 to 1, each through all layers of the encoder or decoder; it "
+        "can be changed after training",
         at_least=1,
     )
-    ode_method: str = option("euler", "method of a step", choices=tuple(FIXED_GRID))
+    ode_method: str = option("euler", "Runge-Kutta method of each step", choices=tuple(FIXED_GRID))
     ode_field: str = option(
         "released",
-        "slope f(x) of a stack of layers: its output, as in the authors' code (released), or the "
-        "change that it adds to x (textbook)",
+        "slope F(x) of all layers: their output, as in the authors' code (released), or the change "
+        "that they add to x (textbook)",
         choices=FIELDS,
     )
     final_norm: str = option(
         "field",
-        "place of the last LayerNorm: field, in the vector field; state, after the last state, as "
-        "in a Transformer; or none",
+        "place of the final LayerNorm: field, inside the vector field; state, after the last "
+        "state, as in a Transformer; none, no final LayerNorm",
         choices=FINAL_NORMS,
     )
     layer_norm: bool = option(True, "apply LayerNorm in the layers")

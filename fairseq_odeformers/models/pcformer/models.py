@@ -27,7 +27,7 @@ class PredictorConfig(FieldConfig):
 
     rk_order: int = option(
         2,
-        "order of the predictor's Runge-Kutta method, 2 or 4; a layer is evaluated once more",
+        "order of the predictor's Runge-Kutta method; a layer is evaluated once more than that",
         at_least=2,
         at_most=4,
         multiple_of=2,
@@ -40,7 +40,9 @@ class PredictorConfig(FieldConfig):
         "apply LayerNorm to each slope of the predictor before the next stage reads it, and not to "
         "the residual term, as in the authors' language model",
     )
-    alpha_per_layer: bool = option(False, "learn one alpha per layer, instead of one for all")
+    alpha_per_layer: bool = option(
+        False, "learn one alpha per layer, instead of one for all layers"
+    )
 
 
 class PredictorModel(BaseModel):

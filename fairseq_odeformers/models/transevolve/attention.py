@@ -14,8 +14,8 @@ from .factored import FactoredAttention, can_factor, mean_and_deviation
 from .spec import MASKED_BIAS, BlockSpec
 
 # The backend "auto" chooses the direct form up to this number of queries or keys, and the factored
-# form up to this number of bytes of its matrix: with eight heads, eight sequences of 4,096 tokens
-# or two sequences of 8,192.
+# form up to this number of bytes of its matrix: with eight heads, eight texts of 4,096 tokens, or
+# two texts of 8,192 tokens.
 DIRECT_TOKENS, FACTORED_BYTES = 32, 2**32
 
 
@@ -129,7 +129,7 @@ class TimeEvolvingAttention(nn.Module):
         - ``direct`` takes the softmax for all depths at once.
         - ``factored`` exponentiates the scores once per block and keeps one (T, S) tensor.
         - ``fused`` passes each depth to ``scaled_dot_product_attention`` and keeps no such tensor.
-        - ``auto`` chooses ``direct`` for short sequences and in generation, ``factored`` for longer
+        - ``auto`` chooses ``direct`` for short texts and in generation, ``factored`` for longer
           ones up to 4 GiB if :func:`.can_factor`, as on a CPU, and ``fused`` otherwise.
 
         ``fused`` replaces ``factored`` where this is not possible: on other devices, if

@@ -18,7 +18,7 @@ from .spec import BlockSpec
 
 
 class TransEvolveLayer(nn.Module):
-    """Depth l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
+    """Layer l of a block: W_o^l of its attention, FF^l, and their LayerNorms.
 
     The block computes the scores. In fairseq's stacks, an entire block replaces a layer.
 

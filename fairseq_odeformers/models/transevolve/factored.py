@@ -11,7 +11,8 @@ tiles:
 
     dE = N^1 W^1^T + ... + N^L W^L^T = [N^1 ... N^L] [W^1 ... W^L]^T
 
-Autograd collects N^l and W^l: with E, two slots are returned, tensors of zeros that nothing reads.
+Autograd collects N^l and W^l. To this end, ``Matrix`` returns two more tensors, the slots. They are
+zeros that nothing reads; their gradients are N^l and W^l:
 
     forward     E, left_slot, right_slot = Matrix(q, k)
                 out_l = Attend(E, V, left_slot[l], right_slot[l])       for each depth l
@@ -46,7 +47,7 @@ MATRICES = Workspace()
 
 
 def can_factor(x: Tensor) -> bool:
-    """Return whether attention over tensors like *x* can be factored: not on GPUs or in half.
+    """Return whether attention over tensors like *x* can be factored: on a CPU, and not in half.
 
     :func:`mean_and_deviation` reads numbers, which would stall a GPU or TPU, and their exponentials
     would lose digits in half precision.

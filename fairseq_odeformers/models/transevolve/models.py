@@ -48,7 +48,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
 
     ffn_type: str = option(
         "full",
-        "feed-forward layers: as in the Transformer (full), or random rotations (random)",
+        "feed-forward layers: full, as in a Transformer, or random, with fixed random rotations",
         choices=("full", "random"),
     )
     attention_backend: str = option(
@@ -71,7 +71,7 @@ class TransEvolveBlockConfig(FairseqDataclass):
         0.0, "dropout probability of attention weights; training then uses the fused form"
     )
     activation_dropout: float = option(
-        0.0, "dropout probability after activation in feed-forward layers"
+        0.0, "dropout probability after the activation function of feed-forward layers"
     )
     activation_fn: str = option(
         "relu",
@@ -91,10 +91,12 @@ class TransEvolveEncoderConfig(TransEvolveBlockConfig):
     """Options of the encoder; the defaults are the paper's base model, fullFF-2."""
 
     encoder_embed_dim: int = option(512, "encoder width")
-    encoder_ffn_embed_dim: int = option(2048, "encoder inner width")
-    encoder_attention_heads: int = option(8, "encoder attention heads")
-    encoder_blocks: int = option(2, "encoder blocks; each computes its attention once")
-    encoder_depth: int = option(3, "depth of an encoder block")
+    encoder_ffn_embed_dim: int = option(2048, "inner width of the encoder's FFN")
+    encoder_attention_heads: int = option(8, "number of attention heads in the encoder")
+    encoder_blocks: int = option(
+        2, "number of encoder blocks; each computes its attention scores once"
+    )
+    encoder_depth: int = option(3, "depth L of an encoder block, its number of layers")
     time_dim: int = time_dim_option("encoder")
     encoder_normalize_before: bool = option(False, NORMALIZE.format("encoder"))
 
@@ -104,7 +106,9 @@ class TransEvolveConfig(TranslationConfig, TransEvolveEncoderConfig):
     """Options of encoder and decoder; both have the same width and share ``--time-dim``."""
 
     decoder_blocks: int = option(II("model.encoder_blocks"), "decoder blocks")
-    decoder_depth: int = option(II("model.encoder_depth"), "depth of a decoder block")
+    decoder_depth: int = option(
+        II("model.encoder_depth"), "depth L of a decoder block, its number of layers"
+    )
     decoder_normalize_before: bool = option(False, NORMALIZE.format("decoder"))
     cross_attention_value_norm: bool = option(
         False, "apply LayerNorm to the values of the cross-attention at each depth"
@@ -166,7 +170,7 @@ class TransEvolveClassifierConfig(SequenceClassifierConfig, TransEvolveEncoderCo
     """Options of the classifier; the defaults are the paper's small model, fullFF-2 (sec. 7.1)."""
 
     encoder_embed_dim: int = option(256, "encoder width")
-    encoder_ffn_embed_dim: int = option(1024, "encoder inner width")
+    encoder_ffn_embed_dim: int = option(1024, "inner width of the encoder's FFN")
 
 
 @register_model("transevolve_classifier", dataclass=TransEvolveClassifierConfig)
@@ -180,8 +184,10 @@ class TransEvolveClassifier(BlockSizes, SequenceClassifier):
 class TransEvolveLanguageModelConfig(DecoderOnlyConfig, TransEvolveBlockConfig):
     """Options of the language model; the defaults have the sizes of the base model, fullFF-2."""
 
-    decoder_blocks: int = option(2, "decoder blocks; each computes its attention once")
-    decoder_depth: int = option(3, "depth of a decoder block")
+    decoder_blocks: int = option(
+        2, "number of decoder blocks; each computes its attention scores once"
+    )
+    decoder_depth: int = option(3, "depth L of a decoder block, its number of layers")
     time_dim: int = time_dim_option("decoder")
     decoder_normalize_before: bool = option(False, NORMALIZE.format("decoder"))
 

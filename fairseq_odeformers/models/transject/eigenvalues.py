@@ -18,7 +18,7 @@ class Eigenvalues(nn.Module):
         \mathrm{reconstruction} = \left\| X_0^T X_0 - U_0 \mathrm{diag}(g) U_0^T \right\|_F^2
         / (\max g)^2
 
-    The rows of X_0 are the tokens of a sequence without padding or, in the causal form, the tokens
+    The rows of X_0 are the tokens of a text without padding or, in the causal form, the tokens
     up to the token itself.
 
     Args:
@@ -91,5 +91,5 @@ def standardize(x: Tensor) -> Tensor:
 
 
 def positive(x: Tensor) -> Tensor:
-    """Clamp x to positive normal numbers, so that a sequence of padding is not divided by 0."""
+    """Clamp x to positive normal numbers, so that a text of padding is not divided by 0."""
     return x.clamp(min=torch.finfo(x.dtype).tiny)

@@ -110,7 +110,7 @@ class MixtureOfExperts(nn.Module):
             x = x.masked_fill(padding_mask.unsqueeze(-1), -math.inf)
         states = (torch.addcmul(x, change, step) for change in changes)  # X_e
         maxima = self.statistics.max(states, incremental_state)
-        if padding_mask is not None:  # a sequence that consists of padding has no maximum
+        if padding_mask is not None:  # a text that consists of padding has no maximum
             maxima = maxima.masked_fill(maxima.isneginf(), 0.0)
         return self.gate(maxima).softmax(1)
 
@@ -174,9 +174,9 @@ class TransJectLayer(nn.Module):
         return self.ffn(self.experts(x, sigma, step, padding_mask, incremental_state), step)
 
 
-def alpha_statistics(side: str, layers: Iterable[Any], sequences: int) -> dict[str, Tensor]:
+def alpha_statistics(side: str, layers: Iterable[Any], texts: int) -> dict[str, Tensor]:
     """Return alpha of each layer of the ``encoder`` or ``decoder``, as values (B) for the log."""
     return {
-        f"{side}_alpha_{number}": layer.alpha().expand(sequences)
+        f"{side}_alpha_{number}": layer.alpha().expand(texts)
         for number, layer in enumerate(layers, start=1)
     }

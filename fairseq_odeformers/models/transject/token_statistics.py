@@ -1,4 +1,4 @@
-"""Sums and maxima over the tokens of a sequence: over all tokens, or up to each token.
+"""Sums and maxima over the tokens of a text: over all tokens, or up to each token.
 
 The paper's eigenvalues are a sum over all tokens, and the weights of its experts depend on a
 maximum over all tokens. Both would leak future tokens in a causal model, so they only include the

@@ -105,10 +105,10 @@ class MomentumStack(nn.Module):
         finally:
             hook.remove()
 
-    def statistics(self, sequences: int) -> dict[str, Tensor]:
-        """Return the scalars of each layer for the log, as values (B), one per sequence."""
+    def statistics(self, texts: int) -> dict[str, Tensor]:
+        """Return the scalars of each layer for the log, as values (B), one per text."""
         return {
-            f"{self.side}_{name}_{number}": weight.expand(sequences)
+            f"{self.side}_{name}_{number}": weight.expand(texts)
             for number, layer in enumerate(self.layers[0].depths, start=1)
             for name, weight in layer.residual_weights().items()
         }

@@ -1,4 +1,4 @@
-"""Draws pictures of a comparison: learning curves, and quality against cost and size."""
+"""Draw pictures of a comparison: learning curves, and quality against cost and size."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""One verdict (of four words) on each model of a table, and the notes behind it."""
+"""Verdicts: a verdict on each model of a table, with the notes that lead to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from .notes import (
 )
 
 MARGIN_POINTS = 1.0  # points of accuracy, F1, BLEU or chrF that count as no difference
-MARGIN_PERCENT = 2.0  # for other metrics, percent of the baseline's score
+MARGIN_PERCENT = 2.0  # percent of the baseline's score, for other metrics
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
 EQUAL_SCORES = "all seeds score the same"
 WIDE_INTERVAL = "the interval includes zero"
@@ -116,8 +116,8 @@ def give_verdicts(
 def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdict) -> list[str]:
     """Find the reasons that make a verdict inconclusive, whatever the seeds say.
 
-    A value beyond the edge of a grid could only make a model better. So *better* stands if the
-    model's own value is at an edge. *Worse* stands if the baseline's value is.
+    A value beyond the edge of a grid could only make a model better. *Better* therefore remains if
+    the value of the model itself is at an edge, and *worse* if the baseline's value is.
     """
     undone_by = {BETTER: {baseline}, WORSE: {name}}.get(verdict.word, {name, baseline})
     reasons = [
@@ -133,7 +133,7 @@ def find_reasons(notes: Iterable[Note], name: str, baseline: str, verdict: Verdi
 
 
 class Verdict(NamedTuple):
-    """A word, and its reason or qualification, which may be ""."""
+    """A verdict: one of four words, with a reason or a qualification ("" for none)."""
 
     word: str
     reason: str = ""
@@ -142,7 +142,7 @@ class Verdict(NamedTuple):
         return f"{self.word} ({self.reason})" if self.reason else self.word
 
     def leave_open(self, reasons: Collection[str]) -> Verdict:
-        """Return the verdict, which is inconclusive if there are *reasons*."""
+        """Return this verdict or, if there are *reasons*, an inconclusive one."""
         if not reasons or self.word == INCONCLUSIVE:
             return self
         return Verdict(INCONCLUSIVE, f"{self.word} over these seeds, but {' and '.join(reasons)}")

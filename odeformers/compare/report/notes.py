@@ -1,6 +1,6 @@
 """Notes: caveats that rule out a comparison, leave its order open, or qualify it.
 
-The functions below that yield :class:`Note` write them; :func:`.judge` calls each of them.
+Each function ``note_...`` yields the notes on one subject; :func:`.judge` calls all of them.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def note_untuned(comparison: Comparison) -> Iterator[Note]:
 
 
 def note_defaults(comparison: Comparison) -> Iterator[Note]:
-    """Note defaults of norms and dropout that differ from the baseline's."""
+    """Note default norms and dropout that differ from the baseline's."""
     if comparison.baseline not in comparison.runs:
         return
     base, *_ = comparison.runs[comparison.baseline]

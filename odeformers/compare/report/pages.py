@@ -1,4 +1,4 @@
-"""Writes the sections of a report as Markdown, with separate pictures, and as HTML."""
+"""Write the sections of a report as Markdown, with separate pictures, and as HTML."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ TEMPLATE = "report.html"
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report.
+    """A section of the report: warnings, a table, lines of Markdown, a list, and a picture.
 
-    It may have warnings, a table, lines of Markdown, a list, and a picture in a file.
+    Each of these may be missing.
     """
 
     title: str = ""
     warnings: Sequence[str] = ()
     table: Sequence[Sequence[str]] = ()  # rows, beginning with the header
     lines: Sequence[str] = ()
-    items: Sequence[str] = ()  # of the list
+    items: Sequence[str] = ()  # the items of the list
     figure: Figure | None = None
     picture: str = ""  # file of the picture
 

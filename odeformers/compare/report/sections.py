@@ -1,4 +1,4 @@
-"""Writes the report of a comparison: tables and pictures of its results, in Markdown and HTML."""
+"""Write the report of a comparison: tables and pictures of its results, in Markdown and HTML."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def describe_runs(comparison: Comparison, unit: str, notes: Sequence[Note]) -> S
 
 
 def tell_total_cost(comparison: Comparison) -> str:
-    """Say how many hours all runs took: CPU time if it is known, else wall-clock time."""
+    """Say how many hours all runs took: CPU time if it is known, and wall-clock time otherwise."""
     runs = [row for row in comparison.rows if not row.metric]
     on_cpu = sum(row.cpu_seconds or 0 for row in runs) / 3600
     on_clock = sum(row.seconds or 0 for row in runs if not row.cpu_seconds) / 3600
@@ -337,7 +337,7 @@ def describe_seeds(estimates: OverSeeds, baseline: str, digits: int) -> Iterator
     if apart:
         who = ", ".join(f"{name} (F-test, p = {p:.2g})" for name, p in estimates.left.items())
         yield (
-            "Scores of these models vary more or less over seeds than those of the others: "
+            f"The scores of some models vary more or less over seeds than the others' scores: "
             f"{who}. Therefore Welch's test at the Bonferroni level compares "
             f"{', '.join(apart) if estimates.pool else 'all models'} with {baseline}."
         )
@@ -356,7 +356,7 @@ def describe_seeds(estimates: OverSeeds, baseline: str, digits: int) -> Iterator
 
 
 def name_limits(statistics: Statistics) -> Iterator[str]:
-    """Say whether seeds or texts limit the claims about each model, by the larger p-value."""
+    """Say whether seeds or texts limit the claims about each model: the larger p-value decides."""
     limits: dict[str, list[str]] = {"seeds": [], "test texts": []}
     for name, difference in statistics.differences.items():
         tested = statistics.p_values.get(name)

@@ -35,9 +35,9 @@ class Curve:
 
     @property
     def late_gain(self) -> float:
-        """By how much the last quarter of the updates lowered the loss; 0 if it did not.
+        """How much the last quarter of the updates lowered the loss; 0 if it did not.
 
-        This is a share of the first loss, since a classifier's last loss may be near zero.
+        The unit is the first loss, since a classifier's last loss may be near zero.
         """
         if self.loss[-1] >= min(self.loss[:-1], default=-np.inf):
             return 0.0

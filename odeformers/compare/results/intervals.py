@@ -1,4 +1,4 @@
-"""Intervals over seeds: by how much is each of several models better or worse than the baseline?
+"""Intervals over seeds: by how much are models better or worse than the baseline?
 
 The models of one table and its baseline form a set of comparisons. If spreads over seeds are
 equal, the chance is at most about :data:`LEVEL` that any interval of the set excludes the true

@@ -50,15 +50,15 @@ class Row:
 
     # The comparison.
     schema: int = SCHEMA
-    comparison: str = ""  # its name, where a file has several
+    comparison: str = ""  # name of the comparison, if a file has several
     baseline: str = ""  # the architecture that others are compared with
     task: str = ""  # task of fairseq
     data: str = ""
-    environment: str = ""  # date, machine and versions, when the run began
+    environment: str = ""  # date, machine and versions, when the run started
     command: str = ""  # time when the command that planned the run was started
     # The run.
-    run: str = ""  # its folder
-    begun: str = ""
+    run: str = ""  # folder of the run
+    begun: str = ""  # time when the run started
     state: str = ""  # why the run is unfinished; "" if it has finished
     family: str = ""  # the row of a scoreboard
     architecture: str = ""  # name in tables
@@ -91,11 +91,11 @@ class Row:
     paper: str = ""  # the paper's figures for the architecture and metric
     cited: str = ""  # figures from elsewhere to show beside the score, with their sources
     texts: int | None = None
-    unknown: float | None = None  # the share of unknown words, of pairs on either side
+    unknown: float | None = None  # share of unknown words; for pairs, on either side
     leaked: float | None = None  # the share of texts that are also in the training set
     predictions: str = ""  # the path of a table of references and outputs, or of likelihoods
     notes: str = ""  # notes of the report, if predictions and curves are not kept
-    # No column.
+    # The next field is not a column.
     folder: Path = field(default=Path(), compare=False)  # contains the file
 
     @property
@@ -111,9 +111,9 @@ class Row:
 
     @property
     def informative(self) -> bool:
-        """Whether a training run shows how good its options are: it has ended, or has diverged.
+        """Whether the run shows how good its options are: training has ended, or has diverged.
 
-        A training run that was killed shows nothing.
+        A run that was killed shows nothing.
         """
         return self.trained or DIVERGED in self.state
 
@@ -276,9 +276,9 @@ def collect_rows(out: Path, order: Iterable[str] = ()) -> None:
     """
     with lock(out / RESULTS):
         rows = read_runs(out)
-        begun = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}
-        names = sorted(begun, key=lambda name: begun[name])
-        ordered = [name for name in order if name in begun]
+        first = {n: min(r.begun for r in runs) for n, runs in group(rows, "architecture").items()}
+        names = sorted(first, key=lambda name: first[name])
+        ordered = [name for name in order if name in first]
         following = iter(ordered)
         names = [next(following) if name in ordered else name for name in names]
         rows.sort(key=lambda row: (names.index(row.architecture), row.begun))
@@ -363,7 +363,7 @@ def only_tunes(row: Row, scored: Collection[str]) -> bool:
     return bool(row.tuned) and row.seed == TUNING_SEED and row.run not in scored
 
 
-class Begun(Protocol):
+class Started(Protocol):
     """A run that has started, described by a row or a variant."""
 
     @property
@@ -373,10 +373,10 @@ class Begun(Protocol):
     def begun(self) -> str: ...
 
 
-def find_tuning_seed(runs: Iterable[Begun]) -> int:
+def find_tuning_seed(runs: Iterable[Started]) -> int:
     """Find the seed that tunes options: the seed with which most settings were trained.
 
-    Ties go to the seed whose run began first. A seed may have been trained again.
+    Ties go to the seed whose run started first. A seed may have been trained again.
     """
     seeds = [row.seed for row in sorted(runs, key=lambda row: row.begun)]
     return max(seeds, key=seeds.count, default=1)
@@ -386,7 +386,7 @@ def choose_settings(runs: Iterable[Row]) -> dict[str, str]:
     """Choose each architecture's values of tuned options that validate best with the tuning seed.
 
     Among equal settings, the one with the lowest validation loss is chosen. If the losses are equal
-    too, or if no training run has ended, the setting that began first is chosen.
+    too, or if no training run has ended, the setting that started first is chosen.
     """
     in_order, settings = sorted(runs, key=lambda row: row.begun), {}
     seed = find_tuning_seed(in_order)

@@ -47,7 +47,7 @@ class Column(NamedTuple):
 
 
 def check_data(data_bin: Path, positions: int | None = None) -> None:
-    """Warn about flaws that matter for scores on the data, each in one line.
+    """Warn about flaws of the data that make scores misleading, each in one line.
 
     Args:
         positions: maximum number of tokens per text in models by default, or None.
@@ -179,7 +179,7 @@ def warn_of_training_texts(
 
 
 def warn_of_column(where: str, column: Column, train: Column) -> None:
-    """Warn about many ``<unk>``, since language models easily predict them, and about empty texts.
+    """Warn about a large share of ``<unk>``, which is easy to predict, and about empty texts.
 
     Blank lines in running text are not a flaw.
     """

@@ -60,7 +60,7 @@ def make_parser(
     parser = Parser(prog=f"odeformers prepare {name}", description=description, allow_abbrev=False)
     parser.set_defaults(default_out=out, source=None, corpus=name)
     if tasks:
-        what = f"{', '.join(tasks)} (default: all)"
+        what = f"tasks to prepare: {', '.join(tasks)} (default: all)"
         choices = [*tasks, "all"]
         parser.add_argument(
             "tasks", metavar="TASK", nargs="*", choices=choices, default="all", help=what
@@ -69,9 +69,9 @@ def make_parser(
         more: dict[str, Any] = {"nargs": "+"} if several else {}
         add_path(parser, "--from", source, dest="source", required=required, **more)
     folder = "TASK-bin" if tasks else "data-bin"
-    what = f"folder for the result, PATH/{folder} (default: {outs or out})"
+    what = f"output folder; the data are written to PATH/{folder} (default: {outs or out})"
     parser.add_argument("--out", metavar="PATH", type=output_folder, help=what)
-    what = "processes or threads (default: one per core)"
+    what = "number of processes or threads (default: one per CPU core)"
     parser.add_argument("--workers", metavar="N", type=workers, default=os.cpu_count(), help=what)
     return parser
 
@@ -106,7 +106,7 @@ def add_columns(
         names = f"{first} and {second}, or {first} and both {second}s of pairs,"
         metavar += f"[,{second.upper()}2]"
     what = (
-        f"columns of {names} in a table, by their names in its header or their numbers from 1 "
+        f"columns of {names} in a table, given by names in the header or by numbers from 1 "
         "(default: columns with common names)"
     )
     kind = partial(column_names, counts=[2, 3] if pairs else [2])
@@ -168,7 +168,7 @@ def preparing(args: argparse.Namespace) -> Iterator[list[str]]:
 
     Raises:
         OSError: a process was killed.
-        ValueError: the folder was prepared with different settings, or from different files.
+        InputError: the folder was prepared with different settings, or from different files.
     """
     logging.basicConfig(
         format="%(asctime)s | %(levelname)s | %(message)s",
@@ -222,7 +222,7 @@ def step(what: str, folder: Path, inputs: dict[str, Any], make: Callable[[Path],
         what: description of the work, such as "step 2 of 3: splitting words".
 
     Raises:
-        ValueError: as in :func:`check_sources`.
+        InputError: as in :func:`check_sources`.
     """
 
     def make_and_log(temporary: Path) -> None:

@@ -262,7 +262,7 @@ def fingerprint_each(files: Files) -> dict[str, str]:
 
 
 def download(url: str, path: Path, checksum: str = "") -> None:
-    """Download *url* to the file *path* unless it exists; resume an earlier partial download.
+    """Download *url* to the file *path*, unless the file exists; resume a partial download.
 
     Raises:
         ConnectionError: the connection was closed early; a new call resumes the download.

@@ -12,7 +12,7 @@ import numpy as np
 from fairseq.data import Dictionary
 
 from fairseq_odeformers.data.classification import make_dictionary, write_dictionaries, write_split
-from fairseq_odeformers.errors import did_you_mean
+from fairseq_odeformers.errors import InputError, did_you_mean
 
 from .checks import MAX_LISTED, check_data, fold
 from .command import show_progress
@@ -69,7 +69,7 @@ class Labels:
             dictionary: dictionary of the inputs.
 
         Raises:
-            ValueError: a split has no examples, or the training set has only one class.
+            InputError: a split has no examples, or the training set has only one class.
         """
         write_dictionaries(folder, self.inputs, dictionary, self.classes)
         counts: dict[str, Counter] = {}
@@ -80,7 +80,7 @@ class Labels:
             unit = "pairs" if self.inputs == 2 else "examples"
             logger.info(f"{split}: {count.total():,} {unit} ({each or 'without classes'})")
             if split == "train" and self.classes and len(count) < 2:
-                raise ValueError(
+                raise InputError(
                     f"the training set has one class, {next(iter(count))}; add examples of at "
                     "least two classes"
                 )
@@ -147,14 +147,14 @@ def hold_out(
         split: name of the split for which texts are held out.
 
     Raises:
-        ValueError: nothing would be held out.
+        InputError: nothing would be held out.
     """
     places = defaultdict(list)
     for place, name in enumerate(classes):
         places[name].append(place)
     drawn = {p for each in places.values() for p in order(each)[: int(len(each) * fraction)]}
     if not drawn:
-        raise ValueError(
+        raise InputError(
             f"--{split}-fraction {fraction}: from {len(examples)} training texts, this draws none "
             f"for {split}; add texts to each class, or raise the share"
         )

@@ -20,6 +20,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import write_lines
 
 from .checks import check_data
@@ -115,22 +116,22 @@ def clean_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a file, which fairseq would also end at carriage returns.
 
     Raises:
-        ValueError: a line contains a carriage return or one of fairseq's symbols, or the file
+        InputError: a line contains a carriage return or one of fairseq's symbols, or the file
             contains no words.
     """
     empty = True
     for number, line in enumerate(read_text(path), start=1):
         if "\r" in line:
-            raise ValueError(f"{path}, line {number}: a carriage return within the line; divide it")
+            raise InputError(f"{path}, line {number}: a carriage return within the line; divide it")
         if symbols := RESERVED.intersection(line.split()):
-            raise ValueError(
+            raise InputError(
                 f"{path}, line {number}: {' '.join(sorted(symbols))} is a symbol of fairseq; "
                 "replace it"
             )
         empty = empty and not line.split()
         yield line
     if empty:
-        raise ValueError(f"{path} is empty; give a file with lines of text")
+        raise InputError(f"{path} is empty; give a file with lines of text")
 
 
 def divide(path: Path) -> dict[str, Iterator[str]]:
@@ -139,12 +140,12 @@ def divide(path: Path) -> dict[str, Iterator[str]]:
     Only lines with words count; blank lines at the end are left out.
 
     Raises:
-        ValueError: fewer than ten lines have words.
+        InputError: fewer than ten lines have words.
     """
     worded = [n for n, line in enumerate(clean_lines(path)) if line.split()]
     tenth = len(worded) // 10
     if not tenth:
-        raise ValueError(
+        raise InputError(
             f"{path} has {len(worded)} lines with words; 10 or more are needed to divide it"
         )
     bounds = pairwise([0, worded[-2 * tenth], worded[-tenth], worded[-1] + 1])
@@ -168,7 +169,7 @@ def prepare_lines(name: str, source: str, corpus: Corpus[Lines], arguments: Sequ
     parser = make_parser(name, what, source, required=not title)
     parser.set_defaults(characters=False)
     if not title:
-        what = f"make each character a word, and each space the word {SPACE}"
+        what = f"treat each character as a word, and write each space as the word {SPACE}"
         parser.add_argument("--characters", action="store_true", help=what)
     args = parse_options(parser, arguments)
     whole = None

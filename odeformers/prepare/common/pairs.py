@@ -20,6 +20,7 @@ from typing import Any
 from sacremoses import MosesPunctNormalizer
 
 from fairseq_odeformers.data.binarised import count_examples
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.text.detokenize import choose_references, make_detokenizer
 from fairseq_odeformers.text.moses import make_moses_tokenizer
@@ -88,7 +89,7 @@ def pair_up(
     """Yield the pairs of two files.
 
     Raises:
-        ValueError: one file has more lines than the other, or both are empty.
+        InputError: one file has more lines than the other, or both are empty.
     """
     number = 0
     pairs = zip_longest(sentences(first), sentences(second))
@@ -96,13 +97,13 @@ def pair_up(
         if source is None or target is None:
             shorter, longer = (first, second) if source is None else (second, first)
             count = number + sum(1 for _ in pairs)
-            raise ValueError(
+            raise InputError(
                 f"sentences do not pair up: {shorter} has {number - 1:,}, and {longer} has "
                 f"{count:,}; line N of one must be the translation of line N of the other"
             )
         yield source, target
     if not number:
-        raise ValueError(f"{first} and {second} are empty; write one sentence per line")
+        raise InputError(f"{first} and {second} are empty; write one sentence per line")
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class Pairs:
         tokens.write_rows(pairs, folder, self.langs)
 
     def write_references(self, read: Callable, tokenized: Path, folder: Path) -> None:
-        """Write all pairs outside of the training set untokenised, as references for translations.
+        """Write the pairs of all splits but ``train`` untokenised, as references for translations.
 
         Warn about test sets whose spaces detokenisation does not restore.
         """
@@ -279,7 +280,7 @@ class Pairs:
             f"cleaning leaves {kept:,} of {total:,} training pairs (left out: {left_out[2:]})",
         )
         if kept < (least := self.valid_interval or 1):
-            raise ValueError(
+            raise InputError(
                 f"cleaning leaves {kept} of {total} training pairs; at least {least} must remain. "
                 "For text without spaces between words, divide it into words first, or raise "
                 "--max-ratio"

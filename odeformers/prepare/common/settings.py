@@ -1,10 +1,11 @@
-"""Settings of a prepared folder: its options and source files, which later preparations keep."""
+"""Settings of a prepared folder: later preparations must have the same options and sources."""
 
 import argparse
 import json
 from pathlib import Path
 from typing import Any
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import MADE_FROM, find_free_name, reading
 from fairseq_odeformers.options import flag
 from odeformers.processes import name_differences
@@ -12,7 +13,7 @@ from odeformers.processes import name_differences
 SETTINGS = "settings.json"  # the file with the options of a folder's preparation
 NO_SETTINGS = ("source", "out", "default_out", "workers", "tasks")
 SOURCE = "--from"
-# Inputs of steps that contain digests of files, and what is other if the digests are.
+# The inputs of steps that are digests of files, and how a message describes different digests.
 CONTENT = "from other content"
 DIGESTS = {
     **dict.fromkeys(("from", "raw", "texts"), CONTENT),
@@ -22,7 +23,7 @@ DIGESTS = {
 
 
 def check_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the options that determine a result, and check that the folder has no others."""
+    """Return the options that determine a result; check that the folder was made with the same."""
     settings = {
         flag(name): value
         for name, value in vars(args).items()
@@ -33,7 +34,7 @@ def check_settings(args: argparse.Namespace) -> dict[str, Any]:
         values = {name: (earlier.get(name), value) for name, value in settings.items()}
         if changes := name_differences(values):
             what = f"with other settings ({', '.join(changes)})"
-            raise ValueError(describe_changes(args.out, what))
+            raise InputError(describe_changes(args.out, what))
     return settings
 
 
@@ -68,7 +69,7 @@ def check_sources(folder: Path, inputs: dict[str, Any]) -> None:
         folder: the result of a step; data if its name ends in ``-bin``.
 
     Raises:
-        ValueError: the files have other digests than those in the folder's recipe.
+        InputError: the files have other digests than those in the folder's recipe.
     """
     source, recipe = read_settings(folder.parent).get(SOURCE), folder / MADE_FROM
     if not recipe.exists() or (source is None and not folder.name.endswith("-bin")):
@@ -79,7 +80,7 @@ def check_sources(folder: Path, inputs: dict[str, Any]) -> None:
     for name, what in DIGESTS.items():
         if differ(made_from.get(name), present.get(name)):
             files = f" ({SOURCE} {source})" if source and what == CONTENT else ""
-            raise ValueError(describe_changes(folder.parent, f"{what}{files}"))
+            raise InputError(describe_changes(folder.parent, f"{what}{files}"))
 
 
 def differ(before: Any, present: Any) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 from unicodedata import normalize
 
 from fairseq_odeformers.data.classification import is_class_name
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import MAX_LINE_BYTES, is_blank
 
 from .checks import list_few, name_lines
@@ -79,14 +80,14 @@ def read_labelled(files: Files, columns: Sequence[str] = ()) -> dict[str, list[E
             :func:`choose_columns`.
 
     Raises:
-        ValueError: a split has two tables; or see :func:`read_examples`.
+        InputError: a split has two tables; or see :func:`read_examples`.
     """
     tables: dict[str, Path] = {}
     for name, path in files.items():
         split = name.partition(".")[0]
         if tables.setdefault(split, path) != path:
             given = " and ".join(sorted(each.name for each in (tables[split], path)))
-            raise ValueError(f"{path.parent} has {given}; keep one")
+            raise InputError(f"{path.parent} has {given}; keep one")
     train = read_examples(tables.pop("train"), columns)
     classes = {label for label, texts in train if not any(map(is_blank, texts))}
     count = len(train[0][1])
@@ -109,7 +110,7 @@ def read_examples(
         count: number of texts per example, 1 or 2; 0 if columns or header determine it.
 
     Raises:
-        ValueError: a row has an unknown class; or the first training text is the only one of its
+        InputError: a row has an unknown class; or the first training text is the only one of its
             class, as a header would be; or classes and texts seem to be swapped.
     """
     rows, texts = split_rows(path), columns[1:]
@@ -127,7 +128,7 @@ def read_examples(
     numbers = [number for number, _ in chosen]
     if unlabelled := [n for n, (label, _) in zip(numbers, examples) if not label]:
         missing = "the label is missing; add it, or remove the line"
-        raise ValueError(f"{path}, {name_lines(unlabelled)}: {missing}")
+        raise InputError(f"{path}, {name_lines(unlabelled)}: {missing}")
     blank = [n for n, (_, texts) in zip(numbers, examples) if any(map(is_blank, texts))]
     if blank and not classes:
         what = "a text is empty" if len(examples[0][1]) > 1 else "the text is empty"
@@ -135,17 +136,17 @@ def read_examples(
     for number, (cell, *_) in chosen:
         label, place = to_class(cell), f"{path}, line {number}"
         if not is_class_name(label) or QUOTED.fullmatch(label):
-            raise ValueError(f"{place}: {label[:40]!r} is not a valid class name")
+            raise InputError(f"{place}: {label[:40]!r} is not a valid class name")
         if classes and label not in classes:
             valid = list_few(sorted(name[:40] for name in classes if name))
-            raise ValueError(
+            raise InputError(
                 f"{place}: {label[:40]} is not one of {valid}; correct the line, "
                 f"{show_row(path, *names)}, or add training texts of this class"
             )
     has_header = len(examples) < len(rows)
     first = examples[0][0]
     if not (classes or has_header) and [label for label, _ in examples].count(first) == 1:
-        raise ValueError(
+        raise InputError(
             f"{path}, line {rows[0][0]}: no other line has the class {first}; if this is a "
             f"header, name its columns {join(names)}, or pass {option} with their names; "
             "otherwise, add texts of the class"
@@ -165,13 +166,13 @@ def check_order(path: Path, examples: Sequence[Example], option: str) -> None:
         option: the option that chooses the columns, for messages.
 
     Raises:
-        ValueError: most texts have a class of their own, and a column has few distinct texts.
+        InputError: most classes have only one text, and a column has few distinct texts.
     """
     classes = len({label for label, _ in examples})
     columns = [*zip(*(texts for _, texts in examples))]
     distinct = min(len({*column}) for column in columns)
     if classes > max(2 * distinct, len(examples) / (2 * len(columns))):
-        raise ValueError(
+        raise InputError(
             f"{path}: {classes:,} classes for {distinct:,} distinct texts: the columns seem to "
             f"be swapped; pass {option} with their names or numbers"
         )
@@ -219,7 +220,7 @@ def choose_texts(
             contain, remedy = "contains the texts", "its name or number"
             if count > 1:
                 contain, remedy = "contain the two texts", "their names or numbers, such as A,B"
-            raise ValueError(
+            raise InputError(
                 f"{place}: cannot tell which of the columns {cells} {contain}; pass {option} with "
                 f"{remedy}"
             )
@@ -264,12 +265,12 @@ def read_pairs(
         columns: names or numbers of both columns; see :func:`choose_columns`.
 
     Raises:
-        ValueError: the file is empty or has only one column, or a row lacks these columns.
+        InputError: the file is empty or has only one column, or a row lacks these columns.
     """
     rows = split_rows(path)
     if all(len(cells) == 1 for _, cells in rows):
         pair = show_row(path, *SIDES)
-        raise ValueError(
+        raise InputError(
             f"{path} has one column; if it is one of two files, pass the second one as well; if it "
             f"is a table, its lines are {pair}"
         )
@@ -336,7 +337,7 @@ def find_columns(
         option: the option that names the columns, for messages.
 
     Raises:
-        ValueError: the cells name some of the columns, but not each exactly once.
+        InputError: the cells name some of the columns, but not each exactly once.
     """
     words = [find_words(cell) for cell in cells]
     vocabulary = ADDITIONAL_WORDS.union(*names.values())
@@ -347,7 +348,7 @@ def find_columns(
     places = [*chain(*matches)]
     if places and not (len(places) == len({*places}) and all(len(each) == 1 for each in matches)):
         one = "them" if len(names) > 1 else "one"
-        raise ValueError(
+        raise InputError(
             f"{place}: the header {', '.join(cells)[:80]} does not tell the columns apart; name "
             f"{one} {join(names)}, put such a header above this line, or pass {option}"
         )
@@ -379,7 +380,7 @@ def choose_columns(
             numbers can also choose from a table without a header.
 
     Raises:
-        ValueError: the header is ambiguous, or a row has too few or too many cells.
+        InputError: the header is ambiguous, or a row has too few or too many cells.
     """
     number, header = rows[0]
     place = f"{path}, line {number}"
@@ -400,11 +401,11 @@ def choose_columns(
     if not columns:
         header, columns = list(names), [*range(len(names))]
     if not rows:
-        raise ValueError(f"{path} has no rows below its header")
+        raise InputError(f"{path} has no rows below its header")
     for number, cells in rows:
         if not max(columns) < len(cells) <= len(header):
             remedy = ", or put its cells in quotes" if ending_of(path) == ".csv" else ""
-            raise ValueError(
+            raise InputError(
                 f"{path}, line {number}: expected {len(header)} columns, "
                 f"{show_row(path, *header)}, found {len(cells)}; correct the line{remedy}"
             )
@@ -415,20 +416,20 @@ def place_columns(place: str, header: Sequence[str], chosen: Sequence[str]) -> l
     """Find the places of columns that the user has chosen by names or numbers.
 
     Raises:
-        ValueError: a column does not exist, or is chosen twice.
+        InputError: a column does not exist, or is chosen twice.
     """
     numbers = {str(number): number - 1 for number in range(1, len(header) + 1)}
     places = {cell.strip(): at for at, cell in reversed([*enumerate(header)])}
     for name in chosen:
         if name not in {*places, *numbers}:
             cells = list_few([cell[:40] for cell in header])
-            raise ValueError(
+            raise InputError(
                 f"{place}: there is no column {name}; use a name from the header, {cells}, or a "
                 f"number from 1 to {len(header)}"
             )
     chosen_places = [places[name] if name in places else numbers[name] for name in chosen]
     if len({*chosen_places}) < len(chosen_places):
-        raise ValueError(f"{place}: {','.join(chosen)}: name each column once")
+        raise InputError(f"{place}: {','.join(chosen)}: name each column once")
     return chosen_places
 
 
@@ -436,7 +437,7 @@ def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
     """Check that a table without a recognised header consists of the columns *names*.
 
     Raises:
-        ValueError: the table has different columns; the message names the option to choose them.
+        InputError: the table has different columns; the message names the option to choose them.
     """
     number, first = rows[0]
     same = [len(cells) for _, cells in rows].count(len(first)) > len(rows) / 2
@@ -444,7 +445,7 @@ def check_width(path: Path, rows: Sequence[Numbered], names: Names) -> None:
         columns = ",".join(names).upper()
         if columns == "CLASS,TEXT":
             columns += " (pairs: CLASS,TEXT1,TEXT2)"
-        raise ValueError(
+        raise InputError(
             f"{path}, line {number}: cannot tell which of the columns "
             f"{list_few([c[:40] for c in first])} are {join(names)}; pass --columns {columns} with "
             "their names or numbers"
@@ -457,7 +458,7 @@ def split_rows(path: Path) -> list[Numbered]:
     A blank line of a table with one column is an empty text. Line breaks in cells become spaces.
 
     Raises:
-        ValueError: the file is empty, or its quotes or separators are ambiguous.
+        InputError: the file is empty, or its quotes or separators are ambiguous.
     """
     lines = [line.replace("\r", " ") for line in read_text(path)]
     if ending_of(path) == JSON:
@@ -476,7 +477,7 @@ def split_rows(path: Path) -> list[Numbered]:
             logger.info(f"{path}: blank lines skipped: {skipped:,}")
         rows = filled
     if not rows:
-        raise ValueError(f"{path} is empty; give a file with rows")
+        raise InputError(f"{path} is empty; give a file with rows")
     if ending_of(path) != ".csv":
         check_unquoted(path, lines, rows)
     ends = (end for _, cells in rows for end, cell in enumerate(cells, 1) if cell.strip())
@@ -490,7 +491,7 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
     Fields of nested objects count as well, as in ``{"translation": {"de": ...}}``.
 
     Raises:
-        ValueError: a line is not an object, or its fields differ from the first line's.
+        InputError: a line is not an object, or its fields differ from the first line's.
     """
     rows: list[Numbered] = []
     for number, line in enumerate(lines, start=1):
@@ -500,9 +501,9 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
         try:
             content = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{place}: not JSON ({error}); write one object per line") from error
+            raise InputError(f"{place}: not JSON ({error}); write one object per line") from error
         if not isinstance(content, dict):
-            raise ValueError(f'{place}: not an object; write one per line, {{"FIELD": ...}}')
+            raise InputError(f'{place}: not an object; write one per line, {{"FIELD": ...}}')
         fields: dict[str, str] = {}
         for name, value in content.items():
             inner = value if isinstance(value, dict) else {name: value}
@@ -512,13 +513,13 @@ def read_objects(path: Path, lines: Sequence[str]) -> list[Numbered]:
         names = rows[0][1]
         if {*fields} != {*names}:
             differing = list_few(sorted({*fields} ^ {*names}))
-            raise ValueError(
-                f"{place}: the fields differ from those of line {rows[0][0]} ({differing}); every "
-                "object needs the same fields"
+            raise InputError(
+                f"{place}: the fields differ from line {rows[0][0]} ({differing}); give all "
+                "objects the same fields"
             )
         rows.append((number, [fields[name] for name in names]))
     if not rows:
-        raise ValueError(f"{path} is empty; give a file with one object per line")
+        raise InputError(f"{path} is empty; give a file with one object per line")
     return rows
 
 
@@ -536,13 +537,13 @@ def find_separator(path: Path, lines: Sequence[str]) -> str:
     Blank lines above it do not count.
 
     Raises:
-        ValueError: the line contains several of these separators outside of quotes.
+        InputError: the line contains several of these separators outside of quotes.
     """
     number, first = next((row for row in enumerate(lines, start=1) if row[1].strip()), (1, ""))
     outside = re.sub(r'"[^"]*("|$)', "", first)
     present = [name for name in SEPARATORS if SEPARATORS[name] in outside] or ["commas"]
     if len(present) > 1:
-        raise ValueError(
+        raise InputError(
             f"{path}, line {number}: {' or '.join(present)} may separate the cells; begin the "
             "file with a header, such as class,text, or with the line sep=, or sep=;"
         )
@@ -553,7 +554,7 @@ def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[N
     """Yield the rows of a table with cells that may be quoted.
 
     Raises:
-        ValueError: quotes are not closed, or text follows them.
+        InputError: quotes are not closed, or text follows them.
     """
     csv.field_size_limit(MAX_LINE_BYTES)
     ended = (line + "\n" for line in lines)
@@ -564,7 +565,7 @@ def split_quoted(path: Path, lines: Iterable[str], separator: str) -> Iterator[N
             yield number, cells or [""]
             number = table.line_num + 1
     except csv.Error as error:
-        raise ValueError(f"{path}, line {number}: {error}; correct the row's quotes") from error
+        raise InputError(f"{path}, line {number}: {error}; correct the row's quotes") from error
 
 
 def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Numbered]) -> None:
@@ -574,7 +575,7 @@ def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Numbered]) -
     cells, and quotes around tabs or line breaks if all quotes in the table can be read this way.
 
     Raises:
-        ValueError: the table shows such a sign.
+        InputError: the table shows such a sign.
     """
     body = rows[1:] or rows
     signs = [n for n, cells in rows if any(QUOTED.fullmatch(c) and '""' in c[1:-1] for c in cells)]
@@ -585,7 +586,7 @@ def check_unquoted(path: Path, lines: Sequence[str], rows: Sequence[Numbered]) -
         as_quoted = list(split_quoted(path, lines, "\t"))
         signs += [number for number, cells in as_quoted if re.search("[\t\n]", "".join(cells))]
     if signs:
-        raise ValueError(
+        raise InputError(
             f"{path}, line {min(signs)}: quoted as by a spreadsheet, but between tabs, quotes are "
             "text; name the file .csv, or remove the quotes"
         )

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess
 
+from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.text.raw_text import MAX_WORD_LENGTH, cut_words, read_codes
 
@@ -101,12 +102,12 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
     """Learn the codes of a joint BPE from words and their counts, and write them.
 
     Raises:
-        ValueError: no word has two letters.
+        InputError: no word has two letters.
     """
     from subword_nmt.learn_bpe import learn_bpe
 
     if not any(len(word) > 1 for word in words):
-        raise ValueError("no BPE merges: each word of the training text is a letter")
+        raise InputError("no BPE merges: each word of the training text is a letter")
     lines = [f"{word} {count}" for word, count in words.items()]
     quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
     with open(path, "w", encoding="utf-8") as file, quiet:

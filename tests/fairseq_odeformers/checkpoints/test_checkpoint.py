@@ -1,4 +1,4 @@
-"""What is loaded: known models and tasks alone; no code runs."""
+"""Only known models and tasks are loaded, and no code of a checkpoint runs."""
 
 import gzip
 import itertools
@@ -35,7 +35,7 @@ CODE = "__import__('pathlib').Path('trace').touch()"
 
 @pytest.fixture
 def change(data, tmp_path, monkeypatch):
-    """Writes a changed golden checkpoint to the current folder, whose data are in ``words``."""
+    """Writes a changed golden checkpoint to the current folder; its data are in ``words``."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "words").symlink_to(data / "words")
 

@@ -40,7 +40,7 @@ def test_a_file_of_another_origin_is_refused(old_torch, tmp_path, monkeypatch):
 
 
 def test_a_file_that_was_saved_here_is_read(old_torch, tmp_path, caplog):
-    """A saved file is read wherever it is copied, and so is an average of it.
+    """A saved file is read wherever it is copied; an average of saved files is read, too.
 
     A changed file is not.
     """

@@ -84,7 +84,7 @@ def test_the_checksum_of_each_part_is_compared(path):
 
 @pytest.mark.parametrize("zipped, sums", [(True, True), (False, True), (True, False)])
 def test_whole_checkpoints_load(zipped, sums, path):
-    """Checkpoints of torch < 1.6 load, and so do checkpoints without checksums."""
+    """Checkpoints of torch < 1.6 and checkpoints without checksums load."""
     switch = getattr(torch.serialization, "set_crc32_options", lambda compute: None)
     switch(sums)
     path.write_bytes(saved(STATE, _use_new_zipfile_serialization=zipped))
@@ -94,7 +94,7 @@ def test_whole_checkpoints_load(zipped, sums, path):
 
 
 def test_reading_does_not_recurse(path):
-    """The module can be imported again after the patch, by which fairseq's function calls it."""
+    """The module can be imported again after the patch that makes fairseq's function call it."""
     importlib.reload(state_module)
     assert torch.equal(read_state(str(path))["model"]["weight"], STATE["model"]["weight"])
 

@@ -1,4 +1,4 @@
-"""What may be built: finite weights of every precision; and no larger models than they are of."""
+"""Models are built only from finite weights, of any precision, and no larger than the weights."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor

@@ -37,7 +37,7 @@ def test_tied_embeddings_are_written_once_and_stay_tied(data, exported):
 
 
 def test_an_export_keeps_the_classes(exported, tmp_path):
-    """An export has the classes by which the loaders refuse a data set with other classes."""
+    """An export contains its classes, so the loaders refuse a data set with other classes."""
     path, _ = exported("transject")
     renamed = dataclasses.replace(Checkpoint.read(str(path)), task_state={"classes": ["b", "a"]})
     renamed.export(tmp_path / "named")

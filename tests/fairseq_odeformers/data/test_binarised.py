@@ -24,7 +24,7 @@ def test_the_languages_are_inferred_from_the_files(source, target, tmp_path):
 
 
 def test_a_language_with_a_hyphen_is_no_pair(tmp_path):
-    """dict.pt-br.txt does not stand for "pt" and "br", of which only one has a dictionary."""
+    """dict.pt-br.txt is not taken for a pair of the languages "pt" and "br"."""
     write(tmp_path, "pt", "pt-br")
     assert tuple(data_utils.infer_language_pair(str(tmp_path))) == ("pt", "pt-br")
 

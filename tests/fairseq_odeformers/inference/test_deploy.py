@@ -104,7 +104,7 @@ def run_outside(out, *words, text="", refused=False):
     Its warnings go to this process's standard error.
 
     Args:
-        refused: whether it ends with status 2 and an error, whose lines are returned.
+        refused: whether it ends with status 2 and an error; the lines of the error are returned.
     """
     blocked = [*PACKAGES, *(["torch"] if list(out.glob("*.onnx")) else [])]
     program = BLOCK.format(blocked=blocked, line=[str(out / "run.py"), *map(str, words)])
@@ -233,10 +233,10 @@ NO_TEXTS = [
     (None, "^None: give a text or a list of texts$"),
     (b"1", "^b'1': give a text or a list of texts$"),
     (np.array("1"), r"^array\('1', .*: give a text or a list of texts$"),
-    (["1", None], "^text 2 of 2: None is not a string; give it as a str$"),
-    ([5], "^text 1 of 1: 5 is not a string; give it as a str$"),
-    ([b"1"], "^text 1 of 1: b'1' is not a string; give it as a str$"),
-    ([{"a": "1"}], "^text 1 of 1: {'a': '1'} is not a string; give it as a str$"),
+    (["1", None], "^text 2 of 2: None is not a string; pass a str$"),
+    ([5], "^text 1 of 1: 5 is not a string; pass a str$"),
+    ([b"1"], "^text 1 of 1: b'1' is not a string; pass a str$"),
+    ([{"a": "1"}], "^text 1 of 1: {'a': '1'} is not a string; pass a str$"),
     (["1", "\ud800"], r"^text 2 of 2: '\\ud800' is not a valid character; decode the text with"),
     ("\ud800", "^text 1 of 1: .* is not a valid character; decode the text with"),
 ]
@@ -306,7 +306,7 @@ def test_pairs_are_for_classifiers_of_pairs(export):
     pair = [("1", "2")]
     translator, lm, single, joined = (run.load(export(*each)[1]) for each in QUICK)
     for method in (translator.translate, lm.score, lm.sample):
-        with pytest.raises(TypeError, match=r"^text 1 of 1: \('1', '2'\) is not a string; give it"):
+        with pytest.raises(TypeError, match=r"^text 1 of 1: \('1', '2'\) is not a string; pass"):
             method(pair)
     with pytest.raises(ValueError, match="^text 1: 2 texts instead of 1; give a str for each text"):
         single.classify(pair)
@@ -436,7 +436,7 @@ def test_closed_standard_input_is_named(export):
     program = [sys.executable, str(export(*QUICK[2])[1] / "run.py")]
     result = subprocess.run(["sh", "-c", '"$0" "$@" <&-', *program], capture_output=True, text=True)
     assert result.returncode == 2 and not result.stdout
-    assert re.fullmatch("run.py: standard input is closed; give it text, .*\n", result.stderr)
+    assert re.fullmatch("run.py: standard input is closed; pass a text, .*\n", result.stderr)
 
 
 @pytest.mark.parametrize("model, name", [(1, "numpy"), (1, "onnxruntime"), (0, "torch")])

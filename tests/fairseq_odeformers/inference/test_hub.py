@@ -441,12 +441,12 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
                 ("1 \udce4 2", r"^'1 \\udce4 2': '\\udce4' is not a valid character; decode"),
                 (["1", "\ud800"], r"^'\\ud800': '\\ud800' is not a valid character; decode"),
                 (np.array("1 2"), r"^array\('1 2', .*: give a text or a sequence of texts"),
-                (["1", 3], "^text 2 of 2: 3 is not a string; give it as a str"),
+                (["1", 3], "^text 2 of 2: 3 is not a string; pass a str"),
                 (["1", math.nan], r'^text 2 of 2: nan is not a string; .*fillna\(""\) or dropna'),
                 (["1", None, "2"], "^text 2 of 3: None is not a string; fill or drop"),
                 ([Missing(), "1"], "^text 1 of 2: <NA> is not a string; fill or drop"),
-                (["1", b"2"], "^text 2 of 2: b'2' is not a string; give it as a str"),
-                (torch.tensor([1]), r"^text 1 of 1: tensor\(1\) is not a string; give it as a str"),
+                (["1", b"2"], "^text 2 of 2: b'2' is not a string; pass a str"),
+                (torch.tensor([1]), r"^text 1 of 1: tensor\(1\) is not a string; pass a str"),
             )
             for load, name, use in (
                 (load_classifier, "transject", lambda m, texts: m.classify(texts)),
@@ -476,7 +476,7 @@ def test_the_tokenizer_has_the_language_of_the_training(checkpoint, data):
             load_translator,
             "transevolve",
             lambda m: m.translate([("1", "2")]),
-            r"^text 1 of 1: \('1', '2'\) is not a string; give it as a str",
+            r"^text 1 of 1: \('1', '2'\) is not a string; pass a str",
         ),
         (load_classifier, "transject", lambda model: model.classify(5), "^5: give a text or"),
         (
@@ -530,7 +530,7 @@ def test_plugins_that_are_no_paths_are_refused(folders):
 
 @pytest.mark.parametrize("option, value", [("beam", 5), ("device", "cpu"), ("tokenized", "no")])
 def test_options_without_effect_on_a_loader_are_refused(option, value, checkpoint, data):
-    with pytest.raises(ValueError, match=f"^{option} {value!r}: give "):
+    with pytest.raises(ValueError, match=f"^{option} {value!r}: (give|pass) "):
         load_translator(checkpoint("transevolve"), data / "words", **{option: value})
 
 

@@ -113,7 +113,7 @@ def test_a_joined_pair_is_read_as_one_text(line):
 
 @classifying
 def test_every_token_affects_the_scores(line):
-    """Any changed token changes the scores, and so does the order if there are positions."""
+    """Any changed token changes the scores; with positions, the order of the tokens does, too."""
     model, tokens = build(line).eval(), torch.randint(4, 50, (1, 8))
     before = scores(model, tokens)
     for index in range(8):
@@ -246,7 +246,7 @@ def test_activation_checkpointing_changes_no_gradient(line, option):
 def test_generation_equals_full_decoding(line, kind):
     """fairseq's generator continues each prefix with the probabilities of full decoding.
 
-    Models are single ones and an ensemble of two, whose beams are reordered.
+    Models are single models and an ensemble of two; beams are reordered.
     """
     models, dictionary = [build(line)], Task().target_dictionary
     if kind == "ensemble":

@@ -190,7 +190,7 @@ def test_tokenized_is_refused_for_a_classifier(trained):
 
 
 def test_the_command_maps_a_translation(trained, tmp_path):
-    """The decoder's tokens are those of the model's translation of the text."""
+    """The decoder's tokens are the tokens of the model's translation."""
     data, path = trained[0], trained[1]["transevolve_fullff_2_prenorm"]
     interface = load_translator(path, data)
     text, out = "8 9 6 2", tmp_path / "out"

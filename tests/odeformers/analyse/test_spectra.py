@@ -101,7 +101,7 @@ def projections(arch, model, stack):
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_eigenvalues_equal_the_full_products(arch, tables, data, monkeypatch):
-    """The eigenvalues of a head are those of the full d x d product that are not zero."""
+    """The eigenvalues of a head are the nonzero eigenvalues of the full d x d product."""
     paths, rows = tables
     monkeypatch.chdir(data)
     model = Checkpoint.read(str(paths[arch])).build()[0]

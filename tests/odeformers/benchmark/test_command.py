@@ -213,7 +213,7 @@ def test_peak_memory_includes_the_matrix_of_scores(measured):
 
 
 def test_quick_is_compared_with_an_earlier_table(monkeypatch, tmp_path):
-    """A ratio that falls by 15% is named, and so is another row; an equal table has no fault."""
+    """The check names a ratio that falls by 15%, and a different row; it accepts an equal table."""
     line = f"infer {TINY} --lengths 8 --models transformer_classifier transject"
     monkeypatch.setattr(command, "QUICK", [line])
     monkeypatch.setattr("time.perf_counter", itertools.count(step=0.005).__next__)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+from odeformers.compare.estimate import Estimate
 from odeformers.compare.outcome import make_rows
 from odeformers.compare.results.curves import (
     Curve,
@@ -12,7 +13,6 @@ from odeformers.compare.results.curves import (
     write_predictions,
 )
 from odeformers.compare.results.rows import Row, collect_rows, write_rows
-from odeformers.compare.trial import Trial
 from odeformers.compare.variant import Variant
 
 CLASSIFICATION = {"task": "sentence_prediction", "metric": "accuracy"}
@@ -36,7 +36,7 @@ def write_run(
     """Write the files of a run that has one score, and return its rows.
 
     Args:
-        outputs, references: of the test texts.
+        outputs, references: outputs and references for the test texts.
         likelihoods: the same of a language model.
         changes: fields of the rows.
     """
@@ -89,9 +89,9 @@ def write_comparison(out, *runs):
     return out
 
 
-def tried(variant, parameters=1000, updates=78):
-    """A trial of a variant."""
-    return Trial(variant, parameters, epoch_updates=26, update_seconds=0.5, updates=updates)
+def estimated(variant, parameters=1000, updates=78):
+    """An estimate for a variant."""
+    return Estimate(variant, parameters, epoch_updates=26, update_seconds=0.5, updates=updates)
 
 
 # --- files of runs, as commands leave them -----------------------------------------------
@@ -143,8 +143,8 @@ def write_scripted(out, architecture, seed):
         test_sets={"test": None},
         baseline="base",
     )
-    trial = Trial(variant, 1000 + step, EPOCH, 0.1, EPOCH * len(rights))
+    estimate = Estimate(variant, 1000 + step, EPOCH, 0.1, EPOCH * len(rights))
     columns = {"seed": seed, "begun": f"{[*SCRIPTS].index(architecture)}{seed}"}
     (folder / "run.yaml").touch()
-    write_rows(folder / "results.csv", make_rows(trial, folder, **columns))
+    write_rows(folder / "results.csv", make_rows(estimate, folder, **columns))
     collect_rows(out)

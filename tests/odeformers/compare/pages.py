@@ -4,7 +4,7 @@ import re
 
 
 def tables(page):
-    """The tables of a page in Markdown: each a list of rows, dictionaries by the column."""
+    """The tables of a page in Markdown, as lists of rows; a row is a dictionary by column."""
     results, rows = [], []
     for line in [*page.splitlines(), ""]:
         if line.startswith("|"):

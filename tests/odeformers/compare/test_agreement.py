@@ -7,23 +7,23 @@ import pytest
 
 from odeformers.compare.plan import Plan, check_settings, find_runs, join
 from odeformers.compare.run import read_run
-from tests.odeformers.compare.comparisons import tried
-from tests.odeformers.compare.test_run import OPTIONS, VARIANT, begun
+from tests.odeformers.compare.comparisons import estimated
+from tests.odeformers.compare.test_run import OPTIONS, VARIANT, start_run
 
 # --- settings of a variant ---------------------------------------------------------------
 
 
-def read_begun(out):
+def read_started(out):
     return {folder: read_run(folder) for folder in find_runs(out)}
 
 
 def check(out, variant):
-    check_settings(read_begun(out), [variant], out)
+    check_settings(read_started(out), [variant], out)
 
 
 def test_the_same_settings_continue_a_folder(tmp_path):
     """The place of the package and the batch size of an evaluation do not matter."""
-    begun(tmp_path, replace(VARIANT, evaluate={"beam": 5}))
+    start_run(tmp_path, replace(VARIANT, evaluate={"beam": 5}))
     same = {**OPTIONS, "user-dir": "elsewhere", "fp16": False, "clip-norm": None}
     smaller = {"beam": 5, "batch-size": 8}
     check(tmp_path, replace(VARIANT, options=same, evaluate=smaller))
@@ -47,7 +47,7 @@ def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, t
     out = tmp_path / "runs"
     kept = replace(VARIANT, evaluate={"beam": 5}, test_sets={"test": None}, code="y")
     for variant, seed in ((kept, 1), (kept, 2), (replace(kept, architecture="b"), 1)):
-        begun(out, variant, seed)
+        start_run(out, variant, seed)
     folders = f"{out}/a-seed1 {out}/a-seed2"
     message = f"^{out} was started with other settings .{named}.; delete {folders} to .* {out}-2$"
     with pytest.raises(ValueError, match=message):
@@ -59,22 +59,22 @@ def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, t
 
 @pytest.mark.parametrize("text", ["", "1", "[]", "a: &a [*a]", "!!python/name:os.system x"])
 def test_a_damaged_file_of_a_run_is_named(text, tmp_path):
-    run = begun(tmp_path)
+    run = start_run(tmp_path)
     (run.folder / "run.yaml").write_text(text)
     with pytest.raises(ValueError, match=f"{run.folder}/run.yaml was not written by this version"):
-        read_begun(tmp_path)
+        read_started(tmp_path)
 
 
 # --- what all commands share -------------------------------------------------------------
 
 
 def continued(experiment, out):
-    return join(experiment, out, read_begun(out))
+    return join(experiment, out, read_started(out))
 
 
-def begin(experiment, out):
-    """The command that begins an experiment's runs in a folder."""
-    return Plan(continued(experiment, out), [tried(VARIANT)], out).begin({})
+def start(experiment, out):
+    """The command that starts an experiment's runs in a folder."""
+    return Plan(continued(experiment, out), [estimated(VARIANT)], out).start({})
 
 
 def test_the_first_command_sets_what_runs_share(experiment, tmp_path):
@@ -82,10 +82,10 @@ def test_the_first_command_sets_what_runs_share(experiment, tmp_path):
     out = tmp_path / "runs"
     first = continued(experiment, out)
     assert (first.baseline, first.tuning_seed) == ("a", 0)
-    assert begin(replace(experiment, baseline="b", seeds=[7]), out)
-    for folder in read_begun(out):
+    assert start(replace(experiment, baseline="b", seeds=[7]), out)
+    for folder in read_started(out):
         shutil.rmtree(folder)
-    assert begin(experiment, out), "nothing is left of the other but its comparison.yaml"
+    assert start(experiment, out), "nothing is left of the other but its comparison.yaml"
     later = continued(replace(experiment, architectures={"c": {}}, seeds=[2]), out)
     assert (later.baseline, later.tuning_seed) == ("a", 5)
 
@@ -104,7 +104,7 @@ def test_the_first_command_sets_what_runs_share(experiment, tmp_path):
 )
 def test_another_comparison_is_refused_with_a_free_folder(changes, named, experiment, tmp_path):
     out = tmp_path / "runs"
-    begin(experiment, out)
+    start(experiment, out)
     own = shutil.copytree(experiment.data, tmp_path / "own")
     changes = {k: v.format(own=own) if k == "data" else v for k, v in changes.items()}
     other, named = replace(experiment, **changes), named.format(data=experiment.data, own=own)
@@ -117,7 +117,7 @@ def test_another_comparison_is_refused_with_a_free_folder(changes, named, experi
 
 
 def test_fields_of_an_earlier_version_are_ignored(experiment, tmp_path):
-    begin(experiment, out := tmp_path / "runs")
+    start(experiment, out := tmp_path / "runs")
     joined = continued(experiment, out)
     for path in (out / "comparison.yaml", out / "a-seed5/run.yaml"):
         path.write_text(path.read_text("utf-8") + "gone: 1\n")
@@ -141,7 +141,7 @@ def test_a_folder_with_other_files_is_refused(name, experiment, tmp_path):
 
 
 def test_runs_without_their_comparison_are_refused(experiment, tmp_path):
-    begin(experiment, out := tmp_path / "runs")
+    start(experiment, out := tmp_path / "runs")
     (out / "comparison.yaml").unlink()
     with pytest.raises(ValueError, match=f"{out}: it has files, but no comparison.yaml; give a "):
         continued(experiment, out)

@@ -16,7 +16,7 @@ from odeformers.compare.results.intervals import minimal_detectable
 from odeformers.compare.run import make_runs, write_yaml
 from odeformers.compare.variant import Variant
 from odeformers.processes import FORK
-from tests.odeformers.compare.comparisons import tried, write_comparison, write_run
+from tests.odeformers.compare.comparisons import estimated, write_comparison, write_run
 
 SMALL = ["--layers", "1", "--width", "16", "--heads", "2", "--ffn", "32"]
 
@@ -134,8 +134,8 @@ def test_the_size_of_a_deleted_baseline_is_forgotten(data, tmp_path, monkeypatch
     left = Shared(str(data), sha256(data), "translation", "", {"max-epoch": "3"}, "transformer")
     write_yaml(tmp_path / "comparison.yaml", asdict(left))
     options = {"arch": "transformer", "user-dir": "here"}
-    other = tried(Variant("other", "translation", str(data), options), parameters=3000)
-    make_runs([other], tmp_path, seeds=[1])[0].begin()
+    other = estimated(Variant("other", "translation", str(data), options), parameters=3000)
+    make_runs([other], tmp_path, seeds=[1])[0].start()
     line = ["compare", data, "--archs", "transformer", "macaron_transformer", "--out", tmp_path]
     main([str(word) for word in [*line, *SMALL, "--epochs", 3, "--dry-run"]])
     printed = capfd.readouterr().out

@@ -23,7 +23,7 @@ TRAIN = {"task": "translation", "source-lang": "de", "target-lang": "en", "lr": 
 
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
-    """Writes a recipe with changes of its keys, whose data are there, and returns its path."""
+    """Writes a recipe with changed keys and existing data, and returns its path."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").mkdir()
 
@@ -138,7 +138,7 @@ def test_wrong_options_are_refused_before_data_are_prepared(recipe, tmp_path):
 
 
 def test_the_command_line_overrides_a_recipe(recipe, tmp_path):
-    """An option in brackets overrides options for all architectures and those of its name."""
+    """An option in brackets overrides the options for all architectures and the recipe's."""
     (tmp_path / "own").mkdir()
     architectures = {"transformer": {"dropout": 0.1}, "slow": {"arch": "lstm", "dropout": 0}}
     path = recipe(architectures={**architectures, "lstm": {}}, prepare="false", average=2)

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from odeformers.compare.estimate import Measured, count_checkpoints, count_updates, make_estimate
 from odeformers.compare.fairness import search_width, warn_of_warmup, width_options
-from odeformers.compare.plan import make_trials
-from odeformers.compare.trial import Measured, count_checkpoints, count_updates, make_trial
+from odeformers.compare.plan import make_estimates
 from odeformers.compare.variant import make_variants
 from tests.odeformers.compare.test_experiment import read
 
@@ -67,19 +67,19 @@ def test_models_have_the_baselines_size_and_are_built_once(training_data, capsys
     words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 64, "--epochs", 1, "--cpu"]
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
     experiment = replace(experiment, baseline=archs[1])
-    base, macaron = begun = make_trials(experiment, [])
+    base, macaron = started = make_estimates(experiment, [])
     assert (base.variant.architecture, base.size) == (archs[1], "") and "->" in macaron.size
     assert abs(base.parameters - macaron.parameters) < 40, "of a width of 2"
     assert capsys.readouterr().err.count("trying") == 2
-    again = make_trials(experiment, begun)
+    again = make_estimates(experiment, started)
     assert [replace(each, environment="") for each in again] == [
-        replace(each, environment="") for each in begun
+        replace(each, environment="") for each in started
     ]
     assert "trying" not in capsys.readouterr().err
-    (alone,) = make_trials(replace(experiment, architectures={archs[0]: {}}), [base])
+    (alone,) = make_estimates(replace(experiment, architectures={archs[0]: {}}), [base])
     assert alone.variant.options == macaron.variant.options
     wider = {**experiment.architectures, archs[1]: {"ffn": 96}}
-    base, other = make_trials(replace(experiment, architectures=wider), [macaron])
+    base, other = make_estimates(replace(experiment, architectures=wider), [macaron])
     assert abs(base.parameters - other.parameters) < 40, "another baseline sets the width anew"
 
 
@@ -89,20 +89,20 @@ def test_a_models_default_width_can_be_matched(training_data):
     words = ["--layers", 2, "--width", 8, "--heads", 2, "--epochs", 1, "--cpu"]
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
     experiment = replace(experiment, sizes={}, baseline=archs[0])
-    base, modern = make_trials(experiment, [])
+    base, modern = make_estimates(experiment, [])
     assert modern.size.startswith("encoder-ffn-embed-dim default -> ")
     assert abs(base.parameters - modern.parameters) < 100, "of a width of 2"
-    modern, base = make_trials(replace(experiment, baseline=archs[1]), [])
+    modern, base = make_estimates(replace(experiment, baseline=archs[1]), [])
     assert (modern.variant.architecture, modern.size) == (archs[1], "")
     assert base.size.startswith("encoder-ffn-embed-dim 1024 -> ")
 
 
-def test_values_of_an_option_share_a_trial(training_data, capsys):
+def test_values_of_an_option_share_an_estimate(training_data, capsys):
     archs = ["transformer_classifier", "macaron_classifier"]
     words = ["--layers", 1, "--width", 8, "--heads", 2, "--ffn", 2, "--epochs", 1, "--cpu"]
     words += ["--tune", "lr=1e-3,2e-3"]
     (experiment,) = read(training_data / "words", "--archs", *archs, *words).values()
-    fair = make_trials(replace(experiment, baseline=archs[0]), [])
+    fair = make_estimates(replace(experiment, baseline=archs[0]), [])
     assert [each.size for each in fair] == ["", "", fair[2].size, fair[2].size]
     assert "more parameters than the baseline" in fair[2].size
     assert capsys.readouterr().err.count("trying") == 2
@@ -111,30 +111,30 @@ def test_values_of_an_option_share_a_trial(training_data, capsys):
 def test_a_schedule_ends_after_the_epochs_or_with_the_budget(training_data):
     """Warm-up keeps its share of the updates, and a budget removes the limit of epochs."""
     data, warmup = training_data / "words", ["--warmup-updates", "20%"]
-    trial = make_trial(variant(data, "transject", "--epochs", 3, *warmup), MEASURED)
-    assert trial.updates == trial.variant.options["total-num-update"] == 30
-    assert trial.variant.options["warmup-updates"] == 6
+    estimate = make_estimate(variant(data, "transject", "--epochs", 3, *warmup), MEASURED)
+    assert estimate.updates == estimate.variant.options["total-num-update"] == 30
+    assert estimate.variant.options["warmup-updates"] == 6
     planned = variant(data, "transject", "--budget", "1m", *warmup)
-    trial = make_trial(planned, MEASURED)
-    given = trial.variant.options
-    assert trial.updates == given["max-update"] == given["total-num-update"] == 120
+    estimate = make_estimate(planned, MEASURED)
+    given = estimate.variant.options
+    assert estimate.updates == given["max-update"] == given["total-num-update"] == 120
     assert given["warmup-updates"] == 24 and "max-epoch" not in given
     totals = set()
     for total in ("10", "1e1"):  # fairseq reads both
         words = ["--budget", "1m", *warmup, "--total-num-update", total]
-        trial = make_trial(variant(data, "transject", *words), MEASURED)
-        totals.add(trial.variant.options["total-num-update"])
+        estimate = make_estimate(variant(data, "transject", *words), MEASURED)
+        totals.add(estimate.variant.options["total-num-update"])
     assert len(totals) == 1
     with pytest.raises(ValueError, match="an update takes 99.0 seconds; give more"):
-        make_trial(planned, MEASURED._replace(update_seconds=99.0))
+        make_estimate(planned, MEASURED._replace(update_seconds=99.0))
 
 
 @pytest.mark.parametrize("warmup, warned", [("31", True), ("30", False), ("10%", False)])
 def test_a_warm_up_longer_than_the_training_is_warned_of(warmup, warned, training_data):
     """The training has 30 updates, and shares are never longer."""
     words = ["--epochs", 3, "--warmup-updates", warmup, "--lr-scheduler", "inverse_sqrt"]
-    trial = make_trial(variant(training_data / "words", "transject", *words), MEASURED)
-    lines = [*warn_of_warmup([trial, trial])]
+    estimate = make_estimate(variant(training_data / "words", "transject", *words), MEASURED)
+    lines = [*warn_of_warmup([estimate, estimate])]
     assert ["rises for 31 updates, and runs end after 30: transject" in x for x in lines] == [
         True
     ] * warned
@@ -144,7 +144,7 @@ def test_averaging_more_checkpoints_than_saved_is_refused(training_data):
     planned = variant(training_data / "words", "transject", "--epochs", 2, "--average", 3)
     refused = "--average 3: 20 updates of transject leave 2 checkpoints"
     with pytest.raises(ValueError, match=refused):
-        make_trial(planned, MEASURED)
+        make_estimate(planned, MEASURED)
 
 
 def test_a_training_ends_at_its_first_limit():

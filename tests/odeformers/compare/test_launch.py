@@ -15,7 +15,7 @@ from odeformers.compare.launch import LocalJob, Machine, Slurm, launch, progress
 from odeformers.compare.outcome import TRAIN_LOG
 from odeformers.compare.run import Run, Step, read_failure
 from odeformers.processes import FORK, call_in_child
-from tests.odeformers.compare.comparisons import tried
+from tests.odeformers.compare.comparisons import estimated
 from tests.odeformers.compare.test_run import VARIANT
 
 # Holds a lock until its process ends.
@@ -33,7 +33,7 @@ HOLD_WITH_CHILD = HOLD.format(more="subprocess.Popen(['sleep', '600'], pass_fds=
 
 @dataclass
 class Shell:
-    """In place of a run, a line for a shell, whose output is in its folder."""
+    """A line for a shell in place of a run; its output is in its folder."""
 
     folder: object
     line: str
@@ -61,7 +61,7 @@ class Failing(Run):
         with open(self.folder / TRAIN_LOG, "a") as log:
             log.write("begun\n")
         self.fail("")
-        replace(self).begin()  # another command
+        replace(self).start()  # another command
 
 
 def wait_until(condition):
@@ -105,14 +105,14 @@ def test_a_cluster_gets_all_runs_at_once(tmp_path):
     """submitit's public interface takes them, here with its executor for tests."""
     slurm = Slurm.__new__(Slurm)
     slurm.executor = AutoExecutor(tmp_path / "jobs", cluster="debug")
-    runs = [Run(tmp_path / str(n), tried(VARIANT), n) for n in range(2)]
+    runs = [Run(tmp_path / str(n), estimated(VARIANT), n) for n in range(2)]
     jobs = slurm.submit(runs)
     assert list(jobs) == runs and slurm.jobs is None
 
 
 @pytest.fixture
 def job_folder(tmp_path):
-    """A folder of a job, whose processes end with the test even if it fails."""
+    """The folder of a job; the job's processes end with the test even if it fails."""
     yield tmp_path
     with suppress(ProcessLookupError):
         os.killpg(int((tmp_path / "job").read_text()), signal.SIGKILL)
@@ -153,7 +153,7 @@ def test_an_empty_launch_prints_no_progress(capsys):
 
 def test_a_failed_run_is_not_restarted(tmp_path):
     """Only the next command restarts a failed run, even if the cause is unknown."""
-    run = Failing(tmp_path / "run", tried(VARIANT), 1)
+    run = Failing(tmp_path / "run", estimated(VARIANT), 1)
     launch([run], Machine(1, 0))
     assert run.failure == "" and (run.folder / TRAIN_LOG).read_text() == "begun\n"
     launch([replace(run, earlier_failure=read_failure(run.folder))], Machine(1, 0))
@@ -167,7 +167,7 @@ def run(tmp_path):
     folder.mkdir()
     stats = '{"epoch": 2, "num_updates": "150", "ups": "1.5", "valid_loss": "8"}'
     (folder / TRAIN_LOG).write_text(f"a | INFO | train_inner | {stats}\n")
-    return Run(folder, tried(VARIANT, updates=600), 1)
+    return Run(folder, estimated(VARIANT, updates=600), 1)
 
 
 def test_progress_says_what_is_left(run):

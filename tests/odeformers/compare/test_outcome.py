@@ -24,7 +24,7 @@ from odeformers.compare.results.curves import (
     write_likelihoods,
 )
 from odeformers.compare.variant import Variant
-from tests.odeformers.compare.comparisons import tried
+from tests.odeformers.compare.comparisons import estimated
 
 REFERENCES = [
     "Two young, White males are outside near many bushes.",
@@ -117,7 +117,7 @@ def test_the_first_validation_set_is_read(subset, tmp_path):
     log.write_text(text.replace("valid", "valid1") + "".join(others))
     options = {"arch": "transformer_classifier", "valid-subset": subset}
     variant = Variant("a", "sentence_prediction", "/data", options)
-    (row,) = make_rows(tried(variant), tmp_path)
+    (row,) = make_rows(estimated(variant), tmp_path)
     assert (row.updates, row.validation) == (20, 4.0)
     assert read_progress(log, variant.valid_subset)["loss"] == "4.0"
 
@@ -137,7 +137,7 @@ def test_a_validation_within_an_epoch_has_its_share_of_the_time(tmp_path):
 
 
 def test_a_training_loss_is_of_a_full_epoch(tmp_path):
-    """The last epoch may end after a batch, whose loss is not representative."""
+    """The last epoch may end after one batch, and the loss of a batch is not representative."""
     log = write_log(tmp_path / "log", (10, 5.0, 7), (20, 4.0, 9), (21, 0.5, 1))
     assert read_log(log)[0].train_loss == [5.0, 4.0, 4.0]
 
@@ -182,7 +182,7 @@ def test_predictions_of_translations_hold_text_on_both_sides(tmp_path):
     (folder / "checkpoint_best.test.out").write_text("".join(lines).replace("0\t\t", "0\t"))
     options = {"arch": "transformer", "source-lang": "fr", "target-lang": "en"}
     variant = Variant("a", "translation", "/data", options, test_sets={"test": None})
-    make_rows(tried(variant), folder)
+    make_rows(estimated(variant), folder)
     found = read_predictions(folder / "checkpoint_best.test.csv")
     assert found.source == ["l'homme dort."]
     assert (found.reference, found.output) == (["he's here."], ["he is, here."])
@@ -355,7 +355,7 @@ def test_rows_cover_the_training_and_all_checkpoints(tmp_path):
         score={"test": "measure {output}"},
     )
     flaws = {"test": {"unknown": 0.25, "leaked": 0.0}}
-    rows = make_rows(tried(variant), folder, "not evaluated", flaws, seed=2)
+    rows = make_rows(estimated(variant), folder, "not evaluated", flaws, seed=2)
     training, best, averaged, *printed = rows
     assert (training.metric, training.score, training.state) == ("", None, "not evaluated")
     assert (best.checkpoint, best.score) == ("best checkpoint", 8)

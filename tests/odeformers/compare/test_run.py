@@ -13,7 +13,7 @@ from odeformers.compare.outcome import TRAIN_LOG, TRAINED
 from odeformers.compare.results.rows import read_rows
 from odeformers.compare.run import LOCK, Run, Step, explain_failure, make_runs, make_steps, read_run
 from odeformers.compare.variant import Variant
-from tests.odeformers.compare.comparisons import tried
+from tests.odeformers.compare.comparisons import estimated
 from tests.odeformers.compare.test_outcome import write_log
 
 OPTIONS = {"arch": "transformer", "source-lang": "de", "target-lang": "en", "lr": "1e-3"}
@@ -147,17 +147,17 @@ def test_a_failure_is_explained_by_its_signal_or_last_line(output, status, messa
 # --- runs ------------------------------------------------------------------------------
 
 
-def begun(out, variant=VARIANT, seed=1, **more):
+def start_run(out, variant=VARIANT, seed=1, **more):
     """A run that has started."""
-    (run,) = make_runs([tried(variant)], out, [seed], **more)
-    run.begin()
+    (run,) = make_runs([estimated(variant)], out, [seed], **more)
+    run.start()
     return run
 
 
 def test_missing_parts_of_a_run_are_recorded(tmp_path):
     """The run's folder determines them, and the comparison's file states them."""
-    trial = tried(replace(VARIANT, test_sets={"test": None}))
-    (run,) = make_runs([trial], tmp_path, [3])
+    estimate = estimated(replace(VARIANT, test_sets={"test": None}))
+    (run,) = make_runs([estimate], tmp_path, [3])
     run.note_unfinished()
     assert not run.folder.exists() and run.folder == tmp_path / "a-seed3"
 
@@ -167,20 +167,20 @@ def test_missing_parts_of_a_run_are_recorded(tmp_path):
         assert (row.seed, row.validation) == (3, None)
         return row.state
 
-    run.begin()
+    run.start()
     stats = '{"epoch": 1, "num_updates": "45"}'
     (run.folder / TRAIN_LOG).write_text(f"a | INFO | train_inner | {stats}\n")
     assert state() == "45 of 78 updates"
     run.fail("no memory")
     assert state() == "failed: no memory"
-    (run,) = make_runs([trial], tmp_path, [3])  # of the next command
+    (run,) = make_runs([estimate], tmp_path, [3])  # of the next command
     (run.folder / TRAINED).touch()
     assert state() == "not evaluated" and not run.finished
 
 
 def test_a_trained_candidate_is_finished(tmp_path):
     variant = replace(VARIANT, tried={"lr": "1"}, test_sets={"test": None})
-    run = begun(tmp_path, variant, tuning=True)
+    run = start_run(tmp_path, variant, tuning=True)
     write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
     (run.folder / TRAINED).touch()
     assert run.folder.name == "a-lr-1-seed1" and not run.finished, "its row is not there"
@@ -192,7 +192,8 @@ def test_a_trained_candidate_is_finished(tmp_path):
 def test_the_log_has_the_traceback_of_an_internal_error(tmp_path):
     """The run's rows cannot be written here; a user's mistakes have no traceback."""
     (data := tmp_path / "data").mkdir()
-    run = begun(tmp_path / "runs", replace(VARIANT, tried={"lr": "1"}, data=str(data)), tuning=True)
+    variant = replace(VARIANT, tried={"lr": "1"}, data=str(data))
+    run = start_run(tmp_path / "runs", variant, tuning=True)
     log = run.folder / TRAIN_LOG
     write_log(log, (10, 5.0, 7))
     run()
@@ -207,7 +208,7 @@ def test_a_run_does_not_train_on_replaced_data(tmp_path):
     """A run that is already trained is still evaluated."""
     (data := tmp_path / "data").mkdir()
     (data / "train.bin").write_text("1")
-    run = begun(tmp_path / "runs", replace(VARIANT, data=str(data), data_digest="another"))
+    run = start_run(tmp_path / "runs", replace(VARIANT, data=str(data), data_digest="another"))
     with pytest.raises(ValueError, match=f"{data} has changed since"):
         run.check_data()
     run()
@@ -216,15 +217,15 @@ def test_a_run_does_not_train_on_replaced_data(tmp_path):
     run.check_data()
     (run.folder / TRAINED).unlink()
     now = replace(run.variant, data_digest=sha256(data))
-    replace(run, trial=tried(now)).check_data()
+    replace(run, estimate=estimated(now)).check_data()
 
 
 def test_a_run_of_another_process_is_left_alone(tmp_path):
-    run = begun(tmp_path)
+    run = start_run(tmp_path)
     with FileLock(run.folder / LOCK):
         assert run.busy
         run.fail("of the other")
-        run = begun(tmp_path)
+        run = start_run(tmp_path)
         process = FORK.Process(target=run)
         process.start()
         process.join()
@@ -235,7 +236,7 @@ def test_a_run_of_another_process_is_left_alone(tmp_path):
 
 def test_checkpoints_of_a_finished_run_are_removed(tmp_path):
     """A candidate's go, too, but not while another process works at it."""
-    run = replace(begun(tmp_path), tuning=True)
+    run = replace(start_run(tmp_path), tuning=True)
     write_log(run.folder / TRAIN_LOG, (10, 5.0, 7))
     for name in ("checkpoint_best", "checkpoint_last", "checkpoint3", "averaged"):
         (run.folder / f"{name}.pt").touch()
@@ -284,21 +285,21 @@ def test_a_run_of_an_earlier_commit_is_read(tmp_path):
     """The file of a run has the fields of three values side by side, as now."""
     (tmp_path / "run.yaml").write_text(KEPT)
     run, content = read_run(tmp_path), yaml.safe_load(KEPT)
-    values = [vars(run), vars(run.trial), vars(run.variant)]
+    values = [vars(run), vars(run.estimate), vars(run.variant)]
     for name, value in content.items():
         assert [each[name] for each in values if name in each] == [value], name
-    (again,) = make_runs([run.trial], tmp_path, [3], command=run.command, flaws=run.flaws)
-    again.begin()
+    (again,) = make_runs([run.estimate], tmp_path, [3], command=run.command, flaws=run.flaws)
+    again.start()
     written = yaml.safe_load((again.folder / "run.yaml").read_text())
     assert {**{name: written[name] for name in content}, "begun": run.begun} == content
 
 
 def test_the_settings_of_a_run_are_saved(tmp_path):
-    """One file has the variant, the trial and the rest of the run."""
+    """One file has the variant, the estimate and the rest of the run."""
     variant = replace(VARIANT, tried={"lr": "no"}, paper={"BLEU": 1.5}, budget=0.5)
-    run = begun(tmp_path, variant, command="now", flaws={"test": {"leaked": 0.5}})
+    run = start_run(tmp_path, variant, command="now", flaws={"test": {"leaked": 0.5}})
     kept = read_run(run.folder)
     assert kept.begun and all(getattr(kept, n.name) == getattr(run, n.name) for n in fields(Run))
-    begun(tmp_path, variant, command="later")
+    start_run(tmp_path, variant, command="later")
     assert read_run(run.folder).command == "now", "the first command stays"
     assert yaml.safe_load((run.folder / "run.yaml").read_text())["tried"] == {"lr": "no"}

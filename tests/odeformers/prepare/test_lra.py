@@ -22,7 +22,7 @@ from odeformers.prepare.lra import CORPORA, PATHFINDER, convert_to_grey, split_r
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """Data of the published archives, each of which is fetched once."""
+    """Data of the published archives; each archive is fetched once."""
     server, out = tmp_path_factory.mktemp("server"), tmp_path_factory.mktemp("prepared")
     for name, files in LRA.items():
         write_archive(server / name, files())

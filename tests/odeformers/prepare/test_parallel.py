@@ -1,4 +1,4 @@
-"""Parallel text of one's own becomes a data set; mistakes in it are named."""
+"""A user's parallel text becomes a data set; errors name the mistakes in it."""
 
 import gzip
 import lzma
@@ -129,7 +129,7 @@ def plain_splits(out):
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("options", ["", "-s de -t en", "-t en"])
 def test_two_files_are_divided_like_one_table(swapped, options, prepare, tmp_path):
-    """The files' suffixes name the languages, in the order in which the files are given."""
+    """The extensions of the files name the languages, in the order of the files."""
     pairs = sentences(60, 1)
     source = write_pairs(tmp_path / "own.tsv", pairs)
     prepare(LINE, source, out=tmp_path / "table")

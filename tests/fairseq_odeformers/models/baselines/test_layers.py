@@ -60,7 +60,7 @@ def gram_error(weight):
 def test_all_matrices_of_a_layer_stay_orthogonal(layer):
     """Matrices stay orthogonal through 100 updates that turn them far, also under autocast.
 
-    The number of parameters is that of a layer with free matrices.
+    A layer with free matrices has the same number of parameters.
     """
     layer, free = make_layer(layer), make_layer(layer.__mro__[2])
     counts = [sum(p.numel() for p in module.parameters()) for module in (layer, free)]

@@ -41,7 +41,7 @@ def test_a_spec_reads_the_options_of_its_side():
 
 
 def with_warmth(stack):
-    """A stack of a plugin, whose layers have another option, and the class of these layers."""
+    """A plugin's stack over layers with another option, and the class of these layers."""
     part = next(
         name for name in ("block_class", "field_class", "layer_class") if hasattr(stack, name)
     )

@@ -133,7 +133,7 @@ def parallel_transformer(layers, x, scale=1.0):
 
 
 def linear_maps(block, layer):
-    """The linear maps of a block, each with those of fairseq's layer and their weight and bias."""
+    """The linear maps of a block, each with fairseq's linear maps and their weight and bias."""
     attention = layer.self_attn
     qkv = [attention.q_proj, attention.k_proj, attention.v_proj]
     pairs = [(block.self_attn.qkv_proj, qkv), (block.self_attn.out_proj, [attention.out_proj])]
@@ -229,7 +229,7 @@ def test_released_features_equal_the_codes(steps, frequencies):
 
 
 def test_released_features_have_known_values():
-    """Features of t = 1/12 with four frequencies are those of qkvflow/nn/time_embed.py."""
+    """Features of t = 1/12 with four frequencies equal those of qkvflow/nn/time_embed.py."""
     known = [0.08333333, 0.99671093, 0.88729411, 0.74017685, 0.08323692]
     known += [-0.08103905, -0.46120404, 0.67241224, 0.99652979]
     features = time_features(12, 4, "released")[0]

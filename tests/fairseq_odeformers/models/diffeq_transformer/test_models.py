@@ -32,7 +32,7 @@ def test_models_are_as_large_as_the_transformer(arch):
     ],
 )
 def test_parameters_of_the_published_configurations(size, options, width, parameters):
-    """Counts are those of the authors' modules; fairseq has two more rows of learned positions."""
+    """Counts equal the authors' modules; fairseq has two more rows of learned positions."""
     arch = f"diffeq_transformer_lm_gpt2_{size}"
     ours = count(arch, "--tokens-per-sample", "1024", *options, symbols=50_257)
     assert ours - 2 * width == parameters

@@ -136,7 +136,7 @@ def test_each_sequence_is_solved_as_if_alone(float64, method):
 
 
 def test_the_adjoint_method_on_a_fixed_grid_equals_the_steps(float64):
-    """State and integral are the same, and so are their gradients for the start and the field."""
+    """States, integrals, and their gradients for the start and the field are equal."""
     results, grid = [], FixedGrid("rk4", steps=100)
     for solve in (grid, Adjoint(grid)):
         f, x = Nonlinear(), start().requires_grad_()

@@ -37,7 +37,7 @@ def test_a_layer_is_evaluated_once_more_than_the_order(arch, side, order):
 
 
 def test_rows_start_at_the_mean():
-    """A row, of which encoders have two, starts as the mean of embedding and earlier layers."""
+    """A row starts as the mean of the embedding and earlier layers; encoders have two rows."""
     model = make_any("pcformer")
     (encoder,), (decoder,) = model.encoder.layers, model.decoder.layers
     for rows in (encoder.correctors, encoder.combinations, decoder.combinations):

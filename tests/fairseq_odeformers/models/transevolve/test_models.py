@@ -28,7 +28,7 @@ def test_base_architecture_takes_two_dictionaries():
     ],
 )
 def test_initial_weights_have_the_codes_variances(extra, out_proj, feed_forward, bias):
-    """Variances are those of the authors' code, or of fairseq's Transformer.
+    """Variances equal the authors' code or fairseq's Transformer.
 
     Multiplied by the width d, Glorot's is 2 / (rows + columns), with d_ff = 3 d here, and torch's
     for a linear layer 1 / (3 inputs). Queries and keys have 1 / (d + d') either way.

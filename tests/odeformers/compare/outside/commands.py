@@ -110,7 +110,7 @@ def wait_for(condition):
 
 
 def held(controls):
-    """The marks of waiting processes, whose names end in the number of a process."""
+    """The marks of waiting processes; their names end in the number of a process."""
     return [*controls.glob("hold-*-*")]
 
 

@@ -73,7 +73,7 @@ def test_a_finished_run_keeps_only_its_products(finished):
 
 
 def test_the_same_command_repeats_nothing(again):
-    """The same command repeats neither trainings nor trials."""
+    """The same command repeats neither trainings nor measurements."""
     before, accuracies = runs(again.out), scores(again.out)
     ended = again(*BOTH, *SHORT, call=Fork).end()
     assert ended.status == 0 and "trying" not in ended.errors
@@ -123,7 +123,7 @@ def test_more_seeds_do_not_repeat_others(again):
 
 
 def test_more_architectures_do_not_repeat_others(again, controls):
-    """The baseline stays that of the first command, though the next names another.
+    """The baseline of the first command stays, although the next command names another one.
 
     A failed run is reported, and trained again by the next command.
     """
@@ -155,7 +155,7 @@ def test_more_architectures_do_not_repeat_others(again, controls):
 def test_other_options_are_refused_before_training(again, options, named):
     """The message has the option's name, its values and the folder, and nothing changes.
 
-    Settings that all runs share are compared first, before any trial.
+    Settings that all runs share are compared first, before any measurement.
     """
     before = contents(again.out)
     message = again(*BOTH, "--epochs", 2, "--average", 2, *options, call=refuse)

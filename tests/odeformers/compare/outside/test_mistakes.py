@@ -18,7 +18,7 @@ def pairs(tmp_path_factory):
     return folder / "data-bin"
 
 
-# Of the command line behind DATA; {folder} is an empty folder, {root} the checkout.
+# The command line after DATA; {folder} is an empty folder, {root} the checkout.
 MISTAKES = [
     ("", "--archs: name the architectures to train on .*, such as transformer_prenorm "),
     ("--archs transformer_prenorn", "--archs transformer_prenorn: .*did you mean"),

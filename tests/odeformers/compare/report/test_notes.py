@@ -325,7 +325,7 @@ def test_a_classifier_of_one_class_has_learned_too_little(tmp_path):
 
 
 def answers(gained, lost):
-    """Outputs for 70 texts of one class and 30 of another, of which some are right or wrong."""
+    """Outputs for 70 texts of one class and 30 of another; some of them are wrong."""
     return ["y"] * lost + ["x"] * (70 - lost) + ["y"] * gained + ["x"] * (30 - gained)
 
 

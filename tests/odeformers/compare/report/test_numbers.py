@@ -129,7 +129,7 @@ def test_p_values_are_mcnemars_and_adjusted(report, predictions):
 
 
 def test_trainings_are_described_by_their_logs(report, logs):
-    """The loss is that of the scored checkpoint, and the speed counts all tokens per CPU time."""
+    """The loss belongs to the scored checkpoint; the speed counts all tokens per CPU time."""
     rows = table(report, "updates")
     for arch in ARCHS:
         of_arch = [logs[arch, seed] for seed in SEEDS]

@@ -245,7 +245,7 @@ def test_models_of_another_spread_are_noted(tmp_path):
         for seed, score in enumerate(of_seeds)
     ]
     lines = part(report(write_comparison(tmp_path, *runs)), "test, best checkpoint")
-    (remark,) = (line for line in lines if line.startswith("Scores of these models vary"))
+    (remark,) = (line for line in lines if line.startswith("The scores of some models vary"))
     assert "wide (F-test, p = " in remark and "level compares wide with a." in remark
     (remark,) = (line for line in lines if line.startswith("Dunnett's test assumes that 2 models"))
     spread = (stdev(scores["a"]) ** 2 / 2 + stdev(scores["b"]) ** 2 / 2) ** 0.5

@@ -71,7 +71,7 @@ def test_a_damaged_file_is_named_with_its_line(column, cell, line, tmp_path):
 
 
 def test_a_comparison_collects_the_rows_of_all_runs(tmp_path):
-    """Rows are in the order in which architectures and their runs began."""
+    """Rows have the order of the starts of architectures and of their runs."""
     runs = {"c-seed1": "3", "a-seed1": "1", "b-seed1": "2", "a-seed2": "9"}
     for run, begun in runs.items():
         (tmp_path / run).mkdir()

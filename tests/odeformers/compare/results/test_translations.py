@@ -10,7 +10,7 @@ from odeformers.__main__ import main
 from odeformers.compare.outcome import make_rows
 from odeformers.compare.results.rows import collect_rows, read_rows
 from odeformers.compare.variant import Variant
-from tests.odeformers.compare.comparisons import tried, write_rows
+from tests.odeformers.compare.comparisons import estimated, write_rows
 from tests.odeformers.compare.pages import cell, numbers, table
 
 SUBJECTS = "Anna|the well @-@ known Doctor|my dog &apos;s Friend|an out @-@ of @-@ date Map".split(
@@ -92,7 +92,7 @@ def write_rows_of(out, translations, published=None):
         begun = str(NAMES.index(name))
         variant = Variant(name, "translation", "/data", options, test_sets=splits)
         (folder / "run.yaml").touch()
-        write_rows(folder / "results.csv", make_rows(tried(variant), folder, begun=begun))
+        write_rows(folder / "results.csv", make_rows(estimated(variant), folder, begun=begun))
     collect_rows(out)
     return read_rows(out)
 

@@ -45,7 +45,7 @@ def corpus(kind, **splits: Sequence[str]):
 
 @pytest.fixture
 def find_warnings(prepare, tmp_path, warnings):
-    """The warnings of a preparation, except that of a small test set; or its whole log."""
+    """The warnings of a preparation, except the one about a small test set; or its whole log."""
 
     def run(kind, log=False, **splits):
         shutil.rmtree(prepare.out, ignore_errors=True)  # a folder keeps its texts

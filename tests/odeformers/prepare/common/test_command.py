@@ -30,7 +30,7 @@ def test_other_settings_need_another_folder(prepare):
 
     Files and workers are no settings, and a failure records none.
     """
-    with pytest.raises(Exception, match="hardly more than"):
+    with pytest.raises(Exception, match="found only"):
         prepare(f"{LISTOPS} --seed 2 --max-depth 1")
     prepare(f"{LISTOPS} --seed 1")
     prepare(f"{LISTOPS} --seed 1", workers=2)
@@ -61,7 +61,7 @@ def test_another_corpus_needs_another_folder(prepare, tmp_path):
 
 
 def prepare_slowly(out, name, begun, go_on):
-    """A preparation of two steps, whose second step reads the result of the first.
+    """A preparation of two steps; the second step reads the result of the first.
 
     If it is killed, a process of it survives.
     """

@@ -28,7 +28,7 @@ TEST = 4  # the first word of the test texts
 FIRST = 10  # the second word of the first text; the next one has the next word
 HELD = 30  # the update that waits
 SLOW = range(41, 61)  # updates that take longer
-TRIED = 2 * EPOCH  # not exceeded by a trial
+TRIED = 2 * EPOCH  # more updates than are timed before training
 
 # By its name: how many answers of 120 are right after each epoch, by how much they are above the
 # other classes, and how the right ones are spread over the texts.
@@ -150,7 +150,7 @@ class Source(FairseqEncoder):
 
 
 class Copy(FairseqDecoder):
-    """Writes the words of the source, whose dictionary has the same numbers; some are wrong."""
+    """Writes the words of the source, some of them wrong; both dictionaries have equal numbers."""
 
     def __init__(self, cfg, dictionary):
         super().__init__(dictionary)

@@ -1,11 +1,11 @@
-"""Measurements of a trial and their duration; ``outside/test_trials.py`` tests its refusals."""
+"""Measurements before training; ``outside/test_estimates.py`` tests the refusals."""
 
 import itertools
 from types import SimpleNamespace
 
 import pytest
 
-from odeformers.compare.trial import measure, time_updates
+from odeformers.compare.estimate import measure, time_updates
 from odeformers.compare.variant import make_variants
 from tests.odeformers.compare.test_experiment import read
 
@@ -53,13 +53,13 @@ def variant(data, *words):
     return found
 
 
-def test_a_trial_measures_the_model_and_the_epoch(training_data):
+def test_a_measurement_counts_parameters_and_updates(training_data):
     """Batches whose gradients are accumulated count as one update."""
     data = training_data / "words"
     alone, together = (
         variant(data, "--batch-size", 4, "--update-freq", number) for number in (1, 2)
     )
-    trial = measure(alone)
-    assert measure(together).epoch_updates == -(-trial.epoch_updates // 2) > 1
-    assert trial.parameters == sum(each.numel() for each in alone.build()[1].parameters())
-    assert trial.update_seconds > 0 and trial.validation_texts == 8
+    estimate = measure(alone)
+    assert measure(together).epoch_updates == -(-estimate.epoch_updates // 2) > 1
+    assert estimate.parameters == sum(each.numel() for each in alone.build()[1].parameters())
+    assert estimate.update_seconds > 0 and estimate.validation_texts == 8

@@ -1,4 +1,4 @@
-"""Faults of data and options that trials find before the first training."""
+"""Faults of data and options that are found before the first training."""
 
 import shutil
 
@@ -10,7 +10,7 @@ from tests.odeformers.compare.outside.commands import commands, refuse, run
 SIZES = "--layers 1 --width 8 --heads 2 --ffn 8 --epochs 2 --cpu --dry-run".split()
 EOS = 2
 BLOCKS = "--tokens-per-sample 64 --sample-break-mode eos"
-# By task: an architecture, options that give it 64 positions, and options that give it more.
+# By task: an architecture, options for 64 positions, and options for more positions.
 MODELS = {
     "translation": (
         "macaron_transformer",

@@ -1,7 +1,8 @@
-"""Trials: the costs of variants, measured by one build and a few updates before any training.
+"""Estimates of what variants cost, from one build and a few updates before any training.
 
-The number of updates follows from the epochs, or from the costs and the budget of a training run.
-A trial also finds faults that would end a training run or an evaluation hours later.
+The number of updates of a training run follows from its epochs, or from its budget and the time of
+an update. The measurement also finds faults that would end a training run or an evaluation hours
+later.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .variant import Variant, resolve_shares
 STEPS = 4  # minimum number of updates that are timed, unless time is up
 SECONDS = 2.0  # minimum time of the updates that determine the length of training
 SKIP = "--skip-invalid-size-inputs-valid-test"  # removes texts only from validations
-EXAMPLES = 16  # number of examples that a trial validates
+EXAMPLES = 16  # number of examples that are validated before training
 OF_BATCHES = ("wps", "ups", "wpb", "bsz")  # statistics of a validation that measure no quality
 LONGER = {  # options that allow longer examples
     Kind.TRANSLATION: "--max-source-positions and --max-target-positions",
@@ -47,19 +48,19 @@ class Measured(NamedTuple):
 
     parameters: int  # number of trained parameters
     epoch_updates: int  # updates per epoch
-    update_seconds: float  # mean time of an update
+    update_seconds: float  # mean time of an update, in seconds
     validation_texts: int | None = None  # number of texts that choose the best checkpoint
 
 
 @dataclass(frozen=True)
-class Trial:
-    """The cost of a variant, at the width and number of updates that were chosen for it."""
+class Estimate:
+    """The cost of training a variant, with the width and number of updates chosen for it."""
 
     variant: Variant
     parameters: int
     epoch_updates: int
     update_seconds: float
-    updates: int  # number of updates of a training run
+    updates: int  # number of updates in a training run
     validation_texts: int | None = None
     size: str = ""  # how the width was chosen
     defaults: Options = field(default_factory=dict)  # all other options of the model
@@ -71,12 +72,12 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """The planned length of a training run."""
+        """The planned time of a training run, in seconds."""
         budget = self.variant.budget
         return 60 * budget if budget else self.updates * self.update_seconds
 
-    def of(self, variant: Variant) -> Trial:
-        """Return the trial of another variant with the same cost."""
+    def of(self, variant: Variant) -> Estimate:
+        """Return the estimate for another variant with the same cost."""
         return replace(self, variant=variant)
 
 
@@ -110,7 +111,7 @@ def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
     start = cfg.checkpoint.finetune_from_model
     if start and not Path(start).is_file():
         raise ValueError(f"--finetune-from-model {start}: no such checkpoint; train it first")
-    # Processes and threads that read batches would outlive the trial.
+    # Processes and threads that read batches would not end with the measurement.
     cfg.dataset.num_workers = cfg.dataset.data_buffer_size = 0
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
     trainer.save_checkpoint = lambda *_: None  # fairseq saves the state of a failure
@@ -165,7 +166,7 @@ def check_metric(trainer: Trainer) -> None:
     """Check that a validation has the metric that chooses the best checkpoint."""
     name, dataset = trainer.cfg.checkpoint.best_checkpoint_metric, validation_set(trainer)
     if name == "bleu" and getattr(trainer.cfg.task, "eval_bleu", False):
-        return  # a model with hardly any training translates some batches to nothing
+        return  # an almost untrained model translates some batches to nothing
     sample = dataset.collater([dataset[n] for n in range(min(EXAMPLES, len(dataset)))])
     with metrics.aggregate(new_root=True) as validation:
         trainer.valid_step(sample)
@@ -232,10 +233,10 @@ def check_data(variant: Variant, trainer: Trainer) -> None:
 # --- effort ------------------------------------------------------------------------------------
 
 
-def make_trial(
+def make_estimate(
     variant: Variant, measured: Measured, size: str = "", environment: str = ""
-) -> Trial:
-    """Make the trial of a variant: choose its number of updates, and fit the schedule to it.
+) -> Estimate:
+    """Make the estimate for a variant: choose its number of updates, and fit the schedule to it.
 
     Training ends after its epochs, or when its budget of time is spent.
 
@@ -261,7 +262,7 @@ def make_trial(
             f"--average {variant.average}: {updates} updates of {variant.label} leave {saved} "
             "checkpoints; give from 0 to as many, or more updates"
         )
-    return Trial(
+    return Estimate(
         variant,
         **measured._asdict(),
         updates=updates,
