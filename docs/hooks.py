@@ -87,11 +87,11 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
     here = ROOT / page.file.src_uri
 
     def to_reference(path):
-        name = target(here, path).relative_to(ROOT).as_posix()
-        module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        level = 3 if "/papers/" in page.file.src_uri else 2
-        options = f"{{heading_level: {level}, show_submodules: {name.endswith('__init__.py')}}}"
-        return f"::: {module}\n    options: {options}\n"
+        file = target(here, path)
+        module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if "/reference/" in page.file.src_uri and (names := public_names(file, markdown)):
+            return "\n".join(directive(f"{module}.{name}", 3) for name in names)
+        return directive(module, 3, show_submodules=file.name == "__init__.py")
 
     def to_references(match):
         return "\n".join(map(to_reference, LINK.findall(match[0])))
@@ -105,6 +105,24 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
         return f"]({os.path.relpath(path, here.parent)}"
 
     return LINK.sub(to_page, REFERENCES.sub(to_references, markdown))
+
+
+def public_names(file: Path, markdown: str) -> list[str]:
+    """The classes and functions of a file, or of a package's files, that a page names as code."""
+    files = sorted(file.parent.glob("*.py")) if file.name == "__init__.py" else [file]
+    found = []
+    for each in files:
+        inside = [] if each == file else [each.stem]
+        for node in ast.parse(each.read_text("utf-8")).body:
+            named = isinstance(node, (ast.ClassDef, ast.FunctionDef))
+            if named and re.search(rf"`(?:\w+\.)?{node.name}\b", markdown):
+                found.append(".".join([*inside, node.name]))
+    return found
+
+
+def directive(name: str, level: int, **options) -> str:
+    """The line that inserts the docstrings of an object, under a heading of this level."""
+    return f"::: {name}\n    options: {json.dumps({'heading_level': level, **options})}\n"
 
 
 def on_page_content(content: str, page, config, files: Files) -> str:

@@ -72,9 +72,18 @@ def test_a_paragraph_of_links_becomes_references():
     )
     text = hooks.on_page_markdown(page, page=PAGE, config=None, files=Files([]))
     for module in ("layer", "stacks"):
-        assert f"::: fairseq_odeformers.models.macaron.{module}\n    options: {{heading" in text
+        assert f"::: fairseq_odeformers.models.macaron.{module}\n    options: {{" in text
     assert "Docstrings" not in text
     assert f"See [`naive.py`]({folder}/naive.py.md)." in text
+
+
+def test_a_reference_page_has_only_the_docstrings_that_it_names():
+    package = "[`modules`](../../fairseq_odeformers/modules/__init__.py)"
+    page = f"`LayerHistory(layers)` and `hand_over`\n\nDocstrings with arguments:\n{package}\n"
+    reference = SimpleNamespace(file=SimpleNamespace(src_uri="docs/reference/page.md"))
+    text = hooks.on_page_markdown(page, page=reference, config=None, files=Files([]))
+    modules = "fairseq_odeformers.modules"
+    assert re.findall("::: (.+)", text) == [f"{modules}.layer_history.LayerHistory"]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +97,7 @@ def test_a_paragraph_of_links_becomes_references():
 def test_pages_of_papers_have_a_paragraph_of_references(path):
     page = SimpleNamespace(file=SimpleNamespace(src_uri=str(path.relative_to(hooks.ROOT))))
     text = hooks.on_page_markdown(path.read_text("utf-8"), page, config=None, files=Files([]))
-    assert "\n::: fairseq_odeformers." in text and "Docstrings" not in text
+    assert "\n::: fairseq_odeformers." in text and "\nDocstrings" not in text
 
 
 @pytest.mark.parametrize(
