@@ -6,7 +6,7 @@
     ``multi-bleu.perl``.
 ``compound-split``
     Like ``tokenized``, but hyphenated compounds are split (``a-b`` to ``a ##AT##-##AT## b``).
-    The papers of the Transformer and the Macaron Net report this BLEU for English-German.
+    The papers of the Transformer and Macaron Net report this BLEU for English-German.
 ``detokenized``
     BLEU of the detokenised hypotheses against the published reference, as ``sacrebleu -t
     wmt14/full`` computes it.

@@ -93,7 +93,7 @@ class Drawing:
         return y + 9
 
     def svg(self, width: float, height: float, shown: int, title: str, text: str) -> str:
-        """The file, so many pixels wide on a page that does not give a size."""
+        """The file, this many pixels wide on a page that does not give a size."""
         size = f'width="{shown}" height="{shown * height / width:.0f}" role="img"'
         root = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {size}>'
         about = f"<title>{escape(title)}</title>\n<desc>{escape(' '.join(text.split()))}</desc>"

@@ -85,7 +85,7 @@ def detokenize(text: str) -> str:
 
 
 def write_corpus(folder: Path, seed: int = 1, **sizes: int) -> None:
-    """Write ``{split}.de`` and ``{split}.en`` with so many pairs for each split, tokenized."""
+    """Write ``{split}.de`` and ``{split}.en``, with the given number of pairs, tokenized."""
     folder.mkdir(parents=True, exist_ok=True)
     pairs = sentence_pairs(seed)
     for split, size in sizes.items():

@@ -24,6 +24,11 @@ BIN_EDGES = np.arange(55, 100, 5)  # the leftmost bin is below the first
 # The first has its architecture's colour.
 VARIANTS = plots.PURPLE, plots.BLUE, plots.ORANGE, plots.GREEN
 
+NAMES = {
+    "--skip-connection": "skip connection",
+    "--time-dependent-attention": "time-dependent attention",
+}
+
 Results = Mapping[Ensemble, Sequence[Result]]
 
 
@@ -91,7 +96,7 @@ def draw_histogram(results: Results) -> Figure:
     for index, (ensemble, runs) in enumerate(results.items()):
         bins = np.digitize([run.accuracy for run in runs], BIN_EDGES, right=True)
         counts = np.bincount(bins, minlength=len(BIN_EDGES) + 1)
-        name = " and ".join(ensemble.options).replace("--", "").replace("-", " ") or "neither"
+        name = " and ".join(map(NAMES.__getitem__, ensemble.options)) or "neither"
         positions = np.arange(len(counts)) + (index - (len(results) - 1) / 2) * width
         look = {"color": VARIANTS[index % len(VARIANTS)], "label": f"{name} ({len(runs)} runs)"}
         axes.bar(positions, counts, width, **look)

@@ -355,14 +355,14 @@ def list_caveats(columns: Sequence[Column]) -> str:
 
 LEGEND = (
     "*Conclusive differences have thick bars. Hollow points have no interval; n is the number of "
-    "seeds if it is not three.\nAn arrow marks an interval beyond the axis, and a number beside "
-    "the panel a difference beyond it.*\n"
+    "seeds if it is not three.\nAn arrow marks an interval beyond the axis, and the number beside "
+    "it is its difference.*\n"
 )
 UNITS = {  # others: themselves
     "BLEU": "BLEU, points",
     "accuracy": "accuracy, points",
     "macro-F1": "macro-F1, points",
-    "perplexity": "perplexity, reduction",
+    "perplexity": "reduction in perplexity",
 }
 MARKERS = "osDv^PX*"  # of tasks
 HUES = "blue vermillion wine green sienna deeppink teal olive".split()  # the colour of each task

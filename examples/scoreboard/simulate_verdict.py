@@ -155,7 +155,7 @@ def welch_half_intervals(tables: Tables, level: float) -> np.ndarray:
 
 # --- cells -----------------------------------------------------------------------------
 
-PATTERNS = {  # standard deviations of so many models, the baseline's first
+PATTERNS = {  # standard deviations by number of models, the baseline's first
     "equal": lambda models: np.ones(models),
     "1 to 4, baseline 1": lambda models: np.linspace(1, 4, models),
     "1 to 4, baseline 4": lambda models: np.linspace(4, 1, models),
@@ -243,7 +243,7 @@ tables of scores for each figure from normal distributions. Standard errors are 
 [`simulation.csv`](simulation.csv) has more figures.
 
 **Errors**: the percentage of tables with an interval that misses the true difference. 5 is
-intended; more than 6 is **bold**.
+intended; in the verdict's columns, more than 6 is **bold**.
 
 {errors}
 With unequal numbers of seeds, the baseline's first:

@@ -128,7 +128,7 @@ class Program(nn.Module):
 
 
 def make_exportable(module: nn.Module) -> nn.Module:
-    """Replace the parts of a module by parts with the same results and one path for all data.
+    """Replace parts of a module with others that have the same results, and one path for all data.
 
     Raises:
         ValueError: a part has no such replacement.

@@ -105,7 +105,7 @@ class WithoutLayerNorm(nn.Module):
 
 
 def drop_layer_norms(layer: nn.Module) -> None:
-    """Replace the LayerNorms of a layer of fairseq's Transformer by the identity."""
+    """Replace the LayerNorms of a layer of fairseq's Transformer with the identity."""
     for name, _ in list(layer.named_children()):
         if name.endswith("layer_norm"):
             setattr(layer, name, nn.Identity())

@@ -68,7 +68,7 @@ def replace_imported_register_model() -> None:
 def add_segment_args(original, parser):
     """Add ``--segment-embeddings`` to RoBERTa's options.
 
-    A plugin's model may derive from RoBERTa and replace the option by its own of this name.
+    A plugin's model may derive from RoBERTa and replace the option with its own of this name.
     """
     original(parser)
     parser.conflict_handler = "resolve"

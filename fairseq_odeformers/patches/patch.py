@@ -36,7 +36,7 @@ class Replacement(Patch):
     """
 
     def apply(self) -> None:
-        """Replace ``name`` by ``function``."""
+        """Replace ``name`` with ``function``."""
         owner_name, attribute = self.name.rsplit(".", 1)
         owner = pkgutil.resolve_name(owner_name)
         kind, original = None, inspect.getattr_static(owner, attribute)

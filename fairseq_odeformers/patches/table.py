@@ -89,7 +89,7 @@ PATCHES: list[Patch] = [
         versions.add_safe_globals,
         "torch >= 2.6 unpickles only types that it trusts. A checkpoint of fairseq contains "
         "argparse.Namespace and, after validation with --eval-bleu or a correlation, numpy's "
-        "numbers and arrays, under their names in numpy 1 or 2. A checkpoint of the Macaron Net's "
+        "numbers and arrays, under their names in numpy 1 or 2. A checkpoint of Macaron Net's "
         "authors contains the meters of fairseq 0.6. fairseq #5603, #5610.",
         "fairseq adds them",
     ),

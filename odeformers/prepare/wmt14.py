@@ -1,6 +1,6 @@
 """WMT14 English-German (4.5M pairs) and English-French (36M): parliament, news and web text.
 
-English-German follows the preparation for the Macaron Net's published results: newstest2013 for
+English-German follows the preparation for Macaron Net's published results: newstest2013 for
 validation, newstest2014 for testing, normalised punctuation except in the test set, words split at
 hyphens, case kept, training pairs with up to 80 tokens and a length ratio of up to 9, and 32,764
 joint merges. English-French consists of different corpora, with training pairs of up to 250 tokens

@@ -289,7 +289,7 @@ def test_bins_of_the_histogram_include_their_right_end():
     heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
     assert heights == [[0] * 10, [2, 2, 0, 0, 0, 0, 0, 0, 0, 2], [0] * 10, [0] * 10]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels[1] == "time dependent attention (6 runs)"
+    assert labels[1] == "time-dependent attention (6 runs)"
 
 
 def test_curves_have_a_point_per_weight():

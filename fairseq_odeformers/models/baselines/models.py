@@ -38,7 +38,7 @@ class PreNormTransformerModel(PreNormTransformer):
     family = Family("Transformer", color="black")
 
 
-# The Transformers in the Macaron Net's code. They are pre-norm, have the Macaron Net's dropout, and
+# The Transformers in Macaron Net's code. They are pre-norm, have Macaron Net's dropout, and
 # differ from it only in the splitting. The counterpart of the big Macaron Net is fairseq's
 # transformer_wmt_en_de_big_t2t.
 MACARON_TWIN = {"attention_dropout": 0.1, "activation_dropout": 0.1}

@@ -96,7 +96,7 @@ def recomputes_states(stack: nn.Module) -> bool:
 
 
 def join_layers(stack: Any, block: nn.Module) -> None:
-    """Replace the layers of an encoder or decoder by one block that contains them.
+    """Replace the layers of an encoder or decoder with one block that contains them.
 
     Args:
         stack: a fairseq encoder or decoder.

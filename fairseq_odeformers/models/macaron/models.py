@@ -1,4 +1,4 @@
-"""The registered models: the Macaron Net (Lu et al. 2019) on fairseq's Transformer and RoBERTa."""
+"""The registered models: Macaron Net (Lu et al. 2019) on fairseq's Transformer and RoBERTa."""
 
 from argparse import Namespace
 from dataclasses import dataclass
@@ -201,7 +201,7 @@ class MacaronClassifierConfig(TransformerClassifierConfig):
 
 @register_model("macaron_classifier", dataclass=MacaronClassifierConfig)
 class MacaronClassifier(TransformerClassifier):
-    """The Macaron Net's encoder as a classifier."""
+    """Macaron Net's encoder as a classifier."""
 
     ffns_per_layer = 2
     encoder_class = MacaronEncoder

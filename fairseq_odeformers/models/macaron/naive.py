@@ -1,4 +1,4 @@
-"""The Macaron Net as its paper writes it, for reading.
+"""Macaron Net as its paper writes it, for reading.
 
 This module contains the equations of Lu et al. (2019) as functions of tensors, in the paper's
 order, over the sub-layers in ``common.naive``: attention (Eqs. 3 and 4) and FFN (section 2.2). The

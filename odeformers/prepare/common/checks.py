@@ -191,10 +191,10 @@ def warn_of_column(where: str, column: Column, train: Column) -> None:
         )
     empty, total = np.flatnonzero(column.sizes <= 1), len(column.sizes)
     if column.name and len(empty):
-        lines = list_few((empty + 1).tolist())
+        lines = name_lines((empty + 1).tolist())
         logger.warning(
             f"{where}: {len(empty) / total:.1%} of the texts are empty ({len(empty):,} of "
-            f"{total:,}, line {lines}); fill them, or leave these examples out"
+            f"{total:,}: {lines}); fill them, or leave these examples out"
         )
 
 

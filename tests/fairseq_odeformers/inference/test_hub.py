@@ -197,7 +197,7 @@ def test_codes_of_another_bpe_program_are_refused(codes, message, checkpoint, da
 
 @pytest.fixture
 def shorter(checkpoint):
-    """Writes a checkpoint, and the same one of a model with so many positions; returns both."""
+    """Writes a checkpoint, and the same one of a model with this many positions; returns both."""
 
     def write(name, **positions):
         path = checkpoint(name)

@@ -139,12 +139,12 @@ def test_empty_texts_are_named_by_their_lines(kind, find_warnings):
     messages = find_warnings(kind, train=TRAIN, valid=VALID, test=test)
     if kind == "labels":
         assert [line.split(";")[0] for line in messages] == [
-            "test: 32.5% of the texts are empty (13 of 40, line 3, 6, 9, 12, 15, ...)"
+            "test: 32.5% of the texts are empty (13 of 40: lines 3, 6, 9, 12, 15 and 8 more)"
         ]
     else:
         assert [line.split(";")[0] for line in messages] == [
-            "test, de: 17.5% of the texts are empty (7 of 40, line 3, 9, 15, 21, 27, ...)",
-            "test, en: 15.0% of the texts are empty (6 of 40, line 6, 12, 18, 24, 30, ...)",
+            "test, de: 17.5% of the texts are empty (7 of 40: lines 3, 9, 15, 21, 27 and 2 more)",
+            "test, en: 15.0% of the texts are empty (6 of 40: lines 6, 12, 18, 24, 30 and 1 more)",
         ]
 
 
