@@ -110,23 +110,23 @@ def local_errors(f: Field, g: Field, x: Tensor) -> dict[str, np.ndarray]:
     }
 
 
-def fitted_order(errors: np.ndarray) -> float:
+def fitted_exponent(errors: np.ndarray) -> float:
     """Slope of the least-squares line through log(error) against log(step)."""
     return np.polyfit(np.log(STEPS), np.log(errors), 1)[0]
 
 
 def table(errors: dict[str, np.ndarray]) -> str:
-    """The errors of each scheme, their orders and error constants, in Markdown."""
+    """The errors of each scheme, the exponents of h and error constants, in Markdown."""
     rows = [["step size h", *errors]]
     for h, *row in zip(STEPS, *errors.values()):
         rows.append([f"1/{1 / h:.0f}", *(f"{error:.2e}" for error in row)])
-    orders = map(fitted_order, errors.values())
-    rows.append(["fitted order of the error", *(f"**{order:.2f}**" for order in orders)])
-    # A fitted order would leave a power of h in the constant.
+    fitted = map(fitted_exponent, errors.values())
+    rows.append(["fitted exponent of the error", *(f"**{slope:.2f}**" for slope in fitted)])
+    # A fitted exponent would leave a power of h in the constant.
     powers = [3 if name == "Strang-Marchuk" else 2 for name in errors]
     constants = [e[-1] / STEPS[-1] ** power for e, power in zip(errors.values(), powers)]
-    rows.append(["order p, rounded", *map(str, powers)])
-    name = f"error / $h^p$ at h = {rows[-3][0]}"
+    rows.append(["exponent q, rounded (the method's order + 1)", *map(str, powers)])
+    name = f"error / $h^q$ at h = {rows[-3][0]}"
     rows.append([name, *(f"{constant:.3f}" for constant in constants)])
     return markdown_table(rows)
 
@@ -135,7 +135,7 @@ def draw(errors: dict[str, np.ndarray]) -> Figure:
     """The errors against the steps, with lines of slope 2 and 3."""
     figure, (axes,) = panels(1, 1, 6, 4.2)
     for name, look in styles(errors).items():
-        label = f"{name}: {fitted_order(errors[name]):.2f}"
+        label = f"{name}: {fitted_exponent(errors[name]):.2f}"
         axes.loglog(STEPS, errors[name], label=label, **look)
     for name, slope in [("Lie-Trotter", 2), ("Strang-Marchuk", 3)]:
         reference = errors[name][-1] / 3 * (np.array(STEPS) / STEPS[-1]) ** slope
@@ -144,7 +144,7 @@ def draw(errors: dict[str, np.ndarray]) -> Figure:
     axes.set_xscale("log", base=2)
     label_powers_of_ten(axes)
     axes.set(xlabel="step size h", ylabel="error of one step (Frobenius norm)")
-    axes.legend(title="scheme: fitted order")
+    axes.legend(title="scheme: fitted exponent")
     return figure
 
 

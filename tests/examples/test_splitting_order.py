@@ -32,7 +32,7 @@ def measured(request):
 
 def test_fitted_orders_are_the_theorems(measured):
     """Theorem 1 of Macaron Net gives 2 and 3; with Euler's method both are 2."""
-    orders = [splitting_order.fitted_order(errors) for errors in measured[3].values()]
+    orders = [splitting_order.fitted_exponent(errors) for errors in measured[3].values()]
     assert orders == pytest.approx([2, 3, 2, 2], abs=0.1)
 
 
