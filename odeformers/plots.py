@@ -164,7 +164,7 @@ def label_families(names: Iterable[str]) -> dict[str, str]:
         if arch not in families:
             return arch
         family = families[arch]
-        shared = [{*other.split("_")} for other, name in families.items() if name == family]
+        shared = [{*other.split("_")} for other, own in families.items() if own == family]
         differing = [w for w in arch.split("_") if w not in set.intersection(*shared)]
         part = f" ({' '.join(WORDS.get(w, w) for w in differing)})" if differing else ""
         return NAMED.get(family, family) + part

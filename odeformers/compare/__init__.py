@@ -29,5 +29,6 @@ a report reads only rows. A comparison uses the files in this order:
 
 ``numbers.py`` formats numbers for all of them.
 
-Invalid options, recipes and files raise an InputError with a one-line message that names the input.
+Invalid options, recipes and files raise an InputError, and missing files a FileNotFoundError, with
+a one-line message that names the input.
 """

@@ -121,7 +121,8 @@ def start_training(variant: Variant) -> tuple[Trainer, GroupedIterator]:
         if not isinstance(error, IndexError) and "dataset is empty" not in str(error):
             raise  # fairseq raises both if it leaves out all examples
         raise ValueError(
-            f"{variant.data}: no training example fits; check --max-tokens and --max-positions"
+            f"{variant.data}: no training example fits; give a larger --max-tokens, or "
+            f"{LONGER[variant.kind]}"
         ) from error
     return trainer, GroupedIterator(batches, cfg.optimization.update_freq[0])
 
@@ -252,7 +253,7 @@ def make_estimate(
         updates = int(60 * variant.budget / measured.update_seconds)
         if updates < 1:
             raise ValueError(
-                f"--budget: an update takes {measured.update_seconds:.1f} seconds; give more time"
+                f"--budget: an update takes {measured.update_seconds:.3g} seconds; give more time"
             )
         variant = stretch_schedule(variant, before, updates)
     variant = variant.lasting(updates)

@@ -238,7 +238,10 @@ class Run:
         """Check before training that the data have not changed."""
         if not (self.folder / TRAINED).exists():
             if sha256_once(Path(self.variant.data)) != self.variant.data_digest:
-                raise InputError(f"{self.variant.data} has changed since this comparison started")
+                raise InputError(
+                    f"{self.variant.data} has changed since this comparison started; restore it, "
+                    "or give another --out"
+                )
 
     def remove_checkpoints(self) -> None:
         """Remove the checkpoints that only training and averaging need."""

@@ -156,6 +156,12 @@ class Variant:
     def cfg(self) -> DictConfig:
         """The configuration that ``fairseq-train`` makes from the options."""
         options = {**resolve_shares(self.options, PROVISIONAL_UPDATES), "user-dir": None}
+        if options.get("lr-scheduler") == "polynomial_decay" and not (
+            options.keys() & {"total-num-update", "max-update"}
+        ):
+            raise ValueError(
+                "--lr-scheduler polynomial_decay: give --total-num-update as well, such as 100%"
+            )
         line = training_words(self.data, options)
         cfg = make_config(parse_args_and_arch(training_parser(), line))
         rates = cfg.optimization.lr

@@ -96,7 +96,7 @@ class Tables:
         if split.startswith("test"):
             rows = (row for _, row in read_table(path, self.sentences))
         if (first := next(rows, None)) is None:
-            raise InputError(f"{path} has no examples")
+            raise InputError(f"{path} has no examples; give the complete file")
         yield from chain([first], rows)
 
     def read_labelled(self, path: Path, others: Sequence[str] = ()) -> Iterator[list[str]]:

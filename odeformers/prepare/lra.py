@@ -181,7 +181,8 @@ def read_images(path: Path) -> Iterator[Example]:
     """
     content = read_bytes(path)
     if not content or len(content) % RECORD or max(content[::RECORD]) >= len(CIFAR10_CLASSES):
-        raise InputError(f"{path} is truncated, or has a class that CIFAR-10 does not have")
+        fault = "is truncated, or has a class that CIFAR-10 does not have; give the complete file"
+        raise InputError(f"{path} {fault}")
     for record in np.frombuffer(content, np.uint8).reshape(-1, RECORD):
         yield [convert_to_grey(record[1:].reshape(3, PIXELS))], CIFAR10_CLASSES[record[0]]
 

@@ -89,7 +89,7 @@ def read_each(read: Callable[[Path], Iterator[Example]], files: Files) -> Splits
     splits: Splits = {}
     for name, path in files.items():
         if not (texts := list(read(path))):
-            raise InputError(f"{path} has no texts")
+            raise InputError(f"{path} has no texts; give the complete file")
         splits.setdefault(name.split("/")[0].split(".")[0], []).extend(texts)
     return splits
 

@@ -69,7 +69,8 @@ class Labels:
             dictionary: dictionary of the inputs.
 
         Raises:
-            InputError: a split has no examples, or the training set has only one class.
+            ValueError: a split has no examples.
+            InputError: the training set has only one class.
         """
         write_dictionaries(folder, self.inputs, dictionary, self.classes)
         counts: dict[str, Counter] = {}

@@ -256,11 +256,13 @@ class Pairs:
         Every ``valid_interval``-th of the remaining pairs goes to ``valid``.
         """
         unit = "subwords" if self.clean_byte_pairs else "tokens"
-        reasons = [
-            "with an empty side",
-            f"with more than {self.max_tokens} {unit}",
-            f"with a ratio above {self.max_ratio:g}",
-        ]
+        remedies = {
+            "with an empty side": "fill both sides",
+            f"with more than {self.max_tokens} {unit}": "divide long texts into sentences",
+            f"with a ratio above {self.max_ratio:g}": "for text without spaces between words, "
+            "divide it into words first, or raise --max-ratio",
+        }
+        reasons = [*remedies]
         dropped, kept = Counter(), 0
         for split, pair in rows:
             shorter, longer = sorted(len(sentence.split()) for sentence in pair)
@@ -280,10 +282,10 @@ class Pairs:
             f"cleaning leaves {kept:,} of {total:,} training pairs (left out: {left_out[2:]})",
         )
         if kept < (least := self.valid_interval or 1):
+            reason = max(remedies, key=dropped.__getitem__) if dropped.total() > kept else ""
             raise InputError(
-                f"cleaning leaves {kept} of {total} training pairs; at least {least} must remain. "
-                "For text without spaces between words, divide it into words first, or raise "
-                "--max-ratio"
+                f"cleaning leaves {kept} of {total} training pairs; at least {least} must remain: "
+                f"{remedies.get(reason, 'give more pairs')}"
             )
 
 

@@ -107,7 +107,9 @@ def learn_codes(words: Counter[str], operations: int, path: Path) -> None:
     from subword_nmt.learn_bpe import learn_bpe
 
     if not any(len(word) > 1 for word in words):
-        raise InputError("no BPE merges: each word of the training text is a letter")
+        raise InputError(
+            "no BPE merges: each word of the training text is a letter; give text with longer words"
+        )
     lines = [f"{word} {count}" for word, count in words.items()]
     quiet = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
     with open(path, "w", encoding="utf-8") as file, quiet:

@@ -107,7 +107,7 @@ MISTAKES = [
     ("--archs transformer_prenorm --out {folder}/a:b", "{folder}/a:b.*':'"),
     (
         "--archs transformer_prenorm --max-tokens 2 --max-tokens-valid 100",
-        "no training example fits; check --max-tokens and --max-positions",
+        "no training example fits; give a larger --max-tokens, or --max-source-positions and",
     ),
 ]
 
