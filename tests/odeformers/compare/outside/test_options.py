@@ -117,3 +117,12 @@ def test_a_recipe_describes_an_experiment(data, tmp_path):
     path.write_text(yaml.safe_dump({**recipe, "architecture": {}}))
     said = refuse("compare", path, *out)
     assert str(path) in said and re.search(r"\barchitecture\b", said)
+
+
+def test_a_schedule_needs_its_end(data, tmp_path):
+    train = {"task": "long_range_arena", "lr-scheduler": "polynomial_decay", "max-epoch": 1}
+    recipe = {"data": str(data), "train": train, "architectures": {"macaron_classifier": {}}}
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(recipe))
+    said = refuse("compare", path, "--out", tmp_path / "runs")
+    assert "--lr-scheduler polynomial_decay: give --total-num-update as well" in said
