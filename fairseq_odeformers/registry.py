@@ -151,7 +151,7 @@ BASELINES, OWN = "baselines", "your own"  # names in place of a paper; plugins u
 
 @dataclass(frozen=True)
 class Family:
-    """The name, the paper and the plot colors of a family of architectures.
+    """The name, the paper and the plot colours of a family of architectures.
 
     The folder with its models, here or in a plugin, declares the family as ``FAMILY``. A model that
     belongs to a different family than its folder declares that family as ``family``.

@@ -148,16 +148,16 @@ def transevolve(d: Drawing) -> float:
 
 
 def transject(d: Drawing) -> float:
-    """E experts compute ELU(X U Sigma V), where Sigma comes from X_0. Their mixture, times
+    """E experts compute ELU(X U diag(sigma) V), where sigma comes from X_0. Their mixture, times
     alpha/L, is added to X. Then an FFN with orthogonal matrices, times alpha/L, is added. There
     are no norms.
     """
-    d.text(184, 96, "Σ from X₀")
+    d.text(184, 96, "σ from X₀")
     for x in (MIDDLE, 184):
         d.wire((x, START), (x, 124))
     for shift in (8, 4):
         d.rectangle("attention", 46 + shift, 132 - shift, 140, 68)
-    y = d.box("attention", 132, "E experts:", "attention", "ELU(XUΣV)", width=140)
+    y = d.box("attention", 132, "E experts: ELU", "of attention", "X U diag(σ) V", width=140)
     y = d.add(d.box("solver", y + 4, "mix, times α/L", width=140), 14, branch=111)
     d.wire((MIDDLE, y), (MIDDLE, y + 34))
     end = d.box("ffn", y + 34, "orthogonal FFN", width=140)
@@ -218,10 +218,10 @@ def ode_transformer(d: Drawing) -> float:
 
 def diffeq_transformer(d: Drawing) -> float:
     """In each of L steps, x goes to two parallel branches, Attention(Norm(x)) and FFN(Norm(x)),
-    whose sum, times 1/L, is added to x. All weights W(t) are functions of the time t = (k+1)/L.
+    whose sum, times 1/L, is added to x. All weights W(t) are functions of the time t = l/L.
     """
     d.rectangle("frame", 6, 168, 220, 188)
-    d.text(179, 96, "t = (k+1)/L")
+    d.text(179, 96, "t = l/L")
     d.wire((180, START), (180, 114))
     d.wire((180, d.box("solver", 114, "W(t)", x=180, width=76)), (180, 168))
     d.wire((MIDDLE, START), (MIDDLE, 194), arrow=False)

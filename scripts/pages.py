@@ -393,7 +393,7 @@ def scores_on_bytes(arch: str) -> list[float]:
 
 @figure
 def on_bytes(arch: str) -> str:
-    return f"{fmean(scores_on_bytes(arch)):.1f}"
+    return f"{fmean(scores_on_bytes(arch)):.2f}"
 
 
 @figure

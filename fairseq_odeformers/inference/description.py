@@ -157,7 +157,7 @@ def describe_text(task, options: Any, kind: Kind) -> dict[str, Any]:
     """Describe how a text becomes symbols.
 
     The result lists the steps that apply, in this order: ``moses``, the languages and options of
-    Moses' tokeniser; ``tokenizer``, a tokenizer of the library tokenizers; ``replace``, a regular
+    Moses' tokeniser; ``tokenizer``, a tokeniser of the library tokenizers; ``replace``, a regular
     expression and the replacement of its matches; ``bytes``, the symbol of each byte; ``bpe``,
     codes of subword-nmt. Afterwards, text between spaces is a symbol.
 

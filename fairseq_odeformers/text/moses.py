@@ -16,7 +16,7 @@ FINAL_PERIOD = re.compile(r"(?<=[^ .])\.$")
 def make_moses_tokenizer(
     lang: str, aggressive_hyphens: bool = False, escape: bool = True
 ) -> Callable[[str], str]:
-    """Make a function that separates the tokens of a text by spaces, as the Moses tokenizer does.
+    """Make a function that separates the tokens of a text by spaces, as the Moses tokeniser does.
 
     sacremoses leaves the final period of a text attached to abbreviations, numbers and single
     letters. This function splits it off every word, as Moses does. A blank text has no tokens.

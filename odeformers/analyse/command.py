@@ -62,9 +62,9 @@ def parse_args(arguments: Sequence[str]) -> argparse.Namespace:
         ("depth", depth, "valid"),
     )
     for name, module, split in (*analyses, ("spectra", spectra, None)):
-        command = commands.add_parser(
-            name, help=module.__doc__, description=module.__doc__, allow_abbrev=False
-        )
+        what = module.__doc__ or ""
+        brief = what[:1].lower() + what[1:].rstrip(".")
+        command = commands.add_parser(name, help=brief, description=what, allow_abbrev=False)
         command.add_argument(
             "checkpoints",
             metavar="CHECKPOINT",

@@ -199,7 +199,7 @@ def part_distances(tables: Tables) -> Figure:
             axes.plot(*columns(of_tokens, "layer", "euclidean"), **look)
         plots.integer_ticks(axes)
         title(axes, name)
-        axes.set(xlabel="layer", ylabel="euclidean distance")
+        axes.set(xlabel="layer", ylabel="Euclidean distance")
         axes.set_ylim(0, 1.05 * max(row["euclidean"] for row in of_part))
     legend(figure, grid[0].lines)
     return figure

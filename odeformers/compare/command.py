@@ -131,7 +131,7 @@ def make_parser() -> Parser:
     add(
         "--bleu-tokenize",
         choices=sorted(BLEU.TOKENIZERS),
-        help="sacrebleu's tokenizer for BLEU (default: chosen by the target language)",
+        help="sacrebleu's tokeniser for BLEU (default: chosen by the target language)",
     )
     add(
         "--out",

@@ -261,7 +261,7 @@ def make_estimate(
     if not 0 <= variant.average <= saved:
         raise ValueError(
             f"--average {variant.average}: {updates} updates of {variant.label} leave {saved} "
-            "checkpoints; give from 0 to as many, or more updates"
+            f"checkpoints; give a number from 0 to {saved}, or train for more updates"
         )
     return Estimate(
         variant,

@@ -21,6 +21,6 @@ CORPORA = {
     "parallel": "Your parallel text: two files per split, or one table of pairs",
     "ptb": "The Penn Treebank as Mikolov et al. (2011) prepared it, for language models",
     "text-classification": "Labelled text in word pieces: IMDb, AG News, and your tables",
-    "wikitext103": "WikiText-103 (Merity et al. 2017), for language models",
+    "wikitext103": "WikiText-103 (Merity et al., 2017), for language models",
     "wmt14": "WMT14 English-German (4.5M pairs) and English-French (36M)",
 }

@@ -1,4 +1,4 @@
-"""WikiText-103 (Merity et al. 2017), for language models.
+"""WikiText-103 (Merity et al., 2017), for language models.
 
 The text consists of Wikipedia articles, tokenised, with one paragraph or heading per line, blank
 lines between them, and ``<unk>`` for words that occur fewer than three times. For the dictionary,
