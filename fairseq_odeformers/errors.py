@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-# Code outside of these folders belongs to a plugin or to the user.
+# Code outside these folders belongs to a plugin or to the user.
 LIBRARIES = [
     *map(Path, sysconfig.get_paths().values()),
     *(Path(__file__).parents[1] / name for name in ("fairseq_odeformers", "odeformers")),

@@ -138,7 +138,7 @@ def transevolve(d: Drawing) -> float:
     d.wire((x, 122), (105, 122))
     d.dot(x, 122)
     d.wire((60, d.box("attention", 98, "scores", "A₀ = QKᵀ", x=60, width=90)), (60, 178))
-    d.box("solver", 178, "A₀ + terms", "of depth ℓ", x=57, width=98)
+    d.box("solver", 178, "A₀ + terms", "of depth l", x=57, width=98)
     d.wire((106, 211), (x - width / 2, 211))
     d.text(57, 256, "at each of", "L depths")
     y = sublayer(d, 156, "attention", "Attention", 10.5, lane)
@@ -327,8 +327,8 @@ STATES = {transevolve: EVOLVING[0], yuriiformer: EDGES[0]}
 # A block's name; in two lines, the solver's step that it is; and what its input is called.
 Block = tuple[Callable[[Drawing], float], str, str, str, str]
 BLOCKS: tuple[Block, ...] = (
-    (transformer, "Transformer", "Lie–Trotter splitting:", "attention, then FFN", "x"),
-    (macaron, "Macaron Net", "Strang–Marchuk splitting:", "half, full, half step", "x"),
+    (transformer, "Transformer", "Lie-Trotter splitting:", "attention, then FFN", "x"),
+    (macaron, "Macaron Net", "Strang-Marchuk splitting:", "half, full, half step", "x"),
     (
         node_transformer,
         "N-ODE Transformer",
@@ -337,9 +337,9 @@ BLOCKS: tuple[Block, ...] = (
         "X(0)",
     ),
     (transevolve, "TransEvolve", "scores once per block,", "evolving over depth", "x"),
-    (ode_transformer, "ODE Transformer", "Runge–Kutta step:", "one layer, 2 to 4 times", "y"),
+    (ode_transformer, "ODE Transformer", "Runge-Kutta step:", "one layer, 2 to 4 times", "y"),
     (transject, "TransJect", "injective steps of α/L,", "orthogonal attention", "X"),
-    (pcformer, "PCformer", "Runge–Kutta predictor,", "multistep corrector", "y"),
+    (pcformer, "PCformer", "Runge-Kutta predictor,", "multistep corrector", "y"),
     (diffeq_transformer, "DiffEqFormer", "L Euler steps of 1/L,", "weights depend on time", "x"),
     (ot_transformer, "OT-Transformer", "M Euler steps, each", "through all L layers", "x₀"),
     (yuriiformer, "YuriiFormer", "Nesterov’s method, ν = 1;", "TMMFormer learns ν", "x"),

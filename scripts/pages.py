@@ -521,7 +521,7 @@ def span(numbers: Iterable[float], between: str, digits: str = ".1f") -> str:
 @figure
 def faster(model: str) -> str:
     """From 1,024 to 8,192 tokens, to two digits."""
-    return span(relative("encoder", model, 1024).values(), "–", ".2g")
+    return span(relative("encoder", model, 1024).values(), " to ", ".2g")
 
 
 @figure

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from fairseq_odeformers.errors import InputError
@@ -73,8 +74,8 @@ def draw(chosen: dict[str, Curves], title: str = "") -> Figure:
         count = len(curves)
         label = f"{labels[architecture]} ({count} {'seed' if count == 1 else 'seeds'})"
         axes.plot(minutes, accuracies.mean(0), label=label, markevery=POINTS // 8, **look)
-        band = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
-        axes.fill_between(minutes, accuracies.min(0), accuracies.max(0), **band)
+        band = {"facecolor": to_rgba(look["color"], 0.12), "edgecolor": to_rgba(look["color"], 0.6)}
+        axes.fill_between(minutes, accuracies.min(0), accuracies.max(0), linewidth=0.6, **band)
     axes.set(title=title, xlabel="CPU minutes of training", ylabel="validation accuracy (%)")
     axes.set_xlim(left=0)
     by_end = sorted(axes.lines, key=lambda line: -np.asarray(line.get_ydata())[-1])

@@ -51,8 +51,8 @@ def read_state(
 
     Args:
         arg_overrides: new values of options, by name.
-        load_on_all_ranks: whether all processes of a distributed training load a file that fairseq
-            downloads.
+        load_on_all_ranks: whether all processes of a distributed training run load a file that
+            fairseq downloads.
 
     Returns:
         A dictionary with the configuration ``cfg`` (fairseq converts the ``args`` of old

@@ -6,7 +6,7 @@ import torch
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from torch import Tensor
 
-# The state that fairseq passes to each module of a decoder; None outside of incremental decoding.
+# The state that fairseq passes to each module of a decoder; None outside incremental decoding.
 IncrementalState = dict[str, dict[str, Tensor | None]] | None
 Saved = dict[str, Tensor]
 
@@ -26,7 +26,7 @@ class Incremental(FairseqIncrementalState):
         return {name: tensor for name, tensor in saved.items() if tensor is not None}
 
     def save(self, incremental_state: IncrementalState, saved: Saved) -> None:
-        """Save tensors for the next token; outside of decoding, this does nothing."""
+        """Save tensors for the next token; outside decoding, this does nothing."""
         tensors: Mapping[str, Tensor | None] = saved
         self.set_incremental_state(incremental_state, "saved", {**tensors})
 

@@ -126,7 +126,7 @@ def bias_sums(bias: Tensor, tokens: Tensor, dictionary) -> Tensor:
 
 
 def bias_rows(kind: str, block: int, sums: Tensor, dictionary) -> list[Row]:
-    """Return the symbols with highest and lowest mean bias, at a block's first and last depth."""
+    """Return the symbols with the highest and the lowest mean bias, at a block's end depths."""
     counts = sums[:, -1]
     symbols = (counts >= MIN_OCCURRENCES).nonzero().flatten()
     means = sums[symbols, :-1] / counts[symbols, None]

@@ -60,7 +60,7 @@ def differential_entropy(values: Tensor) -> Tensor:
 
 
 def summarize(values: Tensor) -> dict[str, np.ndarray]:
-    """Return mean and :data:`QUARTILES` of the finite values of a text, along the last dimension.
+    """Return mean and :data:`QUARTILES` of a text's finite values, along the last dimension.
 
     They are nan if no value is finite; ``left_out`` is the number of values that are not finite.
     """

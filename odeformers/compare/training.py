@@ -7,8 +7,8 @@ each epoch to seconds, and an epoch may take less than a second.
 import runpy
 import time
 
-# The plugin must be imported first. Otherwise, fairseq's import would set up logging, and the
-# statistics would not be found in the other format of fairseq-train's log.
+# The plugin must be imported first. Otherwise, fairseq's import sets up logging first, in a format
+# in which the statistics cannot be found.
 from .results.curves import CLOCK, CPU  # isort: skip
 
 from fairseq import metrics

@@ -25,7 +25,7 @@ def released_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Ten
 
 
 def textbook_field(x: Tensor, layers: Sequence[Function], norm: Function) -> Tensor:
-    """F(x) with the residual connection outside of F: (T, C).
+    """F(x) with the residual connection outside F: (T, C).
 
     One step is the Transformer if *norm* is the identity and a LayerNorm follows the last state.
     """

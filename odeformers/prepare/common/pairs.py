@@ -24,6 +24,7 @@ from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import read_lines
 from fairseq_odeformers.text.detokenize import choose_references, make_detokenizer
 from fairseq_odeformers.text.moses import make_moses_tokenizer
+from odeformers.prepare import CORPORA
 
 from . import tokens
 from .checks import check_data, find_longest, fold
@@ -333,9 +334,10 @@ def prepare_pairs(
         published: approximate number of training pairs in the paper that describes the corpus.
     """
     pairs = {"-".join(corpus.writer.langs): corpus for corpus in corpora}
+    title = CORPORA[name].split()[0].rstrip(",")
     parser = make_parser(
         name,
-        f"Prepare {name} for fairseq-train --task translation.",
+        f"Prepare {title} for fairseq-train --task translation.",
         out=f"data/{name}-{{pair}}" if len(pairs) > 1 else None,
         outs=" or ".join(f"data/{name}-{pair}" for pair in pairs) if len(pairs) > 1 else "",
         source="archive (tar, zip) of the corpus, or folder with its files or archives under their "

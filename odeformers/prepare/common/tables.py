@@ -537,7 +537,7 @@ def find_separator(path: Path, lines: Sequence[str]) -> str:
     Blank lines above it do not count.
 
     Raises:
-        InputError: the line contains several of these separators outside of quotes.
+        InputError: the line contains several of these separators outside quotes.
     """
     number, first = next((row for row in enumerate(lines, start=1) if row[1].strip()), (1, ""))
     outside = re.sub(r'"[^"]*("|$)', "", first)
