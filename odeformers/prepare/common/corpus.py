@@ -143,6 +143,8 @@ class Corpus(Generic[Writer]):
         wanted = [pattern for pattern in patterns if pattern not in self.optional]
         fault = f"is damaged, or not a tar or zip archive; pass the folder with {in_words(wanted)}"
         with naming_faults(place, fault):
+            if place.is_file() and not (zipfile.is_zipfile(place) or tarfile.is_tarfile(place)):
+                raise InputError(f"{place} {fault}")
             for path, open_file in show_progress(list_files(place), place.name, " files"):
                 if name := match(path, patterns):
                     if name in names:
