@@ -14,7 +14,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, MaxNLocator
 
 from fairseq_odeformers.files import replacing
 from fairseq_odeformers.registry import Family, declared_family, family_of
@@ -117,11 +117,13 @@ def integer_ticks(axes: Axes) -> None:
 def scale_by_span(axes: Axes) -> None:
     """Make a vertical axis logarithmic if its values span a power of ten or more.
 
-    For smaller spans, matplotlib labels a logarithmic axis with numbers of different lengths.
+    Numbers between the powers of ten are labelled if the span is below 100. For spans below 10,
+    matplotlib labels a logarithmic axis with numbers of different lengths.
     """
     low, high = axes.get_ylim()
     if high > 10 * low:
         axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(2, 0.5)))
 
 
 def label_powers_of_ten(axes: Axes) -> None:
