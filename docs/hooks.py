@@ -90,8 +90,8 @@ def on_page_markdown(markdown: str, page, config, files: Files) -> str:
         file = target(here, path)
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         if "/reference/" in page.file.src_uri and (names := public_names(file, markdown)):
-            return "\n".join(directive(f"{module}.{name}", 3) for name in names)
-        return directive(module, 3, show_submodules=file.name == "__init__.py")
+            return "\n".join(directive(f"{module}.{name}") for name in names)
+        return directive(module, show_submodules=file.name == "__init__.py")
 
     def to_references(match):
         return "\n".join(map(to_reference, LINK.findall(match[0])))
@@ -120,9 +120,9 @@ def public_names(file: Path, markdown: str) -> list[str]:
     return found
 
 
-def directive(name: str, level: int, **options) -> str:
-    """The line that inserts the docstrings of an object, under a heading of this level."""
-    return f"::: {name}\n    options: {json.dumps({'heading_level': level, **options})}\n"
+def directive(name: str, **options) -> str:
+    """The lines that insert the docstrings of an object, below the heading of their section."""
+    return f"::: {name}\n    options: {json.dumps({'heading_level': 3, **options})}\n"
 
 
 def on_page_content(content: str, page, config, files: Files) -> str:

@@ -143,7 +143,7 @@ class Corpus(Generic[Writer]):
         wanted = [pattern for pattern in patterns if pattern not in self.optional]
         fault = f"is damaged, or not a tar or zip archive; pass the folder with {in_words(wanted)}"
         with naming_faults(place, fault):
-            if place.is_file() and not (zipfile.is_zipfile(place) or tarfile.is_tarfile(place)):
+            if place.is_file() and not contains_archive(place):
                 raise InputError(f"{place} {fault}")
             for path, open_file in show_progress(list_files(place), place.name, " files"):
                 if name := match(path, patterns):
@@ -174,7 +174,12 @@ class Corpus(Generic[Writer]):
 
 def is_archive(path: Path) -> bool:
     """Return whether a file is an archive by its name or else by its content."""
-    return ending_of(path) in ARCHIVES or zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
+    return ending_of(path) in ARCHIVES or contains_archive(path)
+
+
+def contains_archive(path: Path) -> bool:
+    """Return whether the content of a file is a tar or zip archive, whatever its name."""
+    return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
 
 
 def match(path: str, patterns: Sequence[str]) -> str | None:
