@@ -19,12 +19,13 @@ from odeformers.parser import Parser, add_margin, add_user_dir, integer, output_
 from odeformers.processes import THREADS, parse_words
 from odeformers.sizes import SIZES
 
-from .experiment import REFUSED, Experiment, read_experiments
+from .experiment import REFUSED, Experiment, find_data, read_experiments
 from .launch import choose_launcher, execute
 from .outcome import TRAIN_LOG
 from .plan import make_plan, preview
 from .report.sections import DOCUMENT, PAGE, write_report
 from .run import Run, restore_files
+from .variant import make_variants
 
 MAX_SEED = 2**32 - 1  # the largest seed that NumPy accepts
 REMOVED_OPTIONS = {  # options of earlier versions and of other programs, and what to do instead
@@ -48,8 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
+        experiments = read_experiments(args, parse_words(others))
+        for experiment in experiments.values():
+            if not Path(experiment.data).exists():
+                make_variants(experiment)  # names wrong options before hours of preparation
+        found = {name: find_data(each, args.dry_run) for name, each in experiments.items()}
         runs, failed = [], False
-        for name, experiment in read_experiments(args, parse_words(others)).items():
+        for name, experiment in found.items():
             of_part, any_failed = compare(args, experiment, args.out / name if name else args.out)
             runs, failed = runs + of_part, failed or any_failed
     except KeyboardInterrupt as interrupted:

@@ -91,7 +91,7 @@ class Experiment(Recipe):
 def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Experiment]:
     """Read the experiments that a command line asks for, by the names of a recipe's parts.
 
-    Without parts, the name is "". Mistakes raise an error before data are made.
+    Without parts, the name is "". Their data may not exist yet; see :func:`find_data`.
 
     Args:
         options: options of fairseq-train for all architectures. They replace the recipe's options,
@@ -117,7 +117,7 @@ def read_experiments(args: argparse.Namespace, options: Options) -> dict[str, Ex
             command=started,
         )
         check_experiment(experiments[name], args, {"epochs": args.epochs, **requested})
-    return {name: find_data(each, args.dry_run) for name, each in experiments.items()}
+    return experiments
 
 
 def read_contents(args: argparse.Namespace, architectures: dict[str, Options]) -> dict[str, dict]:

@@ -10,6 +10,7 @@ from fairseq.data import Dictionary
 from fairseq_odeformers.registry import Kind
 from odeformers.compare.command import make_parser
 from odeformers.compare.experiment import (
+    find_data,
     find_test_sets,
     parse_architectures,
     parse_tuning,
@@ -39,7 +40,8 @@ def recipe(tmp_path, monkeypatch):
 def read(*words):
     """The experiments of a command line."""
     args, others = make_parser().parse_known_args([str(word) for word in words])
-    return read_experiments(args, parse_words(others))
+    experiments = read_experiments(args, parse_words(others))
+    return {name: find_data(each, args.dry_run) for name, each in experiments.items()}
 
 
 def test_a_recipe_inherits_from_its_base(recipe):

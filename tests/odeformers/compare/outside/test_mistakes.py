@@ -2,8 +2,10 @@
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
+import yaml
 from script_helpers import ROOT, parallel_data
 
 from odeformers.__main__ import main
@@ -128,3 +130,18 @@ def test_mistakes_are_refused_before_the_first_training(
     message = message.replace("{folder}", str(tmp_path)).replace("{root}", str(ROOT))
     assert re.search(f"odeformers compare: error: .*{message}", output)
     assert not out.exists()
+
+
+def test_misspelt_options_are_refused_before_data_are_prepared(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    recipe = {
+        "data": "new",
+        "prepare": "mkdir new",
+        "train": {"task": "translation", "source-lang": "de", "target-lang": "en"},
+        "architectures": {"transformer_prenorm": {}},
+    }
+    Path("recipe.yaml").write_text(yaml.safe_dump(recipe))
+    with pytest.raises(SystemExit):
+        main(["compare", "recipe.yaml", "--droput", "0.1"])
+    assert "--droput 0.1; did you mean --dropout?" in capsys.readouterr().err
+    assert not Path("new").exists()
