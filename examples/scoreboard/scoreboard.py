@@ -281,6 +281,30 @@ def order_families(cells: Iterable[Cell]) -> list[str]:
 
 # --- the page --------------------------------------------------------------------------
 
+LEGEND = """\
+*Conclusive differences have thick bars. Hollow points have no interval; n is the number of seeds if
+it is not three. An arrow marks an interval beyond the axis, and the number beside it is its
+difference.*
+"""
+TEMPLATE = f"""\
+# Scoreboard
+
+Of {{differences}} differences from the {{baselines}}, {{conclusive}} are
+[conclusive](../../docs/comparing.md#verdicts). The second table names them. [`{CELLS}`]({CELLS})
+says why the others are not, and has remarks that change no verdict.
+
+{{table}}
+The first row shows scores. The other rows show differences from it, in points or in perplexity, and
+positive ones are better. In brackets are 95% intervals; bold ones exclude zero. They hold for a
+whole column at once, but not for other test texts
+([rules](../../docs/reference/verdicts.md#how-intervals-are-computed)). A dash marks a model that
+was not run. All [runs]({RUNS}).
+
+{{verdicts}}{{caveats}}
+![Differences from the baseline]({PICTURE})
+
+{LEGEND}"""
+
 
 def describe(columns: Sequence[Column]) -> str:
     """The page: a table of differences, and how they were made."""
@@ -298,19 +322,13 @@ def describe(columns: Sequence[Column]) -> str:
         caveats += f"- {tuned}: the tuning seed is also scored.\n"
     differences = [cell for each in columns for cell in each.cells[1:]]
     conclusive = sum(map(is_conclusive, differences))
-    return (
-        f"# Scoreboard\n\nOf {len(differences)} differences from the {' or the '.join(bases)}, "
-        f"{conclusive} are [conclusive](../../docs/comparing.md#verdicts).\nThe second table names "
-        f"them. [`{CELLS}`]({CELLS}) says why the others are not, and has\nremarks that change no "
-        "verdict.\n\n"
-        f"{markdown_table([header, *rows])}\n"
-        "The first row shows scores. The other rows show differences from it, in points or in "
-        "perplexity; + is better.\nIn brackets are 95% intervals; bold ones exclude zero. They "
-        "hold for a whole column at once,\nbut not for other test texts "
-        "([rules](../../docs/reference/verdicts.md#how-intervals-are-computed)).\nA dash marks a "
-        "model that was not run. All "
-        f"[runs]({RUNS}).\n\n{tell_verdicts(columns)}"
-        f"{caveats}\n![Differences from the baseline]({PICTURE})\n\n{LEGEND}"
+    return TEMPLATE.format(
+        differences=len(differences),
+        baselines=" or the ".join(bases),
+        conclusive=conclusive,
+        table=markdown_table([header, *rows]),
+        verdicts=tell_verdicts(columns),
+        caveats=caveats,
     )
 
 
@@ -335,7 +353,8 @@ def tell_verdicts(columns: Sequence[Column]) -> str:
             ", ".join(apart),
             detected,
         ]
-        rows += [row] * bool(families)
+        if families:
+            rows.append(row)
     return f"{markdown_table(rows)}\n" if len(rows) > 1 else ""
 
 
@@ -353,11 +372,6 @@ def list_caveats(columns: Sequence[Column]) -> str:
 
 # --- the picture -----------------------------------------------------------------------
 
-LEGEND = (
-    "*Conclusive differences have thick bars. Hollow points have no interval; n is the number of "
-    "seeds if it is not three.\nAn arrow marks an interval beyond the axis, and the number beside "
-    "it is its difference.*\n"
-)
 UNITS = {  # others: themselves
     "BLEU": "BLEU, points",
     "accuracy": "accuracy, points",
@@ -407,10 +421,10 @@ def draw(columns: Sequence[Column]) -> Figure:
     bases = {each.cells[0].family: None for each in columns if each.name in names}
     figure.suptitle(f"Difference from the {' or '.join(bases)}; right is better")
     handles = [Line2D([], [], linestyle="", label=c, **look) for c, look in looks.items()]
-    intervals = [is_conclusive(cell) for cell in shown if cell.low is not None]
-    widths = {"95% interval": THIN, "conclusive": THICK}
-    for (label, width), kind in zip(widths.items(), (False, True)):
-        handles += [Line2D([], [], color="0.4", linewidth=width, label=label)] * (kind in intervals)
+    kinds = {is_conclusive(cell) for cell in shown if cell.low is not None}
+    for kind, label, width in ((False, "95% interval", THIN), (True, "conclusive", THICK)):
+        if kind in kinds:
+            handles.append(Line2D([], [], color="0.4", linewidth=width, label=label))
     legend(figure, handles)
     return figure
 
