@@ -377,10 +377,21 @@ def perplexity_on_board(arch: str) -> str:
 @figure
 def perplexity_difference(arch: str) -> str:
     """The difference from the baseline of the later runs."""
-    path = f"{BOARD}/language_model.csv"
-    archs = {row["architecture"] for row in read(path)}
-    later = {name: scores(path, name, metric="perplexity") for name in archs}
-    difference = compare_with_baseline(later, "transformer_lm_prenorm").differences[arch]
+    return differ_in_perplexity(f"{BOARD}/language_model.csv", "transformer_lm_prenorm", arch)
+
+
+@figure
+def table3_difference(arch: str) -> str:
+    """The difference from TransJect's test perplexity, at the paper's rate."""
+    return differ_in_perplexity(PAPERS_RATE, "transject_lm", arch, split="test")
+
+
+def differ_in_perplexity(path: str, baseline: str, arch: str, **of_rows: str) -> str:
+    """The difference of an architecture from a baseline, jointly with the others of a file."""
+    every = dict.fromkeys(row["architecture"] for row in read(path))
+    reached = {name: scores(path, name, metric="perplexity", **of_rows) for name in every}
+    reached = {name: perplexities for name, perplexities in reached.items() if perplexities}
+    difference = compare_with_baseline(reached, baseline).differences[arch]
     assert difference.interval
     low, high = difference.interval
     return higher(-difference.mean, -high, -low)
