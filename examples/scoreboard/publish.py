@@ -2,8 +2,8 @@
 
     python examples/scoreboard/publish.py RUNS [RUNS ...] --out examples/scoreboard/long_text
 
-The complete runs of RUNS, folders of ``odeformers compare``, and those that diverged, are added to
-the files:
+The complete runs of RUNS, folders of ``odeformers compare``, the candidates of ``--tune`` and runs
+that diverged are added to the files:
 ``results.csv`` has their rows; ``curves.csv`` their validations; ``answers.npz`` a bit per scored
 run (``runs``) and test text, 1 where its answer was right (``right``, ``texts`` of them).
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 from fairseq_odeformers.files import reading, replacing, write_csv
 from odeformers.compare.results.curves import Curve
-from odeformers.compare.results.rows import Row, read_rows, write_rows
+from odeformers.compare.results.rows import NOT_EVALUATED, Row, read_rows, write_rows
 
 DIVERGED = "became NaN or infinite"  # in the state of a run
 RESULTS, CURVES, ANSWERS = "results.csv", "curves.csv", "answers.npz"
@@ -27,7 +27,11 @@ RESULTS, CURVES, ANSWERS = "results.csv", "curves.csv", "answers.npz"
 
 def publish(folder: Path, out: Path) -> None:
     """Add the complete runs in a folder to the files in another one."""
-    rows = [row for row in read_rows(folder) if not row.state or DIVERGED in row.state]
+    rows = [
+        row
+        for row in read_rows(folder)
+        if row.state in ("", NOT_EVALUATED) or DIVERGED in row.state
+    ]
     names = {row.run for row in rows}
     validations = [each for row in rows if not row.metric for each in validate(row)]
     answers = {

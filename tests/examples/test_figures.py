@@ -104,7 +104,7 @@ def test_a_bad_table_of_curves_is_refused_with_its_line(tmp_path, draw, text, me
 
 
 def test_published_runs_answer_the_protocols_questions(tmp_path, draw, capsys):
-    """The three files suffice, and a new training replaces the rows of its run."""
+    """The three files suffice; they have candidates, and a new training's rows replace the old."""
     texts, out = 64, tmp_path / "out"
     reference = ["yes"] * texts
 
@@ -119,7 +119,8 @@ def test_published_runs_answer_the_protocols_questions(tmp_path, draw, capsys):
     wrong = {"good": (3, 4, 5), "bad": (20, 21, 25)}
     seeds = [(name, seed) for name in wrong for seed in (1, 2)]
     first = [write(tmp_path / "1", name, seed, wrong[name][seed - 1]) for name, seed in seeds]
-    write_comparison(tmp_path / "1", *first)
+    candidate = write_run(tmp_path / "1", "bad", 0, tuned="lr 1e-3", state="not evaluated")
+    write_comparison(tmp_path / "1", *first, candidate)
     last = [write(tmp_path / "2", name, 3, wrong[name][2]) for name in wrong]
     write_comparison(tmp_path / "2", *last)
     for folders in ["1"], ["1", "2"]:
@@ -129,7 +130,7 @@ def test_published_runs_answer_the_protocols_questions(tmp_path, draw, capsys):
         "curves.csv",
         "results.csv",
     ]
-    assert len(lines(out / "curves.csv")) == 1 + 6 * 2
+    assert len(lines(out / "curves.csv")) == 1 + 6 * 2 + 3
     assert "/data" not in (out / "results.csv").read_text()
     draw("scoreboard/questions.py", out, "--model", "good")
     header, _, row = capsys.readouterr().out.splitlines()
