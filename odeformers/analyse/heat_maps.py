@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from odeformers.plots import break_lines, group_by, panels
+from odeformers.plots import break_lines, group_by, label_families, panels
 
 from .maps import KINDS
 from .result import Row
@@ -71,7 +71,8 @@ def draw(table: list[Row], kind: str, model: str) -> Figure:
     figure.supylabel(LABELS[kind][0], fontsize="medium")
     figure.supxlabel(LABELS[kind][1], fontsize="medium")
     head = "" if rows[0]["head"] == "mean" else f", head {rows[0]['head']}"
-    heading = break_lines(f"{model}: {KINDS[kind]}{head}{left_out}", figure.get_figwidth())
+    name = label_families(row["model"] for row in table)[model]
+    heading = break_lines(f"{name}: {KINDS[kind]}{head}{left_out}", figure.get_figwidth())
     figure.suptitle(heading, fontsize="small", parse_math=False)  # names may have dollar signs
     return figure
 
