@@ -286,24 +286,24 @@ LEGEND = """\
 it is not three. An arrow marks an interval beyond the axis, and the number beside it is its
 difference.*
 """
-TEMPLATE = f"""\
+TEMPLATE = """\
 # Scoreboard
 
-Of {{differences}} differences from the {{baselines}}, {{conclusive}} are
-[conclusive](../../docs/comparing.md#verdicts). The second table names them. [`{CELLS}`]({CELLS})
+Of {differences} differences from the {baselines}, {conclusive} are
+[conclusive](../../docs/comparing.md#verdicts). The second table names them. [`{cells}`]({cells})
 says why the others are not, and has remarks that change no verdict.
 
-{{table}}
+{table}
 The first row shows scores. The other rows show differences from it, in points or in perplexity, and
 positive ones are better. In brackets are 95% intervals; bold ones exclude zero. They hold for a
 whole column at once, but not for other test texts
 ([rules](../../docs/reference/verdicts.md#how-intervals-are-computed)). A dash marks a model that
-was not run. All [runs]({RUNS}).
+was not run. All [runs]({runs}).
 
-{{verdicts}}{{caveats}}
-![Differences from the baseline]({PICTURE})
+{verdicts}{caveats}
+![Differences from the baseline]({picture})
 
-{LEGEND}"""
+{legend}"""
 
 
 def describe(columns: Sequence[Column]) -> str:
@@ -329,6 +329,10 @@ def describe(columns: Sequence[Column]) -> str:
         table=markdown_table([header, *rows]),
         verdicts=tell_verdicts(columns),
         caveats=caveats,
+        cells=CELLS,
+        runs=RUNS,
+        picture=PICTURE,
+        legend=LEGEND,
     )
 
 
