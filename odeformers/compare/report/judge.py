@@ -35,7 +35,7 @@ from .notes import (
 MARGIN_POINTS = 1.0  # points of accuracy, F1, BLEU or chrF that count as no difference
 MARGIN_PERCENT = 2.0  # percent of the baseline's score, for other metrics
 BETTER, WORSE, EQUIVALENT, INCONCLUSIVE = "better", "worse", "equivalent", "inconclusive"
-EQUAL_SCORES = "all seeds score the same"
+EQUAL_SCORES = "all seeds of a model score the same"
 WIDE_INTERVAL = "the interval includes zero"
 VERDICT_DEFINITION = (
     "A model is better or worse if the 95% interval over seeds excludes zero, and equivalent if "

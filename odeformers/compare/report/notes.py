@@ -20,6 +20,7 @@ from odeformers.prepare.common.checks import MIN_LEAKED_SHARE
 
 from ..numbers import clock, count_decimals
 from ..results.curves import Predictions
+from ..results.intervals import LEVEL
 from ..results.rows import Comparison, Row, Table
 from ..results.statistics import (
     FEW_BLOCKS,
@@ -30,7 +31,6 @@ from ..results.statistics import (
     metric_of,
 )
 
-LEVEL = 0.05  # level of significance
 # Improvements at the end of training, as shares of the first loss.
 SLIGHT_IMPROVEMENT, MARKED_IMPROVEMENT = 0.01, 0.03
 UNEQUAL = 0.25  # times that differ by more than this share are not called equal
@@ -206,7 +206,10 @@ def parse_number(value: object) -> float:
 
 
 def note_edges(comparison: Comparison) -> Iterator[Note]:
-    """Note tuned values that are the smallest or largest tried, once all have been tried."""
+    """Note tuned values that are the smallest or largest tried, once all have been tried.
+
+    Zero is no edge: options such as a dropout or a weight have no smaller values.
+    """
     edges: dict[str, list[str]] = {}  # architectures
     for name, (chosen, *_) in comparison.trained.items():
         candidates = [row for row in comparison.candidates if row.architecture == name]
@@ -215,7 +218,7 @@ def note_edges(comparison: Comparison) -> Iterator[Note]:
         for option, value in parse_tuned(chosen.tuned).items() if tried else ():
             numbers = {parse_number(values.get(option)) for values in tried}
             side = {min(numbers): "smallest", max(numbers): "largest"}.get(parse_number(value))
-            if side and len(numbers) > 1:
+            if side and len(numbers) > 1 and parse_number(value) != 0:
                 edges.setdefault(f"the {side} {option}, {value}", []).append(name)
     for edge, names in edges.items():
         every = len(names) == len(comparison.trained) > 1
@@ -356,9 +359,9 @@ def note_statistics(table: Table, statistics: Statistics) -> Iterator[Note]:
         unsure = sum(p > LEVEL for p in p_values.values())
         low, high = statistics.differences[name].interval or (0.0, 0.0)
         if 2 * unsure > len(p_values) and low * high > 0:
-            sentence = f"{name}: other seeds would probably give the same order, but other texts "
-            sentence += f"may not: p over texts is above {LEVEL} for {unsure} of {len(p_values)} "
-            sentence += "seeds."
+            sentence = f"{name}: the interval over seeds excludes zero, but the difference may not "
+            sentence += f"hold for other texts: p over texts is above {LEVEL} for {unsure} of "
+            sentence += f"{len(p_values)} seeds."
             yield Note(LEAVES_OPEN, (name,), sentence, "other texts may not agree")
     if max(map(len, table.main.values())) == 1:
         sentence = "One seed says nothing about the variation between seeds; train three or more."

@@ -17,7 +17,7 @@ from fairseq_odeformers.registry import Kind
 from odeformers.processes import to_words
 
 from ..numbers import clock, count_decimals, describe_difference, format_seeds, p_as_text
-from ..results.intervals import MIN_SEEDS, WELCH, Difference, OverSeeds
+from ..results.intervals import WELCH, Difference, OverSeeds
 from ..results.rows import (
     BEST_CHECKPOINT,
     CLASSES,
@@ -229,7 +229,10 @@ def tell_total_cost(comparison: Comparison) -> str:
     on_clock = sum(row.seconds or 0 for row in runs if not row.cpu_seconds) / 3600
     hours = [f"{on_cpu:,.2g} CPU hours"] if on_cpu else []
     hours += [f"{on_clock:,.2g} hours of wall-clock time on GPUs"] if on_clock else []
-    rejected = len(runs) - sum(map(len, comparison.runs.values()))
+    chosen = {name: rows[0].tuned for name, rows in comparison.runs.items()}
+    rejected = sum(
+        row.trained and row.tuned != chosen.get(row.architecture, row.tuned) for row in runs
+    )
     unfinished = sum(not row.trained for row in runs)
     counts = [f"{rejected} with rejected values" * bool(rejected)]
     counts.append(f"{unfinished} unfinished" * bool(unfinished))
@@ -344,15 +347,11 @@ def describe_seeds(estimates: OverSeeds, baseline: str, digits: int) -> Iterator
     if estimates.spread is not None and estimates.least_difference is not None:
         decimals = max(2, digits)
         yield (
-            f"Dunnett's test assumes that {len(estimates.pool)} models share a standard deviation "
-            f"over seeds, here {estimates.spread:.{decimals}f}. These seeds detect a difference of "
+            f"Dunnett's test assumes that the scores of {len(estimates.pool)} models vary equally "
+            f"over seeds. Their standard deviation is about {estimates.spread:.{decimals}f}; if "
+            f"this is the true one, these seeds detect a difference of "
             f"{estimates.least_difference:.{decimals}f} with 80% power."
         )
-        if estimates.seeds == MIN_SEEDS:
-            yield (
-                "With three seeds, a verdict assumes that the scores of all models vary equally "
-                "over seeds."
-            )
 
 
 def name_limits(statistics: Statistics) -> Iterator[str]:

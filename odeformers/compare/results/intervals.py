@@ -66,7 +66,6 @@ class OverSeeds:
         left: models excluded from the pool, possibly including the baseline, each with the p-value
             of the F-test that excluded it.
         spread: standard deviation over seeds that the pool shares, in the unit of the scores.
-        freedom: degrees of freedom of the spread.
         seeds: smallest number of seeds of a model in the pool.
     """
 
@@ -74,7 +73,6 @@ class OverSeeds:
     pool: tuple[str, ...] = ()
     left: dict[str, float] = field(default_factory=dict)
     spread: float | None = None
-    freedom: int = 0
     seeds: int = 0
 
     @property
@@ -96,7 +94,8 @@ def compare_with_baseline(scores: Mapping[str, Sequence[float]], baseline: str) 
     """Compute simultaneous 95% intervals and adjusted p-values of differences from a baseline.
 
     If q of m models have left the pool, each of them is tested at :data:`LEVEL` / m, and the others
-    share the rest, so the chance of any false claim stays below :data:`LEVEL`.
+    share the rest: the levels add up to :data:`LEVEL`. The chance of a false claim is slightly
+    higher, because the data choose the pool.
 
     Args:
         scores: scores of each model, one per seed; higher is better. Numbers of seeds may differ.
@@ -117,9 +116,9 @@ def compare_with_baseline(scores: Mapping[str, Sequence[float]], baseline: str) 
         return OverSeeds(differences, left=left)
     results = compare_pooled([others[name] for name in pooled], base, len(compared))
     differences |= dict(zip(pooled, results))
-    shared, freedom = pool_variance([scores[name] for name in pool])
+    shared, _ = pool_variance([scores[name] for name in pool])
     seeds = min(len(scores[name]) for name in pool)
-    return OverSeeds(differences, tuple(pool), left, math.sqrt(shared), freedom, seeds)
+    return OverSeeds(differences, tuple(pool), left, math.sqrt(shared), seeds)
 
 
 def compare_pooled(

@@ -385,17 +385,20 @@ def find_tuning_seed(runs: Iterable[Started]) -> int:
 def choose_settings(runs: Iterable[Row]) -> dict[str, str]:
     """Choose each architecture's values of tuned options that validate best with the tuning seed.
 
-    Among equal settings, the one with the lowest validation loss is chosen. If the losses are equal
-    too, or if no training run has ended, the setting that started first is chosen.
+    Among equal settings, one that other seeds have trained is chosen, then the one with the lowest
+    validation loss. If the losses are equal too, or if no training run has ended, the setting that
+    started first is chosen.
     """
     in_order, settings = sorted(runs, key=lambda row: row.begun), {}
     seed = find_tuning_seed(in_order)
     for name, rows in group(in_order, "architecture").items():
         tried = (row for row in rows if row.seed == seed)
+        kept = {row.tuned for row in rows if row.seed != seed}  # losses are in curves, perhaps lost
         best = sorted(tried, key=lambda row: -row.quality)
         equal = [row for row in best if row.quality == best[0].quality] or rows[:1]
-        chosen = min(equal, key=lambda row: row.best_loss) if equal[1:] else equal[0]
-        settings[name] = chosen.tuned
+        if equal[1:]:
+            equal.sort(key=lambda row: (row.tuned not in kept, row.best_loss))
+        settings[name] = equal[0].tuned
     return settings
 
 

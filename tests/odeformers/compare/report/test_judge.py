@@ -31,7 +31,7 @@ def test_reasons_leave_a_verdict_open():
     assert better.leave_open([]) == better
     few = give_verdict(Difference(3.0), 1, seeds=2)
     assert few == (INCONCLUSIVE, "there are too few seeds") == few.leave_open(["not tuned"])
-    assert give_verdict(Difference(3.0), 1).reason == "all seeds score the same"
+    assert give_verdict(Difference(3.0), 1).reason == "all seeds of a model score the same"
 
 
 def test_margins_are_points_or_percent_of_the_baseline():

@@ -173,6 +173,16 @@ def test_values_at_an_edge_are_noted(tmp_path):
     assert not notes_of(tmp_path, "b chose")
 
 
+@pytest.mark.parametrize("best, noted", [("0", False), ("0.3", True)])
+def test_zero_is_no_edge(best, noted, tmp_path):
+    """No dropout is smaller."""
+    runs = [
+        write_run(tmp_path, "a", tuned=f"dropout {value}", validation=float(value != best))
+        for value in ("0", "0.1", "0.3")
+    ]
+    assert bool(notes_of(write_comparison(tmp_path, *runs), "a chose")) is noted
+
+
 def test_an_edge_that_all_models_chose_is_noted_once(tmp_path):
     runs = [
         write_run(tmp_path, name, tuned=f"lr {value}", validation=loss)
@@ -436,7 +446,7 @@ def test_disagreement_of_seeds_and_texts_leaves_the_order_open(ours, noted, tmp_
         for seed, score in enumerate(scores)
     ]
     write_comparison(tmp_path, *runs)
-    notes = notes_of(tmp_path, "b: other seeds would probably give the same order")
+    notes = notes_of(tmp_path, "b: the interval over seeds excludes zero")
     assert [note.kind for note in notes] == [LEAVES_OPEN] * noted
 
 

@@ -23,7 +23,7 @@ from odeformers.compare.results.rows import (
     read_rows,
     write_rows,
 )
-from tests.odeformers.compare.comparisons import write_comparison, write_run
+from tests.odeformers.compare.comparisons import ENDED, write_comparison, write_run
 
 ROW = Row(run="a-seed1", architecture="a", score=1 / 3, budget=0.5, texts=7, maximized=True, seed=2)
 
@@ -102,6 +102,20 @@ def test_the_best_setting_is_chosen_by_the_tuning_seed(maximized, chosen):
     other = replace(row, tuned="lr 1", seed=6, validation=9.0 if maximized else 0.0, begun="1")
     rows = [*rows, other, replace(other, tuned="lr 2"), *rows[:1]]
     assert choose_settings(rows) == {"a": chosen}
+
+
+def test_ties_go_to_the_setting_of_other_seeds_and_then_to_the_lowest_loss(tmp_path):
+    """Rows whose curves are missing, as published rows, keep the choice of the comparison."""
+    losses = {"lr 1": 2.0, "lr 2": 1.0, "lr 3": 3.0}
+    runs = [
+        write_run(tmp_path, "a", 0, curve=replace(ENDED, loss=[loss] * 3), tuned=tuned)
+        for tuned, loss in losses.items()
+    ]
+    rows = [replace(row, validation=1.0, begun=row.tuned) for (row,) in runs]
+    rows = read_rows(write_comparison(tmp_path, rows))
+    assert choose_settings(rows) == {"a": "lr 2"}
+    kept = [*rows, replace(rows[1], seed=11)]
+    assert choose_settings(replace(row, curve="") for row in kept) == {"a": "lr 2"}
 
 
 def test_a_folder_of_a_run_or_of_parts_is_refused(tmp_path):
