@@ -216,7 +216,12 @@ REFUSED = {
         "--inputs classifier.pt translator.pt": "classifier.pt and translator.pt different models",
         "--inputs classifier.pt --output full": "full",
     },
-    COMPARE: {"--out a:b": "a:b"},
+    COMPARE: {
+        "--out a:b": "a:b",
+        "--max-epoch 3": "--max-epoch 3: --epochs leave one of them out",
+        "--tune seed=1,2": "--tune seed: give --seeds",
+        "--tune lr=1e-3 2e-3": "--tune lr=1e-3: no spaces",
+    },
 }
 LINES = [
     (f"{line} {more}", words) for line, ends in REFUSED.items() for more, words in ends.items()

@@ -4,7 +4,9 @@ from glob import escape
 from itertools import permutations
 from pathlib import Path
 
-from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.data.indexed_dataset import MMapIndexedDataset, infer_dataset_impl
+
+from fairseq_odeformers.errors import InputError, naming_faults
 
 FEW_EXAMPLES = 100  # below this, the standard error of an accuracy may exceed 5 points
 
@@ -12,6 +14,26 @@ FEW_EXAMPLES = 100  # below this, the standard error of an accuracy may exceed 5
 def count_examples(index: Path) -> int:
     """Count the examples in a binarised file by its index."""
     return len(MMapIndexedDataset.Index(str(index)))
+
+
+def check_complete(folder: Path) -> None:
+    """Check that binarised files and their indices have not been truncated.
+
+    Raises:
+        InputError: an index cannot be read, or its file is shorter than the index says.
+    """
+    for index in sorted(folder.rglob("*.idx")):
+        if infer_dataset_impl(str(index.with_suffix(""))) != "mmap":
+            continue
+        with naming_faults(index, "cannot be read; prepare the data again"):
+            content = MMapIndexedDataset.Index(str(index))
+            ends = content._pointers[-1:] + content._sizes[-1:] * content.dtype().itemsize
+        file = index.with_suffix(".bin")
+        if file.stat().st_size < ends.sum():
+            raise InputError(
+                f"{file}: it has {file.stat().st_size:,} bytes instead of {ends.sum():,}; prepare "
+                "the data again"
+            )
 
 
 def language_pair(folder: Path) -> tuple[str, str] | None:

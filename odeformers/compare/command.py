@@ -94,6 +94,7 @@ def make_parser() -> Parser:
     add(
         "--archs",
         metavar="ARCH",
+        action="extend",
         nargs="+",
         help="architectures to train, the baseline first (default: all in the recipe)",
     )
@@ -120,6 +121,7 @@ def make_parser() -> Parser:
     add(
         "--seeds",
         type=seeds,
+        action="extend",
         nargs="+",
         metavar="N",
         help="random seeds: each architecture is trained once per seed (default: 1, or the "
@@ -128,6 +130,7 @@ def make_parser() -> Parser:
     add(
         "--tune",
         metavar="OPTION=VALUE,...",
+        action="extend",
         nargs="+",
         help="values to try, such as lr=5e-4,1e-3: train each architecture with seed 0 at each "
         "value (at all combinations for several options), and keep the value that validates best; "

@@ -261,7 +261,8 @@ def make_estimate(
     if not 0 <= variant.average <= saved:
         raise ValueError(
             f"--average {variant.average}: {updates} updates of {variant.label} leave {saved} "
-            f"checkpoints; give a number from 0 to {saved}, or train for more updates"
+            f"checkpoint{'s' * (saved != 1)}; give a number from 0 to {saved}, or train for "
+            "more updates"
         )
     return Estimate(
         variant,

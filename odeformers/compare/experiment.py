@@ -18,6 +18,7 @@ from typing import Any
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.models import ARCH_MODEL_REGISTRY
 
+from fairseq_odeformers.data.binarised import check_complete
 from fairseq_odeformers.errors import InputError
 from fairseq_odeformers.files import check_path, sha256_once
 from fairseq_odeformers.options import flag, underscore
@@ -200,11 +201,14 @@ def parse_tuning(texts: Iterable[str]) -> dict[str, list[Any]]:
     """Parse texts such as ``lr=5e-4,1e-3``: the values of each option."""
     tuning: dict[str, list[Any]] = {}
     for text in texts:
-        name, _, values = text.partition("=")
-        tuning[name.removeprefix("--")] = choices = values.split(",")
+        name, _, values = text.removeprefix("--").partition("=")
+        choices = values.split(",")
         if not all(choices) or len(choices) < 2:
-            remedy = "two or more values between commas, such as lr=5e-4,1e-3"
+            remedy = "two or more values with commas and no spaces between them: lr=5e-4,1e-3"
             raise InputError(f"--tune {text}: give {remedy}")
+        if name in tuning:
+            raise InputError(f"--tune {text}: {name} is given twice; list all its values once")
+        tuning[name] = choices
     return tuning
 
 
@@ -231,6 +235,10 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, requested
             raise InputError(
                 f"--{name} {requested[name]}: --budget sets the updates; leave one of them out"
             )
+    if requested.get("epochs") is not None and requested.get("max-epoch") is not None:
+        raise InputError(
+            f"--max-epoch {requested['max-epoch']}: --epochs sets the length; leave one of them out"
+        )
     for name, own in described.items():
         check_path(args.out / name)
         check_architecture(own.get("arch", name), experiment, args)
@@ -238,6 +246,8 @@ def check_experiment(experiment: Experiment, args: argparse.Namespace, requested
         if not find_owners(flag(name)):
             raise InputError(f"{args.what}: shared: no model has the option {name}; correct it")
     for name, values in experiment.tune.items():
+        if name in REFUSED:
+            raise InputError(f"--tune {name}: {REFUSED[name]}")
         if len({*map(parse_value, values)}) < len(values):
             grid = f"{name}={','.join(map(str, values))}"
             source = "--tune" if args.tune else f"{args.what}: tune:"
@@ -291,6 +301,7 @@ def find_data(experiment: Experiment, dry_run: bool) -> Experiment:
     prepare_data(experiment.data, experiment.prepare, dry_run)
     data = os.path.abspath(experiment.data)  # runs have other working directories
     check_path(data)
+    check_complete(Path(data))
     train, names = dict(experiment.train), ("source-lang", "target-lang")
     if BOARD in train:
         train[BOARD] = os.path.abspath(train[BOARD])

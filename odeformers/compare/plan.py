@@ -180,8 +180,8 @@ def check_settings(started: Mapping[Path, Run], variants: Iterable[Variant], out
             changed.setdefault(", ".join(changes[:MAX_NAMED]), {})[variant.architecture] = None
     if changed:
         differences = "; ".join(f"{', '.join(names)}: {what}" for what, names in changed.items())
-        remedy = f"delete {' '.join(folders)} to train again, or "
-        raise InputError(explain_changes(out, differences, remedy))
+        named = out if len(folders) == len(started) > 1 else " ".join(folders)
+        raise InputError(f"{explain_changes(out, differences)}, or delete {named} to train again")
 
 
 def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, ...]:
@@ -196,9 +196,9 @@ def find_changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, 
     )
 
 
-def explain_changes(out: Path, changes: str, remedy: str = "") -> str:
+def explain_changes(out: Path, changes: str) -> str:
     return (
-        f"{out} was started with other settings ({changes}); {remedy}give another folder, such as "
+        f"{out} was started with other settings ({changes}); give another folder, such as "
         f"--out {find_free_name(out)}"
     )
 
@@ -371,8 +371,8 @@ def overview(estimates: Iterable[Estimate], runs: Iterable[Run], jobs: int) -> s
         total = sum(share * run.estimate.seconds for share, run in zip(shares, left))
         line = (
             f"{len(left)} of {len(by_folder)} runs remain, {jobs} at a time. Training will take "
-            f"about {clock(total / jobs)}, estimated from timed updates; evaluation takes "
-            "additional time."
+            f"about {clock(total / jobs)}, estimated from timed updates; starts, validations and "
+            "evaluation take additional time."
         )
     return f"{markdown_table(rows)}\n{line}"
 

@@ -107,7 +107,11 @@ def give_verdicts(
             verdicts[name] = verdict.leave_open(find_reasons(notes, name, table.baseline, verdict))
         else:
             ruling = (n for n in notes if n.kind == RULES_OUT and pair & {*n.subjects})
-            reasons = dict.fromkeys(note.reason or OTHER_REASON for note in ruling)
+            reasons = dict.fromkeys(
+                ("" if name in note.subjects else "for the baseline, ")
+                + (note.reason or OTHER_REASON)
+                for note in ruling
+            )
             why = " and ".join(reasons) or "there is nothing to compare with"
             verdicts[name] = Verdict(INCONCLUSIVE, why)
     return verdicts

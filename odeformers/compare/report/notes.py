@@ -35,6 +35,7 @@ from ..results.statistics import (
 SLIGHT_IMPROVEMENT, MARKED_IMPROVEMENT = 0.01, 0.03
 UNEQUAL = 0.25  # times that differ by more than this share are not called equal
 INCOMPARABLE = 0.5  # times that differ by more than this share rule out a comparison
+LENGTHS = ("max-epoch", "max-update")  # options that set how long to train
 MIN_VOCABULARY = 0.1  # share of the references' words; with fewer, a model repeats phrases
 MIN_BLEU = 1  # below this BLEU, translations hardly share words with references
 MIN_TIME = 30  # seconds; in shorter runs, the times of seeds differ by chance
@@ -75,7 +76,11 @@ def differ(values: Iterable[float], share: float = UNEQUAL) -> bool:
 
 
 def note_effort(comparison: Comparison) -> Iterator[Note]:
-    """Note architectures whose runs took longer than others with the same budget, on average."""
+    """Note architectures that were trained for longer than others.
+
+    With a budget, the times of runs must agree on average. Otherwise, the given lengths must agree,
+    or the times.
+    """
     times = {
         name: fmean(row.effort for row in runs)
         for name, runs in comparison.trained.items()
@@ -90,6 +95,16 @@ def note_effort(comparison: Comparison) -> Iterator[Note]:
             "steadier machine."
         )
         yield Note(kind, tuple(times), sentence, "training times were unequal")
+    given = {name: runs[0] for name, runs in comparison.trained.items() if not runs[0].budget}
+    options = (json.loads(row.options or "{}") for row in given.values())
+    lengths = {str([each.get(name) for name in LENGTHS]) for each in options}
+    if len(lengths) > 1 and differ(row.effort for row in given.values()):
+        updates = sorted(row.updates or 0 for row in given.values())
+        sentence = (
+            f"Unequal training: models were told to train for different lengths, {updates[0]:,} to "
+            f"{updates[-1]:,} updates. Give all of them the same, or `--budget`."
+        )
+        yield Note(LEAVES_OPEN, tuple(given), sentence, "models were trained for unequal lengths")
 
 
 def note_times(comparison: Comparison) -> Iterator[Note]:

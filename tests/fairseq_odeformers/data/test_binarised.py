@@ -1,9 +1,12 @@
-"""The languages of sentence pairs, whatever their names have between the letters."""
+"""Binarised data: the languages of sentence pairs, whatever their names, and complete files."""
 
+import numpy as np
 import pytest
+import torch
 from fairseq.data import data_utils
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
-from fairseq_odeformers.data.binarised import language_pair
+from fairseq_odeformers.data.binarised import check_complete, language_pair
 
 
 def write(folder, source, target, *others):
@@ -39,3 +42,19 @@ def test_data_without_pairs_are_refused(tmp_path):
     (tmp_path / "dict.txt").touch()
     with pytest.raises(FileNotFoundError, match=f"^{tmp_path} has no sentence pairs, .*; pass"):
         data_utils.infer_language_pair(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [("train.bin", "bytes instead of 24; prepare"), ("train.idx", "prepare the data again")],
+)
+def test_a_truncated_file_is_named(name, message, tmp_path):
+    builder = MMapIndexedDatasetBuilder(str(tmp_path / "train.bin"), dtype=np.int32)
+    for length in (2, 4):
+        builder.add_item(torch.arange(length))
+    builder.finalize(str(tmp_path / "train.idx"))
+    check_complete(tmp_path)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=f"^{path}.*{message}"):
+        check_complete(tmp_path)

@@ -49,7 +49,9 @@ def test_other_settings_are_refused_with_the_folders_to_delete(changes, named, t
     for variant, seed in ((kept, 1), (kept, 2), (replace(kept, architecture="b"), 1)):
         start_run(out, variant, seed)
     folders = f"{out}/a-seed1 {out}/a-seed2"
-    message = f"^{out} was started with other settings .{named}.; delete {folders} to .* {out}-2$"
+    message = (
+        f"^{out} was .* settings .{named}.; give .* {out}-2, or delete {folders} to train again$"
+    )
     with pytest.raises(ValueError, match=message):
         check(out, replace(kept, **changes))
     for folder in folders.split():

@@ -227,9 +227,20 @@ def test_options_of_an_architecture_are_part_of_its_name():
 def test_tuned_options_need_two_or_more_values():
     assert parse_tuning(["lr=1,2", "--dropout=0,3"]) == {"lr": ["1", "2"], "dropout": ["0", "3"]}
     for text in ("lr", "lr=", "lr=1", "lr=1,,2"):
-        remedy = "two or more values between commas, such as lr="
+        remedy = "two or more values with commas and no spaces between them: lr="
         with pytest.raises(ValueError, match=f"--tune {text}: give {remedy}"):
             parse_tuning([text])
+
+
+def test_repeated_options_add_their_values(recipe):
+    """A grid, a seed or an architecture is never dropped without a word."""
+    path = recipe(architectures={"lstm": {}, "transformer": {}})
+    words = ["--tune", "lr=1,2", "--tune", "dropout=0,3", "--seeds", "1", "--seeds", "2"]
+    experiment = read(path, *words, "--archs", "lstm", "--archs", "transformer")[""]
+    assert experiment.tune == {"lr": ["1", "2"], "dropout": ["0", "3"]}
+    assert experiment.seeds == [1, 2] and [*experiment.architectures] == ["lstm", "transformer"]
+    with pytest.raises(ValueError, match="--tune lr=3,4: lr is given twice; list all its values"):
+        read(path, "--tune", "lr=1,2", "lr=3,4")
 
 
 @pytest.mark.parametrize("values", [["1e-3", 0.001], ["a", "a"], [0.1, "0.10"]])

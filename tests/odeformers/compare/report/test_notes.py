@@ -63,6 +63,20 @@ def test_unequal_effort_is_noted(a, b, kind, equal, tmp_path):
     assert bool(judged.statistics.differences) == (kind != RULES_OUT)
 
 
+@pytest.mark.parametrize(
+    "lengths, times, noted",
+    [((1, 3), (2, 6), True), ((1, 3), (5, 6), False), ((1, 1), (2, 6), False)],
+)
+def test_unequal_lengths_leave_the_order_open(lengths, times, noted, tmp_path):
+    """Without a budget, models of unequal speed may take unequal times for equal lengths."""
+    runs = [
+        write_run(tmp_path, name, cpu_seconds=float(time), options=f'{{"max-epoch": {length}}}')
+        for name, length, time in zip("ab", lengths, times)
+    ]
+    notes = notes_of(write_comparison(tmp_path, *runs), "Unequal training")
+    assert [note.kind for note in notes] == [LEAVES_OPEN] * noted
+
+
 def test_unfinished_trainings_have_no_note_on_effort(tmp_path):
     runs = (
         write_run(tmp_path, name, budget=1.0, seconds=float(s), state=state)
