@@ -328,8 +328,12 @@ def simulated_errors() -> str:
     """The highest error of the verdict's simulation by spreads and number of seeds."""
     kinds = {
         "equal": ("verdict", True),
-        "equal, with pairwise Welch intervals instead": ("Welch", True),
-        "unequal: spreads of 1 to 4, or one of 10": ("verdict", False),
+        "equal, with uncorrected Welch intervals instead": ("Welch", True),
+        "unequal": ("verdict", False),
+        "unequal, with Welch intervals at the Bonferroni level instead": (
+            "Welch-Bonferroni",
+            False,
+        ),
     }
     highest: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
     for row in read(f"{BOARD}/simulation.csv"):

@@ -1,6 +1,6 @@
 """Answer the protocol's questions: does one model's accuracy differ from the others'?
 
-    python examples/scoreboard/questions.py examples/scoreboard/topic --model transject
+    python examples/scoreboard/questions.py examples/scoreboard/long_text --model transject
 
 For each other architecture of ``results.csv``, at the setting that validated best: the difference
 of the test accuracies with Welch's 95% interval over seeds, Welch's p-value, and a p-value over

@@ -289,9 +289,9 @@ difference.*
 TEMPLATE = """\
 # Scoreboard
 
-Of {differences} differences from the {baselines}, {conclusive} are
-[conclusive](../../docs/comparing.md#verdicts). The second table names them. [`{cells}`]({cells})
-says why the others are not, and has remarks that change no verdict.
+[Conclusive](../../docs/comparing.md#verdicts) differences from the {baselines}: {conclusive} of
+{differences}. The second table names them. [`{cells}`]({cells}) says why the others are not, and
+has remarks that change no verdict.
 
 {table}
 The first row shows scores. The other rows show differences from it, in points or in perplexity, and
