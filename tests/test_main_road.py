@@ -27,7 +27,8 @@ SMALLER = {
     "odeformers compare": "--seeds 1 --size small --width 16 --heads 2",
     "odeformers translate": "--beam 1",
 }
-COMPARE = {"--budget": "--budget 0.5s", "--tune": "--tune lr=1e-3,2e-3 --no-extend --epochs 1"}
+COMPARE = {"--budget": "--budget 0.5s", "--tune": "--no-extend --epochs 1"}
+GRID = "lr=1e-3,2e-3"  # replaces that of --tune
 
 
 def read_road(page):
@@ -80,6 +81,7 @@ def shortened(words, road):
     """A command that compares only models that later commands use; README's has two."""
     if PRINTED or words[1] != "compare":
         return words
+    words = [GRID if before == "--tune" else word for before, word in zip(["", *words], words)]
     first = words.index("--archs") + 1
     archs, later = words[first:], " ".join(map(" ".join, road))
     kept = [arch for arch in archs if f"/{arch}-" in later]

@@ -94,7 +94,6 @@ def make_parser() -> Parser:
     add(
         "--archs",
         metavar="ARCH",
-        action="extend",
         nargs="+",
         help="architectures to train, the baseline first (default: all in the recipe)",
     )
@@ -121,7 +120,6 @@ def make_parser() -> Parser:
     add(
         "--seeds",
         type=seeds,
-        action="extend",
         nargs="+",
         metavar="N",
         help="random seeds: each architecture is trained once per seed (default: 1, or the "

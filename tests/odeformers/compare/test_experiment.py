@@ -232,13 +232,10 @@ def test_tuned_options_need_two_or_more_values():
             parse_tuning([text])
 
 
-def test_repeated_options_add_their_values(recipe):
-    """A grid, a seed or an architecture is never dropped without a word."""
-    path = recipe(architectures={"lstm": {}, "transformer": {}})
-    words = ["--tune", "lr=1,2", "--tune", "dropout=0,3", "--seeds", "1", "--seeds", "2"]
-    experiment = read(path, *words, "--archs", "lstm", "--archs", "transformer")[""]
+def test_no_grid_is_dropped_without_a_word(recipe):
+    path = recipe(architectures={"lstm": {}})
+    experiment = read(path, "--tune", "lr=1,2", "--tune", "dropout=0,3")[""]
     assert experiment.tune == {"lr": ["1", "2"], "dropout": ["0", "3"]}
-    assert experiment.seeds == [1, 2] and [*experiment.architectures] == ["lstm", "transformer"]
     with pytest.raises(ValueError, match="--tune lr=3,4: lr is given twice; list all its values"):
         read(path, "--tune", "lr=1,2", "lr=3,4")
 

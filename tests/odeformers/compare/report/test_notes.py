@@ -477,4 +477,6 @@ def test_too_little_training_withholds_a_models_statistics(early, compared, tmp_
     )
     _, (judged,) = judge(read_comparison(write_comparison(tmp_path, *runs)))
     assert list(judged.statistics.differences) == compared
-    assert all(judged.verdicts[n].reason == "training was too short" for n in {*"bc"} - {*compared})
+    whose = "for the baseline, " * (early == "a")
+    withheld = {judged.verdicts[name].reason for name in {*"bc"} - {*compared}}
+    assert withheld == {f"{whose}training was too short"}
