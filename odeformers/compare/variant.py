@@ -330,8 +330,8 @@ def choose_best_by(options: Options) -> Options:
         maximize = False
     if maximize is None and rises(metric) is None:
         raise ValueError(
-            f"--{BEST_BY} {metric}: give --{MAXIMIZED} if its highest value is the best, or "
-            f"--{MAXIMIZED} false if its lowest value is"
+            f"--{BEST_BY} {metric}: no known metric; correct the name, or give --{MAXIMIZED} if "
+            f"its highest value is the best, or --{MAXIMIZED} false if its lowest value is"
         )
     chosen: Options = {} if metric == "loss" else {BEST_BY: metric}
     return {**chosen, MAXIMIZED: check_direction(metric, maximize) or None}

@@ -80,7 +80,7 @@ MISTAKES = [
     ),
     (
         "--archs transformer_prenorm --best-checkpoint-metric frob",
-        "metric frob: give --maximize-best-checkpoint-metric if its highest value is the best, or ",
+        "metric frob: no known metric; correct the name, or give --maximize-best-",
     ),
     (
         "--archs transformer_prenorm --best-checkpoint-metric frob "
