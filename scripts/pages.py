@@ -26,7 +26,7 @@ from questions import correct_by_holm  # noqa: E402  a script beside its results
 from scoreboard import Cell, show_interval  # noqa: E402
 
 from odeformers.compare.report.judge import FEW_SEEDS, WIDE_INTERVAL  # noqa: E402
-from odeformers.compare.report.notes import EDGE_REASON  # noqa: E402
+from odeformers.compare.report.notes import EDGE_REASON, TEXTS_REASON  # noqa: E402
 from odeformers.compare.results.intervals import OverSeeds, compare_with_baseline  # noqa: E402
 from odeformers.compare.results.rows import group  # noqa: E402
 from scripts import reference  # noqa: E402
@@ -36,7 +36,12 @@ MARKED = re.compile(r"(<!--=(.+?)-->)(.*?)(<!--/-->)", re.S)
 BASELINE, LINEAR = "transformer_classifier_prenorm", "transformer_classifier_linear"
 BOARD = "examples/scoreboard"
 LOSS = "validation loss (bits per token)"
-REASONS = {WIDE_INTERVAL: "interval", FEW_SEEDS: "seeds", EDGE_REASON: "grid edge"}
+REASONS = {
+    WIDE_INTERVAL: "interval",
+    FEW_SEEDS: "seeds",
+    EDGE_REASON: "grid edge",
+    TEXTS_REASON: "texts",
+}
 PAPERS_RATE = "examples/transject/table3/results.csv"
 FIGURES: dict[str, Callable[..., str]] = {
     "commands": reference.commands,

@@ -43,6 +43,7 @@ UNKNOWN = 0.01  # the share of unknown words that calls for a note
 RULES_OUT, LEAVES_OPEN, REMARK = "rules out", "leaves open", "remark"
 # Reasons of verdicts.
 EDGE_REASON, OTHER_REASON = "the best value is at the edge of the grid", "see the notes"
+TEXTS_REASON = "other texts may not agree"
 FEW_SEEDS = "there are too few seeds"
 # Including the notes of earlier versions.
 EDGES = (EDGE_REASON, "the best value is at the end of the grid", "at a grid's edge")
@@ -377,7 +378,7 @@ def note_statistics(table: Table, statistics: Statistics) -> Iterator[Note]:
             sentence = f"{name}: the interval over seeds excludes zero, but the difference may not "
             sentence += f"hold for other texts: p over texts is above {LEVEL} for {unsure} of "
             sentence += f"{len(p_values)} seeds."
-            yield Note(LEAVES_OPEN, (name,), sentence, "other texts may not agree")
+            yield Note(LEAVES_OPEN, (name,), sentence, TEXTS_REASON)
     if max(map(len, table.main.values())) == 1:
         sentence = "One seed says nothing about the variation between seeds; train three or more."
         yield Note(LEAVES_OPEN, tuple(table.main), sentence, FEW_SEEDS)
