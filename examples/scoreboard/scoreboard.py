@@ -382,7 +382,7 @@ UNITS = {  # others: themselves
     "macro-F1": "macro-F1, points",
     "perplexity": "reduction in perplexity",
 }
-MARKERS = "osDv^PX*p"  # of tasks
+MARKERS = "osDv^PX*p"  # of tasks; one more than hues, so that the ninth task looks different
 HUES = "blue vermillion wine green sienna deeppink teal olive".split()  # the colour of each task
 THICK, THIN = 3.5, 1.2  # bars of conclusive and of inconclusive differences
 LINE = 0.26  # the height of a task in a family's row, in inches

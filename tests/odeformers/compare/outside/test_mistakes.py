@@ -80,7 +80,8 @@ MISTAKES = [
     ),
     (
         "--archs transformer_prenorm --best-checkpoint-metric frob",
-        "metric frob: no known metric; correct the name, or give --maximize-best-",
+        "metric frob: no known metric; correct the name, or give --maximize-best-checkpoint-metric "
+        "if its highest value is the best, or ",
     ),
     (
         "--archs transformer_prenorm --best-checkpoint-metric frob "
