@@ -127,5 +127,8 @@ def did_you_mean(name: str, names: Iterable[str], otherwise: str = "") -> str:
     longer = [other for other in names if part in other] if len(part) > 2 else []
     longer.sort(key=lambda other: not other.strip("-").startswith(part))
     matches = get_close_matches(name, names, 1, 0.9) or longer[:3]
+    first = name.partition("_")[0]  # of an architecture: most often its family
+    alike = [other for other in names if other.partition("_")[0] == first]
+    matches = matches or get_close_matches(name, alike, cutoff=0.7)
     matches = matches or get_close_matches(name, names, cutoff=0.7)
     return f"did you mean {' or '.join(matches)}?" if matches else otherwise

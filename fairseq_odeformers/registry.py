@@ -125,9 +125,7 @@ def explain_unknown_architecture(arch: str, names: Iterable[str]) -> str:
     Args:
         names: names that the user may have meant, the likeliest first.
     """
-    names, first = [*names], arch.partition("_")[0]
-    alike = [name for name in names if name.partition("_")[0] == first]  # most share its family
-    remedy = did_you_mean(arch, alike) or did_you_mean(arch, names, "odeformers list shows all")
+    remedy = did_you_mean(arch, names, "odeformers list shows all")
     return f"{arch}: no such architecture; {remedy} (--user-dir finds your own)"
 
 
