@@ -258,9 +258,9 @@ def describe_tuning(comparison: Comparison) -> Section:
         cells["unfinished"] = "" if row.trained else row.state
         rows.append(cells)
     line = (
-        f"All candidates were trained with seed {comparison.candidates[0].seed}. Of equal "
-        "ones, the one with the lowest validation loss is chosen. To try more values, add them to "
-        "`--tune` and keep `--out`."
+        f"All candidates were trained with seed {comparison.candidates[0].seed}. Among equal "
+        "results, the lowest validation loss decides. To try more values, add them to `--tune` and "
+        "keep `--out`."
     )
     return Section("Tuning", table=table_of(rows), lines=[line])
 
